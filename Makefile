@@ -1,0 +1,54 @@
+# Every target sets up what it needs: a virtual environment in .venv, with the pins of constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed-dev
+# One thread per process: two threads on a busy machine are much slower than one.
+export OMP_NUM_THREADS ?= 1
+export MKL_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint format bench docs designs ci-setup clean
+
+help: ## show this help
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: $(STAMP) ## install everything and certify explanations of a bundled model
+	$(BIN)/holdfast demo
+
+test: $(STAMP) ## run the tests, doctests and README examples
+	$(BIN)/python -m pytest -m 'not slow'
+
+test-all: $(STAMP) ## also run the slow theory and scale checks
+	$(BIN)/python -m pytest
+
+lint: $(STAMP) ## ruff, mypy --strict and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## print every benchmark figure, write build/bench/*.json, fail on a missed ratio
+	$(BIN)/python -m benchmarks
+
+docs: $(STAMP) ## build the documentation site into build/site
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/mkdocs build --strict
+
+designs: $(STAMP) ## search the shipped stopping designs anew (about an hour)
+	$(BIN)/python -m holdfast.plans.catalog src/holdfast/plans/designs.json
+
+ci-setup: $(STAMP) ## what a fresh machine needs before `make lint` and `make test`
+
+clean: ## remove everything that was built
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

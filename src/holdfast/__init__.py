@@ -1,0 +1,48 @@
+"""Tell whether the explanation of a prediction holds fast.
+
+Certify how often a model's prediction survives when more features are revealed than an explanation
+selected. ``import holdfast as hf``; see the README for a first example.
+"""
+
+from holdfast.agreement import Agreement, same_top_class, same_top_set, within
+from holdfast.bounds import Interval, clopper_pearson, hoeffding
+from holdfast.certification import certify, certify_hard
+from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, ModelError
+from holdfast.evaluation import Evaluator, Tally
+from holdfast.masking import lookup_table, mask_function
+from holdfast.neighborhood import Additions, Neighborhood, Removals, Swaps
+from holdfast.plans import PlannedSamples, plan_samples
+from holdfast.results import Certificate, HardCertificate
+from holdfast.types import Mask, MaskedModel
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Additions",
+    "Agreement",
+    "Certificate",
+    "Evaluator",
+    "HardCertificate",
+    "HoldfastError",
+    "Interval",
+    "InvalidTypeError",
+    "InvalidValueError",
+    "Mask",
+    "MaskedModel",
+    "ModelError",
+    "Neighborhood",
+    "PlannedSamples",
+    "Removals",
+    "Swaps",
+    "Tally",
+    "certify",
+    "certify_hard",
+    "clopper_pearson",
+    "hoeffding",
+    "lookup_table",
+    "mask_function",
+    "plan_samples",
+    "same_top_class",
+    "same_top_set",
+    "within",
+]

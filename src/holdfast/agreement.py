@@ -1,0 +1,160 @@
+"""Outputs and a reference → which of them count as the same prediction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.types import Mask, Outputs
+from holdfast.validation import check_name, check_whole
+
+
+class Agreement(Protocol):
+    """Says which outputs agree with a reference output; an output always agrees with itself."""
+
+    @property
+    def name(self) -> str: ...
+
+    def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
+        """Boolean (b,) for outputs (b, n_classes) or (b,) and one reference of the same kind."""
+        ...
+
+
+@dataclass(frozen=True)
+class SameTopClass:
+    """The same class has the largest score; a tie goes to the class with the lowest index.
+
+    Labels agree when they are equal.
+    """
+
+    name: str = "same_top_class"
+
+    def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
+        if outputs.ndim == 1:
+            return np.asarray(outputs == reference, dtype=bool)
+        if outputs.shape[1] == 1:
+            raise ModelError(
+                "`same_top_class` needs scores of at least 2 classes, got 1 column. "
+                "Use `agree=within(margin)` for a single score, or return labels (b,)."
+            )
+        return np.asarray(outputs.argmax(axis=1) == reference.argmax())
+
+
+@dataclass(frozen=True)
+class SameTopSet:
+    """The same k classes have the largest scores, in any order; ties go to the lowest index."""
+
+    k: int
+
+    @property
+    def name(self) -> str:
+        return f"same_top_set({self.k})"
+
+    def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
+        _need_scores(outputs, self.name)
+        if outputs.shape[1] <= self.k:
+            raise InvalidValueError(
+                f"`same_top_set(k)` needs k below the number of classes ({outputs.shape[1]}), got {self.k}."
+            )
+        return np.asarray((self._tops(outputs) == self._tops(reference[None])).all(axis=1))
+
+    def _tops(self, outputs: Outputs) -> Outputs:
+        order = np.argsort(-outputs, axis=1, kind="stable")
+        return np.sort(order[:, : self.k], axis=1)
+
+
+@dataclass(frozen=True)
+class Within:
+    """Every score moved by strictly less than ``margin``."""
+
+    margin: float
+
+    @property
+    def name(self) -> str:
+        return f"within({self.margin!r})"
+
+    def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
+        _need_scores(outputs, self.name)
+        return np.asarray(np.abs(outputs - reference).max(axis=1) < self.margin)
+
+
+@dataclass(frozen=True)
+class UserAgreement:
+    """A user's own notion of the same prediction."""
+
+    function: Callable[[Outputs, Any], Any]
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.function, "__qualname__", type(self.function).__qualname__))
+
+    def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
+        answer = np.asarray(self.function(outputs, reference))
+        if answer.shape != (len(outputs),) or answer.dtype != np.bool_:
+            raise InvalidTypeError(
+                f"`agree` must return a Boolean vector of shape ({len(outputs)},), "
+                f"got {answer.dtype} of shape {answer.shape}."
+            )
+        return answer
+
+
+same_top_class = SameTopClass()
+"""The same class has the largest score (lowest index on ties), or the labels are equal."""
+
+
+def same_top_set(k: int) -> SameTopSet:
+    """Agree when the same k classes lead, in any order (ties go to the lowest index)."""
+    return SameTopSet(check_whole(k, "k", minimum=1))
+
+
+def within(margin: float) -> Within:
+    """Agree when every score moved by strictly less than ``margin``."""
+    if isinstance(margin, (bool, str)) or not np.isscalar(margin):
+        raise InvalidTypeError(f"`margin` must be a number > 0, got {margin!r}.")
+    if not 0 < float(margin) < np.inf:  # type: ignore[arg-type]
+        raise InvalidValueError(f"`margin` must be a number > 0, got {margin!r}.")
+    return Within(float(margin))  # type: ignore[arg-type]
+
+
+def as_agreement(agree: Any) -> Agreement:
+    """An agreement from its name, such as ``"same_top_class"`` or ``"within(0.1)"``, or a callable.
+
+    Examples
+    --------
+    >>> as_agreement("same_top_set(3)").k
+    3
+    """
+    if isinstance(agree, str):
+        return _by_name(agree)
+    if isinstance(agree, (SameTopClass, SameTopSet, Within, UserAgreement)):
+        return agree
+    if callable(agree):
+        return UserAgreement(agree)
+    raise InvalidTypeError(f"`agree` must be a name or a callable on (outputs, reference), got {agree!r}.")
+
+
+def _by_name(text: str) -> Agreement:
+    makers: dict[str, Callable[[str], Agreement]] = {
+        "same_top_set": lambda given: same_top_set(int(given)),
+        "within": lambda given: within(float(given)),
+    }
+    match = re.fullmatch(r"(\w+)\(([^()]+)\)", text)
+    if match and match[1] in makers:
+        try:
+            return makers[match[1]](match[2])
+        except ValueError as error:
+            raise InvalidValueError(f"`agree` cannot be read from {text!r}: {error}") from error
+    check_name(text, "agree", ["same_top_class", "same_top_set(k)", "within(margin)"])
+    if text != "same_top_class":
+        raise InvalidValueError(f"`agree` needs a number in place of the letters, got {text!r}.")
+    return same_top_class
+
+
+def _need_scores(outputs: Outputs, name: str) -> None:
+    if outputs.ndim == 1:
+        raise ModelError(f"`{name}` needs scores (b, n_classes), but the model returns labels. Use `same_top_class`.")

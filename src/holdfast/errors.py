@@ -1,0 +1,19 @@
+"""What holdfast raises: every error is a ``HoldfastError`` and also the built-in error one would expect."""
+
+from __future__ import annotations
+
+
+class HoldfastError(Exception):
+    """Base of every error holdfast raises on purpose."""
+
+
+class InvalidValueError(HoldfastError, ValueError):
+    """An argument has the right type but a value that cannot be used."""
+
+
+class InvalidTypeError(HoldfastError, TypeError):
+    """An argument has a type that cannot be used."""
+
+
+class ModelError(HoldfastError, ValueError):
+    """The model broke its contract: wrong shape, NaN, or another answer for the same mask."""

@@ -1,0 +1,297 @@
+"""Masks → outputs: the only loop over the model.
+
+Everything that costs a forward pass goes through :class:`Evaluator`: batches, each distinct mask
+computed once, halved batches when memory runs out, checked outputs, progress. What was finished
+before an error or an interruption is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.progress import as_progress
+from holdfast.types import Mask, MaskedModel, Masks, Outputs, Progress
+from holdfast.validation import check_whole
+
+DEFAULT_BATCH_SIZE = 256
+
+_REPEAT_TOLERANCE = 1e-2
+"""A repeated row may move by this share of its largest score: batch-dependent float noise is
+far below it (half precision included), dropout and sampling far above."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many draws agreed; tallies of separate draws add."""
+
+    n_agreed: int = 0
+    n_evaluated: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.n_agreed + other.n_agreed, self.n_evaluated + other.n_evaluated)
+
+
+class Evaluator:
+    """A model that remembers: each distinct mask is computed once, in batches.
+
+    It is itself a ``MaskedModel``. Pass one ``Evaluator`` to several functions and they share the
+    computed masks (never the random draws).
+
+    Parameters
+    ----------
+    model : any ``MaskedModel``.
+    batch_size : most rows per model call; the model's own ``batch_size``, or 256, if None. Halved,
+        keeping finished work, when the model runs out of memory.
+    progress : True for a bar on stderr, or a function of (rows computed, most rows expected).
+
+    Attributes
+    ----------
+    n_calls : rows the model has computed.
+    masks, outputs : every distinct mask computed so far and what the model said of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import lookup_table
+    >>> remembered = Evaluator(lookup_table([0, 1, 1, 0], n_features=2))
+    >>> remembered(np.array([[True, False], [True, False]])).tolist(), remembered.n_calls
+    ([1, 1], 1)
+    """
+
+    def __init__(
+        self, model: MaskedModel, *, batch_size: int | None = None, progress: Progress | bool | None = None
+    ) -> None:
+        self.model = model
+        self.n_features = _count_features(model)
+        self.batch_size = _choose_batch_size(model, batch_size)
+        self.n_calls = 0
+        self._progress = as_progress(progress)
+        self._expected = 0
+        self._slots: dict[bytes, int] = {}
+        self._rows = _Rows()
+        self._echo: tuple[Mask, Any] | None = None
+
+    @property
+    def masks(self) -> Masks:
+        """Every distinct mask computed so far, in the order of computation."""
+        packed = np.frombuffer(b"".join(self._slots), dtype=np.uint8).reshape(len(self._slots), -1)
+        return np.unpackbits(packed, axis=1, count=self.n_features).astype(bool)
+
+    @property
+    def outputs(self) -> Outputs:
+        """What the model said of each of ``masks``."""
+        return self._rows.all()
+
+    def __call__(self, masks: Masks, /) -> Outputs:
+        """Outputs of masks (b, n_features); only masks never seen before reach the model."""
+        checked = self._checked(masks)
+        keys = _packed(checked)
+        first_rows: dict[bytes, int] = {}
+        for row, key in enumerate(keys):
+            if key not in self._slots:
+                first_rows.setdefault(key, row)
+        self._compute(checked[list(first_rows.values())])
+        return np.asarray(self.outputs[[self._slots[key] for key in keys]])
+
+    def expect(self, n_rows: int) -> None:
+        """Tell the progress hook how many more rows may be needed."""
+        self._expected = self.n_calls + n_rows
+
+    def repeat_later(self, mask: Mask) -> None:
+        """Compute this known mask again with the next batch, and raise if the answer differs."""
+        self._echo = (mask, self(mask[None])[0])
+
+    def finish(self) -> None:
+        """Tell the progress hook that no more rows will come."""
+        self._echo = None
+        if self._progress is not None:
+            self._progress(self.n_calls, self.n_calls)
+
+    def _checked(self, masks: Any) -> Masks:
+        array = np.asarray(masks)
+        if array.dtype != np.bool_:
+            raise InvalidTypeError(f"`masks` must be Boolean, got {array.dtype}.")
+        if array.ndim != 2 or array.shape[1] != self.n_features:
+            raise InvalidValueError(f"`masks` must have shape (b, {self.n_features}), got {array.shape}.")
+        return array
+
+    def _compute(self, masks: Masks) -> None:
+        start = 0
+        while start < len(masks):
+            room = self.batch_size - (self._echo is not None)
+            batch = masks[start : start + room]
+            if self._run(batch):
+                start += len(batch)
+
+    def _run(self, batch: Masks) -> bool:
+        """Compute one batch and keep it; False if memory ran out and a smaller batch is to be tried."""
+        keys = _packed(batch)
+        rows = batch if self._echo is None else np.concatenate([batch, self._echo[0][None]])
+        try:
+            raw = self.model(rows)
+        except Exception as error:
+            if not _is_out_of_memory(error) or len(rows) == 1:
+                raise
+            self.batch_size = len(rows) // 2
+            return False
+        outputs = _checked_outputs(raw, rows, self._rows)
+        self.n_calls += len(rows)
+        if self._echo is not None:
+            _check_repeat(self._echo[0], self._echo[1], outputs[-1])
+            self._echo, outputs = None, outputs[:-1]
+        self._keep(keys, outputs)
+        return True
+
+    def _keep(self, keys: list[bytes], outputs: Outputs) -> None:
+        first = len(self._slots)
+        self._slots.update((key, first + i) for i, key in enumerate(keys))
+        self._rows.append(outputs)
+        if self._progress is not None:
+            self._progress(self.n_calls, max(self._expected, self.n_calls))
+
+
+class _Rows:
+    """Outputs in one array that doubles when full."""
+
+    def __init__(self) -> None:
+        self._buffer: Outputs | None = None
+        self._n = 0
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape of one output, or None before the first."""
+        return None if self._buffer is None else self._buffer.shape[1:]
+
+    def all(self) -> Outputs:
+        if self._buffer is None:
+            raise InvalidValueError("Nothing has been evaluated yet.")
+        return self._buffer[: self._n]
+
+    def append(self, rows: Outputs) -> None:
+        end = self._n + len(rows)
+        old = rows[:0] if self._buffer is None else self._buffer
+        dtype = np.result_type(old, rows)
+        if end > len(old) or dtype != old.dtype:
+            grown = np.empty((max(end, 2 * len(old)), *rows.shape[1:]), dtype=dtype)
+            grown[: self._n] = old[: self._n]
+            self._buffer = old = grown
+        old[self._n : end] = rows
+        self._n = end
+
+
+@contextmanager
+def evaluating(
+    model: MaskedModel, *, batch_size: int | None = None, progress: Progress | bool | None = None
+) -> Iterator[Evaluator]:
+    """An evaluator for one question: the given one if ``model`` is an ``Evaluator`` already."""
+    evaluator = _as_evaluator(model, batch_size=batch_size, progress=progress)
+    try:
+        yield evaluator
+    except KeyboardInterrupt as stop:
+        stop.add_note(f"Stopped after {evaluator.n_calls} model calls; nothing was changed.")
+        raise
+    finally:
+        evaluator.finish()
+
+
+def _as_evaluator(model: MaskedModel, *, batch_size: int | None, progress: Progress | bool | None) -> Evaluator:
+    if isinstance(model, Evaluator):
+        return model
+    return Evaluator(model, batch_size=batch_size, progress=progress)
+
+
+def _count_features(model: Any) -> int:
+    n_features = getattr(model, "n_features", None)
+    if not callable(model) or n_features is None:
+        raise InvalidTypeError(
+            f"`model` must be a MaskedModel (`n_features` and a call on masks), got {type(model).__name__}. "
+            "Wrap a function of masks with `holdfast.mask_function(function, n_features=...)`."
+        )
+    return check_whole(n_features, "model.n_features", minimum=1)
+
+
+def _choose_batch_size(model: Any, batch_size: int | None) -> int:
+    if batch_size is None:
+        batch_size = getattr(model, "batch_size", None) or DEFAULT_BATCH_SIZE
+    return check_whole(batch_size, "batch_size", minimum=1)
+
+
+def _packed(masks: Masks) -> list[bytes]:
+    """The bits of each mask as bytes: exact keys for de-duplication."""
+    packed = np.packbits(masks, axis=1)
+    rows: list[bytes] = packed.view(np.dtype((np.void, packed.shape[1]))).ravel().tolist()  # type: ignore[assignment]
+    return rows
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    text = str(error).lower()
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or (isinstance(error, RuntimeError) and ("out of memory" in text or "failed to allocate" in text))
+    )
+
+
+def _checked_outputs(raw: Any, masks: Masks, known: _Rows) -> Outputs:
+    """Scores (b, n_classes) of finite numbers, or labels (b,) as objects."""
+    outputs = np.asarray(raw)
+    if outputs.ndim not in (1, 2) or len(outputs) != len(masks):
+        raise ModelError(
+            f"The model must return scores ({len(masks)}, n_classes) or labels ({len(masks)},) "
+            f"for {len(masks)} masks, got shape {outputs.shape}."
+        )
+    outputs = _labels(outputs) if outputs.ndim == 1 else _scores(outputs, masks)
+    if known.shape is not None and outputs.shape[1:] != known.shape:
+        raise ModelError(
+            "The model must return the same number of classes every time: "
+            f"{_width(known.shape)} before, now {_width(outputs.shape[1:])}."
+        )
+    return outputs
+
+
+def _labels(outputs: Outputs) -> Outputs:
+    if outputs.dtype.kind == "f":
+        raise ModelError(
+            "Labels (b,) must be whole numbers, strings or Booleans, got floats. "
+            "Return scores as a column (b, 1) and use `agree=within(margin)`."
+        )
+    labels = np.empty(len(outputs), dtype=object)
+    labels[:] = outputs.tolist()
+    return labels
+
+
+def _scores(outputs: Outputs, masks: Masks) -> Outputs:
+    if outputs.dtype.kind not in "fiub" or outputs.shape[1] == 0:
+        raise ModelError(f"Scores must be real numbers (b, n_classes), got {outputs.dtype} {outputs.shape}.")
+    bad = ~np.isfinite(outputs).all(axis=1)
+    if bad.any():
+        first = np.flatnonzero(masks[np.flatnonzero(bad)[0]])
+        shown = ", ".join(map(str, first[:8])) + (", …" if len(first) > 8 else "")
+        raise ModelError(
+            f"The model returned NaN or infinity for {bad.sum()} of {len(masks)} masks "
+            f"(first: features {shown or 'none'}). Check the fill value."
+        )
+    return outputs.astype(np.int64) if outputs.dtype.kind in "ub" else outputs.copy()
+
+
+def _width(shape: tuple[int, ...]) -> str:
+    return f"{shape[0]} classes" if shape else "labels"
+
+
+def _check_repeat(mask: Mask, before: Any, after: Any) -> None:
+    if isinstance(after, np.ndarray):
+        same = np.abs(after - before).max() <= _REPEAT_TOLERANCE * np.abs(before).max()
+    else:
+        same = after == before
+    if not same:
+        raise ModelError(
+            f"The model must be deterministic, but it answered {before!r} and then {after!r} for one mask of "
+            f"{int(mask.sum())} features. Switch off dropout and sampling (for PyTorch: `model.eval()`), or "
+            "pass `check_determinism=False` to certify the answers that happen to be drawn."
+        )

@@ -1,0 +1,88 @@
+"""A function of masks, or a table of all its values → a ``MaskedModel``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.types import Masks, Outputs
+from holdfast.validation import check_whole
+
+_MAX_TABLE_FEATURES = 30
+
+
+@dataclass(frozen=True)
+class FunctionModel:
+    """A user's function of masks."""
+
+    function: Callable[[Masks], Any]
+    n_features: int
+
+    def __call__(self, masks: Masks, /) -> Outputs:
+        return np.asarray(self.function(masks))
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """All 2ⁿ answers, written down."""
+
+    values: Outputs
+    n_features: int
+
+    def __call__(self, masks: Masks, /) -> Outputs:
+        weights = 1 << np.arange(self.n_features)
+        return np.asarray(self.values[np.asarray(masks) @ weights])
+
+
+def mask_function(function: Callable[[Masks], Any], *, n_features: int) -> FunctionModel:
+    """Treat a function of Boolean masks as a model.
+
+    Parameters
+    ----------
+    function : takes masks (b, n_features) and returns scores (b, n_classes) or labels (b,).
+        It must be deterministic.
+    n_features : number of features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model = mask_function(lambda masks: masks.sum(axis=1) > 2, n_features=6)
+    >>> model(np.ones((1, 6), dtype=bool))
+    array([ True])
+    """
+    if not callable(function):
+        raise InvalidTypeError(f"`function` must be callable on masks (b, n_features), got {function!r}.")
+    return FunctionModel(function, check_whole(n_features, "n_features", minimum=1))
+
+
+def lookup_table(values: ArrayLike, *, n_features: int) -> TableModel:
+    """Treat a table of all 2ⁿ answers as a model: the fake model of tests and theory.
+
+    Parameters
+    ----------
+    values : scores (2ⁿ, n_classes), labels (2ⁿ,), or one real score per mask (2ⁿ,).
+        The row of a mask is the sum of mask_i · 2^i.
+    n_features : n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> both = lookup_table([0, 0, 0, 1], n_features=2)
+    >>> both(np.array([[True, False], [True, True]]))
+    array([0, 1])
+    """
+    n = check_whole(n_features, "n_features", minimum=1)
+    if n > _MAX_TABLE_FEATURES:
+        raise InvalidValueError(f"`n_features` of a table must be at most {_MAX_TABLE_FEATURES}, got {n}.")
+    table = np.array(values)
+    if table.ndim not in (1, 2) or len(table) != 2**n:
+        raise InvalidValueError(f"`values` must have 2**{n} = {2**n} rows, got an array of shape {table.shape}.")
+    if table.ndim == 1 and table.dtype.kind == "f":
+        table = table[:, None]
+    table.setflags(write=False)
+    return TableModel(table, n)

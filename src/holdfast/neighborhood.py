@@ -1,0 +1,245 @@
+"""Selected features and a radius → the masks nearby: counted, enumerated, drawn uniformly.
+
+``Additions`` is the paper's Δ_r: everything that reveals at most r more features. A neighbourhood is
+built from pools of positions: a mask at distance k flips k positions of every pool. All masks at all
+distances up to the radius are equally likely, so distance k has probability Π C(|pool|, k) / size.
+
+Every draw uses up one row of a fixed number of random bits, whatever the radius: one word for the
+distance and one key per feature. Hence ``sample(a + b)`` is ``sample(a)`` followed by ``sample(b)``,
+and neighbourhoods of two explanations fed with equal streams make paired draws.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import chain, combinations, islice, product
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.types import Mask, Masks
+from holdfast.validation import check_mask, check_whole
+
+_CHUNK_BYTES = 1 << 22
+
+Indices = NDArray[np.intp]
+Keys = NDArray[np.uint32]
+
+
+class Neighborhood(Protocol):
+    """A finite set of masks that can be counted, enumerated and drawn from."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def selected(self) -> Mask: ...
+    @property
+    def radius(self) -> int: ...
+    @property
+    def effective_radius(self) -> int: ...
+    @property
+    def pools(self) -> tuple[Indices, ...]: ...
+    @property
+    def size(self) -> int: ...
+    def is_larger_than(self, limit: int) -> bool: ...
+    def enumerate(self, batch: int) -> Iterator[Masks]: ...
+    def sample(self, n: int, rng: np.random.Generator) -> Masks: ...
+    def exactly(self, k: int) -> Neighborhood: ...
+
+
+class _Flips(abc.ABC):
+    """Masks that differ from ``selected`` by k flips in each pool, smallest ≤ k ≤ radius."""
+
+    name: str
+
+    def __init__(self, selected: Any, radius: int) -> None:
+        self.selected = check_mask(selected, "selected")
+        self.radius = check_whole(radius, "radius")
+        self._smallest = 0
+
+    @abc.abstractmethod
+    def _positions(self) -> tuple[Indices, ...]:
+        """The pools."""
+
+    def exactly(self, k: int) -> Self:
+        """The masks at distance k exactly (clamped to the largest distance there is)."""
+        ring = type(self)(self.selected, check_whole(k, "k"))
+        ring._smallest = ring.effective_radius
+        return ring
+
+    @cached_property
+    def pools(self) -> tuple[Indices, ...]:
+        """Positions that may be flipped."""
+        return self._positions()
+
+    @property
+    def effective_radius(self) -> int:
+        """The radius, or the largest distance there is if that is smaller."""
+        return min(self.radius, *(len(pool) for pool in self.pools))
+
+    @cached_property
+    def size(self) -> int:
+        """Exact number of masks."""
+        return sum(self._counts())
+
+    def is_larger_than(self, limit: int) -> bool:
+        """Whether ``size > limit``, without computing a huge size."""
+        total = 0
+        for count in self._counts():
+            total += count
+            if total > limit:
+                return True
+        return False
+
+    def _counts(self) -> Iterator[int]:
+        """Number of masks at each distance, from the smallest."""
+        count = 1
+        for k in range(self.effective_radius + 1):
+            if k >= self._smallest:
+                yield count
+            for pool in self.pools:
+                count = count * (len(pool) - k) // (k + 1)
+
+    def enumerate(self, batch: int) -> Iterator[Masks]:
+        """All masks, nearest first, in arrays of ``batch`` rows (the last may be shorter)."""
+        rows = check_whole(batch, "batch", minimum=1)
+        waiting: list[Masks] = []
+        for k in range(self._smallest, self.effective_radius + 1):
+            choices = product(*(combinations(pool.tolist(), k) for pool in self.pools))
+            while True:
+                room = rows - sum(map(len, waiting))
+                ring = self._flip_all(islice(choices, room), k)
+                waiting.append(ring)
+                if len(ring) < room:
+                    break
+                yield np.concatenate(waiting)
+                waiting = []
+        if sum(map(len, waiting)):
+            yield np.concatenate(waiting)
+
+    def _flip_all(self, choices: Iterator[tuple[tuple[int, ...], ...]], k: int) -> Masks:
+        """One mask per choice of k positions from every pool."""
+        if k == 0:
+            return np.tile(self.selected, (sum(1 for _ in choices), 1))
+        flat = chain.from_iterable(chain.from_iterable(choices))
+        positions = np.fromiter(flat, dtype=np.intp).reshape(-1, k * len(self.pools))
+        masks = np.tile(self.selected, (len(positions), 1))
+        rows = np.arange(len(positions))[:, None]
+        masks[rows, positions] = ~self.selected[positions]
+        return masks
+
+    def sample(self, n: int, rng: np.random.Generator) -> Masks:
+        """Draw n masks independently and uniformly, (n, n_features)."""
+        masks = np.tile(self.selected, (check_whole(n, "n"), 1))
+        n_features = len(self.selected)
+        words = 1 + (n_features + 1) // 2
+        step = max(1, _CHUNK_BYTES // (8 * words))
+        for start in range(0, n, step):
+            part = masks[start : start + step]
+            bits = rng.integers(0, 2**64, size=(len(part), words), dtype=np.uint64)
+            distance = self._distances(bits[:, 0])
+            keys = bits[:, 1:].view(np.uint32)[:, :n_features]
+            for pool in self.pools:
+                part[:, pool] ^= _smallest_keys(keys[:, pool], distance)
+        return masks
+
+    def _distances(self, words: NDArray[np.uint64]) -> Indices:
+        uniform = (words >> np.uint64(11)) * 2.0**-53
+        return self._smallest + np.searchsorted(self._cumulative[:-1], uniform, side="right")
+
+    @cached_property
+    def _cumulative(self) -> NDArray[np.float64]:
+        """P(distance ≤ k) by ratios from the most likely distance outwards: no huge binomials."""
+        k = np.arange(self._smallest, self.effective_radius, dtype=np.float64)
+        ratio = np.ones(len(k))
+        for pool in self.pools:
+            ratio *= (len(pool) - k) / (k + 1)
+        mode = int(np.searchsorted(-ratio, -1.0))
+        up = np.cumprod(ratio[mode:])
+        down = np.cumprod(1 / ratio[:mode][::-1])[::-1]
+        total = np.cumsum(np.concatenate([down, [1.0], up]))
+        return np.asarray(total / total[-1])
+
+
+class Additions(_Flips):
+    """Every mask that reveals at most ``radius`` more features: the paper's Δ_r.
+
+    Parameters
+    ----------
+    selected : Boolean (n_features,), the explanation.
+    radius : how many features may be added; clamped to the number of unselected ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> nearby = Additions(np.array([True, False, False, False]), radius=2)
+    >>> nearby.size
+    7
+    >>> nearby.sample(3, np.random.default_rng(0)).shape
+    (3, 4)
+    """
+
+    name = "additions"
+
+    def _positions(self) -> tuple[Indices, ...]:
+        return (np.flatnonzero(~self.selected),)
+
+
+class Removals(_Flips):
+    """Every mask that hides at most ``radius`` of the selected features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Removals(np.array([True, True, False]), radius=5).size
+    4
+    """
+
+    name = "removals"
+
+    def _positions(self) -> tuple[Indices, ...]:
+        return (np.flatnonzero(self.selected),)
+
+
+class Swaps(_Flips):
+    """Every mask that trades at most ``radius`` selected features for as many unselected ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Swaps(np.array([True, True, False]), radius=1).size
+    3
+    """
+
+    name = "swaps"
+
+    def _positions(self) -> tuple[Indices, ...]:
+        return np.flatnonzero(~self.selected), np.flatnonzero(self.selected)
+
+
+NEIGHBORHOODS: dict[str, type[_Flips]] = {kind.name: kind for kind in (Additions, Removals, Swaps)}
+
+
+def _smallest_keys(keys: Keys, count: Indices) -> Masks:
+    """Mark the ``count[row]`` smallest keys of each row: a uniform subset of that size."""
+    rows = np.arange(len(keys))
+    if keys.shape[1] == 0:
+        return np.zeros(keys.shape, dtype=bool)
+    last = np.sort(keys, axis=1)[rows, np.maximum(count, 1) - 1]
+    marked: Masks = keys <= last[:, None]
+    marked[count == 0] = False
+    for row in np.flatnonzero(marked.sum(axis=1) != count):
+        marked[row] = _break_ties(keys[row], int(count[row]))
+    return marked
+
+
+def _break_ties(keys: Keys, count: int) -> Mask:
+    """Equal keys at the border are ordered by fresh bits that belong to this row alone."""
+    seed = np.random.SeedSequence([int(key) for key in keys])
+    fresh = np.random.Generator(np.random.Philox(seed)).permutation(len(keys))
+    marked = np.zeros(len(keys), dtype=bool)
+    marked[np.lexsort((fresh, keys))[:count]] = True
+    return marked

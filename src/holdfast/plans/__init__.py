@@ -1,0 +1,11 @@
+"""Tolerance and confidence → how many masks to draw, when to look, when to stop.
+
+Every plan keeps one contract: with rate = n_agreed / n_evaluated,
+P(|rate - true rate| > tolerance) ≤ 1 - confidence for every true rate, the stopping included.
+"""
+
+from holdfast.plans.decision import RateTest, rate_test
+from holdfast.plans.design import Design
+from holdfast.plans.plan import PLANS, Plan, PlannedSamples, make_plan, plan_samples
+
+__all__ = ["PLANS", "Design", "Plan", "PlannedSamples", "RateTest", "make_plan", "plan_samples", "rate_test"]

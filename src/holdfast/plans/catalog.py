@@ -1,0 +1,118 @@
+"""Goal → design, without searching twice: shipped with the package, cached on disk, or searched now."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from holdfast.plans.design import Design
+from holdfast.plans.search import Goal, search_fixed, search_sequential
+
+SHIPPED_TOLERANCES = SHIPPED_RISKS = tuple(Fraction(x) for x in ("1/50", "1/20", "1/10", "1/5"))
+SEARCHES: dict[str, Callable[[Goal], Design]] = {"exact": search_fixed, "sequential": search_sequential}
+
+_FORMAT = 1
+_SHIPPED_EFFORT = 30.0
+
+
+@lru_cache(maxsize=256)
+def find_design(plan: str, goal: Goal) -> Design:
+    """The design of plan ``"exact"`` or ``"sequential"`` for a goal.
+
+    Examples
+    --------
+    >>> goal = Goal(Fraction(1, 10), Fraction(1, 10))
+    >>> find_design("exact", goal).max_draws
+    70
+    """
+    known = shipped_designs().get(_key(plan, goal)) or _read_cache(_key(plan, goal))
+    if known is not None:
+        return known
+    design = SEARCHES[plan](goal)
+    _write_cache(_key(plan, goal), design)
+    return design
+
+
+@lru_cache(maxsize=1)
+def shipped_designs() -> dict[str, Design]:
+    """The designs that come with the package, by key."""
+    text = resources.files("holdfast.plans").joinpath("designs.json").read_text(encoding="utf-8")
+    return {key: _from_entry(entry) for key, entry in json.loads(text).items()}
+
+
+def cache_folder() -> Path:
+    """Where searched designs are kept: ``$HOLDFAST_CACHE``, or ``holdfast`` in the user's cache folder."""
+    named = os.environ.get("HOLDFAST_CACHE")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast"
+
+
+def _key(plan: str, goal: Goal) -> str:
+    return f"{plan} {goal.tolerance} {goal.risk}"
+
+
+def _cache_file(key: str) -> Path:
+    return cache_folder() / "designs" / f"{key.replace('/', '_').replace(' ', '-')}.json"
+
+
+def _entry(design: Design) -> dict[str, Any]:
+    return {"looks": list(design.looks), "limits": list(design.limits)}
+
+
+def _from_entry(entry: dict[str, Any]) -> Design:
+    return Design(tuple(entry["looks"]), tuple(entry["limits"]))
+
+
+def _digest(key: str, entry: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps([_FORMAT, key, entry], sort_keys=True).encode()).hexdigest()
+
+
+def _read_cache(key: str) -> Design | None:
+    """A cached design, or None if there is none or the file is not exactly what was written."""
+    try:
+        stored = json.loads(_cache_file(key).read_text(encoding="utf-8"))
+        if stored["digest"] != _digest(key, stored["design"]):
+            return None
+        return _from_entry(stored["design"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write_cache(key: str, design: Design) -> None:
+    """Keep a searched design; a folder that cannot be written only costs the next search."""
+    stored = {"digest": _digest(key, _entry(design)), "design": _entry(design)}
+    target = _cache_file(key)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8") as file:
+            json.dump(stored, file)
+        os.replace(file.name, target)
+    except OSError:
+        return
+
+
+def _search_shipped(path: Path) -> None:
+    """Search every shipped design anew and write them to ``path`` (about 40 minutes on one core)."""
+    found: dict[str, Any] = {}
+    for tolerance in sorted(SHIPPED_TOLERANCES, reverse=True):
+        for risk in SHIPPED_RISKS:
+            goal = Goal(tolerance, risk)
+            found[_key("exact", goal)] = _entry(search_fixed(goal))
+            found[_key("sequential", goal)] = _entry(search_sequential(goal, effort=_SHIPPED_EFFORT))
+            print(_key("sequential", goal), found[_key("sequential", goal)], file=sys.stderr, flush=True)
+            rows = (f" {json.dumps(key)}: {json.dumps(entry)}" for key, entry in found.items())
+            path.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _search_shipped(Path(sys.argv[1]))

@@ -1,0 +1,122 @@
+"""A plan's name, tolerance and confidence → its design and what it will cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from holdfast.bounds import hoeffding_draws
+from holdfast.errors import InvalidValueError
+from holdfast.neighborhood import NEIGHBORHOODS
+from holdfast.plans.catalog import find_design
+from holdfast.plans.design import Design
+from holdfast.plans.search import Goal, fixed_design
+from holdfast.validation import check_name, check_share
+
+PLANS = ("sequential", "exact", "hoeffding")
+SMALLEST_SEARCHED_TOLERANCE = Fraction(1, 200)
+
+_SHOWN_RATES = (1.0, 0.98, 0.95, 0.9, 0.8, 0.5)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """When to look and stop so that the rate is within ``tolerance`` at ``confidence``."""
+
+    name: str
+    tolerance: Fraction
+    confidence: Fraction
+    design: Design
+
+    @property
+    def max_draws(self) -> int:
+        """The most draws a run can take."""
+        return self.design.max_draws
+
+
+def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:
+    """The plan of that name; a design that does not ship is searched once and cached on disk.
+
+    Examples
+    --------
+    >>> make_plan("hoeffding", tolerance=0.1, confidence=0.9).max_draws
+    150
+    """
+    check_name(name, "plan", PLANS)
+    eps, sure = check_share(tolerance, "tolerance"), check_share(confidence, "confidence")
+    if name == "hoeffding":
+        return Plan(name, eps, sure, fixed_design(hoeffding_draws(eps, sure)))
+    if eps < SMALLEST_SEARCHED_TOLERANCE:
+        raise InvalidValueError(
+            f"`tolerance` must be at least {float(SMALLEST_SEARCHED_TOLERANCE)} for plan {name!r}, "
+            f"got {float(eps)}: searching a design would take hours. Use plan='hoeffding'."
+        )
+    return Plan(name, eps, sure, find_design(name, Goal(eps, 1 - sure)))
+
+
+@dataclass(frozen=True)
+class PlannedSamples:
+    """What a certificate will cost, known before anything runs.
+
+    ``expected_draws`` gives, for a few true rates, the mean number of draws. Two or three further
+    rows are computed for the explanation itself, the full input and the determinism check.
+    """
+
+    plan: str
+    tolerance: float
+    confidence: float
+    max_draws: int
+    expected_draws: tuple[tuple[float, float], ...]
+    paper_draws: int
+    exact: bool
+
+    def __str__(self) -> str:
+        if self.exact:
+            return f"All {self.max_draws} masks are evaluated: the rate is exact (the paper draws {self.paper_draws})."
+        costs = ", ".join(f"{draws:.1f} at {rate:g}" for rate, draws in self.expected_draws)
+        return (
+            f"Plan {self.plan}: at most {self.max_draws} draws for ±{self.tolerance:g} at confidence "
+            f"{self.confidence:g}; on average, by true rate: {costs} (the paper draws {self.paper_draws})."
+        )
+
+
+def plan_samples(
+    *,
+    tolerance: float = 0.1,
+    confidence: float = 0.9,
+    plan: str = "sequential",
+    selected: Any = None,
+    radius: int | None = None,
+    neighborhood: str = "additions",
+) -> PlannedSamples:
+    """Tell how many draws a certificate will take, before any model call.
+
+    With ``selected`` and ``radius`` it also tells whether the neighbourhood is small enough to be
+    enumerated instead.
+
+    Examples
+    --------
+    >>> print(plan_samples(plan="exact"))  # doctest: +ELLIPSIS
+    Plan exact: at most 70 draws for ±0.1 at confidence 0.9; on average, by true rate: 70.0 at 1, ...
+    """
+    made = make_plan(plan, tolerance=tolerance, confidence=confidence)
+    kind = NEIGHBORHOODS[check_name(neighborhood, "neighborhood", NEIGHBORHOODS)]
+    if (selected is None) != (radius is None):
+        raise InvalidValueError("`selected` and `radius` must be given together, or neither.")
+    nearby = None if radius is None else kind(selected, radius)
+    exact = nearby is not None and not nearby.is_larger_than(made.max_draws)
+    cost: Callable[[float], float] = made.design.expected_draws
+    if nearby is not None and exact:
+        size = nearby.size
+        cost = lambda rate: float(size)  # noqa: E731 - one of two cost curves
+    return PlannedSamples(
+        plan=plan,
+        tolerance=float(made.tolerance),
+        confidence=float(made.confidence),
+        max_draws=nearby.size if nearby is not None and exact else made.max_draws,
+        expected_draws=tuple((rate, cost(rate)) for rate in _SHOWN_RATES),
+        paper_draws=hoeffding_draws(made.tolerance, made.confidence),
+        exact=exact,
+    )

@@ -1,0 +1,246 @@
+"""Tolerance and confidence → a cheap design whose miss probability is proven.
+
+Three steps, all deterministic. The smallest valid fixed sample size is found by checking each size
+itself (validity is not monotone in the size). A family of boundaries, "stop when the plug-in normal
+half-width is small enough", gives a first sequential design. A seeded annealing over looks and
+limits then lowers the expected number of draws. Candidates are screened at the jumps of the miss
+probability; the one returned has passed the proof in :mod:`holdfast.plans.verification`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice, pairwise, product
+
+import numpy as np
+
+from holdfast.plans.design import ByShare, Design, probabilities
+from holdfast.plans.verification import bound_miss_probability
+
+N_LOOKS = 12
+"""Looks of a searched design: each may cost a separate model batch, so few; more gain little."""
+
+TYPICAL_RATES = np.array([1.0, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5])
+RATE_WEIGHTS = np.array([0.25, 0.15, 0.1, 0.15, 0.15, 0.1, 0.05, 0.05])
+"""The rates a design is made cheap for. The guarantee holds at every rate whatever these are."""
+
+_JUST_BESIDE = 1e-10
+_MARGINS = (0.0, 0.004, 0.01, 0.02, 0.05, 0.1)
+_SHAPES_PER_DRAW = 30_000
+_STEPS_PER_DRAW, _MAX_STEPS = 250_000, 3_000
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Miss by more than ``tolerance`` with probability at most ``risk``, at every rate."""
+
+    tolerance: Fraction
+    risk: Fraction
+
+    def is_proven_for(self, design: Design) -> bool:
+        """Whether the rigorous bound is at most the risk."""
+        return bound_miss_probability(design, self.tolerance, target=float(self.risk)).bound <= self.risk
+
+    @property
+    def first_possible_stop(self) -> int:
+        """No run of agreements may stop before (1 - tolerance)^n <= risk."""
+        n = 1
+        power = 1 - self.tolerance
+        while power**n > self.risk:
+            n += 1
+        return n
+
+
+def fixed_design(n_draws: int) -> Design:
+    """Draw ``n_draws`` times and stop."""
+    return Design(looks=(n_draws,), limits=(n_draws // 2,))
+
+
+def search_fixed(goal: Goal) -> Design:
+    """The smallest fixed number of draws that meets the goal; every smaller one is shown to fail.
+
+    Examples
+    --------
+    >>> search_fixed(Goal(Fraction(1, 10), Fraction(1, 10))).max_draws
+    70
+    """
+    return next(design for design in _fixed_candidates(goal) if goal.is_proven_for(design))
+
+
+def _fixed_candidates(goal: Goal) -> Iterator[Design]:
+    """Fixed sizes in increasing order that are not already refuted near a rate of one half."""
+    n = 0
+    while True:
+        n += 1
+        if _fixed_miss_near_half(n, goal) <= goal.risk:
+            design = fixed_design(n)
+            if _Screen(goal, aim=float(goal.risk)).miss(design) <= goal.risk:
+                yield design
+
+
+def _fixed_miss_near_half(n: int, goal: Goal) -> float:
+    """Miss probability of n draws just beside the jumps nearest one half (a few rates, exact sums)."""
+    from scipy.special import bdtr, bdtrc
+
+    eps = float(goal.tolerance)
+    cut = np.floor(n * (0.5 - eps)) / n + eps
+    rates = np.array([cut - _JUST_BESIDE, cut + _JUST_BESIDE, 0.5])
+    below = np.ceil(n * (rates - eps) - 1e-12 * n) - 1
+    above = np.floor(n * (rates + eps) + 1e-12 * n)
+    low = np.where(below >= 0, bdtr(np.maximum(below, 0), n, rates), 0.0)
+    high = np.where(above < n, bdtrc(np.minimum(above, n), n, rates), 0.0)
+    return float(np.max(low + high))
+
+
+def search_sequential(goal: Goal, *, effort: float = 1.0) -> Design:
+    """A group-sequential design for the goal, cheap at the typical rates.
+
+    ``effort`` multiplies the annealing steps; 1 takes seconds (about 20 s at a tolerance of .02).
+    """
+    fixed = search_fixed(goal)
+    shapes = _cheapest_shapes(goal, fixed.max_draws)
+    for margin, shape in product(_MARGINS, shapes):
+        screen = _Screen(goal, aim=float(goal.risk) * (1 - margin))
+        start = _smallest_z(shape, screen)
+        if start is not None and goal.is_proven_for(start.design):
+            n_steps = int(effort * min(_MAX_STEPS, _STEPS_PER_DRAW / start.design.max_draws))
+            found = _anneal(start, screen, n_steps)
+            return _trimmed(next(one.design for one in found if goal.is_proven_for(one.design)))
+    return fixed
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    design: Design
+    miss: float
+    cost: float
+
+
+@dataclass(frozen=True)
+class _Screen:
+    """Quick, optimistic check against ``aim``: the miss probability just beside its jumps."""
+
+    goal: Goal
+    aim: float
+
+    def miss(self, design: Design) -> float:
+        terminals, eps = ByShare(design.terminals), float(self.goal.tolerance)
+        cuts = np.concatenate([terminals.share - eps, terminals.share + eps])
+        cuts = np.unique(np.round(cuts[(cuts > 0) & (cuts <= 0.5)], 12))
+        rates = np.concatenate([cuts - _JUST_BESIDE, cuts + _JUST_BESIDE])
+        first = np.searchsorted(terminals.share, rates - eps)
+        past = np.searchsorted(terminals.share, rates + eps, side="right")
+        return float(np.max(terminals.miss(rates, first, past), initial=0.0))
+
+    def look_at(self, design: Design) -> _Candidate:
+        draws = probabilities(design.terminals, TYPICAL_RATES) @ design.terminals.n
+        return _Candidate(design, self.miss(design), float(RATE_WEIGHTS @ draws))
+
+    def is_met_by(self, found: _Candidate) -> bool:
+        return found.miss <= self.aim - 1e-7
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A family of boundaries: z² p(1-p)/n <= tolerance² with p = (minority + prior)/(n + 2 prior)."""
+
+    looks: tuple[int, ...]
+    prior: float
+
+
+def _shapes(goal: Goal, n_fixed: int) -> Iterator[_Shape]:
+    """The most promising shapes first."""
+    for first, prior in ((1.02, 1.5), (1.2, 3.0), (1.02, 3.0), (1.1, 1.5)):
+        for longer, bend in ((1.0, 1.4), (1.02, 1.0), (1.0, 1.8), (1.02, 1.4)):
+            looks = _spread(goal.first_possible_stop * first, n_fixed * longer, bend)
+            yield _Shape(looks, prior)
+
+
+def _cheapest_shapes(goal: Goal, n_fixed: int) -> list[_Shape]:
+    screen = _Screen(goal, aim=float(goal.risk))
+    n_tried = max(4, _SHAPES_PER_DRAW // n_fixed)
+    tried = [(shape, _smallest_z(shape, screen)) for shape in islice(_shapes(goal, n_fixed), n_tried)]
+    met = [(found.cost, shape) for shape, found in tried if found is not None]
+    return [shape for _, shape in sorted(met, key=lambda pair: pair[0])[:2]]
+
+
+def _spread(first: float, last: float, bend: float) -> tuple[int, ...]:
+    """Looks from ``first`` to ``last``, closer together at the start if ``bend`` exceeds 1."""
+    looks = np.ceil(first + (max(last, first) - first) * np.linspace(0, 1, N_LOOKS) ** bend)
+    return tuple(int(n) for n in np.unique(looks))
+
+
+def _smallest_z(shape: _Shape, screen: _Screen) -> _Candidate | None:
+    low, high, best = 1.0, 6.0, None
+    for _ in range(9):
+        z = (low + high) / 2
+        found = screen.look_at(_normal_boundary(shape, z, float(screen.goal.tolerance)))
+        if screen.is_met_by(found):
+            high, best = z, found
+        else:
+            low = z
+    return best
+
+
+def _normal_boundary(shape: _Shape, z: float, eps: float) -> Design:
+    """Limits from the plug-in half-width; -1 where even a unanimous run goes on."""
+    looks, prior = shape.looks, shape.prior
+    limits = [math.floor(_minority_within(n, z, eps) * (n + 2 * prior) - prior) for n in looks]
+    limits = [min(max(limit, -1), n // 2) for limit, n in zip(limits, looks, strict=True)]
+    return Design(looks, (*limits[:-1], looks[-1] // 2))
+
+
+def _minority_within(n: int, z: float, eps: float) -> float:
+    """The largest p <= 1/2 with z² p(1-p)/n <= eps²."""
+    product = n * (eps / z) ** 2
+    return 0.5 if product >= 0.25 else 0.5 - math.sqrt(0.25 - product)
+
+
+def _anneal(start: _Candidate, screen: _Screen, n_steps: int) -> list[_Candidate]:
+    """Cheapest designs met by the screen, best first; a fixed seed makes the search repeatable."""
+    rng = np.random.Generator(np.random.Philox(2024))
+    here, kept = start, [start]
+    for step in range(n_steps):
+        heat = 0.012 * start.cost * (1 - step / n_steps) ** 2 + 1e-9
+        there = _neighbour(here.design, screen, rng)
+        if there is None:
+            continue
+        rise = _penalised(there, screen) - _penalised(here, screen)
+        if rise <= 0 or rng.random() < math.exp(-rise / heat):
+            here = there
+        if screen.is_met_by(there) and there.cost < kept[0].cost:
+            kept = [there, *kept[:20]]
+    return kept
+
+
+def _penalised(found: _Candidate, screen: _Screen) -> float:
+    return found.cost * (1 + 5 * max(0.0, found.miss - screen.aim + 1e-6) / screen.aim)
+
+
+def _neighbour(design: Design, screen: _Screen, rng: np.random.Generator) -> _Candidate | None:
+    """Move one to three looks or limits a little; None if the result is no design."""
+    looks, limits = list(design.looks), list(design.limits)
+    for _ in range(rng.integers(1, 4)):
+        j = int(rng.integers(len(looks)))
+        if j < len(looks) - 1 and rng.random() < 0.55:
+            limits[j] += _small_step(limits[j] // 8, rng)
+        else:
+            looks[j] += _small_step(design.max_draws // 80, rng)
+    limits[-1] = looks[-1] // 2
+    legal = all(a < b for a, b in pairwise(looks)) and all(a <= b for a, b in pairwise(limits))
+    if not legal or limits[0] < -1 or looks[0] < screen.goal.first_possible_stop:
+        return None
+    return screen.look_at(Design(tuple(looks), tuple(limits)))
+
+
+def _trimmed(design: Design) -> Design:
+    """The same design without the looks that no run reaches."""
+    last = next(j for j, n in enumerate(design.looks) if design.limits[j] >= n // 2)
+    return Design(design.looks[: last + 1], (*design.limits[:last], design.looks[last] // 2))
+
+
+def _small_step(reach: int, rng: np.random.Generator) -> int:
+    return int(rng.integers(1, max(1, reach) + 1)) * int(rng.choice([-1, 1]))

@@ -1,0 +1,48 @@
+"""A hook called as rows are computed → a bar on the terminal, or the user's own function."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, TextIO
+
+from holdfast.errors import InvalidTypeError
+from holdfast.types import Progress
+
+_WIDTH = 30
+_SECONDS_BETWEEN_LINES = 0.1
+
+
+class TerminalBar:
+    """One line on stderr: share done, rows, rate and time left. Removed when all is done."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stderr
+        self._started = time.monotonic()
+        self._drawn = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done >= total:
+            self._out.write("\r\x1b[K")
+        elif now - self._drawn >= _SECONDS_BETWEEN_LINES:
+            self._drawn = now
+            self._out.write("\r" + self._line(done, total, now - self._started))
+        self._out.flush()
+
+    def _line(self, done: int, total: int, seconds: float) -> str:
+        filled = _WIDTH * done // max(1, total)
+        rate = done / max(seconds, 1e-9)
+        left = (total - done) / max(rate, 1e-9)
+        return f"{'█' * filled}{'░' * (_WIDTH - filled)} {done}/{total} masks, {rate:.0f}/s, ≤ {left:.0f} s left"
+
+
+def as_progress(progress: Any) -> Progress | None:
+    """None or False for silence, True for a bar, or a callable of (done, total)."""
+    if progress is None or progress is False:
+        return None
+    if progress is True:
+        return TerminalBar()
+    if callable(progress):
+        return progress  # type: ignore[no-any-return]
+    raise InvalidTypeError(f"`progress` must be True, False, None or a function of (done, total), got {progress!r}.")

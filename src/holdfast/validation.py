@@ -1,0 +1,69 @@
+"""Arguments → checked values, or one kind of message: what must hold, for which name, what came."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.types import Mask
+
+
+def check_whole(value: Any, name: str, *, minimum: int = 0) -> int:
+    """A whole number of at least ``minimum``."""
+    wanted = f"`{name}` must be a whole number ≥ {minimum}, got {value!r}."
+    if not _is_number(value):
+        raise InvalidTypeError(wanted)
+    if not math.isfinite(value) or value != math.floor(value) or value < minimum:
+        raise InvalidValueError(wanted)
+    return int(value)
+
+
+def check_share(value: Any, name: str) -> Fraction:
+    """A number strictly between 0 and 1, as the fraction its decimal digits say (0.1 is 1/10)."""
+    wanted = f"`{name}` must be a number strictly between 0 and 1, got {value!r}."
+    if not _is_number(value):
+        raise InvalidTypeError(wanted)
+    if not 0 < value < 1:
+        raise InvalidValueError(wanted)
+    return value if isinstance(value, Fraction) else Fraction(repr(float(value)))
+
+
+def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
+    """A Boolean vector, copied and made read-only."""
+    mask = np.array(value)
+    if mask.ndim != 1 or len(mask) == 0:
+        raise InvalidValueError(f"`{name}` must be a Boolean vector (n_features,), got an array of shape {mask.shape}.")
+    if mask.dtype != np.bool_:
+        raise InvalidTypeError(
+            f"`{name}` must be Boolean, got {mask.dtype}. Turn 0/1 flags into a mask with "
+            f"`.astype(bool)`; turn feature indices into one with `mask = np.zeros(n, bool); mask[indices] = True`."
+        )
+    if n_features is not None and len(mask) != n_features:
+        raise InvalidValueError(
+            f"`{name}` must have one entry per feature: the model has {n_features} features, got {len(mask)}."
+        )
+    mask.setflags(write=False)
+    return mask
+
+
+def check_name(value: Any, name: str, options: Iterable[str]) -> str:
+    """One of the known names; a wrong one is answered with the nearest."""
+    known = list(options)
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.")
+    if value not in known:
+        near = difflib.get_close_matches(value, known, n=1, cutoff=0.4)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise InvalidValueError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.{hint}")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
