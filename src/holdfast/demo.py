@@ -34,7 +34,7 @@ def run_demo(*, radius: int, rng: int) -> Iterator[str]:
             n_calls, n_certificates = n_calls + cert.n_calls, n_certificates + 1
             yield f"\n{_picture(image, selected)}\n{name}: {_bar(cert.rate)}\n{cert}"
     paper = planned.paper_draws * n_certificates
-    yield f"\n{n_calls} model calls for {n_certificates} certificates; the paper's plan draws {paper} masks for as many."
+    yield f"\n{n_calls} model calls for {n_certificates} certificates; the paper draws {paper} masks for as many."
 
 
 def _train() -> tuple[Any, Any]:

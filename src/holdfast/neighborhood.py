@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from holdfast.types import Mask, Masks
 from holdfast.validation import check_mask, check_whole
 
-_CHUNK_BYTES = 1 << 22
+_CHUNK_BYTES = 1 << 20
 
 Indices = NDArray[np.intp]
 Keys = NDArray[np.uint32]
@@ -143,7 +143,7 @@ class _Flips(abc.ABC):
             distance = self._distances(bits[:, 0])
             keys = bits[:, 1:].view(np.uint32)[:, :n_features]
             for pool in self.pools:
-                part[:, pool] ^= _smallest_keys(keys[:, pool], distance)
+                part ^= _smallest_keys(keys, pool, distance)
         return masks
 
     def _distances(self, words: NDArray[np.uint64]) -> Indices:
@@ -223,23 +223,26 @@ class Swaps(_Flips):
 NEIGHBORHOODS: dict[str, type[_Flips]] = {kind.name: kind for kind in (Additions, Removals, Swaps)}
 
 
-def _smallest_keys(keys: Keys, count: Indices) -> Masks:
-    """Mark the ``count[row]`` smallest keys of each row: a uniform subset of that size."""
-    rows = np.arange(len(keys))
-    if keys.shape[1] == 0:
+def _smallest_keys(keys: Keys, pool: Indices, count: Indices) -> Masks:
+    """Mark the ``count[row]`` smallest keys of the pool in each row: a uniform subset of that size."""
+    if len(pool) == 0:
         return np.zeros(keys.shape, dtype=bool)
-    last = np.sort(keys, axis=1)[rows, np.maximum(count, 1) - 1]
-    marked: Masks = keys <= last[:, None]
+    rows, in_pool = np.arange(len(keys)), np.zeros(keys.shape[1], dtype=bool)
+    in_pool[pool] = True
+    ordered = np.take(keys, pool, axis=1)
+    ordered.sort(axis=1)
+    border = ordered[rows, np.maximum(count, 1) - 1]
+    marked: Masks = (keys <= border[:, None]) & in_pool
     marked[count == 0] = False
-    for row in np.flatnonzero(marked.sum(axis=1) != count):
-        marked[row] = _break_ties(keys[row], int(count[row]))
+    beyond = ordered[rows, np.minimum(count, len(pool) - 1)]
+    for row in np.flatnonzero((border == beyond) & (count > 0) & (count < len(pool))):
+        marked[row] = False
+        marked[row, pool[_break_ties(keys[row, pool], int(count[row]))]] = True
     return marked
 
 
-def _break_ties(keys: Keys, count: int) -> Mask:
-    """Equal keys at the border are ordered by fresh bits that belong to this row alone."""
+def _break_ties(keys: Keys, count: int) -> Indices:
+    """The positions of the smallest keys; equal ones are ordered by bits that belong to this row alone."""
     seed = np.random.SeedSequence([int(key) for key in keys])
     fresh = np.random.Generator(np.random.Philox(seed)).permutation(len(keys))
-    marked = np.zeros(len(keys), dtype=bool)
-    marked[np.lexsort((fresh, keys))[:count]] = True
-    return marked
+    return np.lexsort((fresh, keys))[:count]

@@ -1,0 +1,1 @@
+"""Every figure the project states, printed by one command: ``make bench``."""
