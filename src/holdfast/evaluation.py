@@ -107,6 +107,11 @@ class Evaluator:
         """Compute this known mask again with the next batch, and raise if the answer differs."""
         self._echo = (mask, self(mask[None])[0])
 
+    def settle(self) -> None:
+        """Repeat the row that waits for a batch, if none came."""
+        if self._echo is not None:
+            self._run(np.empty((0, self.n_features), dtype=bool))
+
     def finish(self) -> None:
         """Tell the progress hook that no more rows will come."""
         self._echo = None

@@ -39,6 +39,8 @@ class Neighborhood(Protocol):
     @property
     def radius(self) -> int: ...
     @property
+    def smallest(self) -> int: ...
+    @property
     def effective_radius(self) -> int: ...
     @property
     def pools(self) -> tuple[Indices, ...]: ...
@@ -48,6 +50,7 @@ class Neighborhood(Protocol):
     def enumerate(self, batch: int) -> Iterator[Masks]: ...
     def sample(self, n: int, rng: np.random.Generator) -> Masks: ...
     def exactly(self, k: int) -> Neighborhood: ...
+    def distances(self, words: NDArray[np.uint64]) -> Indices: ...
 
 
 class _Flips(abc.ABC):
@@ -58,7 +61,7 @@ class _Flips(abc.ABC):
     def __init__(self, selected: Any, radius: int) -> None:
         self.selected = check_mask(selected, "selected")
         self.radius = check_whole(radius, "radius")
-        self._smallest = 0
+        self.smallest = 0
 
     @abc.abstractmethod
     def _positions(self) -> tuple[Indices, ...]:
@@ -67,7 +70,7 @@ class _Flips(abc.ABC):
     def exactly(self, k: int) -> Self:
         """The masks at distance k exactly (clamped to the largest distance there is)."""
         ring = type(self)(self.selected, check_whole(k, "k"))
-        ring._smallest = ring.effective_radius
+        ring.smallest = ring.effective_radius
         return ring
 
     @cached_property
@@ -98,7 +101,7 @@ class _Flips(abc.ABC):
         """Number of masks at each distance, from the smallest."""
         count = 1
         for k in range(self.effective_radius + 1):
-            if k >= self._smallest:
+            if k >= self.smallest:
                 yield count
             for pool in self.pools:
                 count = count * (len(pool) - k) // (k + 1)
@@ -107,7 +110,7 @@ class _Flips(abc.ABC):
         """All masks, nearest first, in arrays of ``batch`` rows (the last may be shorter)."""
         rows = check_whole(batch, "batch", minimum=1)
         waiting: list[Masks] = []
-        for k in range(self._smallest, self.effective_radius + 1):
+        for k in range(self.smallest, self.effective_radius + 1):
             choices = product(*(combinations(pool.tolist(), k) for pool in self.pools))
             while True:
                 room = rows - sum(map(len, waiting))
@@ -140,20 +143,21 @@ class _Flips(abc.ABC):
         for start in range(0, n, step):
             part = masks[start : start + step]
             bits = rng.integers(0, 2**64, size=(len(part), words), dtype=np.uint64)
-            distance = self._distances(bits[:, 0])
+            distance = self.distances(bits[:, 0])
             keys = bits[:, 1:].view(np.uint32)[:, :n_features]
             for pool in self.pools:
                 part ^= _smallest_keys(keys, pool, distance)
         return masks
 
-    def _distances(self, words: NDArray[np.uint64]) -> Indices:
+    def distances(self, words: NDArray[np.uint64]) -> Indices:
+        """The distance that each random word stands for: the inverse of their distribution."""
         uniform = (words >> np.uint64(11)) * 2.0**-53
-        return self._smallest + np.searchsorted(self._cumulative[:-1], uniform, side="right")
+        return self.smallest + np.searchsorted(self._cumulative[:-1], uniform, side="right")
 
     @cached_property
     def _cumulative(self) -> NDArray[np.float64]:
         """P(distance ≤ k) by ratios from the most likely distance outwards: no huge binomials."""
-        k = np.arange(self._smallest, self.effective_radius, dtype=np.float64)
+        k = np.arange(self.smallest, self.effective_radius, dtype=np.float64)
         ratio = np.ones(len(k))
         for pool in self.pools:
             ratio *= (len(pool) - k) / (k + 1)

@@ -85,7 +85,7 @@ def rate_test(min_rate: Any, confidence: Any, max_draws: int | None = None) -> R
     (22, True)
     """
     t, sure = check_share(min_rate, "min_rate"), check_share(confidence, "confidence")
-    first = _first_yes(t, 1 - sure)
+    first = smallest_power_within(t, 1 - sure)
     last = _default_budget(float(t), first) if max_draws is None else check_whole(max_draws, "max_draws", minimum=1)
     if last < first:
         raise InvalidValueError(f"`max_draws` must be at least {first} to ever answer yes, got {last}.")
@@ -94,9 +94,16 @@ def rate_test(min_rate: Any, confidence: Any, max_draws: int | None = None) -> R
     return RateTest(t, sure, looks, yes, no)
 
 
-def _first_yes(t: Fraction, risk: Fraction) -> int:
-    n = max(1, math.floor(math.log(risk) / math.log(t)) - 1)
-    while t**n > risk:
+def smallest_power_within(share: Fraction, risk: Fraction) -> int:
+    """The smallest n with share**n ≤ risk, decided in whole numbers.
+
+    Examples
+    --------
+    >>> smallest_power_within(Fraction(9, 10), Fraction(1, 10))
+    22
+    """
+    n = max(1, math.floor(math.log(risk) / math.log(share)) - 1)
+    while share**n > risk:
         n += 1
     return n
 

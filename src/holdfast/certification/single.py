@@ -1,0 +1,152 @@
+"""A masked model, an explanation and a radius → a certificate (Theorem 1 of the paper, with fewer calls)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from holdfast.agreement import as_agreement
+from holdfast.certification.subject import Outcome, Settings, Subject, WorstOutcome, make_certificate
+from holdfast.evaluation import Tally, evaluating
+from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
+from holdfast.plans import Plan, make_plan
+from holdfast.randomness import stream_key
+from holdfast.results import Certificate
+from holdfast.types import MaskedModel, Masks, Progress, Rng
+from holdfast.validation import check_mask, check_name, check_whole
+
+RATE_KINDS = ("uniform", "exactly", "worst_size")
+
+_PORTION_BYTES = 1 << 26
+"""Most memory for masks drawn at a time."""
+
+
+def certify(
+    model: MaskedModel,
+    selected: Any,
+    *,
+    radius: int,
+    tolerance: float = 0.1,
+    confidence: float = 0.9,
+    plan: str = "sequential",
+    agree: Any = "same_top_class",
+    neighborhood: str = "additions",
+    rate_kind: str = "uniform",
+    batch_size: int | None = None,
+    progress: Progress | bool | None = None,
+    check_determinism: bool = True,
+    rng: Rng = None,
+) -> Certificate:
+    """Certify how often the prediction survives when up to ``radius`` more features are revealed.
+
+    The stability rate τ is the share of all masks within the radius on which the model agrees with
+    its prediction on ``selected``. With probability at least ``confidence`` over the draws, the
+    returned ``rate`` is within ``tolerance`` of τ. When there are no more masks than the plan could
+    draw, all are evaluated and the rate is exact.
+
+    This is a statement about random masks: rare changes that flip the prediction may exist (see
+    ``counterexample``), and a stable explanation may still belong to a wrong prediction
+    (see ``consistent``).
+
+    Parameters
+    ----------
+    model : function of masks (b, n_features); see ``mask_function``.
+    selected : Boolean (n_features,), the explanation.
+    radius : largest number of changes; clamped to the number of features that can change.
+    plan : "sequential" (fewest calls), "exact" (fixed number), "hoeffding" (the paper's number).
+    agree : "same_top_class", ``same_top_set(k)``, ``within(margin)`` or a function of
+        (outputs (b, ...), reference) that returns Boolean (b,).
+    neighborhood : "additions", "removals" or "swaps".
+    rate_kind : "uniform" (all masks within the radius), "exactly" (``radius`` changes exactly) or
+        "worst_size" (the smallest rate over the sizes 1 … radius).
+    batch_size : most rows per model call; never changes the result.
+    progress : True for a bar, or a function of (rows computed, most rows expected).
+    check_determinism : repeat one row and raise if the answer differs. If False, a random model is
+        certified as the function that happens to be drawn.
+    rng : seed, generator or None; ``rng_key`` of the certificate repeats the draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import certify, mask_function
+    >>> model = mask_function(lambda masks: masks[:, 0] | (masks.sum(axis=1) > 15), n_features=20)
+    >>> selected = np.arange(20) < 4
+    >>> cert = certify(model, selected, radius=5, rng=0)
+    >>> cert.rate, cert.holds(0.9)
+    (1.0, True)
+    """
+    made = make_plan(plan, tolerance=tolerance, confidence=confidence)
+    settings = Settings(
+        plan=plan,
+        tolerance=made.tolerance,
+        confidence=made.confidence,
+        neighborhood=check_name(neighborhood, "neighborhood", NEIGHBORHOODS),
+        rate_kind=check_name(rate_kind, "rate_kind", RATE_KINDS),
+        agree=as_agreement(agree),
+        key=stream_key(rng),
+        draws="single",
+        check_determinism=check_determinism,
+    )
+    check_whole(radius, "radius")
+    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
+        mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        nearby = NEIGHBORHOODS[neighborhood](mask, radius)
+        subject = Subject(evaluator, mask, settings)
+        outcome = _estimate(nearby, made, subject, settings)
+        return make_certificate(subject, nearby, outcome, settings, n_calls=subject.settle())
+
+
+def _estimate(nearby: Neighborhood, plan: Plan, subject: Subject, settings: Settings) -> Outcome:
+    if settings.rate_kind == "worst_size":
+        return _estimate_worst_size(nearby, plan, subject, settings)
+    if settings.rate_kind == "exactly":
+        nearby = nearby.exactly(nearby.radius)
+    return _enumerate_or_sample(nearby, plan, subject, settings)
+
+
+def _estimate_worst_size(nearby: Neighborhood, plan: Plan, subject: Subject, settings: Settings) -> WorstOutcome:
+    rings = rings_within(nearby)
+    plan = plan_for_all(plan, sum(ring.is_larger_than(plan.max_draws) for ring in rings))
+    outcomes = [_enumerate_or_sample(ring, plan, subject, settings) for ring in rings]
+    return worst_of(outcomes)
+
+
+def rings_within(nearby: Neighborhood) -> list[Neighborhood]:
+    """The sizes 1, …, radius one by one; size 0 if there is no other."""
+    return [nearby.exactly(k) for k in range(1, nearby.effective_radius + 1)] or [nearby.exactly(0)]
+
+
+def plan_for_all(plan: Plan, n_sampled: int) -> Plan:
+    """The plan with its risk divided by the number of sampled rates, so that all hold at once."""
+    if n_sampled <= 1:
+        return plan
+    return make_plan(plan.name, tolerance=plan.tolerance, confidence=1 - (1 - plan.confidence) / n_sampled)
+
+
+def worst_of(outcomes: list[Outcome]) -> WorstOutcome:
+    """The smallest rate: within tolerance of the smallest true rate if every rate is of its own."""
+    worst = min(outcomes, key=lambda outcome: outcome.rate)
+    return WorstOutcome(worst.tally, next((outcome.plan for outcome in outcomes if outcome.plan), None))
+
+
+def _enumerate_or_sample(nearby: Neighborhood, plan: Plan, subject: Subject, settings: Settings) -> Outcome:
+    """Evaluate every mask if there are no more than the plan could draw; else follow the plan."""
+    subject.expect(plan.max_draws)
+    if not nearby.is_larger_than(plan.max_draws):
+        return Outcome(subject.count(nearby.enumerate(plan.max_draws)), None)
+    rng = settings.stream(str(nearby.smallest), np.packbits(subject.selected).tobytes())
+    tally = Tally()
+    for look in plan.design.looks:
+        tally += subject.count(portions(nearby, look - tally.n_evaluated, rng))
+        if plan.design.stops(tally.n_evaluated, tally.n_agreed):
+            break
+    return Outcome(tally, plan)
+
+
+def portions(nearby: Neighborhood, n: int, rng: np.random.Generator) -> Iterator[Masks]:
+    """Draw in portions that fit into memory; how they are cut does not change them."""
+    most = max(1, _PORTION_BYTES // len(nearby.selected))
+    for start in range(0, n, most):
+        yield nearby.sample(min(most, n - start), rng)

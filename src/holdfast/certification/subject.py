@@ -1,0 +1,175 @@
+"""An explanation and a model → the prediction that is to survive, and who agrees with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from holdfast.agreement import Agreement
+from holdfast.errors import InvalidValueError
+from holdfast.evaluation import Evaluator, Tally
+from holdfast.neighborhood import Neighborhood
+from holdfast.plans import Plan
+from holdfast.randomness import stream
+from holdfast.results.certificate import Certificate, interval_around
+from holdfast.types import Mask, Masks
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a certificate repeats of the question."""
+
+    plan: str
+    tolerance: Fraction
+    confidence: Fraction
+    neighborhood: str
+    rate_kind: str
+    agree: Agreement
+    key: int
+    draws: str
+    check_determinism: bool
+
+    def stream(self, *purpose: str | bytes) -> np.random.Generator:
+        """The stream of this question for one purpose."""
+        return stream(self.key, self.draws, self.neighborhood, self.rate_kind, *purpose)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A tally and the plan it was drawn by; no plan means that every mask was evaluated."""
+
+    tally: Tally
+    plan: Plan | None
+
+    @property
+    def rate(self) -> Fraction:
+        """Share of agreements."""
+        return Fraction(self.tally.n_agreed, self.tally.n_evaluated)
+
+    @property
+    def rate_unbiased(self) -> float | None:
+        """Unbiased estimate of the true rate."""
+        if self.plan is None:
+            return float(self.rate)
+        return self.plan.design.unbiased_rate(self.tally.n_evaluated, self.tally.n_agreed)
+
+
+@dataclass(frozen=True)
+class WorstOutcome(Outcome):
+    """The tally of the worst size; a minimum of estimates has no known unbiased form."""
+
+    @property
+    def rate_unbiased(self) -> float | None:
+        """The rate if it is exact."""
+        return float(self.rate) if self.plan is None else None
+
+
+class Subject:
+    """What the model says of ``selected``, who agrees with it, and the nearest mask that does not.
+
+    The explanation and the full input are computed together with the masks ``along``, in one batch.
+    """
+
+    def __init__(
+        self, evaluator: Evaluator, selected: Mask, settings: Settings, *, along: Iterable[Masks] = ()
+    ) -> None:
+        self._evaluator = evaluator
+        self._calls_before = evaluator.n_calls
+        self._agree = settings.agree
+        self.selected = selected
+        self.counterexample: Mask | None = None
+        outputs = evaluator(np.concatenate([reference_masks(selected), *along]))[:2]
+        self._reference = outputs[0]
+        agreed = self._agree(outputs, self._reference)
+        if not agreed[0]:
+            raise InvalidValueError(f"`agree` must hold between an output and itself; {self._agree.name} does not.")
+        self.consistent = bool(agreed[1])
+        self.prediction = _prediction(self._reference)
+        if settings.check_determinism:
+            evaluator.repeat_later(selected)
+
+    def judge(self, masks: Masks) -> Mask:
+        """Which masks (b, n_features) keep the prediction, Boolean (b,)."""
+        agreed = self._agree(self._evaluator(masks), self._reference)
+        self._remember_nearest(masks[~agreed])
+        return agreed
+
+    def count(self, batches: Iterable[Masks], *, until_changed: bool = False) -> Tally:
+        """Tally the agreements, if asked only up to the batch where the first change is seen."""
+        tally = Tally()
+        for masks in batches:
+            tally += Tally(int(self.judge(masks).sum()), len(masks))
+            if until_changed and self.counterexample is not None:
+                break
+        return tally
+
+    def expect(self, n_rows: int) -> None:
+        """Tell the progress hook how many more rows may be needed."""
+        self._evaluator.expect(n_rows)
+
+    def settle(self) -> int:
+        """End the evaluation and tell how many rows the model computed for it."""
+        self._evaluator.settle()
+        return self._evaluator.n_calls - self._calls_before
+
+    def counterexample_within(self, radius: int) -> Mask | None:
+        """The nearest changing mask if it differs in at most ``radius`` features."""
+        near = self.counterexample
+        return near if near is not None and (near != self.selected).sum() <= radius else None
+
+    def _remember_nearest(self, changing: Masks) -> None:
+        if len(changing) == 0:
+            return
+        distance = (changing != self.selected).sum(axis=1)
+        best = self.counterexample
+        if best is None or distance.min() < (best != self.selected).sum():
+            self.counterexample = changing[int(distance.argmin())].copy()
+            self.counterexample.setflags(write=False)
+
+
+def reference_masks(selected: Mask) -> Masks:
+    """The explanation and the full input."""
+    return np.stack([selected, np.ones_like(selected)])
+
+
+def make_certificate(
+    subject: Subject, nearby: Neighborhood, outcome: Outcome, settings: Settings, *, n_calls: int
+) -> Certificate:
+    """Write down what was asked and what was seen."""
+    tally, exact = outcome.tally, outcome.plan is None
+    changes = nearby.effective_radius * len(nearby.pools)
+    return Certificate(
+        rate=tally.n_agreed / tally.n_evaluated,
+        rate_unbiased=outcome.rate_unbiased,
+        interval=interval_around(tally.n_agreed, tally.n_evaluated, Fraction(0) if exact else settings.tolerance),
+        n_agreed=tally.n_agreed,
+        n_evaluated=tally.n_evaluated,
+        n_calls=n_calls,
+        exact=exact,
+        radius=nearby.radius,
+        effective_radius=nearby.effective_radius,
+        tolerance=float(settings.tolerance),
+        confidence=float(settings.confidence),
+        plan=settings.plan,
+        design=outcome.plan.design if outcome.plan else None,
+        rng_key=settings.key,
+        prediction=subject.prediction,
+        consistent=subject.consistent,
+        selected=subject.selected,
+        counterexample=subject.counterexample_within(changes),
+        neighborhood=settings.neighborhood,
+        rate_kind=settings.rate_kind,
+        agree=settings.agree.name,
+        draws=settings.draws,
+    )
+
+
+def _prediction(output: Any) -> Any:
+    """Class index of scores, the label of a label-only model, or the value of a single score."""
+    if not isinstance(output, np.ndarray):
+        return output
+    return int(output.argmax()) if len(output) > 1 else float(output[0])

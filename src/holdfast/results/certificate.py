@@ -1,0 +1,109 @@
+"""Counts of one radius → a certificate that restates its claim in one true sentence."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from holdfast.bounds import Interval
+from holdfast.plans.design import Design
+from holdfast.results.values import Value
+from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first
+from holdfast.types import Mask
+from holdfast.validation import check_share
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate(Value):
+    """How often a prediction survives random changes to its explanation, with a guarantee.
+
+    Before drawing, the probability that the whole procedure (stopping included) ends with
+    |rate - true rate| ≤ tolerance was at least ``confidence``. It is about random masks near this
+    explanation, of this model, input and masking. It is not a proof that no mask changes the
+    prediction, does not say that the prediction is right, and is void if the seed or the settings
+    were chosen after seeing results.
+
+    Attributes
+    ----------
+    rate : n_agreed / n_evaluated.
+    rate_unbiased : an exactly unbiased estimate, for averages over many inputs (a stopped rate leans
+        towards its stopping boundary); None for ``rate_kind="worst_size"``, where none is known.
+    interval : where the true rate lies at this confidence; a point if ``exact``.
+    n_agreed, n_evaluated : draws that agreed, draws counted (repeats count each time).
+    n_calls : rows the model computed, the explanation and the full input included.
+    exact : every mask of the neighbourhood was evaluated.
+    prediction : class index or label on the selected features.
+    consistent : whether the full input gets the same prediction. An explanation can be stably wrong.
+    counterexample : the nearest mask seen that changes the prediction, or None.
+    radius, effective_radius : as asked; and clamped to the number of features that can change.
+    rng_key : give it back as ``rng`` to repeat the draws.
+    design : when the plan looked and stopped; None if every mask was evaluated.
+    draws : "single" for draws made for this radius alone, "pooled" for draws shared by a curve.
+    """
+
+    rate: float
+    rate_unbiased: float | None
+    interval: Interval
+    n_agreed: int
+    n_evaluated: int
+    n_calls: int
+    exact: bool
+    radius: int
+    effective_radius: int
+    tolerance: float
+    confidence: float
+    plan: str
+    design: Design | None
+    rng_key: int
+    prediction: Any
+    consistent: bool
+    selected: Mask
+    counterexample: Mask | None
+    neighborhood: str
+    rate_kind: str
+    agree: str
+    draws: str
+
+    schema: ClassVar[str] = "holdfast.certificate"
+
+    def holds(self, rate: float) -> bool:
+        """Whether the certificate shows that the true rate is at least ``rate``.
+
+        False means "not shown", not "shown to be false". To ask about one rate from the start, a
+        one-sided test is cheaper than this two-sided certificate.
+        """
+        asked = Fraction(1) if rate == 1 else check_share(rate, "rate")
+        return Fraction(repr(self.interval.low)) >= asked
+
+    def __str__(self) -> str:
+        return f"{self._claim()} {self._evidence()}{self._caveats()}"
+
+    def _claim(self) -> str:
+        doing = event(self.neighborhood, self.rate_kind, self.effective_radius)
+        keeps = f"keeps the prediction {self.prediction!r}"
+        if self.exact:
+            return f"{doing} {keeps} in exactly {self.n_agreed} of {self.n_evaluated} cases"
+        low, high = math.floor(1000 * self.interval.low) / 10, math.ceil(1000 * self.interval.high) / 10
+        sure = f"With confidence {self.confidence:g}"
+        return f"{sure}, {lower_first(doing)} {keeps} in {low:g}% to {high:g}% of cases"
+
+    def _evidence(self) -> str:
+        how = "every mask was evaluated" if self.exact else f"{self.n_agreed} of {self.n_evaluated} draws agreed"
+        return f"({how}, {self.n_calls} model calls);"
+
+    def _caveats(self) -> str:
+        clamped = ""
+        if self.effective_radius < self.radius:
+            clamped = f" the radius {self.radius} was clamped to the {self.effective_radius} features that can change;"
+        wrong = "" if self.consistent else f" {STABLY_WRONG};"
+        meaning = "it is a fact about" if self.exact else "it is about random masks for"
+        no_proof = "" if self.exact else ", is no proof that none of them changes the prediction"
+        return f"{clamped}{wrong} {meaning} this model, input and masking{no_proof}, {NOT_RIGHT}."
+
+
+def interval_around(n_agreed: int, n_evaluated: int, tolerance: Fraction) -> Interval:
+    """The rate ± tolerance within [0, 1], rounded once at the very end."""
+    share = Fraction(n_agreed, n_evaluated)
+    return Interval(float(max(share - tolerance, Fraction(0))), float(min(share + tolerance, Fraction(1))))

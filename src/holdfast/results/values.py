@@ -1,0 +1,94 @@
+"""Frozen dataclasses → JSON and back, and equality that compares masks by value."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+
+from holdfast.bounds import Interval
+from holdfast.errors import InvalidValueError
+from holdfast.plans.design import Design
+
+SCHEMA_VERSION = 1
+
+_KINDS: dict[str, type[Value]] = {}
+_Kind = TypeVar("_Kind", bound="Value")
+
+
+class Value:
+    """Equality and JSON for a frozen dataclass that may hold masks, designs and other values."""
+
+    schema: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        _KINDS[cls.schema] = cls
+
+    def to_json(self) -> str:
+        """The value as JSON text with a schema version; ``from_json`` gives it back."""
+        return json.dumps({"schema_version": SCHEMA_VERSION} | _to_plain(self), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The value that ``to_json`` wrote; anything else is refused with a reason."""
+        try:
+            data = json.loads(text)
+        except (TypeError, ValueError) as error:
+            raise InvalidValueError(f"`text` must be the JSON of a {cls.schema}: {error}") from error
+        if not isinstance(data, dict) or data.get("schema") != cls.schema:
+            raise InvalidValueError(f"`text` must have schema {cls.schema!r}.")
+        version = data.pop("schema_version", None)
+        if version != SCHEMA_VERSION:
+            raise InvalidValueError(
+                f"`text` must have schema_version {SCHEMA_VERSION}, got {version!r}. Another holdfast wrote it."
+            )
+        return _build(cls, data)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and _to_plain(self) == _to_plain(other)
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, Value):
+        content = {field.name: _to_plain(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]
+        return {"schema": value.schema} | content
+    if isinstance(value, Design):
+        return {"looks": list(value.looks), "limits": list(value.limits)}
+    if isinstance(value, Interval):
+        return {"low": value.low, "high": value.high}
+    if isinstance(value, np.ndarray):
+        return {"n_features": len(value), "shown": np.flatnonzero(value).tolist()}
+    return [_to_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _from_plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_from_plain(item) for item in value)
+    if not isinstance(value, dict):
+        return value
+    if "schema" in value:
+        return _build(_KINDS[value["schema"]], value)
+    if value.keys() == {"looks", "limits"}:
+        return Design(tuple(value["looks"]), tuple(value["limits"]))
+    if value.keys() == {"low", "high"}:
+        return Interval(value["low"], value["high"])
+    mask = np.zeros(value["n_features"], dtype=bool)
+    mask[value["shown"]] = True
+    mask.setflags(write=False)
+    return mask
+
+
+def _build(kind: type[_Kind], data: dict[str, Any]) -> _Kind:
+    content = {name: value for name, value in data.items() if name != "schema"}
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    if content.keys() != names:
+        raise InvalidValueError(f"`text` has missing or unknown fields: {', '.join(sorted(names ^ content.keys()))}.")
+    try:
+        return kind(**{name: _from_plain(value) for name, value in content.items()})
+    except (KeyError, TypeError, IndexError) as error:
+        raise InvalidValueError(f"`text` is not a complete {kind.schema}: {error!r}.") from error

@@ -1,0 +1,24 @@
+"""Neighbourhood, kind of rate and radius → the words for them, the same in every result."""
+
+from __future__ import annotations
+
+NOT_RIGHT = "and does not say that the prediction is right"
+STABLY_WRONG = "the full input is predicted differently, so the explanation may be stably wrong"
+
+_DOINGS = {
+    "additions": "Revealing {} more {}",
+    "removals": "Hiding {} of the selected {}",
+    "swaps": "Trading {} selected for as many unselected {}",
+}
+_COUNTS = {"uniform": "up to {}", "exactly": "exactly {}", "worst_size": "the worst number, at most {}, of"}
+
+
+def event(neighborhood: str, rate_kind: str, radius: int) -> str:
+    """The change in words, such as 'Revealing up to 5 more features'."""
+    features = "feature" if radius == 1 else "features"
+    return _DOINGS[neighborhood].format(_COUNTS[rate_kind].format(radius), features)
+
+
+def lower_first(sentence: str) -> str:
+    """The sentence as the continuation of another."""
+    return sentence[0].lower() + sentence[1:]
