@@ -6,13 +6,21 @@ selected. ``import holdfast as hf``; see the README for a first example.
 
 from holdfast.agreement import Agreement, same_top_class, same_top_set, within
 from holdfast.bounds import Interval, clopper_pearson, hoeffding
-from holdfast.certification import certify, certify_hard
-from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, ModelError
+from holdfast.certification import certified_radius, certify, certify_hard, certify_radii, compare
+from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, MissingExtraError, ModelError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.masking import lookup_table, mask_function
 from holdfast.neighborhood import Additions, Neighborhood, Removals, Swaps
 from holdfast.plans import PlannedSamples, plan_samples
-from holdfast.results import Certificate, HardCertificate
+from holdfast.results import (
+    Certificate,
+    Comparison,
+    Difference,
+    HardCertificate,
+    RadiusCertificate,
+    RadiusStep,
+    StabilityCurve,
+)
 from holdfast.types import Mask, MaskedModel
 
 __version__ = "0.1.0"
@@ -21,6 +29,8 @@ __all__ = [
     "Additions",
     "Agreement",
     "Certificate",
+    "Comparison",
+    "Difference",
     "Evaluator",
     "HardCertificate",
     "HoldfastError",
@@ -29,15 +39,22 @@ __all__ = [
     "InvalidValueError",
     "Mask",
     "MaskedModel",
+    "MissingExtraError",
     "ModelError",
     "Neighborhood",
     "PlannedSamples",
+    "RadiusCertificate",
+    "RadiusStep",
     "Removals",
+    "StabilityCurve",
     "Swaps",
     "Tally",
+    "certified_radius",
     "certify",
     "certify_hard",
+    "certify_radii",
     "clopper_pearson",
+    "compare",
     "hoeffding",
     "lookup_table",
     "mask_function",

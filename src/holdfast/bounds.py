@@ -48,7 +48,9 @@ def hoeffding_draws(tolerance: Fraction, confidence: Fraction) -> int:
     return math.ceil(math.log(2 / (1 - confidence)) / (2 * tolerance**2))
 
 
-def clopper_pearson(n_agreed: int, n_evaluated: int, *, confidence: float = 0.9, side: str = "both") -> Interval:
+def clopper_pearson(
+    n_agreed: int, n_evaluated: int, *, confidence: float | Fraction = 0.9, side: str = "both"
+) -> Interval:
     """Exact binomial interval of Clopper and Pearson.
 
     With probability at least ``confidence`` over ``n_evaluated`` independent draws, a number fixed in

@@ -17,3 +17,7 @@ class InvalidTypeError(HoldfastError, TypeError):
 
 class ModelError(HoldfastError, ValueError):
     """The model broke its contract: wrong shape, NaN, or another answer for the same mask."""
+
+
+class MissingExtraError(HoldfastError, ImportError):
+    """A feature needs a package that is not installed; the message says which."""

@@ -1,6 +1,9 @@
 """A masked model and an explanation → certificates: one radius, whole curves, decisions, comparisons."""
 
+from holdfast.certification.comparison import compare
+from holdfast.certification.curve import certify_radii
 from holdfast.certification.hard import certify_hard
+from holdfast.certification.radius import certified_radius
 from holdfast.certification.single import certify
 
-__all__ = ["certify", "certify_hard"]
+__all__ = ["certified_radius", "certify", "certify_hard", "certify_radii", "compare"]

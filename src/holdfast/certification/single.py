@@ -60,7 +60,7 @@ def certify(
         (outputs (b, ...), reference) that returns Boolean (b,).
     neighborhood : "additions", "removals" or "swaps".
     rate_kind : "uniform" (all masks within the radius), "exactly" (``radius`` changes exactly) or
-        "worst_size" (the smallest rate over the sizes 1 … radius).
+        "worst_size" (the smallest rate over the sizes 0 … radius).
     batch_size : most rows per model call; never changes the result.
     progress : True for a bar, or a function of (rows computed, most rows expected).
     check_determinism : repeat one row and raise if the answer differs. If False, a random model is
@@ -114,8 +114,8 @@ def _estimate_worst_size(nearby: Neighborhood, plan: Plan, subject: Subject, set
 
 
 def rings_within(nearby: Neighborhood) -> list[Neighborhood]:
-    """The sizes 1, …, radius one by one; size 0 if there is no other."""
-    return [nearby.exactly(k) for k in range(1, nearby.effective_radius + 1)] or [nearby.exactly(0)]
+    """The sizes 0, …, radius one by one."""
+    return [nearby.exactly(k) for k in range(nearby.effective_radius + 1)]
 
 
 def plan_for_all(plan: Plan, n_sampled: int) -> Plan:

@@ -82,7 +82,7 @@ class Subject:
         self._agree = settings.agree
         self.selected = selected
         self.counterexample: Mask | None = None
-        outputs = evaluator(np.concatenate([reference_masks(selected), *along]))[:2]
+        outputs = evaluator(reference_masks(selected))
         self._reference = outputs[0]
         agreed = self._agree(outputs, self._reference)
         if not agreed[0]:

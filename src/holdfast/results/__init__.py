@@ -1,6 +1,17 @@
 """Values that restate what was certified: frozen, comparable, JSON both ways, readable."""
 
 from holdfast.results.certificate import Certificate
+from holdfast.results.comparison import Comparison, Difference
+from holdfast.results.curve import StabilityCurve
 from holdfast.results.hard import HardCertificate
+from holdfast.results.radius import RadiusCertificate, RadiusStep
 
-__all__ = ["Certificate", "HardCertificate"]
+__all__ = [
+    "Certificate",
+    "Comparison",
+    "Difference",
+    "HardCertificate",
+    "RadiusCertificate",
+    "RadiusStep",
+    "StabilityCurve",
+]

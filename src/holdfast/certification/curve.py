@@ -1,0 +1,163 @@
+"""A masked model, an explanation and many radii → a stability curve from shared model calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from holdfast.agreement import as_agreement
+from holdfast.bounds import Interval
+from holdfast.certification.pooling import PooledSubject, run_pooled
+from holdfast.certification.single import RATE_KINDS, plan_for_all, rings_within, worst_of
+from holdfast.certification.subject import Outcome, Settings, make_certificate
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.evaluation import Evaluator, evaluating
+from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
+from holdfast.plans import Plan, make_plan
+from holdfast.randomness import stream_key
+from holdfast.results.certificate import Certificate
+from holdfast.results.curve import StabilityCurve
+from holdfast.types import Mask, MaskedModel, Progress, Rng
+from holdfast.validation import check_mask, check_name, check_whole
+
+_FLOAT_SLACK = 1e-12
+
+
+def certify_radii(
+    model: MaskedModel,
+    selected: Any,
+    *,
+    radii: Iterable[int],
+    tolerance: float = 0.1,
+    confidence: float = 0.9,
+    plan: str = "sequential",
+    agree: Any = "same_top_class",
+    neighborhood: str = "additions",
+    rate_kind: str = "uniform",
+    simultaneous: bool = False,
+    batch_size: int | None = None,
+    progress: Progress | bool | None = None,
+    check_determinism: bool = True,
+    rng: Rng = None,
+) -> StabilityCurve:
+    """Certify the stability rate at many radii, from model calls that the radii share.
+
+    Each radius keeps the guarantee of ``certify``: its draws are independent and uniform on its own
+    neighbourhood, it stops on its own counts, and neither depends on which other radii are asked
+    for. With ``simultaneous=True`` all intervals hold at once with probability ``confidence`` (each
+    radius at an R-th of the risk, R the number of distinct radii, then tightened by what
+    neighbouring radii imply); without, each holds on its own. A ``worst_size`` curve always holds
+    as a whole.
+
+    Parameters
+    ----------
+    radii : the radii, in any order; see ``certify`` for the other parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import certify_radii, mask_function
+    >>> model = mask_function(lambda masks: masks[:, 0] | (masks.sum(axis=1) > 15), n_features=20)
+    >>> curve = certify_radii(model, np.arange(20) < 4, radii=range(1, 17), rng=0)
+    >>> curve[16].rate, curve.n_calls < 16 * 150
+    (1.0, True)
+    """
+    asked = check_radii(radii)
+    made = make_plan(plan, tolerance=tolerance, confidence=confidence)
+    settings = Settings(
+        plan=plan,
+        tolerance=made.tolerance,
+        confidence=made.confidence,
+        neighborhood=check_name(neighborhood, "neighborhood", NEIGHBORHOODS),
+        rate_kind=check_name(rate_kind, "rate_kind", RATE_KINDS),
+        agree=as_agreement(agree),
+        key=stream_key(rng),
+        draws="pooled",
+        check_determinism=check_determinism,
+    )
+    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
+        mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        nearby = [NEIGHBORHOODS[neighborhood](mask, radius) for radius in asked]
+        if rate_kind == "worst_size":
+            return _worst_size_curve(evaluator, mask, nearby, made, settings)
+        distinct = {one.effective_radius: one for one in nearby}
+        if simultaneous:
+            made = plan_for_all(made, len(distinct))
+        if rate_kind == "exactly":
+            distinct = {r: one.exactly(r) for r, one in distinct.items()}
+        run = _Run(evaluator, mask, list(distinct.values()), made, settings)
+        outcomes = [run.pooled.outcome(distinct[one.effective_radius]) for one in nearby]
+        curve = run.curve(nearby, outcomes, simultaneous=simultaneous)
+        return _tightened(curve, nearby) if simultaneous and rate_kind == "uniform" else curve
+
+
+def check_radii(radii: Any) -> list[int]:
+    """Distinct whole numbers in increasing order, at least one."""
+    if isinstance(radii, (str, bytes)) or not isinstance(radii, Iterable):
+        raise InvalidTypeError(f"`radii` must be whole numbers such as range(1, 11), got {radii!r}.")
+    asked = sorted({check_whole(radius, "radii") for radius in radii})
+    if not asked:
+        raise InvalidValueError("`radii` must name at least one radius, got none.")
+    return asked
+
+
+class _Run:
+    """Pooled answers about several neighbourhoods of one explanation."""
+
+    def __init__(
+        self, evaluator: Evaluator, mask: Mask, nearby: Sequence[Neighborhood], plan: Plan, settings: Settings
+    ) -> None:
+        bits = mask.tobytes()
+        self._evaluator, self._settings, self._before = evaluator, settings, evaluator.n_calls
+        self.pooled = PooledSubject(mask, nearby, plan, lambda purpose: settings.stream(purpose, bits))
+        self._n_rounds = run_pooled([self.pooled], evaluator, settings)
+
+    def curve(
+        self, nearby: Sequence[Neighborhood], outcomes: Sequence[Outcome], *, simultaneous: bool
+    ) -> StabilityCurve:
+        self._evaluator.settle()
+        n_calls = self._evaluator.n_calls - self._before
+        certificates = tuple(
+            make_certificate(self.pooled.subject, one, outcome, self._settings, n_calls=n_calls)
+            for one, outcome in zip(nearby, outcomes, strict=True)
+        )
+        return StabilityCurve(certificates, simultaneous, n_calls, self._n_rounds)
+
+
+def _worst_size_curve(
+    evaluator: Evaluator, mask: Mask, nearby: Sequence[Neighborhood], plan: Plan, settings: Settings
+) -> StabilityCurve:
+    """Certify every size once, all at once; each radius then takes the worst of its sizes."""
+    rings = rings_within(nearby[-1])
+    plan = plan_for_all(plan, sum(ring.is_larger_than(plan.max_draws) for ring in rings))
+    run = _Run(evaluator, mask, rings, plan, settings)
+    by_size = [run.pooled.outcome(ring) for ring in rings]
+    outcomes = [worst_of(by_size[: one.effective_radius + 1]) for one in nearby]
+    return run.curve(nearby, outcomes, simultaneous=True)
+
+
+def _tightened(curve: StabilityCurve, nearby: Sequence[Neighborhood]) -> StabilityCurve:
+    """Use that the masks within r are among those within r′ > r, a share ρ of them.
+
+    Hence ρ τ_r ≤ τ_r′ ≤ ρ τ_r + 1 - ρ. All intervals hold at once, so what they imply for each
+    other holds as well. Going up and down the radii once carries every implication along.
+    """
+    intervals = [one.interval for one in curve]
+    shares = [small.size / large.size for small, large in pairwise(nearby)]
+    for i, share in enumerate(shares):
+        intervals[i + 1] = _meet(intervals[i + 1], share * intervals[i].low, share * intervals[i].high + 1 - share)
+    for i, share in reversed(list(enumerate(shares))):
+        low, high = intervals[i + 1]
+        intervals[i] = _meet(intervals[i], 1 - (1 - low) / share, high / share)
+    pairs = zip(curve, intervals, strict=True)
+    return replace(curve, certificates=tuple(_with_interval(one, interval) for one, interval in pairs))
+
+
+def _meet(interval: Interval, low: float, high: float) -> Interval:
+    return Interval(max(interval.low, low - _FLOAT_SLACK), min(interval.high, high + _FLOAT_SLACK))
+
+
+def _with_interval(certificate: Certificate, interval: Interval) -> Certificate:
+    return certificate if interval == certificate.interval else replace(certificate, interval=interval)

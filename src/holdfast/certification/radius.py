@@ -1,0 +1,145 @@
+"""A masked model, an explanation and a minimum rate → the radius up to which it is certified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from holdfast.agreement import as_agreement
+from holdfast.certification.curve import check_radii
+from holdfast.certification.pooling import Question, SizePool
+from holdfast.certification.subject import Settings, Subject
+from holdfast.evaluation import evaluating
+from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
+from holdfast.plans import RateTest, rate_test
+from holdfast.randomness import stream_key
+from holdfast.results.radius import RadiusCertificate, RadiusStep
+from holdfast.types import MaskedModel, Progress, Rng
+from holdfast.validation import check_mask, check_name
+
+
+def certified_radius(
+    model: MaskedModel,
+    selected: Any,
+    *,
+    min_rate: float,
+    confidence: float = 0.9,
+    radii: Iterable[int] | None = None,
+    max_draws: int | None = None,
+    agree: Any = "same_top_class",
+    neighborhood: str = "additions",
+    batch_size: int | None = None,
+    progress: Progress | bool | None = None,
+    check_determinism: bool = True,
+    rng: Rng = None,
+) -> RadiusCertificate:
+    """Find the radius up to which the stability rate is certified to be at least ``min_rate``.
+
+    The radii are tested in increasing order, each by a one-sided exact sequential test at the full
+    risk, and the first that is not certified ends the search. With probability at least
+    ``confidence`` every tested radius up to the returned one has a rate of at least ``min_rate``:
+    a false claim needs a false "yes" at the first radius whose rate is too small. If every draw
+    agrees, the smallest number of draws that any valid test needs suffices for each radius.
+
+    Parameters
+    ----------
+    min_rate : strictly between 0 and 1; for a rate of 1 see ``certify_hard``.
+    radii : the radii to test, fixed in advance; 1, 2, 3, … by default.
+    max_draws : most draws per radius before the answer is "cannot tell".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import certified_radius, mask_function
+    >>> model = mask_function(lambda masks: masks.sum(axis=1) < 10, n_features=20)
+    >>> certified_radius(model, np.arange(20) < 4, min_rate=0.9, rng=0).radius
+    5
+    """
+    test = rate_test(min_rate, confidence, max_draws)
+    asked = None if radii is None else check_radii(radii)
+    settings = Settings(
+        plan="decision",
+        tolerance=1 - test.min_rate,
+        confidence=test.confidence,
+        neighborhood=check_name(neighborhood, "neighborhood", NEIGHBORHOODS),
+        rate_kind="uniform",
+        agree=as_agreement(agree),
+        key=stream_key(rng),
+        draws="decision",
+        check_determinism=check_determinism,
+    )
+    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
+        mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        kind = NEIGHBORHOODS[neighborhood]
+        largest = kind(mask, len(mask)).effective_radius
+        nearby = [kind(mask, radius) for radius in asked or range(1, max(1, largest) + 1)]
+        subject = Subject(evaluator, mask, settings)
+        trail = _test_in_order(nearby, test, subject, settings)
+        certified = [step.radius for step in trail if step.answer]
+        return RadiusCertificate(
+            radius=certified[-1] if certified else 0,
+            min_rate=float(test.min_rate),
+            confidence=float(test.confidence),
+            trail=tuple(trail),
+            n_calls=subject.settle(),
+            rng_key=settings.key,
+            prediction=subject.prediction,
+            consistent=subject.consistent,
+            selected=mask,
+            counterexample=subject.counterexample,
+            neighborhood=neighborhood,
+            agree=settings.agree.name,
+        )
+
+
+def _test_in_order(
+    nearby: Sequence[Neighborhood], test: RateTest, subject: Subject, settings: Settings
+) -> list[RadiusStep]:
+    """Fixed-sequence testing: go on while the answer is yes."""
+    bits = np.packbits(subject.selected).tobytes()
+    pool = SizePool(nearby[-1], lambda purpose: settings.stream(purpose, bits))
+    trail: list[RadiusStep] = []
+    for one in nearby:
+        if trail and trail[-1].effective_radius == one.effective_radius:
+            step = _same_masks(trail[-1], one.radius)
+        else:
+            subject.expect(test.max_draws)
+            step = _test_radius(one, test, subject, pool)
+        trail.append(step)
+        if not step.answer:
+            break
+    return trail
+
+
+def _same_masks(step: RadiusStep, radius: int) -> RadiusStep:
+    """A larger radius with the same masks has the same answer."""
+    return RadiusStep(radius, step.effective_radius, step.answer, step.n_agreed, step.n_evaluated, step.exact)
+
+
+def _test_radius(nearby: Neighborhood, test: RateTest, subject: Subject, pool: SizePool) -> RadiusStep:
+    """Enumerate what is no dearer than the first look; else draw, and enumerate if draws cannot tell."""
+    if not nearby.is_larger_than(test.looks[0]):
+        return _enumerate(nearby, test, subject)
+    question = Question(nearby, test.looks, lambda n, k: test.answer(n, k) is not None)
+    while not question.done:
+        wanted = question.wants(pool)
+        drawn = pool.draw(wanted)
+        pool.record(wanted, subject.judge(np.concatenate(drawn)) if drawn else np.zeros(0, dtype=bool))
+        question.take(pool)
+    tally = question.tally
+    answer = test.answer(tally.n_evaluated, tally.n_agreed)
+    if answer is None and not nearby.is_larger_than(test.max_draws):
+        return _enumerate(nearby, test, subject)
+    return _step(nearby, answer, tally.n_agreed, tally.n_evaluated, exact=False)
+
+
+def _enumerate(nearby: Neighborhood, test: RateTest, subject: Subject) -> RadiusStep:
+    tally = subject.count(nearby.enumerate(test.max_draws))
+    holds = tally.n_agreed >= test.min_rate * tally.n_evaluated
+    return _step(nearby, bool(holds), tally.n_agreed, tally.n_evaluated, exact=True)
+
+
+def _step(nearby: Neighborhood, answer: bool | None, n_agreed: int, n_evaluated: int, *, exact: bool) -> RadiusStep:
+    return RadiusStep(nearby.radius, nearby.effective_radius, answer, n_agreed, n_evaluated, exact)

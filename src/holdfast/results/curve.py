@@ -1,0 +1,101 @@
+"""Certificates of many radii → one curve: indexable by radius, a table, a sparkline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from holdfast.errors import InvalidValueError
+from holdfast.results.certificate import Certificate
+from holdfast.results.frames import make_frame
+from holdfast.results.values import Value
+
+_BARS = "▁▂▃▄▅▆▇█"
+_MOST_ROWS = 24
+
+
+@dataclass(frozen=True, eq=False)
+class StabilityCurve(Value):
+    """Stability rates over radii, from shared model calls.
+
+    If ``simultaneous``, all intervals contain their true rates at once with probability at least
+    ``confidence``; the curve may be read as a whole. If not, each radius has that probability on
+    its own, and a reader who picks a radius after seeing the curve has no guarantee.
+
+    Attributes
+    ----------
+    certificates : one ``Certificate`` per radius asked for, by increasing radius. Their ``n_calls``
+        is that of the whole curve.
+    n_calls : rows the model computed for the whole curve.
+    n_rounds : how many times masks were sent to the model together.
+    """
+
+    certificates: tuple[Certificate, ...]
+    simultaneous: bool
+    n_calls: int
+    n_rounds: int
+
+    schema: ClassVar[str] = "holdfast.stability_curve"
+
+    @property
+    def radii(self) -> tuple[int, ...]:
+        """The radii asked for."""
+        return tuple(one.radius for one in self.certificates)
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The rate at each radius."""
+        return tuple(one.rate for one in self.certificates)
+
+    def __iter__(self) -> Iterator[Certificate]:
+        return iter(self.certificates)
+
+    def __len__(self) -> int:
+        return len(self.certificates)
+
+    def __getitem__(self, radius: int) -> Certificate:
+        """The certificate of one radius."""
+        for one in self.certificates:
+            if one.radius == radius:
+                return one
+        raise InvalidValueError(f"`radius` must be one of {', '.join(map(str, self.radii))}, got {radius!r}.")
+
+    def to_frame(self) -> Any:
+        """The curve as a pandas ``DataFrame``, one row per radius."""
+        names = [
+            f.name for f in fields(Certificate) if f.name not in ("interval", "design", "selected", "counterexample")
+        ]
+        rows = [
+            {name: getattr(one, name) for name in names} | {"low": one.interval.low, "high": one.interval.high}
+            for one in self.certificates
+        ]
+        return make_frame(rows)
+
+    def __str__(self) -> str:
+        first = self.certificates[0]
+        scope = "for all radii at once" if self.simultaneous else "for each radius on its own"
+        head = (
+            f"{sparkline(self.rates)}  prediction {first.prediction!r}, ±{first.tolerance:g} at confidence "
+            f"{first.confidence:g} {scope}, {self.n_calls} model calls"
+        )
+        return "\n".join([head, " radius    rate  interval          agreed/drawn", *self._rows()])
+
+    def _rows(self) -> Iterator[str]:
+        step = -(-len(self) // _MOST_ROWS)
+        for one in self.certificates[::step]:
+            low, high = one.interval
+            span = f"[{low:.3f}, {high:.3f}]"
+            counts = f"{one.n_agreed:>6}/{one.n_evaluated:<6}" + (" exact" if one.exact else "")
+            yield f"{one.radius:>7}  {one.rate:6.3f}  {span:<16}  {counts}".rstrip()
+
+
+def sparkline(rates: tuple[float, ...]) -> str:
+    """Rates in [0, 1] as a row of bars.
+
+    Examples
+    --------
+    >>> sparkline((0.0, 0.5, 1.0))
+    '▁▅█'
+    """
+    return "".join(_BARS[min(len(_BARS) - 1, int(rate * len(_BARS)))] for rate in rates)

@@ -1,0 +1,75 @@
+"""Decisions at increasing radii → the radius up to which a minimum rate is certified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from holdfast.results.values import Value
+from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first
+from holdfast.types import Mask
+
+
+@dataclass(frozen=True, eq=False)
+class RadiusStep(Value):
+    """What was found at one tested radius.
+
+    ``answer`` is True if the minimum rate was certified, False if a smaller rate was, None if the
+    draws could not tell.
+    """
+
+    radius: int
+    effective_radius: int
+    answer: bool | None
+    n_agreed: int
+    n_evaluated: int
+    exact: bool
+
+    schema: ClassVar[str] = "holdfast.radius_step"
+
+
+@dataclass(frozen=True, eq=False)
+class RadiusCertificate(Value):
+    """Up to which radius the stability rate is certified to be at least ``min_rate``.
+
+    With probability at least ``confidence``, every tested radius up to ``radius`` has a rate of at
+    least ``min_rate``. This does not say that larger radii have a smaller rate: rates are not
+    monotone in the radius, and the first radius that was not certified ended the search.
+
+    Attributes
+    ----------
+    radius : the last tested radius that was certified; 0 if the first was not.
+    trail : one ``RadiusStep`` per tested radius, in order.
+    """
+
+    radius: int
+    min_rate: float
+    confidence: float
+    trail: tuple[RadiusStep, ...]
+    n_calls: int
+    rng_key: int
+    prediction: Any
+    consistent: bool
+    selected: Mask
+    counterexample: Mask | None
+    neighborhood: str
+    agree: str
+
+    schema: ClassVar[str] = "holdfast.radius_certificate"
+
+    def __str__(self) -> str:
+        wrong = "" if self.consistent else f" {STABLY_WRONG};"
+        scope = "it is about random masks for this model, input and masking, not about larger or untested radii"
+        cost = f"({len(self.trail)} radii tested, {self.n_calls} model calls)"
+        return f"{self._claim()} {cost};{wrong} {scope}, {NOT_RIGHT}."
+
+    def _claim(self) -> str:
+        rate, keeps = f"at least {self.min_rate:.4g} of cases", f"the prediction {self.prediction!r}"
+        if self.radius == 0:
+            return f"No radius is certified to keep {keeps} in {rate}"
+        doing = lower_first(event(self.neighborhood, "uniform", self.radius))
+        every = "" if len(self._certified()) == self.radius else " (and every smaller tested radius)"
+        return f"With confidence {self.confidence:g}, {doing}{every} keeps {keeps} in {rate}"
+
+    def _certified(self) -> list[RadiusStep]:
+        return [step for step in self.trail if step.answer]
