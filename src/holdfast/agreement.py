@@ -91,7 +91,8 @@ class UserAgreement:
 
     @property
     def name(self) -> str:
-        return str(getattr(self.function, "__qualname__", type(self.function).__qualname__))
+        known = (getattr(self.function, label, None) for label in ("name", "__qualname__"))
+        return next((label for label in known if isinstance(label, str)), type(self.function).__qualname__)
 
     def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
         answer = np.asarray(self.function(outputs, reference))

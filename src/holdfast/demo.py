@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.certification import certify
-from holdfast.errors import HoldfastError
+from holdfast.errors import MissingExtraError
 from holdfast.masking import mask_function
 from holdfast.plans import plan_samples
 from holdfast.types import Mask, MaskedModel, Masks
@@ -43,7 +43,7 @@ def _train() -> tuple[Any, Any]:
         from sklearn.ensemble import RandomForestClassifier
         from sklearn.model_selection import train_test_split
     except ImportError as error:
-        raise HoldfastError("The demo needs scikit-learn: pip install 'holdfast[sklearn]'") from error
+        raise MissingExtraError("The demo needs scikit-learn: pip install 'holdfast[sklearn]'") from error
     images, labels = load_digits(return_X_y=True)
     train, test, train_labels, _ = train_test_split(images, labels, random_state=0)
     forest = RandomForestClassifier(n_estimators=100, random_state=0).fit(train, train_labels)

@@ -80,7 +80,8 @@ class Evaluator:
     @property
     def masks(self) -> Masks:
         """Every distinct mask computed so far, in the order of computation."""
-        packed = np.frombuffer(b"".join(self._slots), dtype=np.uint8).reshape(len(self._slots), -1)
+        width = -(-self.n_features // 8)
+        packed = np.frombuffer(b"".join(self._slots), dtype=np.uint8).reshape(-1, width)
         return np.unpackbits(packed, axis=1, count=self.n_features).astype(bool)
 
     @property
@@ -207,6 +208,8 @@ def evaluating(
 
 def _as_evaluator(model: MaskedModel, *, batch_size: int | None, progress: Progress | bool | None) -> Evaluator:
     if isinstance(model, Evaluator):
+        if batch_size is not None or progress is not None:
+            raise InvalidValueError("`batch_size` and `progress` of an Evaluator must be set when it is made.")
         return model
     return Evaluator(model, batch_size=batch_size, progress=progress)
 

@@ -14,12 +14,11 @@ from holdfast.agreement import as_agreement
 from holdfast.bounds import Interval, clopper_pearson
 from holdfast.certification.curve import check_radii
 from holdfast.certification.pooling import PooledSubject, run_pooled
-from holdfast.certification.single import plan_for_all
 from holdfast.certification.subject import Outcome, Settings, Subject, make_certificate, reference_masks
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, Tally, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import Plan, make_plan
+from holdfast.plans import Plan, make_plan, share_risk
 from holdfast.randomness import stream_key
 from holdfast.results.certificate import Certificate
 from holdfast.results.comparison import Comparison, Difference
@@ -129,7 +128,7 @@ def _ask_in_sequence(
     nearby: list[list[Neighborhood]], plan: Plan, evaluator: Evaluator, settings: Settings
 ) -> tuple[list[_Answer], int]:
     """Each rate by the sequential plan, at a share of the risk that makes all hold at once."""
-    plan = plan_for_all(plan, sum(map(len, nearby)))
+    plan = share_risk(plan, sum(map(len, nearby)))
     pooled = [PooledSubject(nears[0].selected, nears, plan, settings.stream) for nears in nearby]
     n_rounds = run_pooled(pooled, evaluator, settings)
     return [

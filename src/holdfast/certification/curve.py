@@ -10,12 +10,12 @@ from typing import Any
 from holdfast.agreement import as_agreement
 from holdfast.bounds import Interval
 from holdfast.certification.pooling import PooledSubject, run_pooled
-from holdfast.certification.single import RATE_KINDS, plan_for_all, rings_within, worst_of
+from holdfast.certification.single import RATE_KINDS, rings_within, worst_of
 from holdfast.certification.subject import Outcome, Settings, make_certificate
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import Plan, make_plan
+from holdfast.plans import Plan, make_plan, share_risk
 from holdfast.randomness import stream_key
 from holdfast.results.certificate import Certificate
 from holdfast.results.curve import StabilityCurve
@@ -84,7 +84,7 @@ def certify_radii(
             return _worst_size_curve(evaluator, mask, nearby, made, settings)
         distinct = {one.effective_radius: one for one in nearby}
         if simultaneous:
-            made = plan_for_all(made, len(distinct))
+            made = share_risk(made, len(distinct))
         if rate_kind == "exactly":
             distinct = {r: one.exactly(r) for r, one in distinct.items()}
         run = _Run(evaluator, mask, list(distinct.values()), made, settings)
@@ -131,7 +131,7 @@ def _worst_size_curve(
 ) -> StabilityCurve:
     """Certify every size once, all at once; each radius then takes the worst of its sizes."""
     rings = rings_within(nearby[-1])
-    plan = plan_for_all(plan, sum(ring.is_larger_than(plan.max_draws) for ring in rings))
+    plan = share_risk(plan, sum(ring.is_larger_than(plan.max_draws) for ring in rings))
     run = _Run(evaluator, mask, rings, plan, settings)
     by_size = [run.pooled.outcome(ring) for ring in rings]
     outcomes = [worst_of(by_size[: one.effective_radius + 1]) for one in nearby]

@@ -11,7 +11,7 @@ from holdfast.agreement import as_agreement
 from holdfast.certification.subject import Outcome, Settings, Subject, WorstOutcome, make_certificate
 from holdfast.evaluation import Tally, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import Plan, make_plan
+from holdfast.plans import Plan, make_plan, share_risk
 from holdfast.randomness import stream_key
 from holdfast.results import Certificate
 from holdfast.types import MaskedModel, Masks, Progress, Rng
@@ -108,7 +108,7 @@ def _estimate(nearby: Neighborhood, plan: Plan, subject: Subject, settings: Sett
 
 def _estimate_worst_size(nearby: Neighborhood, plan: Plan, subject: Subject, settings: Settings) -> WorstOutcome:
     rings = rings_within(nearby)
-    plan = plan_for_all(plan, sum(ring.is_larger_than(plan.max_draws) for ring in rings))
+    plan = share_risk(plan, sum(ring.is_larger_than(plan.max_draws) for ring in rings))
     outcomes = [_enumerate_or_sample(ring, plan, subject, settings) for ring in rings]
     return worst_of(outcomes)
 
@@ -118,16 +118,9 @@ def rings_within(nearby: Neighborhood) -> list[Neighborhood]:
     return [nearby.exactly(k) for k in range(nearby.effective_radius + 1)]
 
 
-def plan_for_all(plan: Plan, n_sampled: int) -> Plan:
-    """The plan with its risk divided by the number of sampled rates, so that all hold at once."""
-    if n_sampled <= 1:
-        return plan
-    return make_plan(plan.name, tolerance=plan.tolerance, confidence=1 - (1 - plan.confidence) / n_sampled)
-
-
 def worst_of(outcomes: list[Outcome]) -> WorstOutcome:
     """The smallest rate: within tolerance of the smallest true rate if every rate is of its own."""
-    worst = min(outcomes, key=lambda outcome: outcome.rate)
+    worst = min(outcomes, key=lambda outcome: (outcome.rate, -outcome.tally.n_evaluated))
     return WorstOutcome(worst.tally, next((outcome.plan for outcome in outcomes if outcome.plan), None))
 
 

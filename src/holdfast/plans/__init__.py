@@ -6,6 +6,16 @@ P(|rate - true rate| > tolerance) ≤ 1 - confidence for every true rate, the st
 
 from holdfast.plans.decision import RateTest, rate_test
 from holdfast.plans.design import Design
-from holdfast.plans.plan import PLANS, Plan, PlannedSamples, make_plan, plan_samples
+from holdfast.plans.plan import PLANS, Plan, PlannedSamples, make_plan, plan_samples, share_risk
 
-__all__ = ["PLANS", "Design", "Plan", "PlannedSamples", "RateTest", "make_plan", "plan_samples", "rate_test"]
+__all__ = [
+    "PLANS",
+    "Design",
+    "Plan",
+    "PlannedSamples",
+    "RateTest",
+    "make_plan",
+    "plan_samples",
+    "rate_test",
+    "share_risk",
+]

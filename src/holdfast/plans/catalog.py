@@ -7,10 +7,11 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 from importlib import resources
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,11 @@ from holdfast.plans.search import Goal, search_fixed, search_sequential
 SHIPPED_TOLERANCES = SHIPPED_RISKS = tuple(Fraction(x) for x in ("1/50", "1/20", "1/10", "1/5"))
 SEARCHES: dict[str, Callable[[Goal], Design]] = {"exact": search_fixed, "sequential": search_sequential}
 
+DIVISORS = (2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
+"""Risks are shared among this many rates or more: few designs then serve every number of rates."""
+
 _FORMAT = 1
-_SHIPPED_EFFORT = 30.0
+_SHIPPED_EFFORT, _DIVIDED_EFFORT = 30.0, 4.0
 
 
 @lru_cache(maxsize=256)
@@ -101,17 +105,26 @@ def _write_cache(key: str, design: Design) -> None:
         return
 
 
+def shipped_goals() -> Iterator[tuple[Goal, float]]:
+    """What is shipped, with the effort of its search: all common goals, and the two most common divided."""
+    for tolerance, risk in product(SHIPPED_TOLERANCES, SHIPPED_RISKS):
+        yield Goal(tolerance, risk), _SHIPPED_EFFORT
+    for level, divisor in product((Fraction(1, 10), Fraction(1, 20)), DIVISORS):
+        if level / divisor not in SHIPPED_RISKS:
+            yield Goal(level, level / divisor), _DIVIDED_EFFORT
+
+
 def _search_shipped(path: Path) -> None:
-    """Search every shipped design anew and write them to ``path`` (about 40 minutes on one core)."""
-    found: dict[str, Any] = {}
-    for tolerance in sorted(SHIPPED_TOLERANCES, reverse=True):
-        for risk in SHIPPED_RISKS:
-            goal = Goal(tolerance, risk)
-            found[_key("exact", goal)] = _entry(search_fixed(goal))
-            found[_key("sequential", goal)] = _entry(search_sequential(goal, effort=_SHIPPED_EFFORT))
-            print(_key("sequential", goal), found[_key("sequential", goal)], file=sys.stderr, flush=True)
-            rows = (f" {json.dumps(key)}: {json.dumps(entry)}" for key, entry in found.items())
-            path.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+    """Search every shipped design that ``path`` does not hold yet (an hour on one core for all)."""
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    for goal, effort in shipped_goals():
+        if _key("sequential", goal) in found:
+            continue
+        found[_key("exact", goal)] = _entry(search_fixed(goal))
+        found[_key("sequential", goal)] = _entry(search_sequential(goal, effort=effort))
+        print(_key("sequential", goal), found[_key("sequential", goal)], file=sys.stderr, flush=True)
+        rows = (f" {json.dumps(key)}: {json.dumps(entry)}" for key, entry in sorted(found.items()))
+        path.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

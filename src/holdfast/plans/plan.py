@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.bounds import hoeffding_draws
 from holdfast.errors import InvalidValueError
 from holdfast.neighborhood import NEIGHBORHOODS
-from holdfast.plans.catalog import find_design
+from holdfast.plans.catalog import DIVISORS, find_design
 from holdfast.plans.design import Design
 from holdfast.plans.search import Goal, fixed_design
 from holdfast.validation import check_name, check_share
@@ -54,6 +54,25 @@ def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:
             f"got {float(eps)}: searching a design would take hours. Use plan='hoeffding'."
         )
     return Plan(name, eps, sure, find_design(name, Goal(eps, 1 - sure)))
+
+
+def share_risk(plan: Plan, n_rates: int) -> Plan:
+    """The plan at so small a risk that ``n_rates`` rates hold all at once.
+
+    The risk is divided by the next divisor that designs exist for, so a little more than needed.
+
+    Examples
+    --------
+    >>> float(share_risk(make_plan("exact", tolerance=0.1, confidence=0.9), 48).confidence)
+    0.998
+    """
+    if n_rates <= 1:
+        return plan
+    scale = 1
+    while DIVISORS[-1] * scale < n_rates:
+        scale *= DIVISORS[-1]
+    divisor = next(d * scale for d in (1, *DIVISORS) if d * scale >= n_rates)
+    return make_plan(plan.name, tolerance=plan.tolerance, confidence=1 - (1 - plan.confidence) / divisor)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from holdfast.bounds import Interval
 from holdfast.plans.design import Design
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first
+from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first, same
 from holdfast.types import Mask
 from holdfast.validation import check_share
 
@@ -74,7 +74,7 @@ class Certificate(Value):
         False means "not shown", not "shown to be false". To ask about one rate from the start, a
         one-sided test is cheaper than this two-sided certificate.
         """
-        asked = Fraction(1) if rate == 1 else check_share(rate, "rate")
+        asked = Fraction(int(rate)) if rate in (0, 1) else check_share(rate, "rate")
         return Fraction(repr(self.interval.low)) >= asked
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class Certificate(Value):
 
     def _claim(self) -> str:
         doing = event(self.neighborhood, self.rate_kind, self.effective_radius)
-        keeps = f"keeps the prediction {self.prediction!r}"
+        keeps = f"keeps {same(self.prediction, self.agree)}"
         if self.exact:
             return f"{doing} {keeps} in exactly {self.n_agreed} of {self.n_evaluated} cases"
         low, high = math.floor(1000 * self.interval.low) / 10, math.ceil(1000 * self.interval.high) / 10

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first
+from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first, same
 from holdfast.types import Mask
 
 
@@ -55,7 +55,7 @@ class HardCertificate(Value):
         return f"{self._claim()} {counts}{wrong}; {self._scope()}."
 
     def _claim(self) -> str:
-        doing, what = event(self.neighborhood, "uniform", self.effective_radius), f"the prediction {self.prediction!r}"
+        doing, what = event(self.neighborhood, "uniform", self.effective_radius), same(self.prediction, self.agree)
         if not self.stable:
             return f"{doing} can change {what}: {self._refutation()}"
         if self.method == "enumeration":

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first
+from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first, same
 from holdfast.types import Mask
 
 
@@ -64,7 +64,7 @@ class RadiusCertificate(Value):
         return f"{self._claim()} {cost};{wrong} {scope}, {NOT_RIGHT}."
 
     def _claim(self) -> str:
-        rate, keeps = f"at least {self.min_rate:.4g} of cases", f"the prediction {self.prediction!r}"
+        rate, keeps = f"at least {self.min_rate:.4g} of cases", same(self.prediction, self.agree)
         if self.radius == 0:
             return f"No radius is certified to keep {keeps} in {rate}"
         doing = lower_first(event(self.neighborhood, "uniform", self.radius))

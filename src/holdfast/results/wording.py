@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 NOT_RIGHT = "and does not say that the prediction is right"
 STABLY_WRONG = "the full input is predicted differently, so the explanation may be stably wrong"
 
@@ -10,13 +12,19 @@ _DOINGS = {
     "removals": "Hiding {} of the selected {}",
     "swaps": "Trading {} selected for as many unselected {}",
 }
-_COUNTS = {"uniform": "up to {}", "exactly": "exactly {}", "worst_size": "the worst number, at most {}, of"}
+_COUNTS = {"uniform": "up to {}", "exactly": "exactly {}", "worst_size": "up to {}"}
 
 
 def event(neighborhood: str, rate_kind: str, radius: int) -> str:
     """The change in words, such as 'Revealing up to 5 more features'."""
     features = "feature" if radius == 1 else "features"
-    return _DOINGS[neighborhood].format(_COUNTS[rate_kind].format(radius), features)
+    words = _DOINGS[neighborhood].format(_COUNTS[rate_kind].format(radius), features)
+    return f"{words}, at the worst number of them," if rate_kind == "worst_size" else words
+
+
+def same(prediction: Any, agree: str) -> str:
+    """What is kept, in words: the prediction, and what counts as the same if it is not the usual."""
+    return f"the prediction {prediction!r}" + ("" if agree == "same_top_class" else f" (as judged by {agree})")
 
 
 def lower_first(sentence: str) -> str:
