@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from benchmarks.figures import Figure
 from holdfast.plans import make_plan
-from holdfast.plans.search import Goal, search_sequential
+from holdfast.plans.search import RATE_WEIGHTS, TYPICAL_RATES, Goal, search_sequential
 from holdfast.plans.verification import bound_miss_probability
 
 LIMITS = {(0.1, 0.9): {1.0: 24, 0.98: 27.5, 0.9: 43, 0.5: 72}, (0.05, 0.95): {1.0: 65, 0.98: 90, 0.9: 189, 0.5: 392}}
@@ -30,6 +30,10 @@ def run() -> Iterator[Figure]:
         proven = bound_miss_probability(plan.design, plan.tolerance, target=float(1 - plan.confidence))
         yield Figure(f"{label}: proven bound on P(miss), sequential", proven.bound, at_most=float(1 - plan.confidence))
         yield Figure(f"{label}: largest P(miss) met, sequential", proven.seen)
+    for n_looks in (1, 3, 6, 12, 24, 48):
+        design = search_sequential(Goal(Fraction(1, 10), Fraction(1, 10)), n_looks=n_looks)
+        mean = float(RATE_WEIGHTS @ [design.expected_draws(rate) for rate in TYPICAL_RATES])
+        yield Figure(f"ε=δ=.1, {len(design.looks)} looks: mean draws over typical rates (short search)", mean)
     start = time.perf_counter()
     search_sequential(Goal(Fraction(2, 100), Fraction(3, 100)))
     yield Figure("search of an unshipped design, ε=.02, δ=.03", time.perf_counter() - start, "s", at_most=30)

@@ -17,7 +17,7 @@ from itertools import islice, pairwise, product
 
 import numpy as np
 
-from holdfast.plans.design import ByShare, Design, probabilities
+from holdfast.plans.design import ByShare, Design, Floats, probabilities
 from holdfast.plans.verification import bound_miss_probability
 
 N_LOOKS = 12
@@ -95,13 +95,13 @@ def _fixed_miss_near_half(n: int, goal: Goal) -> float:
     return float(np.max(low + high))
 
 
-def search_sequential(goal: Goal, *, effort: float = 1.0) -> Design:
+def search_sequential(goal: Goal, *, effort: float = 1.0, n_looks: int = N_LOOKS) -> Design:
     """A group-sequential design for the goal, cheap at the typical rates.
 
     ``effort`` multiplies the annealing steps; 1 takes seconds (about 20 s at a tolerance of .02).
     """
     fixed = search_fixed(goal)
-    shapes = _cheapest_shapes(goal, fixed.max_draws)
+    shapes = _cheapest_shapes(goal, fixed.max_draws, n_looks)
     for margin, shape in product(_MARGINS, shapes):
         screen = _Screen(goal, aim=float(goal.risk) * (1 - margin))
         start = _smallest_z(shape, screen)
@@ -151,25 +151,25 @@ class _Shape:
     prior: float
 
 
-def _shapes(goal: Goal, n_fixed: int) -> Iterator[_Shape]:
+def _shapes(goal: Goal, n_fixed: int, n_looks: int) -> Iterator[_Shape]:
     """The most promising shapes first."""
     for first, prior in ((1.02, 1.5), (1.2, 3.0), (1.02, 3.0), (1.1, 1.5)):
         for longer, bend in ((1.0, 1.4), (1.02, 1.0), (1.0, 1.8), (1.02, 1.4)):
-            looks = _spread(goal.first_possible_stop * first, n_fixed * longer, bend)
-            yield _Shape(looks, prior)
+            rise = np.linspace(0, 1, n_looks) ** bend
+            yield _Shape(_spread(goal.first_possible_stop * first, n_fixed * longer, rise), prior)
 
 
-def _cheapest_shapes(goal: Goal, n_fixed: int) -> list[_Shape]:
+def _cheapest_shapes(goal: Goal, n_fixed: int, n_looks: int) -> list[_Shape]:
     screen = _Screen(goal, aim=float(goal.risk))
     n_tried = max(4, _SHAPES_PER_DRAW // n_fixed)
-    tried = [(shape, _smallest_z(shape, screen)) for shape in islice(_shapes(goal, n_fixed), n_tried)]
+    tried = [(shape, _smallest_z(shape, screen)) for shape in islice(_shapes(goal, n_fixed, n_looks), n_tried)]
     met = [(found.cost, shape) for shape, found in tried if found is not None]
     return [shape for _, shape in sorted(met, key=lambda pair: pair[0])[:2]]
 
 
-def _spread(first: float, last: float, bend: float) -> tuple[int, ...]:
-    """Looks from ``first`` to ``last``, closer together at the start if ``bend`` exceeds 1."""
-    looks = np.ceil(first + (max(last, first) - first) * np.linspace(0, 1, N_LOOKS) ** bend)
+def _spread(first: float, last: float, rise: Floats) -> tuple[int, ...]:
+    """Looks from ``first`` to ``last``, as ``rise`` goes from 0 to 1."""
+    looks = np.ceil(first + (max(last, first) - first) * rise)
     return tuple(int(n) for n in np.unique(looks))
 
 
