@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.types import Mask, Outputs
-from holdfast.validation import check_name, check_whole
+from holdfast.validation import check_name, check_whole, is_number
 
 
 class Agreement(Protocol):
@@ -115,11 +115,11 @@ def same_top_set(k: int) -> SameTopSet:
 
 def within(margin: float) -> Within:
     """Agree when every score moved by strictly less than ``margin``."""
-    if isinstance(margin, (bool, str)) or not np.isscalar(margin):
+    if not is_number(margin):
         raise InvalidTypeError(f"`margin` must be a number > 0, got {margin!r}.")
-    if not 0 < float(margin) < np.inf:  # type: ignore[arg-type]
+    if not 0 < margin < np.inf:
         raise InvalidValueError(f"`margin` must be a number > 0, got {margin!r}.")
-    return Within(float(margin))  # type: ignore[arg-type]
+    return Within(float(margin))
 
 
 def as_agreement(agree: Any) -> Agreement:
@@ -141,17 +141,17 @@ def as_agreement(agree: Any) -> Agreement:
 
 def _by_name(text: str) -> Agreement:
     makers: dict[str, Callable[[str], Agreement]] = {
-        "same_top_set": lambda given: same_top_set(int(given)),
-        "within": lambda given: within(float(given)),
+        "same_top_set": lambda digits: same_top_set(int(digits)),
+        "within": lambda digits: within(float(digits)),
     }
-    match = re.fullmatch(r"(\w+)\(([^()]+)\)", text)
-    if match and match[1] in makers:
+    names = ["same_top_class", "same_top_set(k)", "within(margin)"]
+    match = re.fullmatch(r"(\w+)\((.*)\)", text)
+    if match and match[1] in makers and text not in names:
         try:
             return makers[match[1]](match[2])
         except ValueError as error:
             raise InvalidValueError(f"`agree` cannot be read from {text!r}: {error}") from error
-    check_name(text, "agree", ["same_top_class", "same_top_set(k)", "within(margin)"])
-    if text != "same_top_class":
+    if check_name(text, "agree", names) != "same_top_class":
         raise InvalidValueError(f"`agree` needs a number in place of the letters, got {text!r}.")
     return same_top_class
 

@@ -71,9 +71,14 @@ def clopper_pearson(
     return Interval(low, high)
 
 
-def _checked(n_agreed: Any, n_evaluated: Any, confidence: Any) -> tuple[int, int, float]:
+def check_counts(n_agreed: Any, n_evaluated: Any) -> tuple[int, int]:
+    """Whole numbers with 0 ≤ n_agreed ≤ n_evaluated and at least one evaluated."""
     n = check_whole(n_evaluated, "n_evaluated", minimum=1)
     k = check_whole(n_agreed, "n_agreed")
     if k > n:
         raise InvalidValueError(f"`n_agreed` must be at most `n_evaluated` = {n}, got {k}.")
-    return k, n, float(1 - check_share(confidence, "confidence"))
+    return k, n
+
+
+def _checked(n_agreed: Any, n_evaluated: Any, confidence: Any) -> tuple[int, int, float]:
+    return *check_counts(n_agreed, n_evaluated), float(1 - check_share(confidence, "confidence"))

@@ -21,6 +21,9 @@ from holdfast.validation import check_whole
 
 DEFAULT_BATCH_SIZE = 256
 
+_EXTRA_ROWS = 3
+"""The explanation, the full input and a repeated row."""
+
 _REPEAT_TOLERANCE = 1e-2
 """A repeated row may move by this share of its largest score: batch-dependent float noise is
 far below it (half precision included), dropout and sampling far above."""
@@ -71,7 +74,7 @@ class Evaluator:
         self.n_features = _count_features(model)
         self.batch_size = _choose_batch_size(model, batch_size)
         self.n_calls = 0
-        self._progress = as_progress(progress)
+        self.progress = as_progress(progress)
         self._expected = 0
         self._slots: dict[bytes, int] = {}
         self._rows = _Rows()
@@ -101,8 +104,8 @@ class Evaluator:
         return np.asarray(self.outputs[[self._slots[key] for key in keys]])
 
     def expect(self, n_rows: int) -> None:
-        """Tell the progress hook how many more rows may be needed."""
-        self._expected = self.n_calls + n_rows
+        """Tell the progress hook how many more masks may come, references and a repeated row aside."""
+        self._expected = self.n_calls + n_rows + _EXTRA_ROWS
 
     def repeat_later(self, mask: Mask) -> None:
         """Compute this known mask again with the next batch, and raise if the answer differs."""
@@ -116,8 +119,8 @@ class Evaluator:
     def finish(self) -> None:
         """Tell the progress hook that no more rows will come."""
         self._echo = None
-        if self._progress is not None:
-            self._progress(self.n_calls, self.n_calls)
+        if self.progress is not None:
+            self.progress(self.n_calls, self.n_calls)
 
     def _checked(self, masks: Any) -> Masks:
         array = np.asarray(masks)
@@ -140,7 +143,7 @@ class Evaluator:
         keys = _packed(batch)
         rows = batch if self._echo is None else np.concatenate([batch, self._echo[0][None]])
         try:
-            raw = self.model(rows)
+            raw = self.model(rows.copy())
         except Exception as error:
             if not _is_out_of_memory(error) or len(rows) == 1:
                 raise
@@ -158,8 +161,8 @@ class Evaluator:
         first = len(self._slots)
         self._slots.update((key, first + i) for i, key in enumerate(keys))
         self._rows.append(outputs)
-        if self._progress is not None:
-            self._progress(self.n_calls, max(self._expected, self.n_calls))
+        if self.progress is not None:
+            self.progress(self.n_calls, max(self._expected, self.n_calls))
 
 
 class _Rows:
@@ -177,7 +180,9 @@ class _Rows:
     def all(self) -> Outputs:
         if self._buffer is None:
             raise InvalidValueError("Nothing has been evaluated yet.")
-        return self._buffer[: self._n]
+        rows = self._buffer[: self._n]
+        rows.setflags(write=False)
+        return rows
 
     def append(self, rows: Outputs) -> None:
         end = self._n + len(rows)
@@ -195,8 +200,13 @@ class _Rows:
 def evaluating(
     model: MaskedModel, *, batch_size: int | None = None, progress: Progress | bool | None = None
 ) -> Iterator[Evaluator]:
-    """An evaluator for one question: the given one if ``model`` is an ``Evaluator`` already."""
-    evaluator = _as_evaluator(model, batch_size=batch_size, progress=progress)
+    """An evaluator for one question; one that is given keeps its own settings for the next."""
+    evaluator = model if isinstance(model, Evaluator) else Evaluator(model)
+    own_size, own_progress = evaluator.batch_size, evaluator.progress
+    if batch_size is not None:
+        evaluator.batch_size = check_whole(batch_size, "batch_size", minimum=1)
+    if progress is not None:
+        evaluator.progress = as_progress(progress)
     try:
         yield evaluator
     except KeyboardInterrupt as stop:
@@ -204,14 +214,9 @@ def evaluating(
         raise
     finally:
         evaluator.finish()
-
-
-def _as_evaluator(model: MaskedModel, *, batch_size: int | None, progress: Progress | bool | None) -> Evaluator:
-    if isinstance(model, Evaluator):
-        if batch_size is not None or progress is not None:
-            raise InvalidValueError("`batch_size` and `progress` of an Evaluator must be set when it is made.")
-        return model
-    return Evaluator(model, batch_size=batch_size, progress=progress)
+        evaluator.progress = own_progress
+        if batch_size is not None:
+            evaluator.batch_size = own_size
 
 
 def _count_features(model: Any) -> int:
@@ -248,7 +253,10 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 def _checked_outputs(raw: Any, masks: Masks, known: _Rows) -> Outputs:
     """Scores (b, n_classes) of finite numbers, or labels (b,) as objects."""
-    outputs = np.asarray(raw)
+    try:
+        outputs = np.asarray(raw)
+    except ValueError as error:
+        raise ModelError("The model must return a regular array, got rows of unequal length.") from error
     if outputs.ndim not in (1, 2) or len(outputs) != len(masks):
         raise ModelError(
             f"The model must return scores ({len(masks)}, n_classes) or labels ({len(masks)},) "
@@ -270,7 +278,10 @@ def _labels(outputs: Outputs) -> Outputs:
             "Return scores as a column (b, 1) and use `agree=within(margin)`."
         )
     labels = np.empty(len(outputs), dtype=object)
-    labels[:] = outputs.tolist()
+    labels[:] = [label.decode() if isinstance(label, bytes) else label for label in outputs.tolist()]
+    strange = next((label for label in labels if not isinstance(label, (str, int))), None)
+    if strange is not None:
+        raise ModelError(f"Labels (b,) must be whole numbers, strings or Booleans, got {strange!r}.")
     return labels
 
 
@@ -285,7 +296,9 @@ def _scores(outputs: Outputs, masks: Masks) -> Outputs:
             f"The model returned NaN or infinity for {bad.sum()} of {len(masks)} masks "
             f"(first: features {shown or 'none'}). Check the fill value."
         )
-    return outputs.astype(np.int64) if outputs.dtype.kind in "ub" else outputs.copy()
+    # Narrow types overflow when scores are negated or subtracted.
+    wide = outputs.dtype.kind == "f" and outputs.dtype.itemsize >= 4
+    return outputs.copy() if wide else outputs.astype(np.float64)
 
 
 def _width(shape: tuple[int, ...]) -> str:

@@ -20,6 +20,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.errors import InvalidTypeError
 from holdfast.types import Mask, Masks
 from holdfast.validation import check_mask, check_whole
 
@@ -47,6 +48,7 @@ class Neighborhood(Protocol):
     @property
     def size(self) -> int: ...
     def is_larger_than(self, limit: int) -> bool: ...
+    def contains(self, mask: Mask) -> bool: ...
     def enumerate(self, batch: int) -> Iterator[Masks]: ...
     def sample(self, n: int, rng: np.random.Generator) -> Masks: ...
     def exactly(self, k: int) -> Neighborhood: ...
@@ -97,6 +99,13 @@ class _Flips(abc.ABC):
                 return True
         return False
 
+    def contains(self, mask: Mask) -> bool:
+        """Whether the mask is one of them."""
+        flipped = mask != self.selected
+        counts = [int(flipped[pool].sum()) for pool in self.pools]
+        inside = len(set(counts)) == 1 and sum(counts) == flipped.sum()
+        return bool(inside) and self.smallest <= counts[0] <= self.effective_radius
+
     def _counts(self) -> Iterator[int]:
         """Number of masks at each distance, from the smallest."""
         count = 1
@@ -108,7 +117,9 @@ class _Flips(abc.ABC):
 
     def enumerate(self, batch: int) -> Iterator[Masks]:
         """All masks, nearest first, in arrays of ``batch`` rows (the last may be shorter)."""
-        rows = check_whole(batch, "batch", minimum=1)
+        return self._enumerate(check_whole(batch, "batch", minimum=1))
+
+    def _enumerate(self, rows: int) -> Iterator[Masks]:
         waiting: list[Masks] = []
         for k in range(self.smallest, self.effective_radius + 1):
             choices = product(*(combinations(pool.tolist(), k) for pool in self.pools))
@@ -136,11 +147,13 @@ class _Flips(abc.ABC):
 
     def sample(self, n: int, rng: np.random.Generator) -> Masks:
         """Draw n masks independently and uniformly, (n, n_features)."""
+        if not isinstance(rng, np.random.Generator):
+            raise InvalidTypeError(f"`rng` must be a numpy Generator, got {rng!r}.")
         masks = np.tile(self.selected, (check_whole(n, "n"), 1))
         n_features = len(self.selected)
         words = 1 + (n_features + 1) // 2
         step = max(1, _CHUNK_BYTES // (8 * words))
-        for start in range(0, n, step):
+        for start in range(0, len(masks), step):
             part = masks[start : start + step]
             bits = rng.integers(0, 2**64, size=(len(part), words), dtype=np.uint64)
             distance = self.distances(bits[:, 0])

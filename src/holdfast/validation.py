@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.types import Mask
@@ -18,28 +19,33 @@ from holdfast.types import Mask
 def check_whole(value: Any, name: str, *, minimum: int = 0) -> int:
     """A whole number of at least ``minimum``."""
     wanted = f"`{name}` must be a whole number ≥ {minimum}, got {value!r}."
-    if not _is_number(value):
+    if not is_number(value):
         raise InvalidTypeError(wanted)
-    if not math.isfinite(value) or value != math.floor(value) or value < minimum:
+    try:
+        whole: int = math.floor(value)
+    except (OverflowError, ValueError) as error:
+        raise InvalidValueError(wanted) from error
+    if whole != value or whole < minimum:
         raise InvalidValueError(wanted)
-    return int(value)
+    return whole
 
 
 def check_share(value: Any, name: str) -> Fraction:
     """A number strictly between 0 and 1, as the fraction its decimal digits say (0.1 is 1/10)."""
     wanted = f"`{name}` must be a number strictly between 0 and 1, got {value!r}."
-    if not _is_number(value):
+    if not is_number(value):
         raise InvalidTypeError(wanted)
     if not 0 < value < 1:
         raise InvalidValueError(wanted)
-    return value if isinstance(value, Fraction) else Fraction(repr(float(value)))
+    return value if isinstance(value, Fraction) else Fraction(str(value))
 
 
 def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
     """A Boolean vector, copied and made read-only."""
-    mask = np.array(value)
+    wanted = f"`{name}` must be a Boolean vector (n_features,)"
+    mask = as_array(value, wanted).copy()
     if mask.ndim != 1 or len(mask) == 0:
-        raise InvalidValueError(f"`{name}` must be a Boolean vector (n_features,), got an array of shape {mask.shape}.")
+        raise InvalidValueError(f"{wanted}, got an array of shape {mask.shape}.")
     if mask.dtype != np.bool_:
         raise InvalidTypeError(
             f"`{name}` must be Boolean, got {mask.dtype}. Turn 0/1 flags into a mask with "
@@ -51,6 +57,14 @@ def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
         )
     mask.setflags(write=False)
     return mask
+
+
+def as_array(value: Any, wanted: str) -> NDArray[Any]:
+    """Anything array-like as an array; rows of unequal length are not what was wanted."""
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise InvalidValueError(f"{wanted}, got rows of unequal length.") from error
 
 
 def check_name(value: Any, name: str, options: Iterable[str]) -> str:
@@ -65,5 +79,6 @@ def check_name(value: Any, name: str, options: Iterable[str]) -> str:
     return value
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether the value is a real number and no Boolean."""
     return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))

@@ -18,13 +18,13 @@ from holdfast.certification.subject import Outcome, Settings, Subject, make_cert
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, Tally, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import Plan, make_plan, share_risk
+from holdfast.plans import PLANS, Plan, share_risk
 from holdfast.randomness import stream_key
 from holdfast.results.certificate import Certificate
 from holdfast.results.comparison import Comparison, Difference
 from holdfast.results.curve import StabilityCurve
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
-from holdfast.validation import check_mask, check_name
+from holdfast.validation import check_mask, check_name, check_share
 
 
 def compare(
@@ -66,11 +66,10 @@ def compare(
     (('a', 'b'),)
     """
     asked = check_radii(radii)
-    made = make_plan(plan, tolerance=tolerance, confidence=confidence)
     settings = Settings(
-        plan=plan,
-        tolerance=made.tolerance,
-        confidence=made.confidence,
+        plan=check_name(plan, "plan", PLANS),
+        tolerance=check_share(tolerance, "tolerance"),
+        confidence=check_share(confidence, "confidence"),
         neighborhood=check_name(neighborhood, "neighborhood", NEIGHBORHOODS),
         rate_kind="uniform",
         agree=as_agreement(agree),
@@ -86,7 +85,7 @@ def compare(
             [NEIGHBORHOODS[neighborhood](mask, radius) for radius in asked] for mask in masks.values()
         ]
         ask = _ask_in_sequence if plan == "sequential" else _ask_in_pairs
-        answers, n_rounds = ask(nearby, made, evaluator, settings)
+        answers, n_rounds = ask(nearby, settings.make_plan(), evaluator, settings)
         evaluator.settle()
         n_calls = evaluator.n_calls - before
         curves = [
@@ -96,8 +95,8 @@ def compare(
         return Comparison(
             names=tuple(masks),
             curves=tuple(curves),
-            differences=tuple(_differences(list(masks), curves, answers, 1 - made.confidence)),
-            confidence=float(made.confidence),
+            differences=tuple(_differences(list(masks), curves, answers, 1 - settings.confidence)),
+            confidence=float(settings.confidence),
             n_calls=n_calls,
             n_rounds=n_rounds,
         )

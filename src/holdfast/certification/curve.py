@@ -10,17 +10,17 @@ from typing import Any
 from holdfast.agreement import as_agreement
 from holdfast.bounds import Interval
 from holdfast.certification.pooling import PooledSubject, run_pooled
-from holdfast.certification.single import RATE_KINDS, rings_within, worst_of
+from holdfast.certification.single import worst_of
 from holdfast.certification.subject import Outcome, Settings, make_certificate
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import Plan, make_plan, share_risk
+from holdfast.plans import PLANS, RATE_KINDS, Plan, rates_to_estimate, share_risk
 from holdfast.randomness import stream_key
 from holdfast.results.certificate import Certificate
 from holdfast.results.curve import StabilityCurve
 from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import check_mask, check_name, check_whole
+from holdfast.validation import check_mask, check_name, check_share, check_whole
 
 _FLOAT_SLACK = 1e-12
 
@@ -65,11 +65,10 @@ def certify_radii(
     (1.0, True)
     """
     asked = check_radii(radii)
-    made = make_plan(plan, tolerance=tolerance, confidence=confidence)
     settings = Settings(
-        plan=plan,
-        tolerance=made.tolerance,
-        confidence=made.confidence,
+        plan=check_name(plan, "plan", PLANS),
+        tolerance=check_share(tolerance, "tolerance"),
+        confidence=check_share(confidence, "confidence"),
         neighborhood=check_name(neighborhood, "neighborhood", NEIGHBORHOODS),
         rate_kind=check_name(rate_kind, "rate_kind", RATE_KINDS),
         agree=as_agreement(agree),
@@ -80,6 +79,7 @@ def certify_radii(
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_mask(selected, "selected", n_features=evaluator.n_features)
         nearby = [NEIGHBORHOODS[neighborhood](mask, radius) for radius in asked]
+        made = settings.make_plan()
         if rate_kind == "worst_size":
             return _worst_size_curve(evaluator, mask, nearby, made, settings)
         distinct = {one.effective_radius: one for one in nearby}
@@ -95,9 +95,13 @@ def certify_radii(
 
 def check_radii(radii: Any) -> list[int]:
     """Distinct whole numbers in increasing order, at least one."""
-    if isinstance(radii, (str, bytes)) or not isinstance(radii, Iterable):
+    try:
+        given = None if isinstance(radii, (str, bytes)) else list(radii)
+    except TypeError:
+        given = None
+    if given is None:
         raise InvalidTypeError(f"`radii` must be whole numbers such as range(1, 11), got {radii!r}.")
-    asked = sorted({check_whole(radius, "radii") for radius in radii})
+    asked = sorted({check_whole(radius, "radii") for radius in given})
     if not asked:
         raise InvalidValueError("`radii` must name at least one radius, got none.")
     return asked
@@ -130,8 +134,7 @@ def _worst_size_curve(
     evaluator: Evaluator, mask: Mask, nearby: Sequence[Neighborhood], plan: Plan, settings: Settings
 ) -> StabilityCurve:
     """Certify every size once, all at once; each radius then takes the worst of its sizes."""
-    rings = rings_within(nearby[-1])
-    plan = share_risk(plan, sum(ring.is_larger_than(plan.max_draws) for ring in rings))
+    rings, plan = rates_to_estimate(nearby[-1], plan, "worst_size")
     run = _Run(evaluator, mask, rings, plan, settings)
     by_size = [run.pooled.outcome(ring) for ring in rings]
     outcomes = [worst_of(by_size[: one.effective_radius + 1]) for one in nearby]
@@ -150,13 +153,16 @@ def _tightened(curve: StabilityCurve, nearby: Sequence[Neighborhood]) -> Stabili
         intervals[i + 1] = _meet(intervals[i + 1], share * intervals[i].low, share * intervals[i].high + 1 - share)
     for i, share in reversed(list(enumerate(shares))):
         low, high = intervals[i + 1]
-        intervals[i] = _meet(intervals[i], 1 - (1 - low) / share, high / share)
+        if share > 0:
+            intervals[i] = _meet(intervals[i], 1 - (1 - low) / share, high / share)
     pairs = zip(curve, intervals, strict=True)
     return replace(curve, certificates=tuple(_with_interval(one, interval) for one, interval in pairs))
 
 
 def _meet(interval: Interval, low: float, high: float) -> Interval:
-    return Interval(max(interval.low, low - _FLOAT_SLACK), min(interval.high, high + _FLOAT_SLACK))
+    """The common part; the interval itself if there is none (some interval has missed) or it is a point."""
+    met = Interval(max(interval.low, low - _FLOAT_SLACK), min(interval.high, high + _FLOAT_SLACK))
+    return met if met.low <= met.high and interval.low < interval.high else interval
 
 
 def _with_interval(certificate: Certificate, interval: Interval) -> Certificate:

@@ -17,6 +17,9 @@ from holdfast.results import HardCertificate
 from holdfast.types import Mask, MaskedModel, Progress, Rng
 from holdfast.validation import check_mask, check_name, check_share, check_whole
 
+_PORTION = 256
+"""Masks enumerated before looking for a change; not the batch size, which must not matter."""
+
 
 def certify_hard(
     model: MaskedModel,
@@ -68,16 +71,17 @@ def certify_hard(
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_mask(selected, "selected", n_features=evaluator.n_features)
         nearby = NEIGHBORHOODS[neighborhood](mask, radius)
-        subject = Subject(evaluator, mask, settings)
         proof = not nearby.is_larger_than(affordable)
-        subject.expect(affordable if proof else n_draws)
+        evaluator.expect(nearby.size if proof else n_draws)
+        subject = Subject(evaluator, mask, settings)
         stream = settings.stream(np.packbits(mask).tobytes())
-        masks = nearby.enumerate(evaluator.batch_size) if proof else portions(nearby, n_draws, stream)
+        masks = nearby.enumerate(_PORTION) if proof else portions(nearby, n_draws, stream)
         tally = subject.count(masks, until_changed=True)
+        changing = subject.counterexample_in(nearby)
         return HardCertificate(
             method="enumeration" if proof else "sampling",
-            stable=subject.counterexample is None,
-            radius=_vouched_radius(nearby, subject.counterexample, proof=proof),
+            stable=changing is None,
+            radius=_vouched_radius(nearby, changing, proof=proof),
             requested_radius=nearby.radius,
             effective_radius=nearby.effective_radius,
             tolerance=None if proof else float(eps),
@@ -89,7 +93,7 @@ def certify_hard(
             prediction=subject.prediction,
             consistent=subject.consistent,
             selected=mask,
-            counterexample=subject.counterexample,
+            counterexample=changing,
             neighborhood=neighborhood,
             agree=settings.agree.name,
         )

@@ -75,6 +75,7 @@ def certified_radius(
         kind = NEIGHBORHOODS[neighborhood]
         largest = kind(mask, len(mask)).effective_radius
         nearby = [kind(mask, radius) for radius in asked or range(1, max(1, largest) + 1)]
+        evaluator.expect(len(nearby) * test.max_draws)
         subject = Subject(evaluator, mask, settings)
         trail = _test_in_order(nearby, test, subject, settings)
         certified = [step.radius for step in trail if step.answer]
@@ -88,7 +89,7 @@ def certified_radius(
             prediction=subject.prediction,
             consistent=subject.consistent,
             selected=mask,
-            counterexample=subject.counterexample,
+            counterexample=subject.counterexample_in(nearby[len(trail) - 1]),
             neighborhood=neighborhood,
             agree=settings.agree.name,
         )
@@ -105,7 +106,6 @@ def _test_in_order(
         if trail and trail[-1].effective_radius == one.effective_radius:
             step = _same_masks(trail[-1], one.radius)
         else:
-            subject.expect(test.max_draws)
             step = _test_radius(one, test, subject, pool)
         trail.append(step)
         if not step.answer:

@@ -11,13 +11,11 @@ from holdfast.agreement import as_agreement
 from holdfast.certification.subject import Outcome, Settings, Subject, WorstOutcome, make_certificate
 from holdfast.evaluation import Tally, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import Plan, make_plan, share_risk
+from holdfast.plans import PLANS, RATE_KINDS, Plan, most_rows, rates_to_estimate
 from holdfast.randomness import stream_key
 from holdfast.results import Certificate
 from holdfast.types import MaskedModel, Masks, Progress, Rng
-from holdfast.validation import check_mask, check_name, check_whole
-
-RATE_KINDS = ("uniform", "exactly", "worst_size")
+from holdfast.validation import check_mask, check_name, check_share, check_whole
 
 _PORTION_BYTES = 1 << 26
 """Most memory for masks drawn at a time."""
@@ -77,11 +75,11 @@ def certify(
     >>> cert.rate, cert.holds(0.9)
     (1.0, True)
     """
-    made = make_plan(plan, tolerance=tolerance, confidence=confidence)
+    check_whole(radius, "radius")
     settings = Settings(
-        plan=plan,
-        tolerance=made.tolerance,
-        confidence=made.confidence,
+        plan=check_name(plan, "plan", PLANS),
+        tolerance=check_share(tolerance, "tolerance"),
+        confidence=check_share(confidence, "confidence"),
         neighborhood=check_name(neighborhood, "neighborhood", NEIGHBORHOODS),
         rate_kind=check_name(rate_kind, "rate_kind", RATE_KINDS),
         agree=as_agreement(agree),
@@ -89,44 +87,25 @@ def certify(
         draws="single",
         check_determinism=check_determinism,
     )
-    check_whole(radius, "radius")
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_mask(selected, "selected", n_features=evaluator.n_features)
         nearby = NEIGHBORHOODS[neighborhood](mask, radius)
+        rates, made = rates_to_estimate(nearby, settings.make_plan(), rate_kind)
+        evaluator.expect(most_rows(rates, made))
         subject = Subject(evaluator, mask, settings)
-        outcome = _estimate(nearby, made, subject, settings)
+        outcomes = [_enumerate_or_sample(one, made, subject, settings) for one in rates]
+        outcome = worst_of(outcomes) if rate_kind == "worst_size" else outcomes[0]
         return make_certificate(subject, nearby, outcome, settings, n_calls=subject.settle())
 
 
-def _estimate(nearby: Neighborhood, plan: Plan, subject: Subject, settings: Settings) -> Outcome:
-    if settings.rate_kind == "worst_size":
-        return _estimate_worst_size(nearby, plan, subject, settings)
-    if settings.rate_kind == "exactly":
-        nearby = nearby.exactly(nearby.radius)
-    return _enumerate_or_sample(nearby, plan, subject, settings)
-
-
-def _estimate_worst_size(nearby: Neighborhood, plan: Plan, subject: Subject, settings: Settings) -> WorstOutcome:
-    rings = rings_within(nearby)
-    plan = share_risk(plan, sum(ring.is_larger_than(plan.max_draws) for ring in rings))
-    outcomes = [_enumerate_or_sample(ring, plan, subject, settings) for ring in rings]
-    return worst_of(outcomes)
-
-
-def rings_within(nearby: Neighborhood) -> list[Neighborhood]:
-    """The sizes 0, …, radius one by one."""
-    return [nearby.exactly(k) for k in range(nearby.effective_radius + 1)]
-
-
 def worst_of(outcomes: list[Outcome]) -> WorstOutcome:
-    """The smallest rate: within tolerance of the smallest true rate if every rate is of its own."""
+    """The smallest rate; among equal ones the one with most draws."""
     worst = min(outcomes, key=lambda outcome: (outcome.rate, -outcome.tally.n_evaluated))
     return WorstOutcome(worst.tally, next((outcome.plan for outcome in outcomes if outcome.plan), None))
 
 
 def _enumerate_or_sample(nearby: Neighborhood, plan: Plan, subject: Subject, settings: Settings) -> Outcome:
     """Evaluate every mask if there are no more than the plan could draw; else follow the plan."""
-    subject.expect(plan.max_draws)
     if not nearby.is_larger_than(plan.max_draws):
         return Outcome(subject.count(nearby.enumerate(plan.max_draws)), None)
     rng = settings.stream(str(nearby.smallest), np.packbits(subject.selected).tobytes())

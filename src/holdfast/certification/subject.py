@@ -13,7 +13,7 @@ from holdfast.agreement import Agreement
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.neighborhood import Neighborhood
-from holdfast.plans import Plan
+from holdfast.plans import Plan, make_plan
 from holdfast.randomness import stream
 from holdfast.results.certificate import Certificate, interval_around
 from holdfast.types import Mask, Masks
@@ -32,6 +32,10 @@ class Settings:
     key: int
     draws: str
     check_determinism: bool
+
+    def make_plan(self) -> Plan:
+        """The plan asked for; searching a design may take a while, so only when all else is checked."""
+        return make_plan(self.plan, tolerance=self.tolerance, confidence=self.confidence)
 
     def stream(self, *purpose: str | bytes) -> np.random.Generator:
         """The stream of this question for one purpose."""
@@ -107,19 +111,18 @@ class Subject:
                 break
         return tally
 
-    def expect(self, n_rows: int) -> None:
-        """Tell the progress hook how many more rows may be needed."""
-        self._evaluator.expect(n_rows)
-
     def settle(self) -> int:
         """End the evaluation and tell how many rows the model computed for it."""
         self._evaluator.settle()
         return self._evaluator.n_calls - self._calls_before
 
-    def counterexample_within(self, radius: int) -> Mask | None:
-        """The nearest changing mask if it differs in at most ``radius`` features."""
-        near = self.counterexample
-        return near if near is not None and (near != self.selected).sum() <= radius else None
+    def counterexample_in(self, nearby: Neighborhood) -> Mask | None:
+        """The nearest mask known to change the prediction, if it lies in the neighbourhood."""
+        if self.counterexample is not None and nearby.contains(self.counterexample):
+            return self.counterexample
+        full = np.ones_like(self.selected)
+        full.setflags(write=False)
+        return full if not self.consistent and nearby.contains(full) else None
 
     def _remember_nearest(self, changing: Masks) -> None:
         if len(changing) == 0:
@@ -141,7 +144,6 @@ def make_certificate(
 ) -> Certificate:
     """Write down what was asked and what was seen."""
     tally, exact = outcome.tally, outcome.plan is None
-    changes = nearby.effective_radius * len(nearby.pools)
     return Certificate(
         rate=tally.n_agreed / tally.n_evaluated,
         rate_unbiased=outcome.rate_unbiased,
@@ -160,7 +162,7 @@ def make_certificate(
         prediction=subject.prediction,
         consistent=subject.consistent,
         selected=subject.selected,
-        counterexample=subject.counterexample_within(changes),
+        counterexample=subject.counterexample_in(nearby),
         neighborhood=settings.neighborhood,
         rate_kind=settings.rate_kind,
         agree=settings.agree.name,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.types import Masks, Outputs
-from holdfast.validation import check_whole
+from holdfast.validation import as_array, check_whole
 
 _MAX_TABLE_FEATURES = 30
 
@@ -24,7 +24,11 @@ class FunctionModel:
     n_features: int
 
     def __call__(self, masks: Masks, /) -> Outputs:
-        return np.asarray(self.function(masks))
+        answer = self.function(masks)
+        try:
+            return np.asarray(answer)
+        except ValueError as error:
+            raise ModelError("The function must return a regular array, got rows of unequal length.") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +83,10 @@ def lookup_table(values: ArrayLike, *, n_features: int) -> TableModel:
     n = check_whole(n_features, "n_features", minimum=1)
     if n > _MAX_TABLE_FEATURES:
         raise InvalidValueError(f"`n_features` of a table must be at most {_MAX_TABLE_FEATURES}, got {n}.")
-    table = np.array(values)
+    wanted = f"`values` must have 2**{n} = {2**n} rows"
+    table = as_array(values, wanted).copy()
     if table.ndim not in (1, 2) or len(table) != 2**n:
-        raise InvalidValueError(f"`values` must have 2**{n} = {2**n} rows, got an array of shape {table.shape}.")
+        raise InvalidValueError(f"{wanted}, got an array of shape {table.shape}.")
     if table.ndim == 1 and table.dtype.kind == "f":
         table = table[:, None]
     table.setflags(write=False)

@@ -6,16 +6,29 @@ P(|rate - true rate| > tolerance) ≤ 1 - confidence for every true rate, the st
 
 from holdfast.plans.decision import RateTest, rate_test
 from holdfast.plans.design import Design
-from holdfast.plans.plan import PLANS, Plan, PlannedSamples, make_plan, plan_samples, share_risk
+from holdfast.plans.plan import (
+    PLANS,
+    RATE_KINDS,
+    Plan,
+    PlannedSamples,
+    make_plan,
+    most_rows,
+    plan_samples,
+    rates_to_estimate,
+    share_risk,
+)
 
 __all__ = [
     "PLANS",
+    "RATE_KINDS",
     "Design",
     "Plan",
     "PlannedSamples",
     "RateTest",
     "make_plan",
+    "most_rows",
     "plan_samples",
     "rate_test",
+    "rates_to_estimate",
     "share_risk",
 ]

@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
 from importlib import resources
@@ -88,21 +89,20 @@ def _read_cache(key: str) -> Design | None:
         if stored["digest"] != _digest(key, stored["design"]):
             return None
         return _from_entry(stored["design"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError):
         return None
 
 
 def _write_cache(key: str, design: Design) -> None:
     """Keep a searched design; a folder that cannot be written only costs the next search."""
     stored = {"digest": _digest(key, _entry(design)), "design": _entry(design)}
-    target = _cache_file(key)
-    try:
+    with suppress(OSError, RuntimeError):
+        target = _cache_file(key)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8") as file:
-            json.dump(stored, file)
-        os.replace(file.name, target)
-    except OSError:
-        return
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            whole = Path(folder) / target.name
+            whole.write_text(json.dumps(stored), encoding="utf-8")
+            whole.replace(target)
 
 
 def shipped_goals() -> Iterator[tuple[Goal, float]]:

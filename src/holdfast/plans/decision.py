@@ -71,7 +71,6 @@ class RateTest:
         return float(total + self.max_draws * walk.leave(0, self.max_draws))
 
 
-@lru_cache(maxsize=256)
 def rate_test(min_rate: Any, confidence: Any, max_draws: int | None = None) -> RateTest:
     """A test of "the rate is at least ``min_rate``" that says yes as early as any test can.
 
@@ -89,6 +88,11 @@ def rate_test(min_rate: Any, confidence: Any, max_draws: int | None = None) -> R
     last = _default_budget(float(t), first) if max_draws is None else check_whole(max_draws, "max_draws", minimum=1)
     if last < first:
         raise InvalidValueError(f"`max_draws` must be at least {first} to ever answer yes, got {last}.")
+    return _make_test(t, sure, first, last)
+
+
+@lru_cache(maxsize=256)
+def _make_test(t: Fraction, sure: Fraction, first: int, last: int) -> RateTest:
     looks = tuple(int(n) for n in np.unique(np.geomspace(first, last, N_LOOKS).round().astype(int)))
     yes, no = zip(*_boundaries(looks, t, 1 - sure), strict=True)
     return RateTest(t, sure, looks, yes, no)

@@ -95,6 +95,8 @@ class Design:
 
     def expected_draws(self, rate: float) -> float:
         """Mean number of draws when each agrees with probability ``rate``."""
+        if len(self.looks) == 1:
+            return float(self.max_draws)
         points = self.terminals
         return float(np.sum(probabilities(points, np.array([rate]))[0] * points.n))
 
@@ -104,7 +106,7 @@ class Design:
         Its mean is exactly the true rate (Girshick, Mosteller and Savage 1946), which
         ``n_agreed / n_evaluated`` of a stopped run is not.
         """
-        if len(self.looks) == 1 and n_evaluated == self.max_draws:
+        if self.looks == (n_evaluated,) and 0 <= n_agreed <= n_evaluated:
             return n_agreed / n_evaluated
         points = self.terminals
         at = np.flatnonzero((points.n == n_evaluated) & (points.k == n_agreed))

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from holdfast.bounds import hoeffding_draws
 from holdfast.errors import InvalidValueError
-from holdfast.neighborhood import NEIGHBORHOODS
+from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans.catalog import DIVISORS, find_design
 from holdfast.plans.design import Design
 from holdfast.plans.search import Goal, fixed_design
 from holdfast.validation import check_name, check_share
 
 PLANS = ("sequential", "exact", "hoeffding")
+RATE_KINDS = ("uniform", "exactly", "worst_size")
 SMALLEST_SEARCHED_TOLERANCE = Fraction(1, 200)
 
 _SHOWN_RATES = (1.0, 0.98, 0.95, 0.9, 0.8, 0.5)
@@ -75,12 +76,32 @@ def share_risk(plan: Plan, n_rates: int) -> Plan:
     return make_plan(plan.name, tolerance=plan.tolerance, confidence=1 - (1 - plan.confidence) / divisor)
 
 
+def rates_to_estimate(nearby: Neighborhood, plan: Plan, rate_kind: str) -> tuple[list[Neighborhood], Plan]:
+    """The neighbourhoods whose rates make up the one asked for, and the plan for each.
+
+    The smallest rate over sizes is within tolerance of the truth if every sampled size is: they
+    share the risk.
+    """
+    if rate_kind == "uniform":
+        return [nearby], plan
+    if rate_kind == "exactly":
+        return [nearby.exactly(nearby.radius)], plan
+    rings = [nearby.exactly(k) for k in range(nearby.effective_radius + 1)]
+    return rings, share_risk(plan, sum(ring.is_larger_than(plan.max_draws) for ring in rings))
+
+
+def most_rows(nearby: Iterable[Neighborhood], plan: Plan) -> int:
+    """The most draws or enumerated masks that estimating these rates can take."""
+    return sum(plan.max_draws if one.is_larger_than(plan.max_draws) else one.size for one in nearby)
+
+
 @dataclass(frozen=True)
 class PlannedSamples:
     """What a certificate will cost, known before anything runs.
 
-    ``expected_draws`` gives, for a few true rates, the mean number of draws. Two or three further
-    rows are computed for the explanation itself, the full input and the determinism check.
+    ``expected_draws`` gives, for a few true rates, the mean number of draws (masks that are
+    enumerated count as draws). Two or three further rows are computed for the explanation itself,
+    the full input and the determinism check.
     """
 
     plan: str
@@ -109,33 +130,35 @@ def plan_samples(
     selected: Any = None,
     radius: int | None = None,
     neighborhood: str = "additions",
+    rate_kind: str = "uniform",
 ) -> PlannedSamples:
     """Tell how many draws a certificate will take, before any model call.
 
     With ``selected`` and ``radius`` it also tells whether the neighbourhood is small enough to be
-    enumerated instead.
+    enumerated instead; the cost of ``rate_kind="worst_size"`` can only be told with them.
 
     Examples
     --------
     >>> print(plan_samples(plan="exact"))  # doctest: +ELLIPSIS
     Plan exact: at most 70 draws for ±0.1 at confidence 0.9; on average, by true rate: 70.0 at 1, ...
     """
-    made = make_plan(plan, tolerance=tolerance, confidence=confidence)
     kind = NEIGHBORHOODS[check_name(neighborhood, "neighborhood", NEIGHBORHOODS)]
+    check_name(rate_kind, "rate_kind", RATE_KINDS)
     if (selected is None) != (radius is None):
         raise InvalidValueError("`selected` and `radius` must be given together, or neither.")
+    if rate_kind == "worst_size" and radius is None:
+        raise InvalidValueError("`selected` and `radius` must be given for rate_kind='worst_size'.")
     nearby = None if radius is None else kind(selected, radius)
-    exact = nearby is not None and not nearby.is_larger_than(made.max_draws)
-    cost: Callable[[float], float] = made.design.expected_draws
-    if nearby is not None and exact:
-        size = nearby.size
-        cost = lambda rate: float(size)  # noqa: E731 - one of two cost curves
+    asked = make_plan(plan, tolerance=tolerance, confidence=confidence)
+    rates, made = ([], asked) if nearby is None else rates_to_estimate(nearby, asked, rate_kind)
+    sampled = sum(one.is_larger_than(made.max_draws) for one in rates) if rates else 1
+    enumerated = sum(one.size for one in rates if not one.is_larger_than(made.max_draws))
     return PlannedSamples(
         plan=plan,
-        tolerance=float(made.tolerance),
-        confidence=float(made.confidence),
-        max_draws=nearby.size if nearby is not None and exact else made.max_draws,
-        expected_draws=tuple((rate, cost(rate)) for rate in _SHOWN_RATES),
-        paper_draws=hoeffding_draws(made.tolerance, made.confidence),
-        exact=exact,
+        tolerance=float(asked.tolerance),
+        confidence=float(asked.confidence),
+        max_draws=sampled * made.max_draws + enumerated,
+        expected_draws=tuple((r, sampled * made.design.expected_draws(r) + enumerated) for r in _SHOWN_RATES),
+        paper_draws=hoeffding_draws(asked.tolerance, asked.confidence),
+        exact=sampled == 0,
     )

@@ -28,6 +28,7 @@ RATE_WEIGHTS = np.array([0.25, 0.15, 0.1, 0.15, 0.15, 0.1, 0.05, 0.05])
 """The rates a design is made cheap for. The guarantee holds at every rate whatever these are."""
 
 _JUST_BESIDE = 1e-10
+_LONGER = 1.05
 _MARGINS = (0.0, 0.004, 0.01, 0.02, 0.05, 0.1)
 _SHAPES_PER_DRAW = 30_000
 _STEPS_PER_DRAW, _MAX_STEPS = 250_000, 3_000
@@ -77,7 +78,7 @@ def _fixed_candidates(goal: Goal) -> Iterator[Design]:
         n += 1
         if _fixed_miss_near_half(n, goal) <= goal.risk:
             design = fixed_design(n)
-            if _Screen(goal, aim=float(goal.risk)).miss(design) <= goal.risk:
+            if _Screen(goal, float(goal.risk), n).miss(design) <= goal.risk:
                 yield design
 
 
@@ -101,9 +102,10 @@ def search_sequential(goal: Goal, *, effort: float = 1.0, n_looks: int = N_LOOKS
     ``effort`` multiplies the annealing steps; 1 takes seconds (about 20 s at a tolerance of .02).
     """
     fixed = search_fixed(goal)
+    most_draws = math.ceil(_LONGER * fixed.max_draws)
     shapes = _cheapest_shapes(goal, fixed.max_draws, n_looks)
     for margin, shape in product(_MARGINS, shapes):
-        screen = _Screen(goal, aim=float(goal.risk) * (1 - margin))
+        screen = _Screen(goal, float(goal.risk) * (1 - margin), most_draws)
         start = _smallest_z(shape, screen)
         if start is not None and goal.is_proven_for(start.design):
             n_steps = int(effort * min(_MAX_STEPS, _STEPS_PER_DRAW / start.design.max_draws))
@@ -125,6 +127,7 @@ class _Screen:
 
     goal: Goal
     aim: float
+    most_draws: int
 
     def miss(self, design: Design) -> float:
         terminals, eps = ByShare(design.terminals), float(self.goal.tolerance)
@@ -160,7 +163,7 @@ def _shapes(goal: Goal, n_fixed: int, n_looks: int) -> Iterator[_Shape]:
 
 
 def _cheapest_shapes(goal: Goal, n_fixed: int, n_looks: int) -> list[_Shape]:
-    screen = _Screen(goal, aim=float(goal.risk))
+    screen = _Screen(goal, float(goal.risk), math.ceil(_LONGER * n_fixed))
     n_tried = max(4, _SHAPES_PER_DRAW // n_fixed)
     tried = [(shape, _smallest_z(shape, screen)) for shape in islice(_shapes(goal, n_fixed, n_looks), n_tried)]
     met = [(found.cost, shape) for shape, found in tried if found is not None]
@@ -231,7 +234,7 @@ def _neighbour(design: Design, screen: _Screen, rng: np.random.Generator) -> _Ca
             looks[j] += _small_step(design.max_draws // 80, rng)
     limits[-1] = looks[-1] // 2
     legal = all(a < b for a, b in pairwise(looks)) and all(a <= b for a, b in pairwise(limits))
-    if not legal or limits[0] < -1 or looks[0] < screen.goal.first_possible_stop:
+    if not legal or limits[0] < -1 or looks[0] < screen.goal.first_possible_stop or looks[-1] > screen.most_draws:
         return None
     return screen.look_at(Design(tuple(looks), tuple(limits)))
 

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from holdfast.bounds import Interval
+from holdfast.bounds import Interval, check_counts
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.neighborhood import NEIGHBORHOODS
+from holdfast.plans import PLANS, RATE_KINDS
 from holdfast.plans.design import Design
 from holdfast.results.values import Value
 from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first, same
 from holdfast.types import Mask
-from holdfast.validation import check_share
+from holdfast.validation import check_mask, check_name, check_share, is_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +71,26 @@ class Certificate(Value):
 
     schema: ClassVar[str] = "holdfast.certificate"
 
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        n_agreed, n_evaluated = check_counts(self.n_agreed, self.n_evaluated)
+        check_share(self.tolerance, "tolerance")
+        check_share(self.confidence, "confidence")
+        check_mask(self.selected, "selected")
+        check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
+        check_name(self.rate_kind, "rate_kind", RATE_KINDS)
+        check_name(self.plan, "plan", PLANS)
+        if self.rate != n_agreed / n_evaluated or not self.interval.low <= self.interval.high:
+            raise InvalidValueError(f"`rate` and `interval` must follow from {n_agreed} of {n_evaluated}.")
+
     def holds(self, rate: float) -> bool:
         """Whether the certificate shows that the true rate is at least ``rate``.
 
         False means "not shown", not "shown to be false". To ask about one rate from the start, a
         one-sided test is cheaper than this two-sided certificate.
         """
+        if not is_number(rate):
+            raise InvalidTypeError(f"`rate` must be a number from 0 to 1, got {rate!r}.")
         asked = Fraction(int(rate)) if rate in (0, 1) else check_share(rate, "rate")
         return Fraction(repr(self.interval.low)) >= asked
 
@@ -86,7 +103,7 @@ class Certificate(Value):
         if self.exact:
             return f"{doing} {keeps} in exactly {self.n_agreed} of {self.n_evaluated} cases"
         low, high = math.floor(1000 * self.interval.low) / 10, math.ceil(1000 * self.interval.high) / 10
-        sure = f"With confidence {self.confidence:g}"
+        sure = f"With confidence {self.confidence}"
         return f"{sure}, {lower_first(doing)} {keeps} in {low:g}% to {high:g}% of cases"
 
     def _evidence(self) -> str:
@@ -96,7 +113,7 @@ class Certificate(Value):
     def _caveats(self) -> str:
         clamped = ""
         if self.effective_radius < self.radius:
-            clamped = f" the radius {self.radius} was clamped to the {self.effective_radius} features that can change;"
+            clamped = f" the radius {self.radius} was clamped to {self.effective_radius}, the largest there is;"
         wrong = "" if self.consistent else f" {STABLY_WRONG};"
         meaning = "it is a fact about" if self.exact else "it is about random masks for"
         no_proof = "" if self.exact else ", is no proof that none of them changes the prediction"

@@ -10,6 +10,7 @@ from holdfast.errors import InvalidValueError
 from holdfast.results.certificate import Certificate
 from holdfast.results.frames import make_frame
 from holdfast.results.values import Value
+from holdfast.results.wording import STABLY_WRONG, event, lower_first, same
 
 _BARS = "▁▂▃▄▅▆▇█"
 _MOST_ROWS = 24
@@ -73,13 +74,13 @@ class StabilityCurve(Value):
         return make_frame(rows)
 
     def __str__(self) -> str:
-        first = self.certificates[0]
+        last = self.certificates[-1]
         scope = "for all radii at once" if self.simultaneous else "for each radius on its own"
-        head = (
-            f"{sparkline(self.rates)}  prediction {first.prediction!r}, ±{first.tolerance:g} at confidence "
-            f"{first.confidence:g} {scope}, {self.n_calls} model calls"
-        )
-        return "\n".join([head, " radius    rate  interval          agreed/drawn", *self._rows()])
+        doing = lower_first(event(last.neighborhood, last.rate_kind, "r")).rstrip(",")
+        head = f"{sparkline(self.rates)}  how often {same(last.prediction, last.agree)} is kept when {doing}, {scope}"
+        wrong = [] if last.consistent else [f"Beware: {STABLY_WRONG}."]
+        foot = f"±{last.tolerance} at confidence {last.confidence}; {self.n_calls} model calls."
+        return "\n".join([head, " radius    rate  interval          agreed/drawn", *self._rows(), *wrong, foot])
 
     def _rows(self) -> Iterator[str]:
         step = -(-len(self) // _MOST_ROWS)

@@ -60,8 +60,8 @@ class HardCertificate(Value):
             return f"{doing} can change {what}: {self._refutation()}"
         if self.method == "enumeration":
             return f"{doing} never changes {what}"
-        risk = f"with probability at most {self.tolerance:g}"
-        return f"With confidence {self.confidence:g}, {lower_first(doing)} at random changes {what} {risk}"
+        risk = f"with probability at most {self.tolerance}"
+        return f"With confidence {self.confidence}, {lower_first(doing)} at random changes {what} {risk}"
 
     def _refutation(self) -> str:
         changed = 0 if self.counterexample is None else int((self.counterexample != self.selected).sum())

@@ -60,16 +60,17 @@ class RadiusCertificate(Value):
     def __str__(self) -> str:
         wrong = "" if self.consistent else f" {STABLY_WRONG};"
         scope = "it is about random masks for this model, input and masking, not about larger or untested radii"
-        cost = f"({len(self.trail)} radii tested, {self.n_calls} model calls)"
+        radii = "radius" if len(self.trail) == 1 else "radii"
+        cost = f"({len(self.trail)} {radii} tested, {self.n_calls} model calls)"
         return f"{self._claim()} {cost};{wrong} {scope}, {NOT_RIGHT}."
 
     def _claim(self) -> str:
-        rate, keeps = f"at least {self.min_rate:.4g} of cases", same(self.prediction, self.agree)
-        if self.radius == 0:
+        rate, keeps = f"at least {self.min_rate} of cases", same(self.prediction, self.agree)
+        if not self._certified():
             return f"No radius is certified to keep {keeps} in {rate}"
         doing = lower_first(event(self.neighborhood, "uniform", self.radius))
-        every = "" if len(self._certified()) == self.radius else " (and every smaller tested radius)"
-        return f"With confidence {self.confidence:g}, {doing}{every} keeps {keeps} in {rate}"
+        every = " (and every smaller tested radius)" if len(self._certified()) > 1 else ""
+        return f"With confidence {self.confidence}, {doing}{every} keeps {keeps} in {rate}"
 
     def _certified(self) -> list[RadiusStep]:
         return [step for step in self.trail if step.answer]

@@ -46,8 +46,11 @@ class Value:
             )
         return _build(cls, data)
 
+    def check(self) -> None:
+        """Raise if the fields contradict each other; what is read from JSON may have been edited."""
+
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and _to_plain(self) == _to_plain(other)
+        return type(other) is type(self) and isinstance(other, Value) and self.to_json() == other.to_json()
 
     def __hash__(self) -> int:
         return hash(self.to_json())
@@ -89,6 +92,8 @@ def _build(kind: type[_Kind], data: dict[str, Any]) -> _Kind:
     if content.keys() != names:
         raise InvalidValueError(f"`text` has missing or unknown fields: {', '.join(sorted(names ^ content.keys()))}.")
     try:
-        return kind(**{name: _from_plain(value) for name, value in content.items()})
-    except (KeyError, TypeError, IndexError) as error:
-        raise InvalidValueError(f"`text` is not a complete {kind.schema}: {error!r}.") from error
+        value = kind(**{name: _from_plain(value) for name, value in content.items()})
+        value.check()
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise InvalidValueError(f"`text` is not a true {kind.schema}: {error}") from error
+    return value

@@ -9,13 +9,13 @@ STABLY_WRONG = "the full input is predicted differently, so the explanation may 
 
 _DOINGS = {
     "additions": "Revealing {} more {}",
-    "removals": "Hiding {} of the selected {}",
-    "swaps": "Trading {} selected for as many unselected {}",
+    "removals": "Hiding {} of the selected features",
+    "swaps": "Trading {} selected for as many unselected features",
 }
 _COUNTS = {"uniform": "up to {}", "exactly": "exactly {}", "worst_size": "up to {}"}
 
 
-def event(neighborhood: str, rate_kind: str, radius: int) -> str:
+def event(neighborhood: str, rate_kind: str, radius: int | str) -> str:
     """The change in words, such as 'Revealing up to 5 more features'."""
     features = "feature" if radius == 1 else "features"
     words = _DOINGS[neighborhood].format(_COUNTS[rate_kind].format(radius), features)

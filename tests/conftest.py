@@ -1,0 +1,24 @@
+"""One thread per process, a cache folder that belongs to this session alone, and repeatable examples."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+import pytest
+from hypothesis import settings
+
+# Read when numpy, scipy or torch start their thread pools, hence before any test module is imported.
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ[_name] = "1"
+
+# The same examples on every run: a red test is a change of the code, never of the weather.
+settings.register_profile("holdfast", derandomize=True, deadline=None, database=None)
+settings.load_profile("holdfast")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Searched designs go to a temporary folder: no user's cache is read or written, doctests included."""
+    folder = tempfile.TemporaryDirectory(prefix="holdfast-cache-")
+    os.environ["HOLDFAST_CACHE"] = folder.name
+    config.add_cleanup(folder.cleanup)

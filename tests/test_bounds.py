@@ -1,0 +1,177 @@
+"""Intervals keep their coverage, summed exactly over the binomial."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from scipy.stats import binomtest
+
+from holdfast import HoldfastError, Interval, InvalidTypeError, InvalidValueError, clopper_pearson, hoeffding
+
+F = Fraction
+Bound = Callable[[int, int], Interval]
+
+FLOAT_SLACK = F(1, 10**12)
+"""The ends of an interval are floats: coverage may fall short by their rounding, no more."""
+
+CONFIDENCES = [0.5, 0.8, 0.9, 0.95, 0.99, 0.999]
+SIDES = ["both", "lower", "upper"]
+
+
+def coverage(intervals: list[Interval], rate: Fraction) -> Fraction:
+    """P(rate ∈ interval) over the binomial number of agreements, exactly."""
+    n, a, b = len(intervals) - 1, rate.numerator, rate.denominator
+    inside = (k for k, (low, high) in enumerate(intervals) if F(low) <= rate <= F(high))
+    return F(sum(math.comb(n, k) * a**k * (b - a) ** (n - k) for k in inside), b**n)
+
+
+def check_bound(bound: Bound, n_evaluated: int, confidence: float) -> None:
+    """Check that an interval covers every rate with at least its confidence.
+
+    Coverage is a polynomial between two ends of intervals and jumps at them: it is summed exactly at
+    every end, just beside it on both sides, and between neighbouring ends. Ends must be ordered.
+    """
+    intervals = [bound(k, n_evaluated) for k in range(n_evaluated + 1)]
+    assert all(0.0 <= low <= k / n_evaluated <= high <= 1.0 for k, (low, high) in enumerate(intervals))
+    assert [one.low for one in intervals] == sorted(one.low for one in intervals)
+    assert [one.high for one in intervals] == sorted(one.high for one in intervals)
+    ends = sorted({F(0), F(1), *(F(end) for interval in intervals for end in interval)})
+    tiny = F(1, 10**15)
+    rates = {*ends, *(end + tiny for end in ends), *(end - tiny for end in ends)}
+    rates |= {(a + b) / 2 for a, b in pairwise(ends)}
+    least = min(coverage(intervals, rate) for rate in rates if 0 <= rate <= 1)
+    assert least >= F(repr(confidence)) - FLOAT_SLACK, f"covers with probability {float(least)} only"
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 20, 41])
+@pytest.mark.parametrize("confidence", CONFIDENCES)
+@pytest.mark.parametrize("side", SIDES)
+def test_clopper_pearson_covers_every_rate(n: int, confidence: float, side: str) -> None:
+    check_bound(lambda k, n: clopper_pearson(k, n, confidence=confidence, side=side), n, confidence)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 20, 41])
+@pytest.mark.parametrize("confidence", CONFIDENCES)
+def test_hoeffding_covers_every_rate(n: int, confidence: float) -> None:
+    check_bound(lambda k, n: hoeffding(k, n, confidence=confidence), n, confidence)
+
+
+def wald(k: int, n: int) -> Interval:
+    """The textbook normal interval, which does not keep its coverage."""
+    half = 1.6449 * math.sqrt(k * (n - k) / n**3)
+    return Interval(max(0.0, k / n - half), min(1.0, k / n + half))
+
+
+def wilson(k: int, n: int) -> Interval:
+    """Wilson's score interval, right on average only."""
+    z = 1.6449
+    middle, spread = k + z * z / 2, z * math.sqrt(k * (n - k) / n + z * z / 4)
+    low, high = (middle - spread) / (n + z * z), (middle + spread) / (n + z * z)
+    return Interval(max(0.0, min(low, k / n)), min(1.0, max(high, k / n)))
+
+
+@pytest.mark.parametrize("unproven", [wald, wilson])
+def test_the_check_rejects_intervals_that_only_hold_approximately(unproven: Bound) -> None:
+    with pytest.raises(AssertionError, match="covers with probability"):
+        check_bound(unproven, 20, 0.9)
+
+
+def test_the_check_rejects_an_interval_that_is_narrower_by_a_hair() -> None:
+    def narrowed(k: int, n: int) -> Interval:
+        low, high = clopper_pearson(k, n, confidence=0.9, side="lower")
+        return Interval(min(low * (1 + 1e-9), k / n), high)
+
+    with pytest.raises(AssertionError, match="covers with probability"):
+        check_bound(narrowed, 20, 0.9)
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 22), (1, 22), (11, 22), (22, 22), (3, 1000), (999, 1000), (50_000, 100_000)])
+@pytest.mark.parametrize("confidence", [0.9, 0.99])
+def test_clopper_pearson_equals_scipy(k: int, n: int, confidence: float) -> None:
+    # scipy.stats.binomtest(k, n).proportion_ci(confidence, method="exact")
+    known = binomtest(k, n).proportion_ci(confidence, method="exact")
+    assert clopper_pearson(k, n, confidence=confidence) == pytest.approx((known.low, known.high), rel=1e-9)
+    for side, alternative in (("lower", "greater"), ("upper", "less")):
+        known = binomtest(k, n, alternative=alternative).proportion_ci(confidence, method="exact")
+        assert clopper_pearson(k, n, confidence=confidence, side=side) == pytest.approx(
+            (known.low, known.high), rel=1e-9
+        )
+
+
+@pytest.mark.parametrize("k", range(1, 12))
+def test_the_ends_of_clopper_pearson_solve_the_binomial_equations(k: int) -> None:
+    n, risk = 12, 0.05
+    low, high = clopper_pearson(k, n, confidence=1 - 2 * risk)
+    at_least = sum(math.comb(n, j) * low**j * (1 - low) ** (n - j) for j in range(k, n + 1))
+    at_most = sum(math.comb(n, j) * high**j * (1 - high) ** (n - j) for j in range(k + 1))
+    assert at_least == pytest.approx(risk, rel=1e-9)
+    assert at_most == pytest.approx(risk, rel=1e-9)
+
+
+def test_one_side_spends_all_its_risk_on_one_end() -> None:
+    both, lower, upper = (clopper_pearson(15, 20, confidence=0.9, side=side) for side in SIDES)
+    assert (lower.high, upper.low) == (1.0, 0.0)
+    assert lower.low > both.low
+    assert upper.high < both.high
+    assert lower.low == clopper_pearson(15, 20, confidence=0.8).low
+
+
+def test_22_agreements_of_22_show_more_than_nine_tenths_and_21_of_21_do_not() -> None:
+    assert clopper_pearson(22, 22, confidence=0.9, side="lower").low == pytest.approx(0.1 ** (1 / 22), rel=1e-12)
+    assert clopper_pearson(22, 22, confidence=0.9, side="lower").low > 0.9
+    assert clopper_pearson(21, 21, confidence=0.9, side="lower").low < 0.9
+
+
+def test_hoeffding_has_the_half_width_of_its_inequality() -> None:
+    low, high = hoeffding(500, 1000, confidence=0.9)
+    half = math.sqrt(math.log(20) / 2000)
+    assert (low, high) == pytest.approx((0.5 - half, 0.5 + half), rel=1e-12)
+    assert hoeffding(150, 150, confidence=0.9).low > 0.9
+    assert hoeffding(149, 149, confidence=0.9).low < 0.9
+
+
+def test_more_confidence_never_narrows_and_more_draws_never_widen() -> None:
+    for bound in (clopper_pearson, hoeffding):
+        widths = [high - low for low, high in (bound(30, 40, confidence=c) for c in CONFIDENCES)]
+        assert widths == sorted(widths)
+        widths = [high - low for low, high in (bound(3 * m, 4 * m) for m in (1, 2, 5, 20, 100))]
+        assert widths == sorted(widths, reverse=True)
+
+
+@pytest.mark.parametrize("bound", [clopper_pearson, hoeffding])
+@pytest.mark.parametrize(
+    ("k", "n", "error", "wanted"),
+    [
+        (3, 0, InvalidValueError, "`n_evaluated` must be a whole number ≥ 1, got 0"),
+        (-1, 5, InvalidValueError, "`n_agreed` must be a whole number ≥ 0, got -1"),
+        (6, 5, InvalidValueError, "`n_agreed` must be at most `n_evaluated` = 5, got 6"),
+        (2.5, 5, InvalidValueError, "`n_agreed` must be a whole number ≥ 0, got 2.5"),
+        ("2", 5, InvalidTypeError, "`n_agreed` must be a whole number ≥ 0, got '2'"),
+        (True, 5, InvalidTypeError, "`n_agreed` must be a whole number ≥ 0, got True"),
+    ],
+)
+def test_counts_that_cannot_be_are_refused(
+    bound: Callable[..., Interval], k: Any, n: Any, error: type[HoldfastError], wanted: str
+) -> None:
+    with pytest.raises(error) as caught:
+        bound(k, n)
+    assert wanted in str(caught.value)
+
+
+@pytest.mark.parametrize("bound", [clopper_pearson, hoeffding])
+@pytest.mark.parametrize("confidence", [0, 1, -0.5, 2, float("nan")])
+def test_a_confidence_outside_zero_and_one_is_refused(bound: Callable[..., Interval], confidence: float) -> None:
+    with pytest.raises(InvalidValueError, match="`confidence` must be a number strictly between 0 and 1"):
+        bound(1, 2, confidence=confidence)
+
+
+def test_a_wrong_side_is_answered_with_the_nearest() -> None:
+    with pytest.raises(InvalidValueError, match=r"`side` must be one of both, lower, upper, got 'low'.*'lower'\?"):
+        clopper_pearson(1, 2, side="low")
+    with pytest.raises(InvalidValueError, match="`side` must be one of"):
+        clopper_pearson(0, 2, side="two-sided")

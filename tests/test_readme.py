@@ -1,0 +1,148 @@
+"""The Python blocks of the README and the documentation run and print what the pages say they print.
+
+The blocks of one page run in order in one namespace. A fenced ``text`` block titled "output" states what
+the Python block right before it prints; white space is free, so that a long sentence may be wrapped.
+After numbers moved on purpose, ``python tests/test_readme.py`` writes what is printed now into the pages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import textwrap
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+PAGES_WITH_PYTHON = ["README.md", "docs/index.md", "docs/guarantee.md", "docs/notation.md"]
+OUTPUT = 'text title="output"'
+WIDTH = 100
+
+FENCED = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: what its opening line says, its text, and where the text begins."""
+
+    info: str
+    body: str
+    start: int
+    line: int
+
+
+def blocks_of(text: str) -> list[Block]:
+    return [
+        Block(found["info"].strip(), found["body"], found.start("body"), text.count("\n", 0, found.start("body")))
+        for found in FENCED.finditer(text)
+    ]
+
+
+def run_page(text: str, name: str) -> Iterator[tuple[str, Block | None]]:
+    """Run the page's Python blocks; yields what each printed and the block that states it, if any."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for block, after in pairwise([*blocks_of(text), None]):
+        if block is not None and block.info == "python":
+            # The blank lines make a traceback point at the line of the page.
+            code = compile("\n" * block.line + block.body, name, "exec")
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(code, namespace)
+            yield printed.getvalue(), after if after is not None and after.info == OUTPUT else None
+
+
+def check_page(text: str, name: str) -> int:
+    """Run a page, compare every stated output, and return the number of Python blocks."""
+    blocks = blocks_of(text)
+    n_fences = len(re.findall(r"^\s*(?:```|~~~)", text, re.MULTILINE))
+    assert n_fences == 2 * len(blocks), f"{name} has a fence that is indented, open or made of tildes."
+    assert all(block.info != "" for block in blocks), f"{name} has a fenced block without a language."
+    n_run = n_compared = 0
+    for printed, stated in run_page(text, name):
+        n_run += 1
+        if stated is not None:
+            n_compared += 1
+            assert printed.split() == stated.body.split(), f"{name} states\n{stated.body}\nbut prints\n{printed}"
+    assert n_compared == sum(block.info == OUTPUT for block in blocks), f"{name} states an output of no Python block."
+    return n_run
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_python_blocks_run_and_print_what_the_page_states(page: Path) -> None:
+    n_run = check_page(page.read_text(encoding="utf-8"), name_of(page))
+    assert n_run > 0 or name_of(page) not in PAGES_WITH_PYTHON
+
+
+def test_every_page_that_promises_python_exists() -> None:
+    assert set(PAGES_WITH_PYTHON) <= {name_of(page) for page in PAGES}
+
+
+def test_the_api_page_lists_every_public_name() -> None:
+    listed = re.findall(r"^::: holdfast\.(\w+)$", (ROOT / "docs/api.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(holdfast.__all__)
+
+
+def make_page(*blocks: tuple[str, str]) -> str:
+    return "\n".join(f"```{info}\n{body}\n```\n" for info, body in blocks)
+
+
+def test_blocks_of_a_page_share_a_namespace_and_outputs_may_be_wrapped() -> None:
+    text = make_page(("python", "x = 'a b'"), ("python", "print(x)"), (OUTPUT, "a\nb"))
+    assert check_page(text, "page") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (make_page(("python", "print(1)"), (OUTPUT, "2")), "states"),
+        (make_page(("python", "print(1)"), ("text", "aside"), (OUTPUT, "1")), "no Python block"),
+        (make_page((OUTPUT, "1")), "no Python block"),
+        (make_page(("", "1")), "without a language"),
+        ("- item\n  ```python\n  print(1)\n  ```\n", "indented"),
+        ("```python\nprint(1)\n", "open"),
+    ],
+)
+def test_a_page_that_cannot_be_trusted_fails(text: str, complaint: str) -> None:
+    with pytest.raises(AssertionError, match=complaint):
+        check_page(text, "page")
+
+
+def test_an_error_in_a_block_names_the_line_of_the_page() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        check_page("Title\n\n" + make_page(("python", "x = 1\nx / 0")), "page.md")
+    last = traceback.extract_tb(caught.tb)[-1]
+    assert (last.filename, last.lineno) == ("page.md", 5)
+
+
+def with_printed_outputs(text: str, name: str) -> str:
+    """The page with every stated output replaced by what is printed now."""
+    pieces, end = [], 0
+    for printed, stated in run_page(text, name):
+        if stated is not None and printed.split() != stated.body.split():
+            lines = [textwrap.fill(line, WIDTH) if len(line) > WIDTH else line for line in printed.splitlines()]
+            pieces += [text[end : stated.start], "\n".join(lines) + "\n"]
+            end = stated.start + len(stated.body)
+    return "".join([*pieces, text[end:]])
+
+
+def test_a_stale_output_is_rewritten_and_the_rest_is_kept() -> None:
+    stale = make_page(("python", "print(1)"), (OUTPUT, "2"), ("text", "aside"))
+    assert with_printed_outputs(stale, "page") == make_page(("python", "print(1)"), (OUTPUT, "1"), ("text", "aside"))
+
+
+if __name__ == "__main__":
+    for each in PAGES:
+        each.write_text(with_printed_outputs(each.read_text(encoding="utf-8"), name_of(each)), encoding="utf-8")

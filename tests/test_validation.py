@@ -1,0 +1,181 @@
+"""Arguments: what is taken, what is refused, and that every message has the same shape."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import HoldfastError, InvalidTypeError, InvalidValueError, ModelError
+from holdfast.validation import check_mask, check_name, check_share, check_whole
+
+SHAPE = re.compile(r"^`[\w.]+` must (be|have) .+, got .+[.?]$")
+"""What must hold, for which name, what was received; a hint may follow."""
+
+
+def message(error: type[Exception], call: Callable[[], Any]) -> str:
+    with pytest.raises(error) as caught:
+        call()
+    assert isinstance(caught.value, HoldfastError)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "built_in"), [(InvalidValueError, ValueError), (InvalidTypeError, TypeError), (ModelError, ValueError)]
+)
+def test_every_error_is_ours_and_the_built_in_one_would_expect(error: type, built_in: type) -> None:
+    assert issubclass(error, HoldfastError)
+    assert issubclass(error, built_in)
+
+
+# -- whole numbers ----------------------------------------------------------------------------------
+
+
+@given(value=st.integers(0, 10**30))
+def test_a_whole_number_comes_back(value: int) -> None:
+    assert check_whole(value, "radius") == value
+
+
+@pytest.mark.parametrize(
+    "value", [3.0, np.float32(3), np.int8(3), np.uint64(3), Fraction(3), np.float64(3)], ids=lambda v: type(v).__name__
+)
+def test_a_whole_number_of_any_numeric_type_becomes_an_int(value: Any) -> None:
+    checked = check_whole(value, "radius")
+    assert checked == 3
+    assert type(checked) is int
+
+
+def test_a_whole_number_may_have_any_number_of_digits() -> None:
+    assert check_whole(10**400, "radius") == 10**400
+
+
+@pytest.mark.parametrize(
+    "value",
+    [-1, 0.5, 2.999, float("nan"), float("inf"), -float("inf"), Fraction(1, 2), pytest.param(-(10**400), id="huge")],
+)
+def test_a_number_that_is_not_whole_is_refused(value: Any) -> None:
+    said = message(InvalidValueError, lambda: check_whole(value, "radius"))
+    assert said == f"`radius` must be a whole number ≥ 0, got {value!r}."
+
+
+@pytest.mark.parametrize("value", [True, np.True_, "3", None, [3], 3j, b"3", Decimal(3), np.array(3), np.array([3])])
+def test_what_is_not_a_number_is_refused_as_a_type(value: Any) -> None:
+    said = message(InvalidTypeError, lambda: check_whole(value, "radius"))
+    assert said == f"`radius` must be a whole number ≥ 0, got {value!r}."
+
+
+def test_the_least_value_is_part_of_the_message() -> None:
+    assert check_whole(1, "batch_size", minimum=1) == 1
+    said = message(InvalidValueError, lambda: check_whole(0, "batch_size", minimum=1))
+    assert said == "`batch_size` must be a whole number ≥ 1, got 0."
+
+
+# -- shares -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "fraction"),
+    [
+        (0.1, Fraction(1, 10)),
+        (0.95, Fraction(19, 20)),
+        (1e-05, Fraction(1, 100_000)),
+        (np.float64(0.02), Fraction(1, 50)),
+        (np.float32(0.1), Fraction(1, 10)),
+        (np.float16(0.05), Fraction(1, 20)),
+        (Fraction(1, 3), Fraction(1, 3)),
+    ],
+)
+def test_a_share_is_the_fraction_its_digits_say(value: Any, fraction: Fraction) -> None:
+    assert check_share(value, "tolerance") == fraction
+
+
+@pytest.mark.parametrize("value", [0, 1, 0.0, 1.0, -0.1, 1.1, float("nan"), float("inf"), Fraction(3, 2), 90])
+def test_a_number_outside_the_open_unit_interval_is_refused(value: Any) -> None:
+    said = message(InvalidValueError, lambda: check_share(value, "confidence"))
+    assert said == f"`confidence` must be a number strictly between 0 and 1, got {value!r}."
+
+
+@pytest.mark.parametrize("value", ["0.1", None, True, [0.1], 0.1j, np.array(0.1)])
+def test_a_share_that_is_not_a_number_is_refused_as_a_type(value: Any) -> None:
+    said = message(InvalidTypeError, lambda: check_share(value, "tolerance"))
+    assert said == f"`tolerance` must be a number strictly between 0 and 1, got {value!r}."
+
+
+# -- masks ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value", [[True, False], (True, False), np.array([True, False])], ids=["list", "tuple", "array"]
+)
+def test_a_mask_is_copied_and_read_only(value: Any) -> None:
+    mask = check_mask(value, "selected", n_features=2)
+    assert mask.dtype == np.bool_
+    assert mask.tolist() == [True, False]
+    assert not mask.flags.writeable
+    if isinstance(value, np.ndarray):
+        value[0] = False
+        assert mask[0]
+
+
+def test_a_strided_mask_is_taken_as_it_reads() -> None:
+    assert check_mask(np.array([True, False, False, True])[::2], "selected").tolist() == [True, False]
+
+
+@pytest.mark.parametrize("value", [[0, 1], [0.0, 1.0], ["a", "b"], [None, None], np.array([1, 0], dtype=np.uint8)])
+def test_flags_and_indices_are_not_guessed_to_be_a_mask(value: Any) -> None:
+    said = message(InvalidTypeError, lambda: check_mask(value, "selected"))
+    assert SHAPE.match(said)
+    assert said.startswith("`selected` must be Boolean, got ")
+    assert ".astype(bool)" in said
+
+
+@pytest.mark.parametrize("value", [[], [[True]], True, None, np.zeros((0, 3), dtype=bool), "mask"])
+def test_what_is_not_a_vector_is_not_a_mask(value: Any) -> None:
+    said = message(InvalidValueError, lambda: check_mask(value, "selected"))
+    assert SHAPE.match(said)
+    assert "Boolean vector (n_features,)" in said
+
+
+def test_a_ragged_list_is_not_a_mask() -> None:
+    said = message(InvalidValueError, lambda: check_mask([[True], [True, False]], "selected"))
+    assert said.startswith("`selected` must be a Boolean vector (n_features,)")
+
+
+def test_a_mask_of_another_length_is_refused_with_both_lengths() -> None:
+    said = message(InvalidValueError, lambda: check_mask([True, False], "selected", n_features=3))
+    assert said == "`selected` must have one entry per feature: the model has 3 features, got 2."
+
+
+# -- names ------------------------------------------------------------------------------------------
+
+
+def test_a_known_name_comes_back() -> None:
+    assert check_name("exact", "plan", ("sequential", "exact")) == "exact"
+
+
+@pytest.mark.parametrize(
+    ("value", "nearest"),
+    [("sequentail", "sequential"), ("Exact", "exact"), ("hoefding", "hoeffding"), ("seq", "sequential")],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(value: str, nearest: str) -> None:
+    said = message(InvalidValueError, lambda: check_name(value, "plan", ("sequential", "exact", "hoeffding")))
+    wanted = f"`plan` must be one of sequential, exact, hoeffding, got {value!r}. Did you mean {nearest!r}?"
+    assert said == wanted
+
+
+def test_a_name_like_no_other_gets_no_suggestion() -> None:
+    said = message(InvalidValueError, lambda: check_name("zzz", "plan", ("sequential", "exact")))
+    assert said == "`plan` must be one of sequential, exact, got 'zzz'."
+
+
+@pytest.mark.parametrize("value", [None, 3, b"exact", ["exact"]])
+def test_a_name_must_be_a_string(value: Any) -> None:
+    said = message(InvalidTypeError, lambda: check_name(value, "plan", ("sequential", "exact")))
+    assert said == f"`plan` must be one of sequential, exact, got {value!r}."
