@@ -107,15 +107,18 @@ def test_enumeration_replaces_sampling_exactly_when_it_costs_no_more(plan: str) 
             assert cert.exact == (len(oracles.neighbors(selected, radius)) <= most)
 
 
-@pytest.mark.parametrize("neighborhood", KINDS)
-def test_a_neighbourhood_of_exactly_the_largest_number_of_draws_is_enumerated(neighborhood: str) -> None:
-    selected = np.arange(12) % 2 == 0
-    size = len(oracles.neighbors(selected, 2, neighborhood))
-    for tolerance, exact in ((0.01, True), (0.3, size <= hf.plan_samples(plan="hoeffding", tolerance=0.3).max_draws)):
-        cert = certify(
-            score_table(12), selected, radius=2, neighborhood=neighborhood, plan="hoeffding", tolerance=tolerance, rng=0
-        )
-        assert cert.exact == exact
+@pytest.mark.parametrize(("tolerance", "confidence", "n_unselected", "size"), [(0.1, 0.9, 8, 4), (0.2, 0.9, 6, 3)])
+def test_a_neighbourhood_of_exactly_the_largest_number_of_draws_is_enumerated(
+    tolerance: float, confidence: float, n_unselected: int, size: int
+) -> None:
+    # 70 fixed draws and C(8, 4) = 70 masks; 20 draws and C(6, 3) = 20 masks. One more mask and draws are cheaper.
+    asked: dict[str, Any] = {"tolerance": tolerance, "confidence": confidence, "plan": "exact", "rng": 0}
+    most = hf.plan_samples(tolerance=tolerance, confidence=confidence, plan="exact").max_draws
+    assert len(oracles.neighbors(np.arange(12) >= n_unselected, 0, exactly=size)) == most
+    for extra, exact in ((0, True), (1, False)):
+        selected = np.arange(12) >= n_unselected + extra
+        cert = certify(score_table(12), selected, radius=size, rate_kind="exactly", **asked)
+        assert (cert.exact, cert.n_evaluated) == (exact, most)
 
 
 # -- edges --------------------------------------------------------------------------------------------
@@ -196,15 +199,28 @@ def test_the_exact_probability_of_missing_this_very_rate_is_within_the_risk(plan
     assert oracles.miss_probability(paths_of(cert.design), truth, F(1, 10)) <= F(1, 10)
 
 
+def table_by_size(largest_kept: int) -> hf.MaskedModel:
+    """Labels that are "same" for at most so many features: the rate hangs on the sizes of the draws."""
+    return lookup_table(np.where(all_masks(12).sum(axis=1) <= largest_kept, "same", "other"), n_features=12)
+
+
 @pytest.mark.parametrize(
-    ("plan", "rate_kind"), [("sequential", "uniform"), ("sequential", "exactly"), ("exact", "uniform")]
+    ("model", "plan", "rate_kind"),
+    [
+        (table(0.95), "sequential", "uniform"),
+        (table(0.95), "sequential", "exactly"),
+        (table(0.7), "sequential", "exactly"),
+        (table(0.7), "exact", "uniform"),
+        (table_by_size(3 + 4), "sequential", "uniform"),
+        (table_by_size(3 + 4), "hoeffding", "uniform"),
+    ],
+    ids=range(6),
 )
-@pytest.mark.parametrize("share", [0.95, 0.7])
-def test_runs_end_as_often_as_the_stopping_design_says(plan: str, rate_kind: str, share: float) -> None:
-    model = table(share)
+def test_runs_end_as_often_as_the_stopping_design_says(model: hf.MaskedModel, plan: str, rate_kind: str) -> None:
     asked: dict[str, Any] = {"radius": 5, "plan": plan, "rate_kind": rate_kind}
     certs = [certify(model, SELECTED, rng=seed, **asked) for seed in range(N_SEEDS)]
     truth = oracles.exact_rate(model, SELECTED, 5, rate_kind=rate_kind)
+    assert 0 < truth < 1
     assert certs[0].design is not None
     expected = oracles.end_probabilities(paths_of(certs[0].design), truth)
     seen = Counter((cert.n_evaluated, cert.n_agreed) for cert in certs)

@@ -205,6 +205,7 @@ def test_every_size_of_an_exactly_curve_keeps_its_contract() -> None:
 
 # -- all radii at once ------------------------------------------------------------------------------
 
+
 @given(table=strategies.label_tables(7, labels=(0, 1)), selected=strategies.masks(7, 7), kind=strategies.kinds)
 @settings(max_examples=40)
 def test_rates_within_two_radii_bound_each_other(table: Any, selected: Any, kind: str) -> None:
@@ -344,14 +345,13 @@ def test_a_worst_size_curve_holds_as_a_whole_at_the_hardest_rates() -> None:
 
 
 def test_the_worst_size_finds_what_the_uniform_rate_hides() -> None:
-    # Adding exactly one feature always changes the prediction; 9 of 512 masks add one.
-    model = mask_function(lambda masks: masks.sum(axis=1) != 4, n_features=12)
-    selected = np.arange(12) < 3
-    uniform = certify_radii(model, selected, radii=[0, 1, 9], rng=0)
-    worst = certify_radii(model, selected, radii=[0, 1, 9], rate_kind="worst_size", rng=0)
-    assert uniform[9].rate > 0.9
+    # Adding exactly one feature always changes the prediction; 10 of 1,024 masks add one.
+    model = mask_function(lambda masks: masks.sum(axis=1) != 3, n_features=12)
+    uniform = certify_radii(model, TWELVE, radii=[0, 1, 10], rng=0)
+    worst = certify_radii(model, TWELVE, radii=[0, 1, 10], rate_kind="worst_size", rng=0)
+    assert uniform[10].rate > 0.9
     assert worst.rates == (1, 0, 0)
-    assert not worst[9].exact
+    assert not worst[10].exact
 
 
 # -- as a value -------------------------------------------------------------------------------------
@@ -368,7 +368,13 @@ def curve() -> StabilityCurve:
 def test_a_curve_survives_json(rate_kind: str, simultaneous: bool) -> None:
     model = score_table(12, seed=1)
     made = certify_radii(
-        model, TWELVE, radii=[0, 1, 6, 10], rate_kind=rate_kind, simultaneous=simultaneous, rng=None, agree="within(2.0)"
+        model,
+        TWELVE,
+        radii=[0, 1, 6, 10],
+        rate_kind=rate_kind,
+        simultaneous=simultaneous,
+        rng=None,
+        agree="within(2.0)",
     )
     back = StabilityCurve.from_json(made.to_json())
     assert back == made
@@ -417,22 +423,24 @@ def test_the_words_show_a_sparkline_every_radius_and_what_the_confidence_is_abou
     model = table_of_balls(TWELVE, constant_rate(TWELVE, 0.8))
     each = certify_radii(model, TWELVE, radii=range(1, 11), rng=2)
     every = certify_radii(model, TWELVE, radii=range(1, 11), simultaneous=True, rng=2)
-    for curve, scope in ((each, "each radius on its own"), (every, "all radii at once")):
-        head, _, *rows = str(curve).splitlines()
-        assert sum(letter in BARS for letter in head) == 10
-        assert scope in head
-        assert "confidence 0.9" in head
-        assert f"{curve.n_calls} model calls" in head
-        assert [int(row.split()[0]) for row in rows] == list(range(1, 11))
-        assert [row.endswith("exact") for row in rows] == [one.exact for one in curve]
-    assert "all radii at once" not in str(each)
+    for curve, scope in ((each, "for each radius on its own"), (every, "for all radii at once")):
+        text = str(curve)
+        assert sum(letter in BARS for letter in text) == 10
+        assert scope in text
+        assert "±0.1 at confidence 0.9" in text
+        assert f"{curve.n_calls} model calls" in text
+        rows = [line.split() for line in text.splitlines() if line.strip()[:1].isdigit()]
+        assert [int(row[0]) for row in rows] == list(range(1, 11))
+        assert [row[1] for row in rows] == [f"{rate:.3f}" for rate in curve.rates]
+        assert [row[-1] == "exact" for row in rows] == [one.exact for one in curve]
+    assert "at once" not in str(each)
+    assert "on its own" not in str(every)
 
 
 def test_a_sparkline_falls_as_the_rates_do() -> None:
     selected = np.arange(6) < 1
     falling = certify_radii(table_of_rings(selected, [1, 5]), selected, radii=range(6), rng=0)
-    head = str(falling).splitlines()[0]
-    bars = [letter for letter in head if letter in BARS]
+    bars = [letter for letter in str(falling) if letter in BARS]
     assert bars[:2] == ["█", "█"]
     assert bars == sorted(bars, reverse=True)
     assert bars[-1] == "▂"  # 6 of 32

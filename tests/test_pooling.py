@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from holdfast import Evaluator, certify, certify_radii, mask_function
 from holdfast.plans import make_plan
 from holdfast.types import Masks
-from tests.contracts import LEAST_P_VALUE, bits, chi_square, codes
+from tests.contracts import LEAST_P_VALUE, bits, chi_square
 from tests.fakes import Recorded, label_table
 from tests.hardest import ring_sizes
 from tests.oracles import answer, neighbors
@@ -65,7 +65,7 @@ def test_every_radius_draws_uniformly_from_its_own_neighborhood(kind: str) -> No
 @pytest.mark.parametrize("lag", [1, 2, 5])
 def test_draws_of_one_radius_are_independent_of_earlier_ones(lag: int) -> None:
     selected = bits("1000")
-    drawn = drawn_from_a_pool(selected, {radius: (50, 12_000) for radius in (1, 2, 3)}, seed=lag)
+    drawn = drawn_from_a_pool(selected, dict.fromkeys((1, 2, 3), (50, 12_000)), seed=lag)
     for radius, masks in drawn.items():
         truth = neighbors(selected, radius)
         cells = cells_of(masks, truth)

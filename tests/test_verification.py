@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from holdfast import clopper_pearson
 from holdfast.plans import Design
 from holdfast.plans.design import ROUNDING
 from holdfast.plans.search import fixed_design
-from holdfast.plans.verification import bound_miss_probability
+from holdfast.plans.verification import _arcsine_bound, _Pieces, bound_miss_probability
 from tests import oracles
 from tests.stopping_oracle import (
     PAPER_DESIGN_05,
@@ -124,6 +125,27 @@ def test_a_tolerance_is_taken_as_the_fraction_it_is() -> None:
     assert narrow.seen > 0.1
     exact = largest_miss_beside_cuts(paths_of(fixed_design(70)), narrower)
     assert narrow.seen == pytest.approx(float(exact), abs=0.01)
+
+
+@pytest.mark.parametrize("n_draws", [1, 2, 3, 4, 9, 16])
+def test_the_arcsine_bound_covers_events_that_are_likeliest_between_the_ends(n_draws: int) -> None:
+    # Misses are hardly ever likeliest inside a piece; the bound must not rest on that. Here K = k is the event.
+    peaked = 0
+    for k, (low, high) in product(range(n_draws + 1), pairwise(np.linspace(0, np.pi / 2, 5))):
+        angles = np.linspace(low, high, 50)
+        chances = binom.pmf(k, n_draws, np.sin(angles) ** 2)
+        ends = np.array([max(chances[0], chances[-1])])
+        piece = _Pieces(np.zeros(1, dtype=int), np.array([low]), np.array([high]), ends)
+        assert chances.max() <= _arcsine_bound(piece, n_draws)[0] + 1e-12
+        peaked += chances.max() > ends[0] + 1e-3
+    assert peaked > 0 or n_draws == 1
+
+
+def test_the_arcsine_bound_needs_its_full_slope() -> None:
+    # One of two draws agrees with probability sin²(2θ)/2: nothing at both ends of [0, π/2], 1/2 between.
+    whole = _Pieces(np.zeros(1, dtype=int), np.zeros(1), np.full(1, np.pi / 2), np.zeros(1))
+    assert _arcsine_bound(whole, 2)[0] == pytest.approx(np.sin(np.sqrt(2) * np.pi / 4) ** 2, rel=1e-12)
+    assert _arcsine_bound(whole, 2)[0] > 0.5
 
 
 # -- designs that must fail, designs that must pass ---------------------------------------------------

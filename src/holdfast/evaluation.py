@@ -16,7 +16,7 @@ import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.progress import as_progress
-from holdfast.types import Mask, MaskedModel, Masks, Outputs, Progress
+from holdfast.types import Mask, MaskedModel, Masks, Outputs, Progress, Provenance
 from holdfast.validation import check_whole
 
 DEFAULT_BATCH_SIZE = 256
@@ -79,6 +79,12 @@ class Evaluator:
         self._slots: dict[bytes, int] = {}
         self._rows = _Rows()
         self._echo: tuple[Mask, Any] | None = None
+
+    @property
+    def provenance(self) -> Provenance:
+        """What the model was made of, as far as it tells."""
+        known = getattr(self.model, "provenance", None)
+        return known if isinstance(known, Provenance) else Provenance()
 
     @property
     def masks(self) -> Masks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -24,6 +25,19 @@ Progress = Callable[[int, int], None]
 """Called with (rows computed so far, most rows that may be needed)."""
 
 
+@dataclass(frozen=True)
+class Provenance:
+    """What a masked model was made of, as far as it is known: enough to tell two questions apart.
+
+    ``masking`` says in words what the features are and how hidden ones look; ``model`` and ``input``
+    are fingerprints.
+    """
+
+    masking: str | None = None
+    model: str | None = None
+    input: str | None = None
+
+
 @runtime_checkable
 class MaskedModel(Protocol):
     """A classifier and one input, bound into a function of Boolean masks.
@@ -38,4 +52,25 @@ class MaskedModel(Protocol):
 
     def __call__(self, masks: Masks, /) -> Outputs:
         """Scores (b, n_classes), or labels (b,), of the input under masks (b, n_features)."""
+        ...
+
+
+@runtime_checkable
+class Differentiable(Protocol):
+    """A masked model that also gives gradients, at the elements its features are groups of.
+
+    ``elements`` (shape S) is the input as the model sees it: pixels, or token embeddings;
+    ``baseline`` (shape S) is what it looks like with every feature hidden; ``groups`` names for each
+    element of the leading axes of S its feature, or -1 for elements that are always shown.
+    """
+
+    @property
+    def elements(self) -> NDArray[Any]: ...
+    @property
+    def baseline(self) -> NDArray[Any]: ...
+    @property
+    def groups(self) -> NDArray[np.intp]: ...
+
+    def gradient(self, points: NDArray[Any], target: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Scores (b, n_classes) at points (b, *S), and the gradient (b, *S) of the target's score."""
         ...

@@ -96,6 +96,7 @@ def certify_hard(
             counterexample=changing,
             neighborhood=neighborhood,
             agree=settings.agree.name,
+            provenance=subject.provenance,
         )
 
 

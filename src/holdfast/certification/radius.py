@@ -92,6 +92,7 @@ def certified_radius(
             counterexample=subject.counterexample_in(nearby[len(trail) - 1]),
             neighborhood=neighborhood,
             agree=settings.agree.name,
+            provenance=subject.provenance,
         )
 
 

@@ -93,6 +93,7 @@ class Subject:
             raise InvalidValueError(f"`agree` must hold between an output and itself; {self._agree.name} does not.")
         self.consistent = bool(agreed[1])
         self.prediction = _prediction(self._reference)
+        self.provenance = evaluator.provenance
         if settings.check_determinism:
             evaluator.repeat_later(selected)
 
@@ -167,6 +168,7 @@ def make_certificate(
         rate_kind=settings.rate_kind,
         agree=settings.agree.name,
         draws=settings.draws,
+        provenance=subject.provenance,
     )
 
 

@@ -14,7 +14,7 @@ from holdfast.plans import PLANS, RATE_KINDS
 from holdfast.plans.design import Design
 from holdfast.results.values import Value
 from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first, same
-from holdfast.types import Mask
+from holdfast.types import Mask, Provenance
 from holdfast.validation import check_mask, check_name, check_share, is_number
 
 
@@ -43,7 +43,9 @@ class Certificate(Value):
     radius, effective_radius : as asked; and clamped to the number of features that can change.
     rng_key : give it back as ``rng`` to repeat the draws.
     design : when the plan looked and stopped; None if every mask was evaluated.
-    draws : "single" for draws made for this radius alone, "pooled" for draws shared by a curve.
+    draws : "single" for draws made for this radius alone, "pooled" for draws shared by a curve,
+        "paired" for draws shared by a comparison.
+    provenance : the masking, model and input, as far as the masked model tells.
     """
 
     rate: float
@@ -68,6 +70,7 @@ class Certificate(Value):
     rate_kind: str
     agree: str
     draws: str
+    provenance: Provenance
 
     schema: ClassVar[str] = "holdfast.certificate"
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from holdfast.results.values import Value
 from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first, same
-from holdfast.types import Mask
+from holdfast.types import Mask, Provenance
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +54,7 @@ class RadiusCertificate(Value):
     counterexample: Mask | None
     neighborhood: str
     agree: str
+    provenance: Provenance
 
     schema: ClassVar[str] = "holdfast.radius_certificate"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.plans.design import Design
+from holdfast.types import Provenance
 
 SCHEMA_VERSION = 1
 
@@ -62,6 +63,8 @@ def _to_plain(value: Any) -> Any:
         return {"schema": value.schema} | content
     if isinstance(value, Design):
         return {"looks": list(value.looks), "limits": list(value.limits)}
+    if isinstance(value, Provenance):
+        return asdict(value)
     if isinstance(value, Interval):
         return {"low": value.low, "high": value.high}
     if isinstance(value, np.ndarray):
@@ -78,6 +81,8 @@ def _from_plain(value: Any) -> Any:
         return _build(_KINDS[value["schema"]], value)
     if value.keys() == {"looks", "limits"}:
         return Design(tuple(value["looks"]), tuple(value["limits"]))
+    if value.keys() == {"masking", "model", "input"}:
+        return Provenance(**value)
     if value.keys() == {"low", "high"}:
         return Interval(value["low"], value["high"])
     mask = np.zeros(value["n_features"], dtype=bool)
