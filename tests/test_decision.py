@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -203,6 +205,15 @@ def test_the_smallest_power_is_found_in_whole_numbers(share: Fraction, risk: Fra
 def test_the_smallest_power_is_found_when_equality_holds(share: Fraction, n: int) -> None:
     assert smallest_power_within(share, share**n) == n
     assert smallest_power_within(share, share**n * F(10**9 - 1, 10**9)) == n + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("min_rate", ["0.99", "0.995", "0.999"])
+def test_a_threshold_near_one_is_answered_within_a_minute(min_rate: str) -> None:
+    # In a process of its own, so that weights of a hundred thousand digits fail and do not hang.
+    code = f"from holdfast.plans import rate_test; print(rate_test({min_rate}, 0.9).looks[0])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert F(min_rate) ** int(done.stdout) <= F(1, 10) < F(min_rate) ** (int(done.stdout) - 1)
 
 
 # -- bad input ----------------------------------------------------------------------------------------

@@ -139,11 +139,11 @@ def check_first_radius(*, max_draws: int | None, n_runs: int) -> None:
 def test_a_later_radius_just_below_is_certified_no_more_often_than_stated() -> None:
     # Radii 3 and 4 agree always and are passed by every run; all the risk is met at radius 5.
     counts = [1, 11, 56, 176, 386, just_below(SIZES[5]), just_below(SIZES[6])]
-    wrong, runs = runs_at(counts, [3, 4, 5, 6], max_draws=30)
+    wrong, runs = runs_at(counts, [3, 4, 5, 6], max_draws=26)
     assert 0 < wrong <= most_failures(N_RUNS, 0.1)
     passed = (RadiusStep(3, 3, True, 22, 22, False), RadiusStep(4, 4, True, 22, 22, False))
     assert all(run.trail[:2] == passed for run in runs)
-    assert is_plausible(wrong, N_RUNS, answer_probabilities(rate_test(0.9, 0.9, 30), F(counts[5], SIZES[5]))[0])
+    assert is_plausible(wrong, N_RUNS, answer_probabilities(rate_test(0.9, 0.9, 26), F(counts[5], SIZES[5]))[0])
     assert any(run.radius == 6 for run in runs)
 
 
@@ -152,7 +152,7 @@ def test_a_radius_just_below_after_one_just_above_is_certified_no_more_often_tha
     counts = [1, 11, 56, 170, 370, 600, 790, 880, just_below(SIZES[8]) + 1, just_below(SIZES[9])]
     rates = [F(counts[r], SIZES[r]) for r in (8, 9)]
     assert rates[1] < F(9, 10) <= rates[0]
-    wrong, _ = runs_at(counts, [8, 9], max_draws=30)
+    wrong, _ = runs_at(counts, [8, 9], max_draws=26)
     assert 0 < wrong <= most_failures(N_RUNS, 0.1)
 
 

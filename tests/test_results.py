@@ -47,7 +47,7 @@ ASKED: dict[str, Callable[[], Certificate | HardCertificate]] = {
     "words": lambda: certify(label_table(12, labels=("a cat", "a 'dog'", "ü")), SELECTED, radius=5, rng=1),
     "truth values": lambda: certify(label_table(12, labels=(True, False)), SELECTED, radius=5, rng=1),
     "top set": lambda: certify(SCORES, SELECTED, radius=5, agree="same_top_set(2)", rng=1),
-    "within": lambda: certify(SINGLE, SELECTED, radius=5, agree=hf.within(0.25), rng=None),
+    "within": lambda: certify(SINGLE, SELECTED, radius=5, agree=hf.within(0.25), rng=np.random.default_rng(7)),
     "user's own": lambda: certify(SCORES, SELECTED, radius=5, agree=lambda outputs, _: outputs[:, 0] < 9, rng=1),
     "the paper's plan": lambda: certify(
         SCORES, SELECTED, radius=5, plan="hoeffding", tolerance=0.07, confidence=0.85, rng=1
@@ -57,7 +57,7 @@ ASKED: dict[str, Callable[[], Certificate | HardCertificate]] = {
     "hard refuted by the full input": lambda: certify_hard(ONLY_THE_FULL_INPUT, SELECTED, radius=9, rng=1),
     "hard proven": lambda: certify_hard(CONSTANT, SELECTED, radius=1, rng=1),
     "hard refuted by proof": lambda: certify_hard(SCORES, SELECTED, radius=1, rng=1),
-    "hard refuted far away": lambda: certify_hard(MORE_THAN_FIVE, SELECTED, radius=9, max_enumerated=600),
+    "hard refuted far away": lambda: certify_hard(MORE_THAN_FIVE, SELECTED, radius=9, max_enumerated=600, rng=1),
     "hard words": lambda: certify_hard(
         label_table(12, labels=("a", "b")), SELECTED, radius=2, neighborhood="swaps", rng=1
     ),
@@ -121,7 +121,7 @@ def other_value(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return ~value
     if isinstance(value, hf.Interval):
-        return hf.Interval(value.low / 2, value.high)
+        return hf.Interval(value.low - 1, value.high)
     if isinstance(value, bool):
         return not value
     if isinstance(value, (int, float)):

@@ -131,7 +131,7 @@ def test_a_tolerance_is_taken_as_the_fraction_it_is() -> None:
 def test_the_arcsine_bound_covers_events_that_are_likeliest_between_the_ends(n_draws: int) -> None:
     # Misses are hardly ever likeliest inside a piece; the bound must not rest on that. Here K = k is the event.
     peaked = 0
-    for k, (low, high) in product(range(n_draws + 1), pairwise(np.linspace(0, np.pi / 2, 5))):
+    for k, (low, high) in product(range(n_draws + 1), pairwise(np.linspace(0, np.pi / 2, 4))):
         angles = np.linspace(low, high, 50)
         chances = binom.pmf(k, n_draws, np.sin(angles) ** 2)
         ends = np.array([max(chances[0], chances[-1])])

@@ -48,15 +48,20 @@ class Evaluator:
 
     Parameters
     ----------
-    model : any ``MaskedModel``.
-    batch_size : most rows per model call; the model's own ``batch_size``, or 256, if None. Halved,
+    model : MaskedModel
+        Any ``MaskedModel``.
+    batch_size : int, optional
+        Most rows per model call; the model's own ``batch_size``, or 256, if None. Halved,
         keeping finished work, when the model runs out of memory.
-    progress : True for a bar on stderr, or a function of (rows computed, most rows expected).
+    progress : bool or callable, optional
+        True for a bar on stderr, or a function of (rows computed, most rows expected).
 
     Attributes
     ----------
-    n_calls : rows the model has computed.
-    masks, outputs : every distinct mask computed so far and what the model said of it.
+    n_calls : int
+        Rows the model has computed.
+    masks, outputs : arrays
+        Every distinct mask computed so far and what the model said of it.
 
     Examples
     --------

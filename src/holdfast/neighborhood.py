@@ -186,8 +186,10 @@ class Additions(_Flips):
 
     Parameters
     ----------
-    selected : Boolean (n_features,), the explanation.
-    radius : how many features may be added; clamped to the number of unselected ones.
+    selected : Boolean array of shape (n_features,)
+        The explanation: which features are selected.
+    radius : int
+        How many features may be added; clamped to the number of unselected ones.
 
     Examples
     --------

@@ -50,8 +50,10 @@ def compare(
 
     Parameters
     ----------
-    explanations : name → selected, Boolean (n_features,), at least two.
-    plan : with a fixed number of draws ("exact", "hoeffding") differences come from the draws on
+    explanations : mapping of str to Boolean array
+        Name → selected, Boolean (n_features,), at least two.
+    plan : str
+        With a fixed number of draws ("exact", "hoeffding") differences come from the draws on
         which two explanations disagree, by exact binomial intervals; with "sequential" from the
         two rates' own intervals, which then hold all at once. The former is sharper for
         explanations that mostly agree; ask a smaller ``tolerance`` for sharper intervals.

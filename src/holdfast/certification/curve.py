@@ -53,7 +53,8 @@ def certify_radii(
 
     Parameters
     ----------
-    radii : the radii, in any order; see ``certify`` for the other parameters.
+    radii : iterable of int
+        The radii, in any order; see ``certify`` for the other parameters.
 
     Examples
     --------

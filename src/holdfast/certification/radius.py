@@ -45,9 +45,12 @@ def certified_radius(
 
     Parameters
     ----------
-    min_rate : strictly between 0 and 1; for a rate of 1 see ``certify_hard``.
-    radii : the radii to test, fixed in advance; 1, 2, 3, … by default.
-    max_draws : most draws per radius before the answer is "cannot tell".
+    min_rate : float
+        Strictly between 0 and 1; for a rate of 1 see ``certify_hard``.
+    radii : iterable of int
+        The radii to test, fixed in advance; 1, 2, 3, … by default.
+    max_draws : int, optional
+        Most draws per radius before the answer is "cannot tell".
 
     Examples
     --------

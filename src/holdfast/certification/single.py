@@ -50,20 +50,33 @@ def certify(
 
     Parameters
     ----------
-    model : function of masks (b, n_features); see ``mask_function``.
-    selected : Boolean (n_features,), the explanation.
-    radius : largest number of changes; clamped to the number of features that can change.
-    plan : "sequential" (fewest calls), "exact" (fixed number), "hoeffding" (the paper's number).
-    agree : "same_top_class", ``same_top_set(k)``, ``within(margin)`` or a function of
+    model : MaskedModel
+        Function of masks (b, n_features); see ``mask_function``.
+    selected : Boolean array of shape (n_features,)
+        The explanation: which features are selected.
+    radius : int
+        Largest number of changes; clamped to the number of features that can change.
+    tolerance, confidence : float
+        The rate is to be within ``tolerance`` of the true one with probability ``confidence``.
+    plan : str
+        "sequential" (fewest calls), "exact" (fixed number), "hoeffding" (the paper's number).
+    agree : str, Agreement or callable
+        "same_top_class", ``same_top_set(k)``, ``within(margin)`` or a function of
         (outputs (b, ...), reference) that returns Boolean (b,).
-    neighborhood : "additions", "removals" or "swaps".
-    rate_kind : "uniform" (all masks within the radius), "exactly" (``radius`` changes exactly) or
+    neighborhood : str
+        "additions", "removals" or "swaps".
+    rate_kind : str
+        "uniform" (all masks within the radius), "exactly" (``radius`` changes exactly) or
         "worst_size" (the smallest rate over the sizes 0 … radius).
-    batch_size : most rows per model call; never changes the result.
-    progress : True for a bar, or a function of (rows computed, most rows expected).
-    check_determinism : repeat one row and raise if the answer differs. If False, a random model is
+    batch_size : int, optional
+        Most rows per model call; never changes the result.
+    progress : bool or callable, optional
+        True for a bar, or a function of (rows computed, most rows expected).
+    check_determinism : bool
+        Repeat one row and raise if the answer differs. If False, a random model is
         certified as the function that happens to be drawn.
-    rng : seed, generator or None; ``rng_key`` of the certificate repeats the draws.
+    rng : Generator, int or None
+        Seed, generator or None; ``rng_key`` of the certificate repeats the draws.
 
     Examples
     --------

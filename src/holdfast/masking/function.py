@@ -48,9 +48,11 @@ def mask_function(function: Callable[[Masks], Any], *, n_features: int) -> Funct
 
     Parameters
     ----------
-    function : takes masks (b, n_features) and returns scores (b, n_classes) or labels (b,).
+    function : callable
+        Takes masks (b, n_features) and returns scores (b, n_classes) or labels (b,).
         It must be deterministic.
-    n_features : number of features.
+    n_features : int
+        Number of features.
 
     Examples
     --------
@@ -69,9 +71,11 @@ def lookup_table(values: ArrayLike, *, n_features: int) -> TableModel:
 
     Parameters
     ----------
-    values : scores (2ⁿ, n_classes), labels (2ⁿ,), or one real score per mask (2ⁿ,).
+    values : array of 2ⁿ rows
+        Scores (2ⁿ, n_classes), labels (2ⁿ,), or one real score per mask (2ⁿ,).
         The row of a mask is the sum of mask_i · 2^i.
-    n_features : n.
+    n_features : int
+        N.
 
     Examples
     --------

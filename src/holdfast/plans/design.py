@@ -46,8 +46,10 @@ class Design:
 
     Parameters
     ----------
-    looks : increasing numbers of draws.
-    limits : largest minority count that stops at each look; the last must stop every run.
+    looks : tuple of int
+        Increasing numbers of draws.
+    limits : tuple of int
+        Largest minority count that stops at each look; the last must stop every run.
 
     Examples
     --------

@@ -30,22 +30,36 @@ class Certificate(Value):
 
     Attributes
     ----------
-    rate : n_agreed / n_evaluated.
-    rate_unbiased : an exactly unbiased estimate, for averages over many inputs (a stopped rate leans
+    rate : float
+        n_agreed / n_evaluated.
+    rate_unbiased : float or None
+        An exactly unbiased estimate, for averages over many inputs (a stopped rate leans
         towards its stopping boundary); None for ``rate_kind="worst_size"``, where none is known.
-    interval : where the true rate lies at this confidence; a point if ``exact``.
-    n_agreed, n_evaluated : draws that agreed, draws counted (repeats count each time).
-    n_calls : rows the model computed, the explanation and the full input included.
-    exact : every mask of the neighbourhood was evaluated.
-    prediction : class index or label on the selected features.
-    consistent : whether the full input gets the same prediction. An explanation can be stably wrong.
-    counterexample : the nearest mask seen that changes the prediction, or None.
-    radius, effective_radius : as asked; and clamped to the number of features that can change.
-    rng_key : give it back as ``rng`` to repeat the draws.
-    design : when the plan looked and stopped; None if every mask was evaluated.
-    draws : "single" for draws made for this radius alone, "pooled" for draws shared by a curve,
+    interval : Interval
+        Where the true rate lies at this confidence; a point if ``exact``.
+    n_agreed, n_evaluated : int
+        Draws that agreed, draws counted (repeats count each time).
+    n_calls : int
+        Rows the model computed, the explanation and the full input included.
+    exact : bool
+        Every mask of the neighbourhood was evaluated.
+    prediction : int, str, bool or float
+        Class index or label on the selected features.
+    consistent : bool
+        Whether the full input gets the same prediction. An explanation can be stably wrong.
+    counterexample : Boolean array or None
+        The nearest mask seen that changes the prediction, or None.
+    radius, effective_radius : int
+        As asked; and clamped to the number of features that can change.
+    rng_key : int
+        Give it back as ``rng`` to repeat the draws.
+    design : Design or None
+        When the plan looked and stopped; None if every mask was evaluated.
+    draws : str
+        "single" for draws made for this radius alone, "pooled" for draws shared by a curve,
         "paired" for draws shared by a comparison.
-    provenance : the masking, model and input, as far as the masked model tells.
+    provenance : Provenance
+        The masking, model and input, as far as the masked model tells.
     """
 
     rate: float

@@ -26,10 +26,13 @@ class StabilityCurve(Value):
 
     Attributes
     ----------
-    certificates : one ``Certificate`` per radius asked for, by increasing radius. Their ``n_calls``
+    certificates : tuple of Certificate
+        One ``Certificate`` per radius asked for, by increasing radius. Their ``n_calls``
         is that of the whole curve.
-    n_calls : rows the model computed for the whole curve.
-    n_rounds : how many times masks were sent to the model together.
+    n_calls : int
+        Rows the model computed for the whole curve.
+    n_rounds : int
+        How many times masks were sent to the model together.
     """
 
     certificates: tuple[Certificate, ...]

@@ -16,11 +16,16 @@ class HardCertificate(Value):
 
     Attributes
     ----------
-    method : "enumeration" (a proof), or "sampling" (Theorem 2 of the paper: a probability).
-    stable : no mask that was evaluated changes the prediction.
-    radius : the radius this certificate vouches for; 0 if it vouches for none.
-    requested_radius, effective_radius : as asked; and clamped to the features that can change.
-    tolerance, confidence : for "sampling", a fresh random mask changes the prediction with probability
+    method : str
+        "enumeration" (a proof), or "sampling" (Theorem 2 of the paper: a probability).
+    stable : bool
+        No mask that was evaluated changes the prediction.
+    radius : int
+        The radius this certificate vouches for; 0 if it vouches for none.
+    requested_radius, effective_radius : int
+        As asked; and clamped to the features that can change.
+    tolerance, confidence : float or None
+        For "sampling", a fresh random mask changes the prediction with probability
         at most ``tolerance``, at this confidence; None for a proof.
     """
 

@@ -38,8 +38,10 @@ class RadiusCertificate(Value):
 
     Attributes
     ----------
-    radius : the last tested radius that was certified; 0 if the first was not.
-    trail : one ``RadiusStep`` per tested radius, in order.
+    radius : int
+        The last tested radius that was certified; 0 if the first was not.
+    trail : tuple of RadiusStep
+        One ``RadiusStep`` per tested radius, in order.
     """
 
     radius: int
