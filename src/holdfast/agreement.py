@@ -144,6 +144,8 @@ def _by_name(text: str) -> Agreement:
         "same_top_set": lambda digits: same_top_set(int(digits)),
         "within": lambda digits: within(float(digits)),
     }
+    if text == "same_top_class":
+        return same_top_class
     names = ["same_top_class", "same_top_set(k)", "within(margin)"]
     match = re.fullmatch(r"(\w+)\((.*)\)", text)
     if match and match[1] in makers and text not in names:
@@ -151,9 +153,8 @@ def _by_name(text: str) -> Agreement:
             return makers[match[1]](match[2])
         except ValueError as error:
             raise InvalidValueError(f"`agree` cannot be read from {text!r}: {error}") from error
-    if check_name(text, "agree", names) != "same_top_class":
-        raise InvalidValueError(f"`agree` needs a number in place of the letters, got {text!r}.")
-    return same_top_class
+    check_name(text, "agree", names)
+    raise InvalidValueError(f"`agree` needs a number in place of the letters, got {text!r}.")
 
 
 def _need_scores(outputs: Outputs, name: str) -> None:

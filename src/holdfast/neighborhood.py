@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, combinations, islice, product
 from typing import Any, Protocol, Self
 
@@ -80,7 +80,7 @@ class _Flips(abc.ABC):
         """Positions that may be flipped."""
         return self._positions()
 
-    @property
+    @cached_property
     def effective_radius(self) -> int:
         """The radius, or the largest distance there is if that is smaller."""
         return min(self.radius, *(len(pool) for pool in self.pools))
@@ -167,18 +167,25 @@ class _Flips(abc.ABC):
         uniform = (words >> np.uint64(11)) * 2.0**-53
         return self.smallest + np.searchsorted(self._cumulative[:-1], uniform, side="right")
 
-    @cached_property
+    @property
     def _cumulative(self) -> NDArray[np.float64]:
-        """P(distance ≤ k) by ratios from the most likely distance outwards: no huge binomials."""
-        k = np.arange(self.smallest, self.effective_radius, dtype=np.float64)
-        ratio = np.ones(len(k))
-        for pool in self.pools:
-            ratio *= (len(pool) - k) / (k + 1)
-        mode = int(np.searchsorted(-ratio, -1.0))
-        up = np.cumprod(ratio[mode:])
-        down = np.cumprod(1 / ratio[:mode][::-1])[::-1]
-        total = np.cumsum(np.concatenate([down, [1.0], up]))
-        return np.asarray(total / total[-1])
+        return _cumulative(tuple(len(pool) for pool in self.pools), self.smallest, self.effective_radius)
+
+
+@lru_cache(maxsize=512)
+def _cumulative(lengths: tuple[int, ...], smallest: int, largest: int) -> NDArray[np.float64]:
+    """P(distance ≤ k) by ratios from the most likely distance outwards: no huge binomials."""
+    k = np.arange(smallest, largest, dtype=np.float64)
+    ratio = np.ones(len(k))
+    for length in lengths:
+        ratio *= (length - k) / (k + 1)
+    mode = int(np.searchsorted(-ratio, -1.0))
+    up = np.cumprod(ratio[mode:])
+    down = np.cumprod(1 / ratio[:mode][::-1])[::-1]
+    total = np.cumsum(np.concatenate([down, [1.0], up]))
+    cumulative = np.asarray(total / total[-1])
+    cumulative.setflags(write=False)
+    return cumulative
 
 
 class Additions(_Flips):

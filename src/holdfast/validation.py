@@ -7,6 +7,7 @@ import math
 import numbers
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,12 @@ def check_share(value: Any, name: str) -> Fraction:
         raise InvalidTypeError(wanted)
     if not 0 < value < 1:
         raise InvalidValueError(wanted)
-    return value if isinstance(value, Fraction) else Fraction(str(value))
+    return value if isinstance(value, Fraction) else _fraction(str(value))
+
+
+@lru_cache(maxsize=1024)
+def _fraction(digits: str) -> Fraction:
+    return Fraction(digits)
 
 
 def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:

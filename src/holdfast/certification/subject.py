@@ -95,7 +95,7 @@ class Subject:
         self.prediction = _prediction(self._reference)
         self.provenance = evaluator.provenance
         if settings.check_determinism:
-            evaluator.repeat_later(selected)
+            evaluator.repeat_later(selected, self._reference)
 
     def judge(self, masks: Masks) -> Mask:
         """Which masks (b, n_features) keep the prediction, Boolean (b,)."""

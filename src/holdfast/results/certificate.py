@@ -139,5 +139,6 @@ class Certificate(Value):
 
 def interval_around(n_agreed: int, n_evaluated: int, tolerance: Fraction) -> Interval:
     """The rate ± tolerance within [0, 1], rounded once at the very end."""
-    share = Fraction(n_agreed, n_evaluated)
-    return Interval(float(max(share - tolerance, Fraction(0))), float(min(share + tolerance, Fraction(1))))
+    slack, scale = tolerance.numerator * n_evaluated, tolerance.denominator * n_evaluated
+    agreed = n_agreed * tolerance.denominator
+    return Interval(max(agreed - slack, 0) / scale, min(agreed + slack, scale) / scale)
