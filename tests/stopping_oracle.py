@@ -25,10 +25,10 @@ Paths = dict[tuple[int, int], int]
 Floats = NDArray[np.float64]
 
 PAPER_DESIGN_10 = (tuple(range(24, 73, 6)), (0, 1, 2, 4, 6, 8, 11, 15, 36))
-"""The (.1, .1) design of PAPER.md: looks and limits."""
+"""A known (.1, .1) design: looks and limits."""
 
 PAPER_DESIGN_05 = ((*range(65, 378, 24), 392), (0, 2, 5, 9, 13, 19, 25, 33, 41, 51, 62, 75, 89, 106, 196))
-"""The (.05, .05) design of PAPER.md."""
+"""A known (.05, .05) design."""
 
 
 def paths_of(design: Design) -> Paths:

@@ -453,7 +453,7 @@ def test_long_curves_stay_readable() -> None:
 
 
 def test_the_words_tell_when_the_full_input_is_predicted_differently() -> None:
-    # DESIGN.md, decision 8: report when f(x⊙α) ≠ f(x); an explanation can be stably wrong.
+    # Report when f(x⊙α) ≠ f(x); an explanation can be stably wrong.
     wrong, right = (table_of_rings(TEN, [*ring_sizes(TEN)[:-1], last]) for last in (0, 1))
     told, silent = (str(certify_radii(model, TEN, radii=[1, 3], rng=0)) for model in (wrong, right))
     assert "full input" in told

@@ -130,7 +130,7 @@ def test_a_radius_never_uses_a_mask_of_the_lists_twice_and_radii_share_most() ->
 
 @pytest.mark.parametrize(("radii", "at_most"), [(range(1, 49), 16.3), (range(3, 49, 3), 8.8)])
 def test_a_replicate_of_all_radii_costs_no_more_than_the_paper_says(radii: range, at_most: float) -> None:
-    # PAPER.md, section 2: "Cost per replicate 16.3 (all 48 radii) and 8.8 (16 radii) at m = 48".
+    # Known: "Cost per replicate 16.3 (all 48 radii) and 8.8 (16 radii) at m = 48".
     model = mask_function(lambda masks: masks[:, 0], n_features=64)
     n_draws = make_plan("exact", tolerance=0.1, confidence=0.9).max_draws
     curves = [certify_radii(model, np.arange(64) < 16, radii=radii, plan="exact", rng=seed) for seed in range(20)]

@@ -6,7 +6,7 @@ selected. ``import holdfast as hf``; see the README for a first example.
 
 from holdfast.agreement import Agreement, same_top_class, same_top_set, within
 from holdfast.bounds import Interval, clopper_pearson, hoeffding
-from holdfast.certification import certified_radius, certify, certify_hard, certify_radii, compare
+from holdfast.certification import certified_radius, certify, certify_hard, certify_radii, compare, recheck
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, MissingExtraError, ModelError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.masking import lookup_table, mask_function
@@ -19,9 +19,10 @@ from holdfast.results import (
     HardCertificate,
     RadiusCertificate,
     RadiusStep,
+    Recheck,
     StabilityCurve,
 )
-from holdfast.types import Mask, MaskedModel
+from holdfast.types import Differentiable, Mask, MaskedModel, Provenance
 
 __version__ = "0.1.0"
 
@@ -31,6 +32,7 @@ __all__ = [
     "Certificate",
     "Comparison",
     "Difference",
+    "Differentiable",
     "Evaluator",
     "HardCertificate",
     "HoldfastError",
@@ -43,8 +45,10 @@ __all__ = [
     "ModelError",
     "Neighborhood",
     "PlannedSamples",
+    "Provenance",
     "RadiusCertificate",
     "RadiusStep",
+    "Recheck",
     "Removals",
     "StabilityCurve",
     "Swaps",
@@ -59,6 +63,7 @@ __all__ = [
     "lookup_table",
     "mask_function",
     "plan_samples",
+    "recheck",
     "same_top_class",
     "same_top_set",
     "within",

@@ -15,7 +15,7 @@ from holdfast.certification.subject import Outcome, Settings, make_certificate
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import PLANS, RATE_KINDS, Plan, rates_to_estimate, share_risk
+from holdfast.plans import PLANS, RATE_KINDS, Plan, parts_of, plan_for, share_risk
 from holdfast.randomness import stream_key
 from holdfast.results.certificate import Certificate
 from holdfast.results.curve import StabilityCurve
@@ -114,9 +114,8 @@ class _Run:
     def __init__(
         self, evaluator: Evaluator, mask: Mask, nearby: Sequence[Neighborhood], plan: Plan, settings: Settings
     ) -> None:
-        bits = mask.tobytes()
         self._evaluator, self._settings, self._before = evaluator, settings, evaluator.n_calls
-        self.pooled = PooledSubject(mask, nearby, plan, lambda purpose: settings.stream(purpose, bits))
+        self.pooled = PooledSubject(mask, nearby, plan, lambda purpose: settings.own_stream(mask, purpose))
         self._n_rounds = run_pooled([self.pooled], evaluator, settings)
 
     def curve(
@@ -135,8 +134,8 @@ def _worst_size_curve(
     evaluator: Evaluator, mask: Mask, nearby: Sequence[Neighborhood], plan: Plan, settings: Settings
 ) -> StabilityCurve:
     """Certify every size once, all at once; each radius then takes the worst of its sizes."""
-    rings, plan = rates_to_estimate(nearby[-1], plan, "worst_size")
-    run = _Run(evaluator, mask, rings, plan, settings)
+    rings = parts_of(nearby[-1], "worst_size")
+    run = _Run(evaluator, mask, rings, plan_for(rings, plan), settings)
     by_size = [run.pooled.outcome(ring) for ring in rings]
     outcomes = [worst_of(by_size[: one.effective_radius + 1]) for one in nearby]
     return run.curve(nearby, outcomes, simultaneous=True)

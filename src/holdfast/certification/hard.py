@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from holdfast.agreement import as_agreement
 from holdfast.certification.single import portions
 from holdfast.certification.subject import Settings, Subject
@@ -74,7 +72,7 @@ def certify_hard(
         proof = not nearby.is_larger_than(affordable)
         evaluator.expect(nearby.size if proof else n_draws)
         subject = Subject(evaluator, mask, settings)
-        stream = settings.stream(np.packbits(mask).tobytes())
+        stream = settings.own_stream(mask)
         masks = nearby.enumerate(_PORTION) if proof else portions(nearby, n_draws, stream)
         tally = subject.count(masks, until_changed=True)
         changing = subject.counterexample_in(nearby)

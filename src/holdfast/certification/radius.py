@@ -103,8 +103,7 @@ def _test_in_order(
     nearby: Sequence[Neighborhood], test: RateTest, subject: Subject, settings: Settings
 ) -> list[RadiusStep]:
     """Fixed-sequence testing: go on while the answer is yes."""
-    bits = np.packbits(subject.selected).tobytes()
-    pool = SizePool(nearby[-1], lambda purpose: settings.stream(purpose, bits))
+    pool = SizePool(nearby[-1], lambda purpose: settings.own_stream(subject.selected, purpose))
     trail: list[RadiusStep] = []
     for one in nearby:
         if trail and trail[-1].effective_radius == one.effective_radius:

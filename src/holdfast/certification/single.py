@@ -11,7 +11,7 @@ from holdfast.agreement import as_agreement
 from holdfast.certification.subject import Outcome, Settings, Subject, WorstOutcome, make_certificate
 from holdfast.evaluation import Tally, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import PLANS, RATE_KINDS, Plan, most_rows, rates_to_estimate
+from holdfast.plans import PLANS, RATE_KINDS, Plan, most_rows, parts_of, plan_for
 from holdfast.randomness import stream_key
 from holdfast.results import Certificate
 from holdfast.types import MaskedModel, Masks, Progress, Rng
@@ -103,12 +103,17 @@ def certify(
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_mask(selected, "selected", n_features=evaluator.n_features)
         nearby = NEIGHBORHOODS[neighborhood](mask, radius)
-        rates, made = rates_to_estimate(nearby, settings.make_plan(), rate_kind)
-        evaluator.expect(most_rows(rates, made))
+        parts = parts_of(nearby, rate_kind)
+        made = plan_for(parts, settings.make_plan())
+        evaluator.expect(most_rows(parts, made))
         subject = Subject(evaluator, mask, settings)
-        outcomes = [_enumerate_or_sample(one, made, subject, settings) for one in rates]
-        outcome = worst_of(outcomes) if rate_kind == "worst_size" else outcomes[0]
+        outcome = combine([enumerate_or_sample(part, made, subject, settings) for part in parts], rate_kind)
         return make_certificate(subject, nearby, outcome, settings, n_calls=subject.settle())
+
+
+def combine(outcomes: list[Outcome], rate_kind: str) -> Outcome:
+    """The outcome asked for, from those of its parts."""
+    return worst_of(outcomes) if rate_kind == "worst_size" else outcomes[0]
 
 
 def worst_of(outcomes: list[Outcome]) -> WorstOutcome:
@@ -117,11 +122,11 @@ def worst_of(outcomes: list[Outcome]) -> WorstOutcome:
     return WorstOutcome(worst.tally, next((outcome.plan for outcome in outcomes if outcome.plan), None))
 
 
-def _enumerate_or_sample(nearby: Neighborhood, plan: Plan, subject: Subject, settings: Settings) -> Outcome:
+def enumerate_or_sample(nearby: Neighborhood, plan: Plan, subject: Subject, settings: Settings) -> Outcome:
     """Evaluate every mask if there are no more than the plan could draw; else follow the plan."""
     if not nearby.is_larger_than(plan.max_draws):
         return Outcome(subject.count(nearby.enumerate(plan.max_draws)), None)
-    rng = settings.stream(str(nearby.smallest), np.packbits(subject.selected).tobytes())
+    rng = settings.own_stream(subject.selected, str(nearby.smallest))
     tally = Tally()
     for look in plan.design.looks:
         tally += subject.count(portions(nearby, look - tally.n_evaluated, rng))

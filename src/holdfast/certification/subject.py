@@ -41,6 +41,10 @@ class Settings:
         """The stream of this question for one purpose."""
         return stream(self.key, self.draws, self.neighborhood, self.rate_kind, *purpose)
 
+    def own_stream(self, selected: Mask, *purpose: str) -> np.random.Generator:
+        """The stream that belongs to one explanation."""
+        return self.stream(*purpose, np.packbits(selected).tobytes())
+
 
 @dataclass(frozen=True)
 class Outcome:

@@ -13,8 +13,9 @@ from holdfast.plans.plan import (
     PlannedSamples,
     make_plan,
     most_rows,
+    parts_of,
+    plan_for,
     plan_samples,
-    rates_to_estimate,
     share_risk,
 )
 
@@ -27,8 +28,9 @@ __all__ = [
     "RateTest",
     "make_plan",
     "most_rows",
+    "parts_of",
+    "plan_for",
     "plan_samples",
     "rate_test",
-    "rates_to_estimate",
     "share_risk",
 ]

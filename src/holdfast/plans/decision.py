@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate, takewhile
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,11 @@ from holdfast.validation import check_share, check_whole
 N_LOOKS = 12
 
 _POWER_Z = 4.0
-"""The default budget resolves a rate halfway between the threshold and 1 at about this many
-standard deviations."""
+"""With the default budget, a rate halfway between the threshold and 1 lies this many standard
+deviations above it. Most of the risk is spent on the earliest "yes", so such a rate is still
+sometimes left undecided."""
+
+_MOST_BITS, _KEPT_BITS = 4096, 512
 
 
 @dataclass(frozen=True)
@@ -133,45 +137,58 @@ def _boundaries(looks: tuple[int, ...], t: Fraction, risk: Fraction) -> Iterator
 
 
 class _Walk:
-    """Exact distribution of the number of disagreements among runs not yet ended.
+    """Distribution of the number of disagreements among runs not yet ended, in whole numbers.
 
-    ``weight[f]`` is a whole number; the probability is weight / denominator ** n.
+    The probability of ``first + i`` disagreements is weight[i] / scale. Exact while the scale has at
+    most ``_MOST_BITS``; beyond, weights are rounded up, so probabilities are never understated.
     """
 
     def __init__(self, rate: Fraction) -> None:
         self.agree, self.fail = rate.numerator, rate.denominator - rate.numerator
-        self.denominator = rate.denominator
-        self.n = 0
-        self.weight: dict[int, int] = {0: 1}
+        self.n = self.first = 0
+        self.scale, self.weight = 1, [1]
 
     def draw_until(self, n: int) -> None:
         while self.n < n:
-            grown: dict[int, int] = {}
-            for failed, weight in self.weight.items():
-                grown[failed] = grown.get(failed, 0) + weight * self.agree
-                grown[failed + 1] = grown.get(failed + 1, 0) + weight * self.fail
-            self.weight = grown
+            pairs = zip([*self.weight, 0], [0, *self.weight], strict=True)
+            self.weight = [same * self.agree + one_less * self.fail for same, one_less in pairs]
+            self.scale *= self.agree + self.fail
             self.n += 1
+            self._shorten()
+
+    def _shorten(self) -> None:
+        extra = self.scale.bit_length() - _MOST_BITS
+        if extra > _KEPT_BITS:
+            self.scale >>= extra
+            self.weight = [-(-weight >> extra) for weight in self.weight]
 
     def leave(self, low: int, high: int) -> Fraction:
         """Remove the runs with low ≤ disagreements ≤ high and return their probability."""
-        gone = sum(self.weight.pop(failed) for failed in list(self.weight) if low <= failed <= high)
-        return Fraction(gone, self.denominator**self.n)
+        start, stop = max(low - self.first, 0), max(high - self.first + 1, 0)
+        gone = Fraction(sum(self.weight[start:stop]), self.scale)
+        self.weight[start:stop] = [0] * len(self.weight[start:stop])
+        self._drop_zeros()
+        return gone
 
     def take_from_below(self, allowance: Fraction) -> tuple[int, Fraction]:
         """End the runs with fewest disagreements, as many counts as the allowance covers."""
-        return self._take(sorted(self.weight), allowance, none=-1)
+        taken = self._affordable(self.weight, allowance)
+        last = self.first + taken - 1 if taken else -1
+        return last, self.leave(0, last)
 
     def take_from_above(self, allowance: Fraction) -> tuple[int, Fraction]:
         """End the runs with most disagreements, as many counts as the allowance covers."""
-        return self._take(sorted(self.weight, reverse=True), allowance, none=self.n + 1)
+        taken = self._affordable(self.weight[::-1], allowance)
+        last = self.first + len(self.weight) - taken if taken else self.n + 1
+        return last, self.leave(last, self.n)
 
-    def _take(self, order: list[int], allowance: Fraction, *, none: int) -> tuple[int, Fraction]:
-        scale = self.denominator**self.n
-        budget, taken, last = math.floor(allowance * scale), 0, none
-        for failed in order:
-            if taken + self.weight[failed] > budget:
-                break
-            taken += self.weight.pop(failed)
-            last = failed
-        return last, Fraction(taken, scale)
+    def _affordable(self, weights: list[int], allowance: Fraction) -> int:
+        budget = math.floor(allowance * self.scale)
+        totals = accumulate(weights)
+        return sum(1 for _ in takewhile(lambda total: total <= budget, totals))
+
+    def _drop_zeros(self) -> None:
+        while self.weight and self.weight[-1] == 0:
+            self.weight.pop()
+        skip = next((i for i, weight in enumerate(self.weight) if weight), len(self.weight))
+        self.first, self.weight = self.first + skip, self.weight[skip:]

@@ -18,6 +18,7 @@ from holdfast.validation import check_name, check_share
 PLANS = ("sequential", "exact", "hoeffding")
 RATE_KINDS = ("uniform", "exactly", "worst_size")
 SMALLEST_SEARCHED_TOLERANCE = Fraction(1, 200)
+SMALLEST_SEARCHED_RISK = Fraction(1, 10**7)
 
 _SHOWN_RATES = (1.0, 0.98, 0.95, 0.9, 0.8, 0.5)
 
@@ -54,6 +55,11 @@ def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:
             f"`tolerance` must be at least {float(SMALLEST_SEARCHED_TOLERANCE)} for plan {name!r}, "
             f"got {float(eps)}: searching a design would take hours. Use plan='hoeffding'."
         )
+    if 1 - sure < SMALLEST_SEARCHED_RISK:
+        raise InvalidValueError(
+            f"`confidence` must be at most 1 - {float(SMALLEST_SEARCHED_RISK):g} for plan {name!r}, got {float(sure)!r}: "
+            "rounding would decide. Use plan='hoeffding'."
+        )
     return Plan(name, eps, sure, find_design(name, Goal(eps, 1 - sure)))
 
 
@@ -76,18 +82,29 @@ def share_risk(plan: Plan, n_rates: int) -> Plan:
     return make_plan(plan.name, tolerance=plan.tolerance, confidence=1 - (1 - plan.confidence) / divisor)
 
 
-def rates_to_estimate(nearby: Neighborhood, plan: Plan, rate_kind: str) -> tuple[list[Neighborhood], Plan]:
-    """The neighbourhoods whose rates make up the one asked for, and the plan for each.
-
-    The smallest rate over sizes is within tolerance of the truth if every sampled size is: they
-    share the risk.
-    """
+def parts_of(nearby: Neighborhood, rate_kind: str) -> list[Neighborhood]:
+    """The neighbourhoods whose rates make up the one asked for."""
     if rate_kind == "uniform":
-        return [nearby], plan
+        return [nearby]
     if rate_kind == "exactly":
-        return [nearby.exactly(nearby.radius)], plan
-    rings = [nearby.exactly(k) for k in range(nearby.effective_radius + 1)]
-    return rings, share_risk(plan, sum(ring.is_larger_than(plan.max_draws) for ring in rings))
+        return [nearby.exactly(nearby.radius)]
+    return [nearby.exactly(k) for k in range(nearby.effective_radius + 1)]
+
+
+def plan_for(parts: Iterable[Neighborhood], plan: Plan) -> Plan:
+    """The plan at which all parts hold at once: those that must be sampled share the risk.
+
+    The smallest of their rates is then within tolerance of the smallest true one.
+    """
+    parts = list(parts)
+    n_sampled = _count_larger(parts, plan.max_draws)
+    shared = share_risk(plan, n_sampled)
+    # A plan of less risk draws more, so no part that was enumerated is now sampled; if one were, it shares too.
+    return shared if _count_larger(parts, shared.max_draws) <= n_sampled else share_risk(plan, len(parts))
+
+
+def _count_larger(parts: list[Neighborhood], limit: int) -> int:
+    return sum(part.is_larger_than(limit) for part in parts)
 
 
 def most_rows(nearby: Iterable[Neighborhood], plan: Plan) -> int:
@@ -150,7 +167,8 @@ def plan_samples(
         raise InvalidValueError("`selected` and `radius` must be given for rate_kind='worst_size'.")
     nearby = None if radius is None else kind(selected, radius)
     asked = make_plan(plan, tolerance=tolerance, confidence=confidence)
-    rates, made = ([], asked) if nearby is None else rates_to_estimate(nearby, asked, rate_kind)
+    rates = [] if nearby is None else parts_of(nearby, rate_kind)
+    made = plan_for(rates, asked)
     sampled = sum(one.is_larger_than(made.max_draws) for one in rates) if rates else 1
     enumerated = sum(one.size for one in rates if not one.is_larger_than(made.max_draws))
     return PlannedSamples(

@@ -30,7 +30,7 @@ RATE_WEIGHTS = np.array([0.25, 0.15, 0.1, 0.15, 0.15, 0.1, 0.05, 0.05])
 _JUST_BESIDE = 1e-10
 _LONGER = 1.05
 _MARGINS = (0.0, 0.004, 0.01, 0.02, 0.05, 0.1)
-_SHAPES_PER_DRAW = 30_000
+_SHAPES_PER_DRAW = 20_000
 _STEPS_PER_DRAW, _MAX_STEPS = 250_000, 3_000
 
 
@@ -61,7 +61,7 @@ def fixed_design(n_draws: int) -> Design:
 
 
 def search_fixed(goal: Goal) -> Design:
-    """The smallest fixed number of draws that meets the goal; every smaller one is shown to fail.
+    """The smallest fixed number of draws that is proven to meet the goal; each smaller one is tried itself.
 
     Examples
     --------
@@ -110,7 +110,8 @@ def search_sequential(goal: Goal, *, effort: float = 1.0, n_looks: int = N_LOOKS
         if start is not None and goal.is_proven_for(start.design):
             n_steps = int(effort * min(_MAX_STEPS, _STEPS_PER_DRAW / start.design.max_draws))
             found = _anneal(start, screen, n_steps)
-            return _trimmed(next(one.design for one in found if goal.is_proven_for(one.design)))
+            proven = (one.design for one in found if goal.is_proven_for(one.design))
+            return _trimmed(next(proven, start.design))
     return fixed
 
 
@@ -143,7 +144,7 @@ class _Screen:
         return _Candidate(design, self.miss(design), float(RATE_WEIGHTS @ draws))
 
     def is_met_by(self, found: _Candidate) -> bool:
-        return found.miss <= self.aim - 1e-7
+        return found.miss <= self.aim * (1 - 1e-6)
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,7 @@ def _anneal(start: _Candidate, screen: _Screen, n_steps: int) -> list[_Candidate
 
 
 def _penalised(found: _Candidate, screen: _Screen) -> float:
-    return found.cost * (1 + 5 * max(0.0, found.miss - screen.aim + 1e-6) / screen.aim)
+    return found.cost * (1 + 5 * max(0.0, found.miss / screen.aim - 1 + 1e-6))
 
 
 def _neighbour(design: Design, screen: _Screen, rng: np.random.Generator) -> _Candidate | None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.plans.design import ROUNDING, ByShare, Design, Floats, Integers, Terminals
+from holdfast.plans.design import ROUNDING, ROUNDING_PER_DRAW, ByShare, Design, Floats, Integers, Terminals
 
 
 class MissBound(NamedTuple):
@@ -39,9 +39,10 @@ def bound_miss_probability(design: Design, tolerance: Fraction, *, target: float
     """
     cells = _Cells(design.terminals, tolerance)
     pieces = cells.whole()
+    rounding = ROUNDING + ROUNDING_PER_DRAW * design.max_draws
     while True:
-        seen = float(pieces.miss.max()) + ROUNDING
-        bounds = _arcsine_bound(pieces, design.max_draws) + ROUNDING
+        seen = float(pieces.miss.max()) + rounding
+        bounds = _arcsine_bound(pieces, design.max_draws) + rounding
         if seen > target or bounds.max() <= target:
             return MissBound(float(bounds.max()), seen)
         pieces = cells.refine(pieces, bounds > target)

@@ -5,6 +5,7 @@ from holdfast.results.comparison import Comparison, Difference
 from holdfast.results.curve import StabilityCurve
 from holdfast.results.hard import HardCertificate
 from holdfast.results.radius import RadiusCertificate, RadiusStep
+from holdfast.results.recheck import Recheck
 
 __all__ = [
     "Certificate",
@@ -13,5 +14,6 @@ __all__ = [
     "HardCertificate",
     "RadiusCertificate",
     "RadiusStep",
+    "Recheck",
     "StabilityCurve",
 ]
