@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,7 @@ MODULES: dict[str, Callable[[], Any]] = {
     "dict": lambda: _Wrapped(lambda scores: {"features": scores * 0, "logits": scores}),
     "vit": _vit,
     "resnet": _resnet,
-    "vit of tuples": lambda: _vit(return_dict=False),
+    "resnet of tuples": lambda: _resnet(return_dict=False),
 }
 
 
@@ -261,6 +262,15 @@ def test_the_buffer_is_reused_and_grows() -> None:
         model(np.ones((n_rows, 4), dtype=bool))
     assert len(set(addresses)) == 1
     assert model(np.ones((8, 4), dtype=bool)).shape == (8, 3 * SIZE * SIZE)
+
+
+def test_threads_do_not_share_a_buffer() -> None:
+    model = mask_image(nn.Flatten(), _tensor(), groups=(2, 2))
+    questions = [np.full((40, 4), row % 2 == 0) for row in range(40)]
+    wanted = [model(masks).copy() for masks in questions]
+    with ThreadPoolExecutor(4) as pool:
+        for found, right in zip(pool.map(model, questions), wanted, strict=True):
+            np.testing.assert_array_equal(found, right)
 
 
 def test_no_masks_get_no_rows(tmp_path: Path) -> None:
@@ -506,7 +516,7 @@ def test_softmax_turns_scores_into_probabilities(tmp_path: Path) -> None:
 def test_the_offered_batch_size_shrinks_for_large_images_and_is_used() -> None:
     assert mask_image(_array_function, _image()).batch_size == 256
     assert mask_image(_array_function, np.zeros((1024, 1024, 3), dtype=np.float32)).batch_size == 2
-    assert mask_image(_array_function, np.zeros((9000, 2000, 3), dtype=np.float32)).batch_size == 1
+    assert mask_image(_array_function, np.zeros((3000, 1000, 3), dtype=np.float32)).batch_size == 1
     assert Evaluator(mask_image(_array_function, _image(), batch_size=7)).batch_size == 7
 
 

@@ -131,7 +131,7 @@ FITTED = {
     "named classes": SVC(decision_function_shape="ovo").fit(X, np.array(["low", "mid", "high"])[Y3]),
     "outliers": IsolationForest(random_state=0).fit(X),
     "pipeline": make_pipeline(StandardScaler(), LogisticRegression()).fit(X, Y),
-    "float labels": SVC(decision_function_shape="ovo").fit(X, Y3.astype(float)),
+    "float labels": SVC(decision_function_shape="ovo").fit(X, Y3 + 5.0),
 }
 
 
@@ -238,6 +238,15 @@ def test_whole_numbers_stay_whole_unless_the_fill_is_not() -> None:
     assert seen_by("mode", row=row, background=background).dtype.kind == "i"
     rows = seen_by("mean", row=row, background=background)
     np.testing.assert_array_equal(rows, [[1.5, 2], [3, 2], [1.5, 4], [3, 4]])
+
+
+def test_a_column_that_is_always_shown_changes_neither_types_nor_provenance_by_its_background() -> None:
+    row, background = np.array([3, 4]), np.array([[2, 1], [2, 2]])
+    rows = seen_by("mean", row=row, background=background, groups=[0, -1])
+    assert rows.dtype.kind == "i"
+    np.testing.assert_array_equal(rows, [[2, 4], [3, 4]])
+    one, other = (mask_tabular(linear, row, background=rows, groups=[0, -1]) for rows in (background, [[2, 9], [2, 8]]))
+    assert one.provenance == other.provenance
 
 
 def test_a_fill_of_nan_is_given_to_classifiers_that_know_missing_values() -> None:
@@ -356,7 +365,7 @@ def test_a_regressor_is_one_score_to_be_judged_by_a_margin() -> None:
         certify(model, bits("100000"), radius=2, rng=0)
 
 
-def test_float_labels_of_a_classifier_become_class_numbers() -> None:
+def test_float_labels_of_a_classifier_become_the_same_whole_numbers() -> None:
     model = mask_tabular(FITTED["float labels"], ROW, fill=0.0)
     rows = np.where(all_masks(N), ROW, 0.0)
     np.testing.assert_array_equal(model(all_masks(N)), FITTED["float labels"].predict(rows))
@@ -673,7 +682,7 @@ def with_nan(values: Any, *at: int) -> Any:
         (
             {"classifier": "none.onnx"},
             InvalidValueError,
-            r"^`classifier` must be an ONNX file that exists.*'none\.onnx'",
+            r"^`classifier` must be .*\.onnx file, got 'none\.onnx'",
         ),
         (
             {"classifier": FITTED["proba"], "row": ROW[:4], "background": X[:, :4]},
@@ -819,13 +828,25 @@ def test_text_columns_are_refused_by_models_of_numbers() -> None:
         mask_tabular(network(2), table.iloc[4], background=table, columns=["age", "city"])
 
 
-def test_broken_and_unfit_onnx_files_are_refused_by_name(tmp_path: Path) -> None:
+def test_broken_and_unfit_onnx_models_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "broken.onnx"
     path.write_bytes(onnx_model().SerializeToString()[:40])
-    with pytest.raises(InvalidValueError, match=r"^`classifier` must be a valid ONNX file, but .*broken\.onnx"):
+    with pytest.raises(InvalidValueError, match=r"ONNX file .*broken\.onnx"):
         mask_tabular(path, ROW, fill=0.0)
-    with pytest.raises(InvalidValueError, match=r"^The ONNX model must take any number of rows, got a fixed 1\."):
-        mask_tabular(session(rows=1), ROW, fill=0.0)
+    helper = onnx.helper
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["b", 3, 8, 8]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "images", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    with pytest.raises(
+        InvalidValueError, match=r"^The ONNX model must have one input of floats, rows × columns, got x:"
+    ):
+        mask_tabular(path, ROW, fill=0.0)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 64, 100])
+def test_an_onnx_model_exported_for_a_number_of_rows_is_asked_for_that_many(rows: int) -> None:
+    free, fixed = (mask_tabular(one, ROW, background=X)(all_masks(N)) for one in (session(), session(rows=rows)))
+    np.testing.assert_allclose(fixed, free, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -472,6 +472,27 @@ def test_a_module_that_takes_no_tokens_is_refused() -> None:
         mask_text(torch.nn.Linear(2, 2), TEXT, tokenizer=bert_tokenizer())
 
 
+def test_a_tokenizer_of_another_model_is_refused() -> None:
+    module = bert()
+    module.resize_token_embeddings(12)
+    assert mask_text(module, "the goodness", tokenizer=bert_tokenizer()).n_features == 3
+    with pytest.raises(
+        InvalidValueError, match=r"^`tokenizer` must be the model's own: it makes token 12, .* 12 tokens"
+    ):
+        mask_text(module, TEXT, tokenizer=bert_tokenizer())
+    module.resize_token_embeddings(4)
+    with pytest.raises(InvalidValueError, match=r"it makes token 4, but the model knows only 4 tokens\."):
+        mask_text(module, "zebra", tokenizer=bert_tokenizer(), fill="mask")
+
+
+@pytest.mark.parametrize("options", [{"text": "a \ud800"}, {"text": "b", "segments": ["a \ud800"]}])
+def test_broken_unicode_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(
+        InvalidValueError, match=r"^`(text|segments)` must be valid Unicode, got '\\ud800' at character 2"
+    ):
+        mask_text(echo, **options)
+
+
 # -- callables on strings ---------------------------------------------------------------------------
 
 
@@ -548,7 +569,10 @@ def test_tensors_are_scores_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda texts: "yes", r"`classifier` must return scores \(b, n_classes\) or a list of b answers.*batched=False"),
+        (
+            lambda texts: "yes",
+            r"`classifier` must return scores \(b, n_classes\) or a list of b answers.*batched=False",
+        ),
         (lambda texts: ["yes"], "`classifier` must return one answer per text, got 1 for 4 texts"),
         (lambda texts: [0.5] * len(texts), r"`classifier` must return scores .* no floats, got 0\.5"),
         (lambda texts: [{"label": "x"}] * len(texts), "`classifier` must return scores .*hashable answer"),

@@ -76,6 +76,16 @@ def test_draws_of_one_radius_are_independent_of_earlier_ones(lag: int) -> None:
         assert p_value > LEAST_P_VALUE, f"radius {radius}: p = {p_value:.1e}"
 
 
+def test_the_first_two_draws_are_independent_also_when_their_sizes_differ() -> None:
+    # Lists of different sizes must not be cut from the same orders: their first masks would be nested.
+    selected = bits("1000")
+    pairs = [drawn_from_a_pool(selected, {2: (2,), 3: (2,)}, seed=seed) for seed in range(1_500)]
+    for radius in (2, 3):
+        truth = neighbors(selected, radius)
+        first, second = (cells_of(np.array([drawn[radius][j] for drawn in pairs]), truth) for j in (0, 1))
+        assert uniform_p_value(first * len(truth) + second, len(truth) ** 2) > LEAST_P_VALUE
+
+
 def test_the_draws_of_a_curve_are_uniform_over_seeds() -> None:
     selected, radii, seen = bits("10000"), (1, 2, 3, 4), {1: [], 2: [], 3: [], 4: []}
     for seed in range(220):

@@ -21,7 +21,7 @@ TOLERANCE = 1e-3
 
 
 def _direct(network: Any, image: Any, masks: Any, groups: Any, baseline: Any) -> Any:
-    """Scores of images masked by hand, 100 at a time; image and baseline are floats (H, W, C)."""
+    """Scores of images masked by hand, 100 at a time; the image is floats (H, W, C), the baseline a colour."""
     shown = masks[:, groups][..., None]
     batch = torch.from_numpy((shown * image + ~shown * baseline).astype(np.float32)).permute(0, 3, 1, 2)
     with torch.inference_mode():
@@ -45,21 +45,13 @@ def _masks(n_features: int) -> Any:
     return rng.random((N_MASKS, n_features)) < rng.random((N_MASKS, 1))
 
 
-@pytest.mark.parametrize("fill", [0.0, "mean", "blur"])
-def test_a_thousand_masks_get_the_scores_of_direct_calls(network: Any, image: Any, fill: Any) -> None:
-    model = mask_image(network, image, groups=grid(image, 8, 8), fill=fill)
-    masks = _masks(64)
-    direct = _direct(network, image.astype(np.float32) / np.float32(255), masks, model.groups, model.baseline)
-    scores = Evaluator(model)(masks)
-    np.testing.assert_allclose(scores, direct, atol=TOLERANCE)
-    np.testing.assert_array_equal(scores.argmax(axis=1), direct.argmax(axis=1))
-
-
-def test_a_thousand_masks_of_superpixels_get_the_scores_of_direct_calls(network: Any, image: Any) -> None:
-    groups = superpixels(image, 40)
-    model = mask_image(network, image, groups=groups)
-    masks = _masks(model.n_features)
-    direct = _direct(network, image.astype(np.float32) / np.float32(255), masks, groups, np.float32(0))
+@pytest.mark.parametrize(("cut", "fill"), [("grid", 0.0), ("superpixels", "mean")])
+def test_a_thousand_masks_get_the_scores_of_direct_calls(network: Any, image: Any, cut: str, fill: Any) -> None:
+    groups = grid(image, 8, 8) if cut == "grid" else superpixels(image, 40)
+    model = mask_image(network, image, groups=groups, fill=fill)
+    masks, floats = _masks(model.n_features), image.astype(np.float32) / np.float32(255)
+    colour = floats.mean(axis=(0, 1)) if fill == "mean" else np.zeros(3, dtype=np.float32)
+    direct = _direct(network, floats, masks, groups, colour)
     scores = Evaluator(model)(masks)
     np.testing.assert_allclose(scores, direct, atol=TOLERANCE)
     np.testing.assert_array_equal(scores.argmax(axis=1), direct.argmax(axis=1))

@@ -4,24 +4,49 @@ Certify how often a model's prediction survives when more features are revealed 
 selected. ``import holdfast as hf``; see the README for a first example.
 """
 
+from importlib import import_module
+from types import ModuleType
+
 from holdfast.agreement import Agreement, same_top_class, same_top_set, within
 from holdfast.bounds import Interval, clopper_pearson, hoeffding
-from holdfast.certification import certified_radius, certify, certify_hard, certify_radii, compare, recheck
+from holdfast.certification import (
+    certified_radius,
+    certify,
+    certify_hard,
+    certify_radii,
+    compare,
+    fill_sensitivity,
+    recheck,
+)
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, MissingExtraError, ModelError
 from holdfast.evaluation import Evaluator, Tally
-from holdfast.masking import lookup_table, mask_function
+from holdfast.masking import (
+    column_groups,
+    columns,
+    grid,
+    lookup_table,
+    mask_function,
+    mask_image,
+    mask_tabular,
+    mask_text,
+    segments,
+    superpixels,
+    windows,
+)
 from holdfast.neighborhood import Additions, Neighborhood, Removals, Swaps
 from holdfast.plans import PlannedSamples, plan_samples
 from holdfast.results import (
     Certificate,
     Comparison,
     Difference,
+    FillSensitivity,
     HardCertificate,
     RadiusCertificate,
     RadiusStep,
     Recheck,
     StabilityCurve,
 )
+from holdfast.selection import top, top_fraction
 from holdfast.types import Differentiable, Mask, MaskedModel, Provenance
 
 __version__ = "0.1.0"
@@ -34,6 +59,7 @@ __all__ = [
     "Difference",
     "Differentiable",
     "Evaluator",
+    "FillSensitivity",
     "HardCertificate",
     "HoldfastError",
     "Interval",
@@ -58,13 +84,34 @@ __all__ = [
     "certify_hard",
     "certify_radii",
     "clopper_pearson",
+    "column_groups",
+    "columns",
     "compare",
+    "fill_sensitivity",
+    "grid",
     "hoeffding",
     "lookup_table",
     "mask_function",
+    "mask_image",
+    "mask_tabular",
+    "mask_text",
     "plan_samples",
     "recheck",
     "same_top_class",
     "same_top_set",
+    "segments",
+    "superpixels",
+    "top",
+    "top_fraction",
+    "windows",
     "within",
 ]
+
+_ROOMS = ("models",)
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Rooms that bring frameworks along are imported when first asked for."""
+    if name in _ROOMS:
+        return import_module(f"holdfast.{name}")
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

@@ -15,6 +15,7 @@ from holdfast.certification import certify
 from holdfast.errors import MissingExtraError
 from holdfast.masking import mask_function
 from holdfast.plans import plan_samples
+from holdfast.selection import top
 from holdfast.types import Mask, MaskedModel, Masks
 
 _N_DIGITS, _N_SELECTED = 3, 20
@@ -62,15 +63,12 @@ def _bind(forest: Any, image: Any) -> MaskedModel:
 def _explanations(model: MaskedModel, rng: int) -> dict[str, Mask]:
     n = model.n_features
     scores = model(np.concatenate([np.ones((1, n), dtype=bool), ~np.eye(n, dtype=bool)]))
-    top = scores[0].argmax()
+    predicted = scores[0].argmax()
     random = np.random.default_rng(rng).random(n)
-    return {"Most influential pixels": _top(scores[0, top] - scores[1:, top]), "Random pixels": _top(random)}
-
-
-def _top(scores: Any) -> Mask:
-    mask = np.zeros(len(scores), dtype=bool)
-    mask[np.argsort(-scores, kind="stable")[:_N_SELECTED]] = True
-    return mask
+    return {
+        "Most influential pixels": top(scores[0, predicted] - scores[1:, predicted], _N_SELECTED),
+        "Random pixels": top(random, _N_SELECTED),
+    }
 
 
 def _picture(image: Any, selected: Mask) -> str:

@@ -5,6 +5,15 @@ from holdfast.certification.curve import certify_radii
 from holdfast.certification.hard import certify_hard
 from holdfast.certification.radius import certified_radius
 from holdfast.certification.recheck import recheck
+from holdfast.certification.sensitivity import fill_sensitivity
 from holdfast.certification.single import certify
 
-__all__ = ["certified_radius", "certify", "certify_hard", "certify_radii", "compare", "recheck"]
+__all__ = [
+    "certified_radius",
+    "certify",
+    "certify_hard",
+    "certify_radii",
+    "compare",
+    "fill_sensitivity",
+    "recheck",
+]

@@ -57,8 +57,8 @@ def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:
         )
     if 1 - sure < SMALLEST_SEARCHED_RISK:
         raise InvalidValueError(
-            f"`confidence` must be at most 1 - {float(SMALLEST_SEARCHED_RISK):g} for plan {name!r}, got {float(sure)!r}: "
-            "rounding would decide. Use plan='hoeffding'."
+            f"`confidence` must be at most 1 - {float(SMALLEST_SEARCHED_RISK):g} for plan {name!r}, "
+            f"got {float(sure)!r}: rounding would decide. Use plan='hoeffding'."
         )
     return Plan(name, eps, sure, find_design(name, Goal(eps, 1 - sure)))
 

@@ -6,11 +6,13 @@ from holdfast.results.curve import StabilityCurve
 from holdfast.results.hard import HardCertificate
 from holdfast.results.radius import RadiusCertificate, RadiusStep
 from holdfast.results.recheck import Recheck
+from holdfast.results.sensitivity import FillSensitivity
 
 __all__ = [
     "Certificate",
     "Comparison",
     "Difference",
+    "FillSensitivity",
     "HardCertificate",
     "RadiusCertificate",
     "RadiusStep",

@@ -1,0 +1,309 @@
+"""A classifier and one image → a ``MaskedModel`` whose features are groups of pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.masking.fills import Fill, as_fill
+from holdfast.masking.groups import Groups, check_groups, describe_groups
+from holdfast.masking.image_models import (
+    ArrayImageModel,
+    ImageModel,
+    ModuleImageModel,
+    TensorBatches,
+    TensorImageModel,
+)
+from holdfast.masking.onnx_support import ImageSession, is_session, open_session
+from holdfast.masking.pictures import Pixels, fingerprint_array, is_tensor, open_picture, pixels, repaint, scale_bytes
+from holdfast.masking.torch_support import device_of, dtype_of, import_torch, is_module
+from holdfast.types import Provenance
+from holdfast.validation import check_name, check_whole
+
+_DEFAULT_GRID = 14
+"""Rows and columns of the paper's grid."""
+
+_MAX_BATCH_SIZE = 256
+_BATCH_BYTES = 2**25
+"""Batches of about this size are offered; activations take many times as much."""
+
+
+def mask_image(
+    classifier: Any,
+    image: Any,
+    *,
+    groups: Any = None,
+    fill: Any = 0.0,
+    preprocess: Callable[[Any], Any] | None = None,
+    fill_stage: str = "after",
+    device: Any = None,
+    dtype: Any = None,
+    batch_size: int | None = None,
+    softmax: bool = False,
+    fingerprint: str | None = None,
+) -> ImageModel:
+    """Bind a classifier and an image into a function of masks.
+
+    A pixel whose feature is shown is exactly the pixel the classifier would see without any mask;
+    a hidden one is exactly that of the baseline, which the fill makes of the image. All features
+    shown, the classifier gets the unmasked input, bit for bit.
+
+    Parameters
+    ----------
+    classifier : torch module, ONNX session, file or callable
+        A torch module takes (b, C, H, W) and returns scores, or a model output, dict or tuple with
+        them; it is run in evaluation mode without gradients and left as it was. An ONNX Runtime
+        session or the name of an ``.onnx`` file takes batches NCHW or NHWC, as the shape of its
+        input says. Any other callable gets NumPy batches (b, H, W, C) if the model's input is a
+        NumPy or Pillow image, torch batches (b, C, H, W) if it is a tensor, and returns scores
+        (b, n_classes) or labels (b,).
+    image : torch tensor, array, Pillow image or file name
+        Tensors are (C, H, W); arrays and Pillow images are (H, W, C), or (H, W) for one grey channel.
+        Bytes are scaled to [0, 1] for torch modules and ONNX models that take floats; floats are
+        left alone, and callables get what was given.
+    groups : whole numbers (H, W), or two numbers (rows, cols)
+        The feature of each pixel of the model's input, -1 for always shown; see :func:`grid`,
+        :func:`segments`, :func:`superpixels`. Default: a grid of 14 × 14 as in the paper, of one row
+        or column per pixel where the image has fewer.
+    fill : number, tuple, name, image or Fill
+        What hidden pixels look like: a constant, one constant per channel, "mean", "blur", "noise",
+        an image of the same size, or e.g. ``Blur(sigma=5)``.
+    preprocess : callable
+        Makes the model's input of the image, e.g. a Hugging Face image processor. It is called once
+        for the image, and once for the baseline if that is filled before.
+    fill_stage : {"after", "before"}
+        Whether the fill makes its baseline of the preprocessed image, in the units the model sees
+        (0 is then often the mean colour), or of the image as given, which is then preprocessed like
+        it (0 is then black). Features are groups of pixels of the model's input either way, and a
+        preprocessing that resizes never mixes shown and hidden pixels.
+    device : torch.device or str
+        Where masked batches are made; default: where the module is.
+    dtype : dtype or str
+        Number type of the batches; default: the module's.
+    batch_size : int
+        Most masks per call of the classifier; default: up to 256, fewer for large images.
+    softmax : bool
+        Turn scores into probabilities. Default: scores are the classifier's raw outputs.
+    fingerprint : str
+        Identifies the classifier in certificates.
+
+    Returns
+    -------
+    model : MaskedModel
+        With ``elements``, ``baseline`` and ``groups``; for a torch module also ``Differentiable``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> image = np.arange(8.0).reshape(2, 4, 1)
+    >>> model = mask_image(lambda batch: batch.sum(axis=(1, 2)), image, groups=(1, 2))
+    >>> model(np.array([[True, True], [True, False]])).tolist()
+    [[28.0], [10.0]]
+    """
+    target = _as_target(classifier)
+    _check_options(target, preprocess=preprocess, fill_stage=fill_stage, device=device, fingerprint=fingerprint)
+    scene = _look(target, open_picture(image), as_fill(fill), preprocess=preprocess, fill_stage=fill_stage)
+    _check_channels(target, scene.elements)
+    bound = _Binding(
+        groups=_choose_groups(groups, scene.elements),
+        fill=scene.fill,
+        batch_size=_choose_batch_size(batch_size, scene.elements),
+        softmax=bool(softmax),
+        fingerprint=fingerprint,
+    )
+    if isinstance(target, ImageSession):
+        return _bind_session(target, scene, bound, dtype)
+    if is_module(target):
+        return _bind_module(target, scene, bound, device, dtype)
+    if is_tensor(scene.model_input):
+        return _bind_tensor_function(target, scene, bound, device, dtype)
+    return _bind_array_function(target, scene, bound, dtype)
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """What the classifier would see: everything, and nothing; both (H, W, C)."""
+
+    model_input: Any
+    elements: Pixels
+    baseline: Pixels
+    fill: str
+
+
+@dataclass(frozen=True)
+class _Binding:
+    """What all bound images have, whatever runs the classifier."""
+
+    groups: Groups
+    fill: str
+    batch_size: int
+    softmax: bool
+    fingerprint: str | None
+
+    def fields(self, elements: Pixels, baseline: Pixels) -> dict[str, Any]:
+        """The fields of an ``ImageModel``; the arrays become read-only copies."""
+        words = [describe_groups(self.groups), f"fill {self.fill}"] + (["softmax"] if self.softmax else [])
+        return {
+            "elements": _frozen(elements),
+            "baseline": _frozen(baseline),
+            "groups": self.groups,
+            "batch_size": self.batch_size,
+            "softmax": self.softmax,
+            "provenance": Provenance(", ".join(words), self.fingerprint, fingerprint_array(elements)),
+        }
+
+
+def _bind_module(module: Any, scene: _Scene, bound: _Binding, device: Any, dtype: Any) -> ImageModel:
+    place, kind = device_of(module, device), _torch_dtype(dtype_of(module), dtype)
+    batches = TensorBatches(scene.elements, scene.baseline, bound.groups, device=place, dtype=kind)
+    return ModuleImageModel(module=module, batches=batches, **bound.fields(*batches.arrays()))
+
+
+def _bind_tensor_function(function: Any, scene: _Scene, bound: _Binding, device: Any, dtype: Any) -> ImageModel:
+    place = scene.model_input.device if device is None else import_torch().device(device)
+    kind = _torch_dtype(scene.model_input.dtype, dtype)
+    batches = TensorBatches(scene.elements, scene.baseline, bound.groups, device=place, dtype=kind)
+    return TensorImageModel(function=function, batches=batches, **bound.fields(*batches.arrays()))
+
+
+def _bind_session(session: ImageSession, scene: _Scene, bound: _Binding, dtype: Any) -> ImageModel:
+    if dtype is not None:
+        raise InvalidValueError(f"`dtype` of an ONNX model is fixed by its file, {session.dtype}, got {dtype!r}.")
+    both = (values.astype(session.dtype) for values in (scene.elements, scene.baseline))
+    first = session.layout_for(scene.elements.shape)
+    return ArrayImageModel(function=session, channels_first=first, **bound.fields(*both))
+
+
+def _bind_array_function(function: Any, scene: _Scene, bound: _Binding, dtype: Any) -> ImageModel:
+    kind = scene.elements.dtype if dtype is None else np.dtype(dtype)
+    both = (values.astype(kind) for values in (scene.elements, scene.baseline))
+    return ArrayImageModel(function=function, **bound.fields(*both))
+
+
+def _as_target(classifier: Any) -> Any:
+    """A module, an ONNX session or a callable."""
+    if isinstance(classifier, (str, Path)):
+        return ImageSession.of(open_session(classifier))
+    if is_session(classifier):
+        return ImageSession.of(classifier)
+    if not callable(classifier):
+        raise InvalidTypeError(
+            "`classifier` must be a torch module, an ONNX Runtime session, the name of an .onnx file, or a "
+            f"callable on batches of images, got {classifier!r}."
+        )
+    return classifier
+
+
+def _check_options(target: Any, *, preprocess: Any, fill_stage: Any, device: Any, fingerprint: Any) -> None:
+    if preprocess is not None and not callable(preprocess):
+        raise InvalidTypeError(f"`preprocess` must be callable on one image, got {preprocess!r}.")
+    if check_name(fill_stage, "fill_stage", ("after", "before")) == "before" and preprocess is None:
+        raise InvalidValueError("`fill_stage` must be 'after' unless `preprocess` is given, got 'before'.")
+    if fingerprint is not None and not isinstance(fingerprint, str):
+        raise InvalidTypeError(f"`fingerprint` must be a string or None, got {fingerprint!r}.")
+    if device is not None and is_module(target):
+        _check_device(target, device)
+
+
+def _check_device(module: Any, device: Any) -> None:
+    wanted = import_torch().device(device)
+    places = {tensor.device for tensor in module.parameters()}
+    near = {place for place in places if place.type == wanted.type and wanted.index in (None, place.index)}
+    if places and not near:
+        found = ", ".join(sorted(map(str, places)))
+        raise InvalidValueError(
+            f"`device` must be where the module is, {found}, got {str(wanted)!r}. "
+            f"Move it: classifier.to({str(wanted)!r})."
+        )
+
+
+def _check_channels(target: Any, elements: Pixels) -> None:
+    """Compare with the number of channels the classifier declares, if it does."""
+    wanted = getattr(getattr(target, "config", None), "num_channels", None)
+    if isinstance(wanted, int) and wanted != elements.shape[2]:
+        raise InvalidValueError(f"`image` must have {wanted} channels for this model, got {elements.shape[2]}.")
+    if isinstance(target, ImageSession):
+        target.layout_for(elements.shape)
+
+
+def _look(target: Any, picture: Any, fill: Fill, *, preprocess: Any, fill_stage: str) -> _Scene:
+    """The image and its baseline as the classifier would see them."""
+    if preprocess is None:
+        elements = _numbers_for(target, pixels(picture))
+        return _Scene(picture, elements, _filled(fill, elements), fill.name)
+    model_input = _unwrapped(preprocess(picture))
+    elements = _read_input(target, model_input)
+    if fill_stage == "after":
+        baseline = _filled(fill, elements)
+    else:
+        baseline = _read_input(target, _unwrapped(preprocess(repaint(_filled(fill, pixels(picture)), picture))))
+    if baseline.shape != elements.shape:
+        raise InvalidValueError(
+            f"`preprocess` must give the image and its baseline one shape, got {elements.shape} and {baseline.shape}."
+        )
+    return _Scene(model_input, elements, baseline, f"{fill.name} {fill_stage} normalisation")
+
+
+def _filled(fill: Fill, values: Pixels) -> Pixels:
+    baseline = pixels(fill(values), "fill")
+    if baseline.shape != values.shape:
+        raise InvalidValueError(f"`fill` must keep the image's shape, {values.shape}, got {baseline.shape}.")
+    return baseline
+
+
+def _unwrapped(prepared: Any) -> Any:
+    """The model's input in what a Hugging Face image processor returns."""
+    if not isinstance(prepared, Mapping):
+        return prepared
+    if "pixel_values" not in prepared:
+        raise InvalidValueError(f"`preprocess` must return an image or `pixel_values`, got {', '.join(prepared)}.")
+    return prepared["pixel_values"]
+
+
+def _read_input(target: Any, model_input: Any) -> Pixels:
+    """Preprocessed arrays have the layout the classifier takes; tensors and Pillow images have their own."""
+    first = target.channels_first if isinstance(target, ImageSession) else is_module(target)
+    return _numbers_for(target, pixels(model_input, "preprocess(image)", channels_first=first))
+
+
+def _numbers_for(target: Any, values: Pixels) -> Pixels:
+    """Floats for torch modules and most ONNX models; callables get what was given."""
+    if not (is_module(target) or isinstance(target, ImageSession)):
+        return values
+    takes_bytes = isinstance(target, ImageSession) and target.dtype == np.uint8
+    if values.dtype != np.uint8 and (takes_bytes or values.dtype.kind != "f"):
+        wanted = "bytes (uint8)" if takes_bytes else "bytes (uint8) or floats"
+        raise InvalidTypeError(f"`image` must hold {wanted} for this model, got {values.dtype}.")
+    return values if takes_bytes else scale_bytes(values)
+
+
+def _choose_groups(groups: Any, elements: Pixels) -> Groups:
+    height, width, _ = elements.shape
+    if groups is None:
+        groups = (min(_DEFAULT_GRID, height), min(_DEFAULT_GRID, width))
+    return check_groups(groups, (height, width))
+
+
+def _choose_batch_size(batch_size: int | None, elements: Pixels) -> int:
+    if batch_size is not None:
+        return check_whole(batch_size, "batch_size", minimum=1)
+    return max(1, min(_MAX_BATCH_SIZE, _BATCH_BYTES // elements.nbytes))
+
+
+def _torch_dtype(own: Any, dtype: Any) -> Any:
+    torch = import_torch()
+    chosen = own if dtype is None else getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(chosen, torch.dtype):
+        raise InvalidTypeError(f"`dtype` must be a torch number type, e.g. 'float16', got {dtype!r}.")
+    return chosen
+
+
+def _frozen(values: Pixels) -> Pixels:
+    copy = np.array(values, order="C")
+    copy.setflags(write=False)
+    return copy

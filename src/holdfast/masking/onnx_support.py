@@ -1,0 +1,112 @@
+"""An ONNX Runtime session, or an ``.onnx`` file → a function from batches of images to scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError, ModelError
+from holdfast.masking.torch_support import SCORE_NAMES
+
+_NUMBER_TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+    "tensor(uint8)": np.uint8,
+}
+_MAX_COLOURS = 4
+
+
+def is_session(classifier: Any) -> bool:
+    """Whether the classifier is an ONNX Runtime session; asks without importing it."""
+    return hasattr(classifier, "get_inputs") and hasattr(classifier, "run")
+
+
+def open_session(path: str | Path) -> Any:
+    """A session on the CPU for an ``.onnx`` file."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingExtraError("ONNX models need ONNX Runtime: pip install 'holdfast[onnx]'") from error
+    if not Path(path).is_file():
+        raise InvalidValueError(f"`classifier` must be an existing .onnx file, got {str(path)!r}.")
+    try:
+        return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    # ONNX Runtime's errors have no common base below Exception.
+    except Exception as error:
+        raise InvalidValueError(f"The ONNX file {str(path)!r} cannot be read: {error}") from error
+
+
+@dataclass(frozen=True)
+class ImageSession:
+    """A session that takes one batch of images, called on arrays in its own layout.
+
+    ``sizes`` are the lengths of its input's four axes, None where any will do.
+    """
+
+    session: Any
+    input_name: str
+    output_name: str
+    sizes: tuple[int | None, ...]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, session: Any) -> ImageSession:
+        """Read what the session takes and gives."""
+        inputs = session.get_inputs()
+        if len(inputs) != 1 or len(inputs[0].shape) != 4:
+            shapes = ", ".join(f"{entry.name} {entry.shape}" for entry in inputs)
+            raise InvalidValueError(f"The ONNX model must take one batch of images with four axes, takes {shapes}.")
+        if inputs[0].type not in _NUMBER_TYPES:
+            known = ", ".join(_NUMBER_TYPES)
+            raise InvalidTypeError(f"The ONNX model must take one of {known}, takes {inputs[0].type}.")
+        sizes = tuple(size if isinstance(size, int) and size > 0 else None for size in inputs[0].shape)
+        return cls(session, inputs[0].name, _score_name(session), sizes, np.dtype(_NUMBER_TYPES[inputs[0].type]))
+
+    @property
+    def channels_first(self) -> bool:
+        """NCHW, unless only the last axis has a channel's length."""
+        first, last = (size is not None and size <= _MAX_COLOURS for size in (self.sizes[1], self.sizes[3]))
+        return first or not last
+
+    def layout_for(self, shape: tuple[int, int, int]) -> bool:
+        """Whether an image (H, W, C) has to be passed with its channels first."""
+        height, width, n_channels = shape
+        layouts = {True: (n_channels, height, width), False: shape}
+        for channels_first in (self.channels_first, not self.channels_first):
+            pairs = zip(self.sizes[1:], layouts[channels_first], strict=True)
+            if all(wanted is None or wanted == size for wanted, size in pairs):
+                return channels_first
+        wanted_sizes = " × ".join("any" if size is None else str(size) for size in self.sizes[1:])
+        raise InvalidValueError(
+            f"`image` must have the axes the ONNX model takes, {wanted_sizes}, "
+            f"got {height}×{width} pixels with {n_channels} channels."
+        )
+
+    def __call__(self, batch: NDArray[Any]) -> NDArray[Any]:
+        """Scores (b, n_classes) of a batch in the session's layout."""
+        return np.concatenate([self._run(part)[:n] for part, n in self._parts(batch)])
+
+    def _parts(self, batch: NDArray[Any]) -> Iterator[tuple[NDArray[Any], int]]:
+        """Batches of the length the model was exported for, the last one filled up, and rows that count."""
+        size = self.sizes[0] or max(1, len(batch))
+        for start in range(0, max(1, len(batch)), size):
+            part = batch[start : start + size]
+            missing = size - len(part) if self.sizes[0] else 0
+            yield np.concatenate([part, np.zeros((missing, *batch.shape[1:]), batch.dtype)]), len(part)
+
+    def _run(self, batch: NDArray[Any]) -> NDArray[Any]:
+        outputs = self.session.run([self.output_name], {self.input_name: batch})
+        return np.asarray(outputs[0])
+
+
+def _score_name(session: Any) -> str:
+    names = [entry.name for entry in session.get_outputs()]
+    if not names:
+        raise ModelError("The ONNX model must return scores, it returns nothing.")
+    return next((name for name in SCORE_NAMES if name in names), names[0])

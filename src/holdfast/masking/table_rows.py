@@ -1,0 +1,172 @@
+"""What a caller has, arrays or data frames → a checked row and its background, or an error that names the column."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.masking.tables import (
+    ArrayTable,
+    FrameTable,
+    Labels,
+    Table,
+    check_seen,
+    holds_numbers,
+    import_pandas,
+    is_numeric,
+    is_pandas,
+)
+from holdfast.validation import as_array
+
+
+def read_table(row: Any, background: Any, columns: Sequence[Hashable] | None) -> Table:
+    """Check the row and its background; frames stay frames, everything else becomes arrays."""
+    if is_pandas(row, "DataFrame", "Series"):
+        return _read_frames(row, background, columns)
+    return _read_arrays(row, background, columns)
+
+
+def _read_arrays(row: Any, background: Any, columns: Sequence[Hashable] | None) -> ArrayTable:
+    values = _numbers(row, "row")
+    if values.ndim not in (1, 2) or values.size == 0 or (values.ndim == 2 and len(values) == 1):
+        raise InvalidValueError(
+            f"`row` must be one row (d,), or a series (T, channels) of at least two steps, got shape {values.shape}. "
+            "Take one row of a table with `row[0]`."
+        )
+    if columns is None and is_pandas(background, "DataFrame") and values.ndim == 1:
+        columns = list(background.columns)
+    labels = _check_labels(columns, len(values))
+    _check_finite(values[None], labels, "row")
+    rows = None if background is None else _array_background(background, values.shape, labels)
+    return ArrayTable(values.ravel().copy(), rows, values.shape, labels)
+
+
+def _array_background(background: Any, shape: tuple[int, ...], labels: Labels) -> NDArray[Any]:
+    rows = _numbers(background, "background")
+    if rows.ndim != len(shape) + 1 or rows.shape[1:] != shape:
+        wanted = ", ".join(map(str, shape))
+        raise InvalidValueError(f"`background` must have shape (m, {wanted}) like the row, got {rows.shape}.")
+    _check_not_empty(rows)
+    _check_finite(rows, labels, "background")
+    return rows.reshape(len(rows), -1).copy()
+
+
+def _numbers(value: Any, name: str) -> NDArray[Any]:
+    wanted = f"`{name}` must be an array of numbers"
+    array = as_array(value.detach().cpu() if hasattr(value, "detach") else value, wanted)
+    if array.dtype.kind not in "fiub":
+        raise InvalidTypeError(
+            f"{wanted}, got {array.dtype}. Give mixed columns as a pandas Series or DataFrame with a type per column."
+        )
+    return array
+
+
+def _check_labels(columns: Any, n: int) -> Labels:
+    if columns is None:
+        return tuple(range(n))
+    labels = tuple(columns)
+    if len(labels) != n:
+        raise InvalidValueError(f"`columns` must have one name per column of the row ({n}), got {len(labels)}.")
+    _check_distinct(labels, "columns")
+    return labels
+
+
+def _check_distinct(labels: Labels, name: str) -> None:
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise InvalidValueError(f"`{name}` must have distinct columns, got {twice!r} more than once.")
+
+
+def _check_not_empty(rows: Any) -> None:
+    if len(rows) == 0:
+        raise InvalidValueError("`background` must have at least one row, got none.")
+
+
+def _check_finite(rows: NDArray[Any], labels: Labels, name: str) -> None:
+    """Name the columns (of a series: the steps) with NaN or infinity."""
+    bad = ~np.isfinite(rows)
+    found = np.flatnonzero(bad.any(axis=tuple(axis for axis in range(bad.ndim) if axis != 1)))
+    if len(found):
+        _refuse_missing([labels[at] for at in found], name)
+
+
+def _refuse_missing(labels: Sequence[Hashable], name: str) -> None:
+    shown = ", ".join(map(repr, labels[:8])) + (", …" if len(labels) > 8 else "")
+    raise InvalidValueError(
+        f"`{name}` must have no missing or infinite values, got some in {len(labels)} "
+        f"{'column' if len(labels) == 1 else 'columns'} ({shown}). Fill or drop them first."
+    )
+
+
+def _read_frames(row: Any, background: Any, columns: Sequence[Hashable] | None) -> FrameTable:
+    one = _one_row_frame(row)
+    if columns is not None:
+        one = _choose_columns(one, tuple(columns), "row")
+    _check_distinct(tuple(one.columns), "row")
+    _check_frame_complete(one, "row")
+    if background is None:
+        return FrameTable(one, None)
+    rows = _frame_background(background, tuple(one.columns))
+    return FrameTable(_retyped(one, rows), rows)
+
+
+def _one_row_frame(row: Any) -> Any:
+    if is_pandas(row, "Series"):
+        return row.to_frame().T.infer_objects().reset_index(drop=True)
+    if len(row) != 1:
+        raise InvalidValueError(f"`row` must be a Series or a frame of one row, got {len(row)} rows.")
+    return row.reset_index(drop=True).copy()
+
+
+def _choose_columns(frame: Any, labels: Labels, name: str) -> Any:
+    missing = [label for label in labels if label not in frame.columns]
+    if missing:
+        raise InvalidValueError(f"`{name}` must have the columns {', '.join(map(repr, missing))}, got none of them.")
+    return frame[list(labels)]
+
+
+def _frame_background(background: Any, labels: Labels) -> Any:
+    if not is_pandas(background, "DataFrame"):
+        rows = _array_background(background, (len(labels),), labels)
+        return import_pandas().DataFrame(rows, columns=list(labels))
+    _check_distinct(tuple(background.columns), "background")
+    rows = _choose_columns(background, labels, "background").reset_index(drop=True).copy()
+    _check_not_empty(rows)
+    _check_frame_complete(rows, "background")
+    return rows
+
+
+def _check_frame_complete(frame: Any, name: str) -> None:
+    bad = [label for label in frame.columns if frame[label].isna().any() or _has_infinity(frame[label])]
+    if bad:
+        _refuse_missing(bad, name)
+
+
+def _has_infinity(column: Any) -> bool:
+    return column.dtype.kind == "f" and not np.isfinite(column.to_numpy(dtype=float)).all()
+
+
+def _retyped(row: Any, background: Any) -> Any:
+    """The row with the background's column types: one row taken out of a frame often loses its own."""
+    columns = {}
+    for label in row.columns:
+        own, seen = row[label], background[label]
+        if is_numeric(seen):
+            columns[label] = _retyped_number(own, seen, label)
+        else:
+            check_seen(own.iloc[0], seen, label, "row")
+            columns[label] = own.astype(seen.dtype)
+    return import_pandas().DataFrame(columns)
+
+
+def _retyped_number(own: Any, seen: Any, label: Hashable) -> Any:
+    if not holds_numbers(own):
+        raise InvalidTypeError(
+            f"`row` must have a number in column {label!r}, as the background has, got {own.iloc[0]!r}."
+        )
+    cast = own.astype(seen.dtype)
+    return cast if (cast == own).all() else own

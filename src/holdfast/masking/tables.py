@@ -1,0 +1,277 @@
+"""A checked row and its background → fill rows, and palettes from which masked rows are mixed column by column.
+
+A table gives blocks of fill rows; a palette is the row on top of such a block. Every masked row is
+then, column by column, a choice from the palette: 0 takes the row itself, j the j-th fill row. What
+is shown is thus the caller's own value, and columns keep their types.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
+from holdfast.validation import is_number
+
+Labels = tuple[Hashable, ...]
+Chosen = NDArray[np.intp]
+"""Which palette row each column of each masked row takes, (rows, d)."""
+
+
+def import_pandas() -> Any:
+    """The pandas package, or an error that says how to get it."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingExtraError("Data frames need pandas: pip install 'holdfast[report]'") from error
+    return pandas
+
+
+def is_pandas(value: Any, *kinds: str) -> bool:
+    """Whether the value is a pandas object of one of these kinds; asks without importing pandas."""
+    return any(one.__module__.split(".")[0] == "pandas" and one.__name__ in kinds for one in type(value).__mro__)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayPalette:
+    """Numbers (1 + m, d): the row, then m fill rows."""
+
+    values: NDArray[Any]
+    shape: tuple[int, ...]
+
+    def take(self, chosen: Chosen) -> NDArray[Any]:
+        """Masked rows (rows, *shape)."""
+        return np.take_along_axis(self.values, chosen, axis=0).reshape(-1, *self.shape)
+
+    def to_frame(self, labels: Labels) -> FramePalette:
+        """The same numbers in named columns."""
+        frame = import_pandas().DataFrame(self.values, columns=list(labels))
+        return FramePalette(frame, labels)
+
+
+@dataclass(frozen=True, eq=False)
+class FramePalette:
+    """A frame of 1 + m rows: the row, then m fill rows; masked rows have the columns in ``order``."""
+
+    frame: Any
+    order: Labels
+
+    def take(self, chosen: Chosen) -> Any:
+        """Masked rows as a frame with the columns' own types."""
+        at = {label: position for position, label in enumerate(self.frame.columns)}
+        return import_pandas().DataFrame(
+            {label: self.frame[label].array.take(chosen[:, at[label]]) for label in self.order}, copy=False
+        )
+
+    def to_array(self) -> ArrayPalette:
+        """The same rows as numbers; columns of anything else are named in the error."""
+        strange = [label for label in self.order if not holds_numbers(self.frame[label])]
+        if strange:
+            raise InvalidTypeError(
+                f"`row` must have numbers only for a classifier on arrays, got {_typed(self.frame, strange)}. "
+                "Encode them first, or give a pipeline that takes data frames."
+            )
+        return ArrayPalette(self.frame[list(self.order)].to_numpy(), (len(self.order),))
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayTable:
+    """Numbers: a row (d,) and its background (m, d), both flat; ``shape`` is that of the row as given."""
+
+    row: NDArray[Any]
+    background: NDArray[Any] | None
+    shape: tuple[int, ...]
+    labels: Labels
+
+    @property
+    def fingerprint(self) -> str:
+        """The sha256 of the row's bytes."""
+        return hashlib.sha256(self.row.tobytes()).hexdigest()
+
+    def palette(self, fills: NDArray[Any], hideable: NDArray[np.bool_]) -> ArrayPalette:
+        """The row on top of the fill rows, in the row's own type if that can hold them."""
+        kept = np.where(hideable, fills, self.row)
+        return ArrayPalette(np.concatenate([self.row[None], _typed_like(kept, self.row.dtype)]), self.shape)
+
+    def given(self, values: Mapping[int, Any]) -> NDArray[Any]:
+        """One fill row (1, d) of given numbers by position."""
+        wrong = next((at for at, value in values.items() if not is_number(value)), None)
+        if wrong is not None:
+            raise InvalidTypeError(f"`fill` must be numbers, got {values[wrong]!r} for {self.labels[wrong]!r}.")
+        fills = self.row.astype(np.float64)
+        fills[list(values)] = list(values.values())
+        return fills[None]
+
+    def means(self) -> NDArray[Any]:
+        """The mean of each column of the background, (1, d)."""
+        return np.asarray(self.rows.mean(axis=0, dtype=np.float64))[None]
+
+    def modes(self) -> NDArray[Any]:
+        """The most frequent value of each column of the background, the smallest of equals, (1, d)."""
+        return np.array([_mode(column) for column in self.rows.T])[None]
+
+    def drawn(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        """Rows of the background."""
+        return np.asarray(self.rows[rows])
+
+    @property
+    def rows(self) -> NDArray[Any]:
+        """The background, once it is known to be there."""
+        return np.asarray(_present(self.background))
+
+
+@dataclass(frozen=True, eq=False)
+class FrameTable:
+    """Columns of any type: a one-row frame and its background, a frame with the same columns and types."""
+
+    row: Any
+    background: Any
+
+    @property
+    def labels(self) -> Labels:
+        """The column labels."""
+        return tuple(self.row.columns)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of columns, as a shape."""
+        return (len(self.row.columns),)
+
+    @property
+    def fingerprint(self) -> str:
+        """The sha256 of the row as a line of CSV with its header."""
+        return hashlib.sha256(self.row.to_csv(index=False).encode()).hexdigest()
+
+    def palette(self, fills: Any, hideable: NDArray[np.bool_]) -> FramePalette:
+        """The row on top of the fill rows; a column keeps its type if that can hold its fills."""
+        pandas = import_pandas()
+        content = {}
+        for label, can_hide in zip(self.labels, hideable, strict=True):
+            own = self.row[label]
+            block = fills[label] if can_hide else own.repeat(len(fills))
+            if holds_numbers(own) and holds_numbers(block) and isinstance(own.dtype, np.dtype):
+                block = pandas.Series(_typed_like(block.to_numpy(), own.dtype))
+            content[label] = pandas.concat([own, block], ignore_index=True)
+        return FramePalette(pandas.DataFrame(content), self.labels)
+
+    def given(self, values: Mapping[int, Any]) -> Any:
+        """A one-row frame of given values by position; the other columns are the row's own."""
+        pandas = import_pandas()
+        content = {label: self.row[label].reset_index(drop=True) for label in self.labels}
+        for at, value in values.items():
+            label = self.labels[at]
+            self._check_fill(label, value)
+            numeric = is_numeric(self.row[label])
+            content[label] = pandas.Series([value], dtype=None if numeric else self.row[label].dtype)
+        return pandas.DataFrame(content)
+
+    def means(self) -> Any:
+        """The mean of each numeric column and the mode of every other one, as a one-row frame."""
+        numeric = {label: is_numeric(self.rows[label]) for label in self.labels}
+        return self._one_row({label: "mean" if numeric[label] else "mode" for label in self.labels})
+
+    def modes(self) -> Any:
+        """The most frequent value of each column, the smallest of equals, as a one-row frame."""
+        return self._one_row(dict.fromkeys(self.labels, "mode"))
+
+    def drawn(self, rows: NDArray[np.intp]) -> Any:
+        """Rows of the background."""
+        return self.rows.iloc[rows].reset_index(drop=True)
+
+    @property
+    def rows(self) -> Any:
+        """The background, once it is known to be there."""
+        return _present(self.background)
+
+    def _one_row(self, how: Mapping[Hashable, str]) -> Any:
+        pandas = import_pandas()
+        columns = {
+            label: pandas.Series([self.rows[label].mean()]) if kind == "mean" else self.rows[label].mode().iloc[:1]
+            for label, kind in how.items()
+        }
+        return pandas.DataFrame({label: column.reset_index(drop=True) for label, column in columns.items()})
+
+    def _check_fill(self, label: Hashable, value: Any) -> None:
+        own = self.row[label]
+        if is_numeric(own):
+            if not is_number(value) and not isinstance(value, (bool, np.bool_)):
+                raise InvalidTypeError(f"`fill` must be a number for column {label!r} ({own.dtype}), got {value!r}.")
+            return
+        if is_number(value) and value not in known_values(own):
+            raise InvalidTypeError(
+                f"`fill` must be one of the categories of column {label!r} ({own.dtype}), got {value!r}. "
+                "Give a dictionary with a value per column, or fill='mode'."
+            )
+        seen = own if self.background is None else self.background[label]
+        if self.background is not None or _is_categorical(own):
+            check_seen(value, seen, label, "fill")
+
+
+Table = ArrayTable | FrameTable
+Palette = ArrayPalette | FramePalette
+
+
+def is_numeric(column: Any) -> bool:
+    """Whether a frame's column holds numbers that can be averaged (Booleans cannot)."""
+    return holds_numbers(column) and not import_pandas().api.types.is_bool_dtype(column.dtype)
+
+
+def known_values(column: Any) -> list[Any]:
+    """The categories of a column: those of its type, or all values it has."""
+    if import_pandas().api.types.is_bool_dtype(column.dtype):
+        return [False, True]
+    return list(column.cat.categories if _is_categorical(column) else column.unique())
+
+
+def check_seen(value: Any, seen: Any, label: Hashable, name: str) -> None:
+    """Refuse a category that the column ``seen`` does not know; dates are no categories."""
+    known = [] if _is_time(seen) else known_values(seen)
+    if known and value not in known:
+        shown = ", ".join(map(repr, known[:8])) + (", …" if len(known) > 8 else "")
+        raise InvalidValueError(f"`{name}` must have a known category in column {label!r} ({shown}), got {value!r}.")
+
+
+def _is_categorical(column: Any) -> bool:
+    return isinstance(column.dtype, import_pandas().CategoricalDtype)
+
+
+def _is_time(column: Any) -> bool:
+    kinds = import_pandas().api.types
+    return bool(kinds.is_datetime64_any_dtype(column.dtype) or kinds.is_timedelta64_dtype(column.dtype))
+
+
+def holds_numbers(column: Any) -> bool:
+    """Whether a frame's column holds numbers or Booleans."""
+    return bool(import_pandas().api.types.is_numeric_dtype(column.dtype))
+
+
+def _typed(frame: Any, labels: Sequence[Hashable]) -> str:
+    return ", ".join(f"{label!r} ({frame[label].dtype})" for label in labels)
+
+
+def _typed_like(fills: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """The fills as this type; whole-number types only if no fill loses its fraction."""
+    if fills.dtype == dtype:
+        return fills
+    if dtype.kind == "f":
+        return fills.astype(dtype)
+    if fills.dtype.kind == "f" and not np.isfinite(fills).all():
+        return fills
+    cast = fills.astype(dtype)
+    return cast if (cast == fills).all() else fills
+
+
+def _mode(column: NDArray[Any]) -> Any:
+    values, counts = np.unique(column, return_counts=True)
+    return values[counts.argmax()]
+
+
+def _present(background: Any) -> Any:
+    if background is None:
+        raise InvalidValueError("`background` must be given for this fill, got None.")
+    return background

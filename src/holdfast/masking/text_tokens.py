@@ -1,0 +1,209 @@
+"""A text and its tokenizer → tokens on the device of a model, each of which belongs to one feature or to none."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.masking.text_segments import Span, preview
+from holdfast.masking.torch_support import device_of, import_torch
+from holdfast.types import Masks
+from holdfast.validation import check_whole
+
+Fields = dict[str, Any]
+"""What a module takes, by name: tensors (T,) of one text, or (b, T) of a batch."""
+
+ALWAYS_SHOWN = -1
+
+_LONGEST = 1 << 30
+"""Tokenizers without a limit call it 10³⁰."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """One tokenised text on the device of its model.
+
+    Parameters
+    ----------
+    fields : dict of tensors (T,)
+        ``input_ids``, ``attention_mask`` and whatever else the tokenizer makes for the module.
+    groups : int (T,)
+        The feature of each token, -1 for tokens that are always shown.
+    names : tuple of str
+        What each feature is called.
+    cut : str or None
+        What was cut off, in words.
+    """
+
+    fields: Fields
+    groups: NDArray[np.intp]
+    names: tuple[str, ...]
+    cut: str | None = None
+
+    def shown(self, masks: Masks) -> Any:
+        """Which tokens are shown, a Boolean tensor (b, T) on the device."""
+        shown = masks[:, np.maximum(self.groups, 0)] | (self.groups == ALWAYS_SHOWN)
+        return import_torch().from_numpy(shown).to(self.fields["input_ids"].device)
+
+    def repeat(self, n: int) -> Fields:
+        """A batch of n equal rows."""
+        return {name: row.repeat(n, 1) for name, row in self.fields.items()}
+
+
+def tokenize(
+    module: Any, tokenizer: Any, text: str, *, features: str | tuple[Span, ...], max_length: int | None
+) -> Tokens:
+    """Tokenise once, find the features, and put everything the module takes on the device."""
+    encoding, cut = _encode(tokenizer, text, length_limit(module, tokenizer), max_length)
+    special = _is_special(tokenizer, encoding)
+    groups, names = _features(tokenizer, encoding, text, features, special)
+    if not names:
+        raise InvalidValueError(
+            f"`text` must have at least one token that is not special, got {preview(text)!r}. "
+            "Check the tokenizer, and `max_length` if it is given."
+        )
+    check_vocabulary(module, max(encoding["input_ids"]))
+    return Tokens(_fields(module, encoding), groups, names, cut)
+
+
+def length_limit(module: Any, tokenizer: Any) -> int | None:
+    """Most tokens, special ones included, that model and tokenizer can take; None if there is no limit."""
+    positions = getattr(getattr(module, "config", None), "max_position_embeddings", None)
+    limits = [getattr(tokenizer, "model_max_length", None)]
+    if isinstance(positions, int) and positions > 0:
+        limits.append(positions - _first_position(module))
+    known = [int(limit) for limit in limits if limit is not None and 0 < limit < _LONGEST]
+    return min(known, default=None)
+
+
+def check_vocabulary(module: Any, token: int) -> None:
+    """The module must know the token, which it does not if the tokenizer is another model's."""
+    get = getattr(module, "get_input_embeddings", None)
+    n_known = getattr(get() if get else None, "num_embeddings", None)
+    if n_known is not None and token >= n_known:
+        raise InvalidValueError(
+            f"`tokenizer` must be the model's own: it makes token {token}, but the model knows only {n_known} tokens."
+        )
+
+
+def _first_position(module: Any) -> int:
+    """RoBERTa and its kin count positions from behind the padding index."""
+    tables = (part for name, part in module.named_modules() if name.endswith("position_embeddings"))
+    padding = next((getattr(table, "padding_idx", None) for table in tables), None)
+    return 0 if padding is None else int(padding) + 1
+
+
+def _encode(tokenizer: Any, text: str, limit: int | None, max_length: int | None) -> tuple[Any, str | None]:
+    """The whole text, or the part that ``max_length`` allows, and a word on what was cut off."""
+    most = limit if max_length is None else check_whole(max_length, "max_length", minimum=1)
+    if limit is not None and most is not None and most > limit:
+        raise InvalidValueError(f"`max_length` must be at most {limit}, the model's limit, got {max_length}.")
+    encoding = _call_tokenizer(tokenizer, text)
+    n_tokens = len(encoding["input_ids"])
+    if most is None or n_tokens <= most:
+        return encoding, None
+    if max_length is None:
+        raise InvalidValueError(
+            f"`text` must have at most {limit} tokens, the model's limit, got {n_tokens} (special tokens included). "
+            f"Shorten it, or pass `max_length={limit}` to cut off the rest."
+        )
+    n_special = tokenizer.num_special_tokens_to_add()
+    if most <= n_special:
+        raise InvalidValueError(f"`max_length` must be more than the {n_special} special tokens, got {max_length}.")
+    return _call_tokenizer(tokenizer, text, truncation=True, max_length=most), f"cut to {most} of {n_tokens} tokens"
+
+
+def _call_tokenizer(tokenizer: Any, text: str, **truncation: Any) -> Any:
+    return tokenizer(
+        text,
+        **(truncation or {"truncation": False}),
+        return_special_tokens_mask=True,
+        return_attention_mask=True,
+        return_offsets_mapping=bool(getattr(tokenizer, "is_fast", False)),
+        verbose=False,
+    )
+
+
+def _is_special(tokenizer: Any, encoding: Any) -> NDArray[np.bool_]:
+    """Tokens that frame the text, also where the text itself spells them; unknown words are no such tokens."""
+    kinds = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
+    frame = {getattr(tokenizer, kind, None) for kind in kinds} - {None, getattr(tokenizer, "unk_token_id", None)}
+    pairs = zip(encoding["special_tokens_mask"], encoding["input_ids"], strict=True)
+    return np.array([bool(added) or token in frame for added, token in pairs], dtype=bool)
+
+
+def _features(
+    tokenizer: Any, encoding: Any, text: str, features: str | tuple[Span, ...], special: NDArray[np.bool_]
+) -> tuple[NDArray[np.intp], tuple[str, ...]]:
+    """The feature of each token (T,), and what the features are called."""
+    if features == "tokens":
+        tokens = tokenizer.convert_ids_to_tokens(encoding["input_ids"])
+        return _number(np.arange(len(special)), special), tuple(tokens[i] for i in np.flatnonzero(~special))
+    if not getattr(encoding, "is_fast", False):
+        asked = "`features='words'`" if features == "words" else "`segments=`"
+        raise InvalidTypeError(
+            f"{asked} needs a fast tokenizer, which knows where each token stands in the text, got "
+            f"{type(tokenizer).__name__}. Use `AutoTokenizer.from_pretrained(…)`, or `features='tokens'`."
+        )
+    if isinstance(features, str):
+        return _group_words(encoding, text, special)
+    return _group_segments(encoding, text, features, special)
+
+
+def _group_words(encoding: Any, text: str, special: NDArray[np.bool_]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
+    words = [ALWAYS_SHOWN if word is None else word for word in encoding.word_ids()]
+    groups = _number(np.array(words), special)
+    # From the first to the last character: tokens that are bytes of one character all stand at that character.
+    first, end = np.array(encoding["offset_mapping"]).T
+    own = [np.flatnonzero(groups == word) for word in range(groups.max(initial=ALWAYS_SHOWN) + 1)]
+    return groups, tuple(text[first[i].min() : end[i].max()].strip() for i in own)
+
+
+def _group_segments(
+    encoding: Any, text: str, segments: tuple[Span, ...], special: NDArray[np.bool_]
+) -> tuple[NDArray[np.intp], tuple[str, ...]]:
+    """A token belongs to the segment its last character stands in: its first may be the space before."""
+    starts, ends = np.array(segments).T
+    first, end = np.array(encoding["offset_mapping"]).T
+    home = np.searchsorted(starts, end - 1, side="right") - 1
+    inside = (home >= 0) & (end <= ends[home]) & (end > first) & ~special
+    names = tuple(preview(text[start:end]) for start, end in segments)
+    missing = np.setdiff1d(np.arange(len(segments)), home[inside])
+    if len(missing):
+        raise InvalidValueError(
+            f"`segments` must each have at least one token, but segment {missing[0]} ({names[missing[0]]!r}) has none. "
+            "Leave it out, or check `max_length` if it is given."
+        )
+    return np.where(inside, home, ALWAYS_SHOWN), names
+
+
+def _number(keys: NDArray[Any], special: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Distinct keys numbered from 0 in the order of their appearance; special tokens get -1."""
+    numbers: dict[int, int] = {}
+    return np.array(
+        [
+            ALWAYS_SHOWN if skip else numbers.setdefault(key, len(numbers))
+            for key, skip in zip(keys, special, strict=True)
+        ],
+        dtype=np.intp,
+    )
+
+
+def _fields(module: Any, encoding: Any) -> Fields:
+    """What the tokenizer made and the module takes, as tensors (T,) on the device."""
+    torch = import_torch()
+    taken = inspect.signature(module.forward).parameters
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values())
+    ours = ("special_tokens_mask", "offset_mapping")
+    names = [name for name in encoding if name not in ours and (takes_all or name in taken)]
+    if not {"input_ids", "attention_mask"} <= set(names):
+        raise InvalidTypeError(
+            "`classifier` must be a module that takes `input_ids` and `attention_mask`, "
+            f"got one that takes {', '.join(taken) or 'nothing'}."
+        )
+    return {name: torch.tensor(encoding[name], device=device_of(module)) for name in names}

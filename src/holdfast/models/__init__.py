@@ -1,0 +1,112 @@
+"""A short specification of a model → a :class:`~holdfast.models.classifier.Classifier`, without running foreign code.
+
+Weights are safetensors, ONNX or skops: files that hold numbers, not programs. Only ``python:`` runs
+code, and only code that the caller's own interpreter can already import.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from inspect import Parameter, signature
+from typing import Any
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.models.classifier import Classifier
+
+__all__ = ["Classifier", "load"]
+
+_LOADERS = {
+    "hf": ("hf", "load_folder", "hf:<hub id or folder>"),
+    "onnx": ("onnx", "load_onnx", "onnx:<file>"),
+    "skops": ("skops_file", "load_skops", "skops:<file>"),
+    "bundled": ("bundled", "load_bundled", "bundled:<name>"),
+    "python": ("python_factory", "load_python", "python:<module>:<factory>"),
+}
+
+
+def load(
+    spec: str,
+    *,
+    device: Any = None,
+    dtype: Any = None,
+    kind: str | None = None,
+    trusted: Iterable[str] = (),
+    **options: Any,
+) -> Classifier:
+    """Load a classifier, with its preprocessing, from what names it.
+
+    Parameters
+    ----------
+    spec : str
+        ``hf:<hub id or folder>``, ``onnx:<file>``, ``skops:<file>``, ``bundled:<name>`` or
+        ``python:<module>:<factory>``.
+    device : str or torch.device, optional
+        Where to compute; the CPU unless asked.
+    dtype : str or torch.dtype, optional
+        The number type of the weights; float32 unless asked, whatever the file holds.
+    kind : {"image", "text", "table"}, optional
+        What it classifies, where the source leaves that open.
+    trusted : iterable of str
+        The types a skops file may create besides scikit-learn's own.
+    **options
+        ``hf``: ``revision`` (of a hub id), ``max_length`` (cut longer texts). ``onnx``: ``classes``,
+        ``preprocess``, ``threads``. ``skops``: ``classes``. ``python``: ``classes``,
+        ``preprocess``, ``tokenizer``, ``max_length``, ``fingerprint``.
+
+    Returns
+    -------
+    classifier : Classifier
+        In evaluation mode. Loading leaves random generators, number types, log levels and import
+        paths as they were.
+
+    Examples
+    --------
+    >>> load("pkl:a")
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.InvalidValueError: `spec` must start with one of hf:, onnx:, skops:, bundled:, python:, got 'pkl:a'.
+    """
+    scheme, place = _split(spec)
+    module, name, form = _LOADERS[scheme]
+    if not place:
+        raise InvalidValueError(f"`spec` must be {form}, got {spec!r}.")
+    loader: Callable[..., Classifier] = getattr(import_module(f"holdfast.models.{module}"), name)
+    given = {"device": device, "dtype": dtype, "kind": kind, "trusted": _names(trusted)}
+    return loader(place, **_accepted(loader, given, options, scheme))
+
+
+def _split(spec: Any) -> tuple[str, str]:
+    """The scheme and the rest; an unknown scheme is answered with the nearest."""
+    wanted = f"`spec` must start with one of {', '.join(f'{scheme}:' for scheme in _LOADERS)}"
+    if not isinstance(spec, str):
+        raise InvalidTypeError(f"{wanted}, got {spec!r}.")
+    scheme, colon, place = spec.partition(":")
+    if not colon or scheme not in _LOADERS:
+        near = difflib.get_close_matches(scheme.lower(), _LOADERS, n=1, cutoff=0.5)
+        hint = f" Did you mean '{near[0]}:{place if colon else ''}'?" if near else ""
+        raise InvalidValueError(f"{wanted}, got {spec!r}.{hint}")
+    return scheme, place
+
+
+def _names(trusted: Any) -> tuple[str, ...]:
+    if isinstance(trusted, str) or not isinstance(trusted, Iterable):
+        raise InvalidTypeError(f"`trusted` must be a list of type names, got {trusted!r}.")
+    names = tuple(trusted)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidTypeError(f"`trusted` must be a list of type names, got {trusted!r}.")
+    return names
+
+
+def _accepted(
+    loader: Callable[..., Classifier], given: dict[str, Any], options: dict[str, Any], scheme: str
+) -> dict[str, Any]:
+    """What the loader takes; something it cannot use is an error, not ignored."""
+    known = {
+        name for name, parameter in signature(loader).parameters.items() if parameter.kind is Parameter.KEYWORD_ONLY
+    }
+    asked = {name: value for name, value in given.items() if value not in (None, ())} | options
+    if unknown := sorted(asked.keys() - known):
+        raise InvalidTypeError(f"`{unknown[0]}` must be an option of {scheme}: models ({', '.join(sorted(known))}).")
+    return asked

@@ -1,0 +1,110 @@
+"""Options of the command line → a masked model and an explanation."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.selection import top, top_fraction
+from holdfast.types import Mask, MaskedModel
+from holdfast.validation import check_mask
+
+
+def bind_input(options: argparse.Namespace) -> MaskedModel:
+    """Load the model and bind the input that the options name."""
+    from holdfast import models
+
+    kind = "image" if options.image else "text" if options.text is not None else "table"
+    classifier = models.load(options.model, device=options.device, kind=options.kind or kind, trusted=options.trust)
+    if classifier.kind != kind:
+        raise InvalidValueError(f"`--model` must classify the {kind} that is given, got one for {classifier.kind}s.")
+    fill = _fill(options.fill)
+    if kind == "image":
+        return classifier.bind(Path(options.image), groups=_grid(options), fill=fill)
+    if kind == "text":
+        return classifier.bind(options.text, groups=options.features, fill=fill)
+    row, background = _table(options)
+    return classifier.bind(row, fill=fill, background=background)
+
+
+def read_selection(options: argparse.Namespace, n_features: int) -> Mask:
+    """The explanation: a mask from a file, or the top of the scores in a file."""
+    if (options.selected is None) == (options.scores is None):
+        raise InvalidValueError("`--selected` or `--scores` must be given, and not both.")
+    if options.selected is not None:
+        return check_mask(_as_flags(read_numbers(options.selected)), "--selected", n_features=n_features)
+    if (options.top is None) == (options.top_fraction is None):
+        raise InvalidValueError("`--scores` needs `--top` or `--top-fraction`, and not both.")
+    scores = read_numbers(options.scores)
+    if len(scores) != n_features:
+        raise InvalidValueError(f"`--scores` must have one score per feature: {n_features}, got {len(scores)}.")
+    return top(scores, options.top) if options.top is not None else top_fraction(scores, options.top_fraction)
+
+
+def read_numbers(name: str) -> NDArray[Any]:
+    """A vector from a .npy, .json, .csv or .txt file; numbers may be separated by commas or white space."""
+    path = Path(name)
+    try:
+        if path.suffix == ".npy":
+            return np.asarray(np.load(path, allow_pickle=False)).ravel()
+        text = path.read_text(encoding="utf-8")
+        words = json.loads(text) if path.suffix == ".json" else re.split(r"[\s,;]+", text.strip())
+        return np.array([_number(word) for word in words])
+    except (ValueError, TypeError) as error:
+        raise InvalidValueError(f"{path} must hold one number per feature: {error}") from error
+
+
+def _number(word: Any) -> float:
+    if isinstance(word, str) and word.lower() in ("true", "false"):
+        return float(word.lower() == "true")
+    return float(word)
+
+
+def _as_flags(values: NDArray[Any]) -> NDArray[Any]:
+    if not np.isin(values, (0, 1)).all():
+        raise InvalidValueError("`--selected` must hold only 0 and 1, or true and false. Use --scores for scores.")
+    return values.astype(bool)
+
+
+def _fill(given: str | None) -> Any:
+    try:
+        return None if given is None else float(given)
+    except ValueError:
+        return given
+
+
+def _grid(options: argparse.Namespace) -> Any:
+    if options.grid is None:
+        return None
+    match = re.fullmatch(r"(\d+)[x×](\d+)", options.grid)
+    if not match:
+        raise InvalidValueError(f"`--grid` must look like 14x14, got {options.grid!r}.")
+    return int(match[1]), int(match[2])
+
+
+def _table(options: argparse.Namespace) -> tuple[Any, Any]:
+    """The row as a series, and the rows that hidden columns are filled from."""
+    table = _read_table(options.table, options.target)
+    if not 0 <= options.row < len(table):
+        raise InvalidValueError(f"`--row` must be from 0 to {len(table) - 1}, got {options.row}.")
+    background = _read_table(options.background, options.target) if options.background else table
+    return table.iloc[options.row], background
+
+
+def _read_table(name: str, target: str | None) -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingExtraError("Tables need pandas: pip install 'holdfast[report]'") from error
+    try:
+        table = pandas.read_csv(name)
+    except ValueError as error:
+        raise InvalidValueError(f"{name} must be a table in CSV form: {error}") from error
+    return table if target is None else table.drop(columns=target, errors="ignore")
