@@ -181,6 +181,12 @@ def test_unknown_words_are_features_and_special_tokens_in_the_text_are_not() -> 
     assert model.feature_names == ("good", "zebra", "day", "[MASK]")
 
 
+def test_a_token_that_ends_texts_and_stands_for_unknown_words_is_a_feature_where_the_text_has_it() -> None:
+    shared = byte_tokenizer(eos_token="x", unk_token="x")
+    assert mask_text(bert(), "axe", tokenizer=shared).feature_names == ("a", "x", "e")
+    assert mask_text(bert(), "axe", tokenizer=byte_tokenizer(eos_token="x")).feature_names == ("a", "e")
+
+
 def test_words_made_of_bytes_are_called_by_their_letters() -> None:
     model = mask_text(bert(), "né 😀 !", tokenizer=byte_tokenizer(), features="words")
     assert model.feature_names == ("né", "😀", "!")
@@ -201,8 +207,8 @@ def test_segments_of_a_text_group_the_tokens_of_a_module(kind: tuple[Any, Any]) 
 
 def test_a_token_that_starts_with_the_space_before_a_segment_belongs_to_it() -> None:
     model = mask_text(bert(), "a bc d", tokenizer=byte_tokenizer(), segments=["bc", "d"])
-    # The space is a byte of its own here, outside of the segments, and always shown.
-    assert model.groups.tolist() == [-1, -1, 0, 0, -1, 1]  # type: ignore[union-attr]
+    # a, space with b, c, space, d: a space of its own lies outside of the segments and is always shown.
+    assert model.groups.tolist() == [-1, 0, 0, -1, 1]  # type: ignore[union-attr]
 
 
 # -- the caller's world -----------------------------------------------------------------------------

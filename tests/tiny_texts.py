@@ -37,12 +37,12 @@ def roberta_tokenizer(**changes: Any) -> PreTrainedTokenizerFast:
     return _tokenizer({**names, "mask_token": "<mask>", **changes}, start="<s>", end="</s>")
 
 
-def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """One token per byte, the space before a word belonging to it, as GPT-2 and RoBERTa have it; no special tokens."""
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE({letter: i for i, letter in enumerate(letters)}, []))
+def byte_tokenizer(**names: str) -> PreTrainedTokenizerFast:
+    """One token per byte, but one for a space with a "b" after it, as GPT-2 and RoBERTa have it; none is special."""
+    letters = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġb"]
+    tokenizer = Tokenizer(models.BPE({letter: i for i, letter in enumerate(letters)}, [("Ġ", "b")]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
 
 
 def _tokenizer(names: dict[str, str | None], *, start: str, end: str, **options: Any) -> PreTrainedTokenizerFast:

@@ -1,0 +1,164 @@
+"""The command line: what it prints, what it writes, how it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import holdfast as hf
+from holdfast.cli import main
+
+FACTORY = """
+import numpy as np
+
+def reads_words():
+    return lambda texts: ["good" if "good" in t and "not" not in t else "bad" for t in texts]
+
+def sums():
+    return lambda rows: np.stack([rows.sum(axis=1), 3.0 - rows.sum(axis=1)], axis=1)
+
+def brightness():
+    return lambda images: np.stack([images.mean(axis=(1, 2, 3)), np.full(len(images), 60.0)], axis=1)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "factories_of_this_test.py").write_text(FACTORY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def asked(command: str, factory: str, *rest: Any) -> list[str]:
+    return [command, "--model", f"python:factories_of_this_test:{factory}", *map(str, rest)]
+
+
+TEXT = "a good day is not a bad day at all my dear old friend said she"
+
+
+def certify_text(folder: Path, *rest: Any) -> int:
+    mask = [int(word == "good") for word in TEXT.split()]
+    (folder / "mask.json").write_text(json.dumps(mask))
+    question = ["--text", TEXT, "--selected", "mask.json", "--radius", 6, "--rng", 1]
+    return main(asked("certify", "reads_words", *question, *rest))
+
+
+def test_a_text_is_certified_and_the_certificate_is_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert certify_text(folder, "--output", "cert.json") == 0
+    cert = hf.Certificate.from_json((folder / "cert.json").read_text())
+    assert capsys.readouterr().out.strip() == str(cert)
+    assert (cert.prediction, cert.consistent) == ("good", False)
+    assert 0 < cert.rate < 1
+
+
+def test_json_can_be_printed_instead_of_a_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert certify_text(folder, "--json") == 0
+    assert hf.Certificate.from_json(capsys.readouterr().out).radius == 6
+
+
+def test_a_written_certificate_is_verified_and_an_edited_one_is_not(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    certify_text(folder, "--output", "cert.json")
+    verify = [*asked("verify", "reads_words", "--text", TEXT), "cert.json"]
+    assert main(verify) == 0
+    assert "Confirmed" in capsys.readouterr().out
+    data = json.loads((folder / "cert.json").read_text())
+    data["n_agreed"] -= 1
+    data["rate"] = data["n_agreed"] / data["n_evaluated"]
+    (folder / "cert.json").write_text(json.dumps(data))
+    assert main(verify) == 1
+    assert "Not confirmed" in capsys.readouterr().out
+
+
+def test_a_row_of_a_table_is_certified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "table.csv").write_text("a,b,c,label\n3,1,0,0\n0,0,1,1\n0,1,0,1\n")
+    np.save(folder / "scores.npy", np.array([3.0, 1.0, 0.0]))
+    rest = [
+        "--table",
+        "table.csv",
+        "--row",
+        0,
+        "--target",
+        "label",
+        "--scores",
+        "scores.npy",
+        "--top",
+        1,
+        "--radius",
+        2,
+    ]
+    assert main(asked("certify", "sums", *rest)) == 0
+    assert "exactly 4 of 4 cases" in capsys.readouterr().out
+
+
+def test_an_image_is_certified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from PIL import Image
+
+    Image.fromarray(np.full((8, 8, 3), 200, dtype=np.uint8)).save(folder / "white.png")
+    (folder / "mask.csv").write_text("1,1,0,0")
+    rest = ["--image", "white.png", "--grid", "2x2", "--selected", "mask.csv", "--radius", 2]
+    assert main(asked("certify", "brightness", *rest)) == 0
+    assert "keeps the prediction" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        (["--selected", "missing.npy", "--radius", "2"], "missing.npy"),
+        (["--selected", "words.txt", "--radius", "2"], "words.txt must hold one number per feature"),
+        (["--selected", "twos.txt", "--radius", "2"], "only 0 and 1"),
+        (["--selected", "short.txt", "--radius", "2"], "one entry per feature"),
+        (["--radius", "2"], "`--selected` or `--scores` must be given"),
+        (["--scores", "short.txt", "--top", "1", "--radius", "2"], "one score per feature"),
+        (["--scores", "short.txt", "--radius", "2"], "needs `--top` or `--top-fraction`"),
+        (["--selected", "short.txt", "--radius", "-2"], "one entry per feature"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_used_ends_with_a_message_and_code_3(
+    folder: Path, capsys: pytest.CaptureFixture[str], rest: list[str], message: str
+) -> None:
+    (folder / "words.txt").write_text("some words")
+    (folder / "twos.txt").write_text("2 2")
+    (folder / "short.txt").write_text("1 0")
+    assert main(asked("certify", "reads_words", "--text", TEXT, *rest)) == 3
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert printed.err.startswith("holdfast: ")
+    assert printed.out == ""
+
+
+def test_a_truncated_certificate_is_an_error_not_a_refutation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "cert.json").write_text('{"schema": "holdfast.cert')
+    assert main([*asked("verify", "reads_words", "--text", TEXT), "cert.json"]) == 3
+    assert "holdfast.certificate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["certify"], ["verify"], ["demo"]], ids=str)
+def test_help_teaches(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([*command, "--help"])
+    assert stopped.value.code == 0
+    assert "usage: holdfast" in capsys.readouterr().out
+
+
+def test_the_demo_certifies_six_explanations(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--radius", "4"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("With confidence 0.9") == 6
+    assert "model calls for 6 certificates" in printed
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    code = "import sys; from holdfast.cli import main; sys.exit(main(['demo']))"
+    run = subprocess.run(f'{sys.executable} -c "{code}" | head -n 1', shell=True, capture_output=True, text=True)
+    assert run.stdout.startswith("A random forest")
+    assert "Traceback" not in run.stderr
