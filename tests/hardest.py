@@ -105,12 +105,16 @@ def remembered(model: MaskedModel) -> Evaluator:
 # -- the hardest rates of a stopping design ---------------------------------------------------------
 
 
-def misses_by_count(paths: Paths, tolerance: Fraction, size: int) -> NDArray[np.float64]:
-    """P(|k/n - a/size| > tolerance) for a = 0, …, size; which ends miss is decided in whole numbers."""
+def misses_by_count(paths: Paths, tolerance: Fraction, size: int, *, only_below: bool = False) -> NDArray[np.float64]:
+    """P(|k/n - a/size| > tolerance) for a = 0, …, size; which ends miss is decided in whole numbers.
+
+    ``only_below`` counts the ends whose k/n is too small.
+    """
     n, k = np.array(list(paths)).T
     log_paths = np.array([math.log(count) for count in paths.values()])
     a = np.arange(size + 1)[:, None]
-    missed = np.abs(k * size - a * n) * tolerance.denominator > tolerance.numerator * n * size
+    gap = a * n - k * size
+    missed = (gap if only_below else np.abs(gap)) * tolerance.denominator > tolerance.numerator * n * size
     p = np.exp(log_paths + xlogy(k, a / size) + xlog1py(n - k, -a / size))
     return np.asarray((p * missed).sum(axis=1))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import fields
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -189,7 +189,7 @@ def test_every_radius_of_every_neighborhood_keeps_its_contract(kind: str, select
     counts = hardest_balls(mask, dict.fromkeys(radii, (0.5, 0.95)), paths, tolerance, kind=kind)
     truths = {r: exact_rate(table_of_balls(mask, counts, kind=kind), mask, r, neighborhood=kind) for r in radii}
     asked = {"radii": radii, "neighborhood": kind, "tolerance": 0.2, "confidence": 0.9, "plan": plan}
-    check_each_radius(simulate(table_of_balls(mask, counts, kind=kind), mask, 2 * N_RUNS, **asked), truths)
+    check_each_radius(simulate(table_of_balls(mask, counts, kind=kind), mask, N_RUNS, **asked), truths)
 
 
 @pytest.mark.slow
@@ -200,7 +200,7 @@ def test_every_size_of_an_exactly_curve_keeps_its_contract() -> None:
     counts = [int(misses_by_count(paths, F(1, 10), size).argmax()) if k else 1 for k, size in enumerate(sizes)]
     model = table_of_rings(TWELVE, counts)
     truths = {k: exact_rate(model, TWELVE, k, rate_kind="exactly") for k in sampled}
-    check_each_radius(simulate(model, TWELVE, 2 * N_RUNS, radii=sampled, rate_kind="exactly"), truths)
+    check_each_radius(simulate(model, TWELVE, N_RUNS, radii=sampled, rate_kind="exactly"), truths)
 
 
 # -- all radii at once ------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def test_intervals_of_all_radii_hold_at_once_at_the_hardest_rates() -> None:
 
 @pytest.mark.slow
 def test_intervals_of_five_radii_hold_at_once_at_the_hardest_rates() -> None:
-    check_all_at_once({1: (0.8, 0.95), 2: (0.7, 0.95), 3: (0.6, 0.9), 5: (0.3, 0.9), 8: (0.3, 0.7)}, 2 * N_RUNS)
+    check_all_at_once({1: (0.8, 0.95), 2: (0.7, 0.95), 3: (0.6, 0.9), 5: (0.3, 0.9), 8: (0.3, 0.7)}, N_RUNS)
 
 
 def check_all_at_once(hard_rates: dict[int, tuple[float, float]], n_runs: int) -> None:
@@ -323,24 +323,25 @@ def test_a_guarantee_for_all_is_never_tightened_for_other_kinds_of_rate() -> Non
 
 
 def test_a_worst_size_curve_holds_as_a_whole_at_the_hardest_rates() -> None:
-    # Threshold: at most 252 of 2,000 curves may miss the smallest size rate at any radius.
-    sizes = ring_sizes(TEN)
+    # Threshold: at most 252 of 2,000 curves may miss the smallest size rate at any radius. A minimum is too
+    # small as soon as one size is: the rates of the two sampled sizes, 28 and 56 masks, are nearly equal
+    # and where the design comes out too small most often.
+    sizes, radii = ring_sizes(TEN), range(4)
     made = make_plan("sequential", tolerance=0.2, confidence=0.9)
-    n_sampled = sum(size > made.max_draws for size in sizes[:4])
-    assert n_sampled == 2
-    paths = paths_of(share_risk(made, n_sampled).design)
-    counts = [1, *(int(misses_by_count(paths, F(1, 5), size)[size // 2 :].argmax()) + size // 2 for size in sizes[1:])]
+    shared = share_risk(made, sum(size > made.max_draws for size in sizes[:4]))
+    assert 1 - shared.confidence == F(1, 20)
+    too_small = {k: misses_by_count(paths_of(shared.design), F(1, 5), sizes[k], only_below=True) for k in (2, 3)}
+    counts = [1, 8, *(int(misses.argmax()) for misses in too_small.values())]
     model = table_of_rings(TEN, counts)
-    radii = range(4)
     truths = {r: exact_rate(model, TEN, r, rate_kind="worst_size") for r in radii}
     curves = simulate(model, TEN, N_RUNS, radii=radii, tolerance=0.2, rate_kind="worst_size")
     assert all(curve.simultaneous for curve in curves)
-    assert any(not one.exact for one in curves[0])
+    assert [one.design for one in curves[0]] == [None, None, shared.design, shared.design]
     n_missed = sum(any(not contains(one.interval, truths[one.radius]) for one in curve) for curve in curves)
-    assert 0 < n_missed <= most_failures(N_RUNS, 0.1)
+    assert 0.7 * N_RUNS * sum(misses.max() for misses in too_small.values()) < n_missed <= most_failures(N_RUNS, 0.1)
     for curve in curves:
         assert curve[0].rate == 1
-        assert all(before >= after for before, after in zip(curve.rates, curve.rates[1:], strict=False))
+        assert all(before >= after for before, after in pairwise(curve.rates))
         assert all(one.rate_unbiased is None or one.exact for one in curve)
 
 

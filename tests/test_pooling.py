@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, combinations
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Evaluator, certify, certify_radii, mask_function
+from holdfast import Additions, Evaluator, certify, certify_radii, mask_function
+from holdfast.certification.pooling import SizePool
 from holdfast.plans import make_plan
 from holdfast.types import Masks
 from tests.contracts import LEAST_P_VALUE, bits, chi_square
@@ -76,14 +77,19 @@ def test_draws_of_one_radius_are_independent_of_earlier_ones(lag: int) -> None:
         assert p_value > LEAST_P_VALUE, f"radius {radius}: p = {p_value:.1e}"
 
 
-def test_the_first_two_draws_are_independent_also_when_their_sizes_differ() -> None:
-    # Lists of different sizes must not be cut from the same orders: their first masks would be nested.
-    selected = bits("1000")
-    pairs = [drawn_from_a_pool(selected, {2: (2,), 3: (2,)}, seed=seed) for seed in range(1_500)]
-    for radius in (2, 3):
-        truth = neighbors(selected, radius)
-        first, second = (cells_of(np.array([drawn[radius][j] for drawn in pairs]), truth) for j in (0, 1))
-        assert uniform_p_value(first * len(truth) + second, len(truth) ** 2) > LEAST_P_VALUE
+def test_lists_of_different_sizes_are_independent() -> None:
+    # Cut from the same orders, their first masks would be nested, and two draws of one radius dependent.
+    selected, wanted = bits("10000"), np.array([0, 1, 1, 1, 0])
+    firsts = []
+    for seed in range(1_000):
+        pool = SizePool(
+            Additions(selected, 4), lambda purpose, seed=seed: np.random.default_rng([seed, *purpose.encode()])
+        )
+        firsts.append(np.concatenate(pool.draw(wanted)))
+    by_size = np.stack(firsts, axis=1)
+    cells = [cells_of(masks, neighbors(selected, 0, exactly=k)) for k, masks in zip((1, 2, 3), by_size, strict=True)]
+    for (one, n_one), (other, n_other) in combinations(zip(cells, (4, 6, 4), strict=True), 2):
+        assert uniform_p_value(one * n_other + other, n_one * n_other) > LEAST_P_VALUE
 
 
 def test_the_draws_of_a_curve_are_uniform_over_seeds() -> None:

@@ -122,7 +122,7 @@ def test_a_first_radius_just_below_is_certified_no_more_often_than_stated() -> N
 
 @pytest.mark.slow
 def test_a_first_radius_just_below_is_certified_no_more_often_than_stated_by_default_draws() -> None:
-    check_first_radius(max_draws=None, n_runs=2 * N_RUNS)
+    check_first_radius(max_draws=None, n_runs=N_RUNS)
 
 
 def check_first_radius(*, max_draws: int | None, n_runs: int) -> None:
@@ -168,10 +168,10 @@ def test_false_claims_are_as_rare_for_other_neighborhoods_and_levels(
     model = table_of_balls(mask, counts, kind=kind)
     radii = [r for r, size in enumerate(sizes) if size > 100]
     assert all(exact_rate(model, mask, r, neighborhood=kind) < threshold for r in radii)
-    evaluator, n_runs = remembered(model), 5_000
-    asked = {"min_rate": min_rate, "confidence": confidence, "neighborhood": kind, "radii": radii}
-    runs = [certified_radius(evaluator, mask, check_determinism=False, rng=seed, **asked) for seed in range(n_runs)]
-    assert sum(run.radius > 0 for run in runs) <= most_failures(n_runs, 1 - confidence)
+    evaluator = remembered(model)
+    asked = {"min_rate": min_rate, "confidence": confidence, "max_draws": 90, "neighborhood": kind, "radii": radii}
+    runs = [certified_radius(evaluator, mask, check_determinism=False, rng=seed, **asked) for seed in range(N_RUNS)]
+    assert 0 < sum(run.radius > 0 for run in runs) <= most_failures(N_RUNS, 1 - confidence)
 
 
 # -- each step --------------------------------------------------------------------------------------

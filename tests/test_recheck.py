@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import holdfast as hf
+from holdfast.plans import Design
 from tests.fakes import score_table
 
 SELECTED = np.arange(12) < 3
@@ -61,6 +63,24 @@ def test_another_model_is_not_confirmed_and_the_margins_are_told() -> None:
     assert "smallest margins" in str(again)
 
 
+FORGED = {
+    "a narrower interval": {"interval": hf.Interval(0.99, 1.0)},
+    "a smaller tolerance": {"tolerance": 0.001},
+    "more confidence": {"confidence": 0.999999},
+    "another unbiased rate": {"rate_unbiased": 0.99},
+    "a design that proves nothing": {"design": Design((5,), (2,)), "tolerance": 0.1},
+}
+
+
+@pytest.mark.parametrize("changes", FORGED.values(), ids=FORGED.keys())
+def test_a_claim_that_does_not_follow_from_the_draws_is_not_confirmed(changes: dict[str, Any]) -> None:
+    cert = hf.certify(TABLE, SELECTED, radius=5, rng=3)
+    assert hf.recheck(TABLE, cert).confirmed
+    forged = hf.recheck(TABLE, dataclasses.replace(cert, **changes))
+    assert not forged.confirmed
+    assert str(forged).startswith("Not confirmed")
+
+
 def test_edited_counts_are_not_confirmed() -> None:
     cert = hf.certify(TABLE, SELECTED, radius=5, rng=3)
     edited = dataclasses.replace(cert, n_agreed=cert.n_agreed + 1)
@@ -101,3 +121,45 @@ def test_a_function_of_the_users_must_be_given_again() -> None:
 def test_what_is_no_certificate_is_refused() -> None:
     with pytest.raises(hf.InvalidTypeError, match="`certificate` must be a Certificate"):
         hf.recheck(TABLE, "cert.json")  # type: ignore[arg-type]
+
+
+EDITED: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "a hard certificate with more agreed than evaluated": (
+        hf.HardCertificate,
+        lambda: hf.certify_hard(TABLE, SELECTED, radius=5, rng=3),
+        {"n_agreed": 10**9},
+    ),
+    "a refutation called stable": (
+        hf.HardCertificate,
+        lambda: hf.certify_hard(TABLE, SELECTED, radius=5, rng=3),
+        {"stable": True},
+    ),
+    "a radius beyond the trail": (
+        hf.RadiusCertificate,
+        lambda: hf.certified_radius(TABLE, SELECTED, min_rate=0.9, rng=3),
+        {"radius": 99},
+    ),
+    "a pointwise curve called simultaneous": (
+        hf.StabilityCurve,
+        lambda: hf.certify_radii(TABLE, SELECTED, radii=[3, 5, 7], rng=3),
+        {"simultaneous": True},
+    ),
+    "a curve without certificates": (
+        hf.StabilityCurve,
+        lambda: hf.certify_radii(TABLE, SELECTED, radii=[3, 5, 7], rng=3),
+        {"certificates": []},
+    ),
+    "a comparison without differences": (
+        hf.Comparison,
+        lambda: hf.compare(TABLE, {"a": SELECTED, "b": ~SELECTED}, [3], rng=3),
+        {"differences": []},
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "make", "changes"), EDITED.values(), ids=EDITED.keys())
+def test_edited_json_that_contradicts_itself_is_refused(kind: Any, make: Any, changes: dict[str, Any]) -> None:
+    text = make().to_json()
+    assert kind.from_json(text).to_json() == text
+    with pytest.raises(hf.InvalidValueError, match="is not a true"):
+        kind.from_json(json.dumps(json.loads(text) | changes))

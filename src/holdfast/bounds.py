@@ -48,6 +48,20 @@ def hoeffding_draws(tolerance: Fraction, confidence: Fraction) -> int:
     return math.ceil(math.log(2 / (1 - confidence)) / (2 * tolerance**2))
 
 
+def smallest_power_within(share: Fraction, risk: Fraction) -> int:
+    """The smallest n with share**n ≤ risk, decided in whole numbers: draws that must all agree.
+
+    Examples
+    --------
+    >>> smallest_power_within(Fraction(9, 10), Fraction(1, 10))
+    22
+    """
+    n = max(1, math.floor(math.log(risk) / math.log1p(-(1 - share))) - 1)
+    while share**n > risk:
+        n += 1
+    return n
+
+
 def clopper_pearson(
     n_agreed: int, n_evaluated: int, *, confidence: float | Fraction = 0.9, side: str = "both"
 ) -> Interval:
@@ -67,7 +81,7 @@ def clopper_pearson(
     k, n, delta = _checked(n_agreed, n_evaluated, confidence)
     risk = delta / 2 if check_name(side, "side", ["both", "lower", "upper"]) == "both" else delta
     low = float(betaincinv(k, n - k + 1, risk)) if k > 0 and side != "upper" else 0.0
-    high = float(betaincinv(k + 1, n - k, 1 - risk)) if k < n and side != "lower" else 1.0
+    high = 1.0 - float(betaincinv(n - k, k + 1, risk)) if k < n and side != "lower" else 1.0
     return Interval(low, high)
 
 

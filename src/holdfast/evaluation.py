@@ -17,12 +17,15 @@ import numpy as np
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.progress import as_progress
 from holdfast.types import Mask, MaskedModel, Masks, Outputs, Progress, Provenance
-from holdfast.validation import check_whole
+from holdfast.validation import check_masks, check_whole
 
 DEFAULT_BATCH_SIZE = 256
 
 _EXTRA_ROWS = 3
 """The explanation, the full input and a repeated row."""
+
+_MEMORY_SIGNS = ("out of memory", "failed to allocate", "can't allocate memory")
+"""What frameworks say in a plain RuntimeError: CUDA, ONNX Runtime, torch on the CPU."""
 
 _REPEAT_TOLERANCE = 1e-2
 """A repeated row may move by this share of its largest score: batch-dependent float noise is
@@ -105,7 +108,7 @@ class Evaluator:
 
     def __call__(self, masks: Masks, /) -> Outputs:
         """Outputs of masks (b, n_features); only masks never seen before reach the model."""
-        checked = self._checked(masks)
+        checked = check_masks(masks, self.n_features)
         keys = _packed(checked)
         first_rows: dict[bytes, int] = {}
         for row, key in enumerate(keys):
@@ -132,14 +135,6 @@ class Evaluator:
         self._echo = None
         if self.progress is not None:
             self.progress(self.n_calls, self.n_calls)
-
-    def _checked(self, masks: Any) -> Masks:
-        array = np.asarray(masks)
-        if array.dtype != np.bool_:
-            raise InvalidTypeError(f"`masks` must be Boolean, got {array.dtype}.")
-        if array.ndim != 2 or array.shape[1] != self.n_features:
-            raise InvalidValueError(f"`masks` must have shape (b, {self.n_features}), got {array.shape}.")
-        return array
 
     def _compute(self, masks: Masks) -> None:
         start = 0
@@ -254,12 +249,8 @@ def _packed(masks: Masks) -> list[bytes]:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    text = str(error).lower()
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or (isinstance(error, RuntimeError) and ("out of memory" in text or "failed to allocate" in text))
-    )
+    known = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return known or (isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _MEMORY_SIGNS))
 
 
 def _checked_outputs(raw: Any, masks: Masks, known: _Rows) -> Outputs:

@@ -12,6 +12,7 @@ and neighbourhoods of two explanations fed with equal streams make paired draws.
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from itertools import chain, combinations, islice, product
@@ -88,10 +89,14 @@ class _Flips(abc.ABC):
     @cached_property
     def size(self) -> int:
         """Exact number of masks."""
+        if self.smallest == self.effective_radius:
+            return math.prod(math.comb(len(pool), self.smallest) for pool in self.pools)
         return sum(self._counts())
 
     def is_larger_than(self, limit: int) -> bool:
         """Whether ``size > limit``, without computing a huge size."""
+        if self.smallest == self.effective_radius:
+            return _product_exceeds([len(pool) for pool in self.pools], self.smallest, limit)
         total = 0
         for count in self._counts():
             total += count
@@ -247,6 +252,17 @@ class Swaps(_Flips):
 
 
 NEIGHBORHOODS: dict[str, type[_Flips]] = {kind.name: kind for kind in (Additions, Removals, Swaps)}
+
+
+def _product_exceeds(lengths: list[int], k: int, limit: int) -> bool:
+    """Whether the product of C(length, k) is above the limit; each factor only grows on the way."""
+    product = 1
+    for length in lengths:
+        for j in range(min(k, length - k)):
+            product = product * (length - j) // (j + 1)
+            if product > limit:
+                return True
+    return product > limit
 
 
 def _smallest_keys(keys: Keys, pool: Indices, count: Indices) -> Masks:

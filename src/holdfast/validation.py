@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.types import Mask
+from holdfast.types import Mask, Masks
 
 
 def check_whole(value: Any, name: str, *, minimum: int = 0) -> int:
@@ -63,6 +63,16 @@ def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
         )
     mask.setflags(write=False)
     return mask
+
+
+def check_masks(value: Any, n_features: int) -> Masks:
+    """Boolean masks (b, n_features)."""
+    masks = np.asarray(value)
+    if masks.dtype != np.bool_:
+        raise InvalidTypeError(f"`masks` must be Boolean, got {masks.dtype}.")
+    if masks.ndim != 2 or masks.shape[1] != n_features:
+        raise InvalidValueError(f"`masks` must have shape (b, {n_features}), got {masks.shape}.")
+    return masks
 
 
 def as_array(value: Any, wanted: str) -> NDArray[Any]:

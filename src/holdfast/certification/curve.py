@@ -45,8 +45,8 @@ def certify_radii(
     """Certify the stability rate at many radii, from model calls that the radii share.
 
     Each radius keeps the guarantee of ``certify``: its draws are independent and uniform on its own
-    neighbourhood, it stops on its own counts, and neither depends on which other radii are asked
-    for. With ``simultaneous=True`` all intervals hold at once with probability ``confidence`` (each
+    neighbourhood and do not depend on which other radii are asked for, and it stops on its own
+    counts. With ``simultaneous=True`` all intervals hold at once with probability ``confidence`` (each
     radius at an R-th of the risk, R the number of distinct radii, then tightened by what
     neighbouring radii imply); without, each holds on its own. A ``worst_size`` curve always holds
     as a whole.

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from holdfast.agreement import as_agreement
+from holdfast.bounds import smallest_power_within
 from holdfast.certification.single import portions
 from holdfast.certification.subject import Settings, Subject
+from holdfast.errors import InvalidValueError
 from holdfast.evaluation import evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans.decision import smallest_power_within
 from holdfast.randomness import stream_key
 from holdfast.results import HardCertificate
 from holdfast.types import Mask, MaskedModel, Progress, Rng
 from holdfast.validation import check_mask, check_name, check_share, check_whole
+
+SMALLEST_TOLERANCE = Fraction(1, 10_000)
 
 _PORTION = 256
 """Masks enumerated before looking for a change; not the batch size, which must not matter."""
@@ -64,6 +68,8 @@ def certify_hard(
         check_determinism=check_determinism,
     )
     check_whole(radius, "radius")
+    if eps < SMALLEST_TOLERANCE:
+        raise InvalidValueError(f"`tolerance` must be at least {float(SMALLEST_TOLERANCE)}, got {tolerance!r}.")
     n_draws = smallest_power_within(1 - eps, 1 - sure)
     affordable = n_draws if max_enumerated is None else check_whole(max_enumerated, "max_enumerated")
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:

@@ -76,11 +76,10 @@ def certified_radius(
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_mask(selected, "selected", n_features=evaluator.n_features)
         kind = NEIGHBORHOODS[neighborhood]
-        largest = kind(mask, len(mask)).effective_radius
-        nearby = [kind(mask, radius) for radius in asked or range(1, max(1, largest) + 1)]
-        evaluator.expect(len(nearby) * test.max_draws)
+        tested = asked or range(1, max(1, kind(mask, len(mask)).effective_radius) + 1)
+        evaluator.expect(len(tested) * test.max_draws)
         subject = Subject(evaluator, mask, settings)
-        trail = _test_in_order(nearby, test, subject, settings)
+        trail = _test_in_order(tested, test, subject, settings)
         certified = [step.radius for step in trail if step.answer]
         return RadiusCertificate(
             radius=certified[-1] if certified else 0,
@@ -92,20 +91,20 @@ def certified_radius(
             prediction=subject.prediction,
             consistent=subject.consistent,
             selected=mask,
-            counterexample=subject.counterexample_in(nearby[len(trail) - 1]),
+            counterexample=subject.counterexample_in(kind(mask, trail[-1].radius)),
             neighborhood=neighborhood,
             agree=settings.agree.name,
             provenance=subject.provenance,
         )
 
 
-def _test_in_order(
-    nearby: Sequence[Neighborhood], test: RateTest, subject: Subject, settings: Settings
-) -> list[RadiusStep]:
+def _test_in_order(radii: Sequence[int], test: RateTest, subject: Subject, settings: Settings) -> list[RadiusStep]:
     """Fixed-sequence testing: go on while the answer is yes."""
-    pool = SizePool(nearby[-1], lambda purpose: settings.own_stream(subject.selected, purpose))
+    kind = NEIGHBORHOODS[settings.neighborhood]
+    pool = SizePool(kind(subject.selected, radii[-1]), lambda purpose: settings.own_stream(subject.selected, purpose))
     trail: list[RadiusStep] = []
-    for one in nearby:
+    for radius in radii:
+        one = kind(subject.selected, radius)
         if trail and trail[-1].effective_radius == one.effective_radius:
             step = _same_masks(trail[-1], one.radius)
         else:

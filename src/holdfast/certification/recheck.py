@@ -14,7 +14,8 @@ from holdfast.certification.subject import Outcome, Settings, Subject, make_cert
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import Plan, parts_of
+from holdfast.plans import Plan, is_valid_design, parts_of
+from holdfast.plans.search import Goal
 from holdfast.results.certificate import Certificate
 from holdfast.results.recheck import Recheck
 from holdfast.types import Mask, MaskedModel, Progress
@@ -66,6 +67,7 @@ def recheck(
         return Recheck(
             certificate=certificate,
             repeated=repeated,
+            proven=_is_proven(certificate, nearby),
             same_model=_same(before.model, now.model),
             same_input=_same(before.input, now.input),
             smallest_margins=_margins(evaluator),
@@ -121,6 +123,17 @@ def _repeat(
 def _streams(selected: Mask, settings: Settings) -> Streams:
     """A comparison's streams serve all explanations; a curve's belong to its own."""
     return settings.stream if settings.draws == "paired" else lambda purpose: settings.own_stream(selected, purpose)
+
+
+def _is_proven(certificate: Certificate, nearby: Neighborhood) -> bool:
+    """Whether the design keeps the stated risk, shared by all sampled sizes if the worst is asked for."""
+    design = certificate.design
+    if design is None:
+        return True
+    parts = parts_of(nearby, certificate.rate_kind)
+    n_sampled = sum(part.is_larger_than(design.max_draws) for part in parts)
+    risk = (1 - Fraction(str(certificate.confidence))) / max(1, n_sampled)
+    return is_valid_design(design, Goal(Fraction(str(certificate.tolerance)), risk))
 
 
 def _same(before: str | None, now: str | None) -> bool | None:

@@ -167,7 +167,9 @@ def make_certificate(
         prediction=subject.prediction,
         consistent=subject.consistent,
         selected=subject.selected,
-        counterexample=subject.counterexample_in(nearby),
+        counterexample=subject.counterexample_in(
+            nearby.exactly(nearby.radius) if settings.rate_kind == "exactly" else nearby
+        ),
         neighborhood=settings.neighborhood,
         rate_kind=settings.rate_kind,
         agree=settings.agree.name,

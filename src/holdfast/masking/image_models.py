@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.errors import InvalidValueError, ModelError
 from holdfast.masking.groups import Groups
 from holdfast.masking.pictures import Pixels, is_tensor
 from holdfast.masking.torch_support import evaluating_module, import_torch, score_tensor, to_numpy
 from holdfast.types import Masks, Outputs, Provenance
-from holdfast.validation import check_whole
+from holdfast.validation import check_masks, check_whole
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,7 +54,7 @@ class ImageModel(ABC):
 
     def __call__(self, masks: Masks, /) -> Outputs:
         """Scores (b, n_classes) of the image under masks (b, n_features)."""
-        return self._score(_checked_masks(masks, self.n_features))
+        return self._score(check_masks(masks, self.n_features))
 
     @abstractmethod
     def _score(self, masks: Masks) -> Outputs: ...
@@ -76,8 +76,7 @@ class ModuleImageModel(ImageModel):
         """Scores (b, n_classes) at points (b, H, W, C), and the gradient (b, H, W, C) of the target's score."""
         torch = import_torch()
         column = check_whole(target, "target")
-        # Without `inference_mode(False)` a caller inside inference mode would get no gradients.
-        with torch.inference_mode(False), self._evaluating(gradients=True):
+        with self._evaluating(gradients=True):
             batch = self._points(points).requires_grad_()
             scores = self._scores_of(batch)
             if scores.ndim != 2 or column >= scores.shape[1]:
@@ -217,15 +216,6 @@ class _Spare:
     def put(self, buffer: Any) -> None:
         if not self._buffers:
             self._buffers.append(buffer)
-
-
-def _checked_masks(masks: Any, n_features: int) -> Masks:
-    array = np.asarray(masks)
-    if array.dtype != np.bool_:
-        raise InvalidTypeError(f"`masks` must be Boolean, got {array.dtype}.")
-    if array.ndim != 2 or array.shape[1] != n_features:
-        raise InvalidValueError(f"`masks` must have shape (b, {n_features}), got {array.shape}.")
-    return array
 
 
 def _always_shown(masks: Masks) -> Masks:

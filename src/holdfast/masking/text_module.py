@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.text_segments import check_masks
 from holdfast.masking.text_tokens import ALWAYS_SHOWN, Fields, Tokens, check_vocabulary
 from holdfast.masking.torch_support import device_of, dtype_of, evaluating_module, import_torch, score_tensor, to_numpy
 from holdfast.types import Masks, Outputs, Provenance
-from holdfast.validation import check_whole
+from holdfast.validation import check_masks, check_whole
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class TokenModel:
         torch = import_torch()
         given = _check_points(points, self.elements.shape)
         ids = self.tokens.fields["input_ids"]
-        with torch.inference_mode(False), evaluating_module(self.module, gradients=True):
+        with evaluating_module(self.module, gradients=True):
             inputs = torch.tensor(given, dtype=dtype_of(self.module), device=ids.device, requires_grad=True)
             scores = self._scores(self._fields_at(inputs))
             wanted = scores[:, _check_target(target, scores.shape[1])].sum()

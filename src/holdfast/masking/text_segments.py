@@ -9,10 +9,8 @@ from hashlib import sha256
 from itertools import accumulate
 from typing import Any, Protocol
 
-import numpy as np
-
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.types import Mask, Masks
+from holdfast.types import Mask
 from holdfast.validation import check_name
 
 Span = tuple[int, int]
@@ -175,16 +173,6 @@ def check_unicode(text: str, name: str) -> None:
             f"`{name}` must be valid Unicode, got {text[error.start]!r} at character {error.start}. "
             "Read the file with the encoding it was written in."
         ) from error
-
-
-def check_masks(masks: Any, n_features: int) -> Masks:
-    """Boolean masks (b, n_features)."""
-    array = np.asarray(masks)
-    if array.dtype != np.bool_:
-        raise InvalidTypeError(f"`masks` must be Boolean, got {array.dtype}.")
-    if array.ndim != 2 or array.shape[1] != n_features:
-        raise InvalidValueError(f"`masks` must have shape (b, {n_features}), got {array.shape}.")
-    return array
 
 
 def fingerprint_text(*parts: str) -> str:

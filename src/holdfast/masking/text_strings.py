@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import ModelError
-from holdfast.masking.text_segments import Parts, check_masks, preview
+from holdfast.masking.text_segments import Parts, preview
 from holdfast.masking.torch_support import to_numpy
 from holdfast.types import Masks, Outputs, Provenance
+from holdfast.validation import check_masks
 
 
 @dataclass(frozen=True, eq=False)

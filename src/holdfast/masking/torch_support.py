@@ -1,4 +1,4 @@
-"""A torch module → plain scores, leaving its mode, its device, the grad mode and all generators as they were."""
+"""A torch module → plain scores, leaving its mode, its device and the grad mode as they were."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def evaluating_module(module: Any, *, gradients: bool = False) -> Iterator[None]
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:
-        with torch.enable_grad() if gradients else torch.inference_mode():
+        with torch.inference_mode(not gradients), torch.set_grad_enabled(gradients):
             yield
     finally:
         for part in training:

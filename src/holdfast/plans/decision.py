@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.bounds import smallest_power_within
 from holdfast.errors import InvalidValueError
 from holdfast.validation import check_share, check_whole
 
@@ -26,6 +27,7 @@ _POWER_Z = 4.0
 deviations above it. Most of the risk is spent on the earliest "yes", so such a rate is still
 sometimes left undecided."""
 
+_MOST_DRAWS = 4096
 _MOST_BITS, _KEPT_BITS = 4096, 512
 
 
@@ -56,7 +58,10 @@ class RateTest:
         return False if n_failed >= self.no_at_least[j] else None
 
     def outcome_probabilities(self, rate: Fraction) -> tuple[Fraction, Fraction]:
-        """Exact P(yes) and P(no) when each draw agrees with probability ``rate``."""
+        """P(yes) and P(no) when each draw agrees with probability ``rate``.
+
+        Exact for moderate numbers of draws; for many, rounded up in the last of some thousand digits.
+        """
         yes = no = Fraction(0)
         walk = _Walk(rate)
         for n, few, many in zip(self.looks, self.yes_at_most, self.no_at_least, strict=True):
@@ -102,24 +107,10 @@ def _make_test(t: Fraction, sure: Fraction, first: int, last: int) -> RateTest:
     return RateTest(t, sure, looks, yes, no)
 
 
-def smallest_power_within(share: Fraction, risk: Fraction) -> int:
-    """The smallest n with share**n ≤ risk, decided in whole numbers.
-
-    Examples
-    --------
-    >>> smallest_power_within(Fraction(9, 10), Fraction(1, 10))
-    22
-    """
-    n = max(1, math.floor(math.log(risk) / math.log(share)) - 1)
-    while share**n > risk:
-        n += 1
-    return n
-
-
 def _default_budget(t: float, first: int) -> int:
     gap = (1 - t) / 2
     spread = math.sqrt(t * (1 - t))
-    return max(4 * first, math.ceil((_POWER_Z * spread / gap) ** 2))
+    return max(2 * first, min(_MOST_DRAWS, math.ceil((_POWER_Z * spread / gap) ** 2)))
 
 
 def _boundaries(looks: tuple[int, ...], t: Fraction, risk: Fraction) -> Iterator[tuple[int, int]]:

@@ -20,6 +20,7 @@ RATE_KINDS = ("uniform", "exactly", "worst_size")
 SMALLEST_SEARCHED_TOLERANCE = Fraction(1, 200)
 SMALLEST_SEARCHED_RISK = Fraction(1, 10**7)
 
+_MOST_PROVEN_DRAWS = 50_000
 _SHOWN_RATES = (1.0, 0.98, 0.95, 0.9, 0.8, 0.5)
 
 
@@ -36,6 +37,13 @@ class Plan:
     def max_draws(self) -> int:
         """The most draws a run can take."""
         return self.design.max_draws
+
+
+def is_valid_design(design: Design, goal: Goal) -> bool:
+    """Whether the design keeps the goal: as many fixed draws as Theorem 1 asks for, or a proof."""
+    if len(design.looks) == 1 and design.max_draws >= hoeffding_draws(goal.tolerance, 1 - goal.risk):
+        return True
+    return design.max_draws <= _MOST_PROVEN_DRAWS and goal.is_proven_for(design)
 
 
 def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:

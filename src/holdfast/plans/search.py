@@ -13,10 +13,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import islice, pairwise, product
 
 import numpy as np
 
+from holdfast.bounds import smallest_power_within
 from holdfast.plans.design import ByShare, Design, Floats, probabilities
 from holdfast.plans.verification import bound_miss_probability
 
@@ -30,8 +32,8 @@ RATE_WEIGHTS = np.array([0.25, 0.15, 0.1, 0.15, 0.15, 0.1, 0.05, 0.05])
 _JUST_BESIDE = 1e-10
 _LONGER = 1.05
 _MARGINS = (0.0, 0.004, 0.01, 0.02, 0.05, 0.1)
-_SHAPES_PER_DRAW = 20_000
-_STEPS_PER_DRAW, _MAX_STEPS = 250_000, 3_000
+_SHAPES_PER_DRAW = 12_000
+_STEPS_PER_DRAW, _MAX_STEPS = 150_000, 2_500
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,10 @@ class Goal:
         """Whether the rigorous bound is at most the risk."""
         return bound_miss_probability(design, self.tolerance, target=float(self.risk)).bound <= self.risk
 
-    @property
+    @cached_property
     def first_possible_stop(self) -> int:
         """No run of agreements may stop before (1 - tolerance)^n <= risk."""
-        n = 1
-        power = 1 - self.tolerance
-        while power**n > self.risk:
-            n += 1
-        return n
+        return smallest_power_within(1 - self.tolerance, self.risk)
 
 
 def fixed_design(n_draws: int) -> Design:
@@ -165,7 +163,7 @@ def _shapes(goal: Goal, n_fixed: int, n_looks: int) -> Iterator[_Shape]:
 
 def _cheapest_shapes(goal: Goal, n_fixed: int, n_looks: int) -> list[_Shape]:
     screen = _Screen(goal, float(goal.risk), math.ceil(_LONGER * n_fixed))
-    n_tried = max(4, _SHAPES_PER_DRAW // n_fixed)
+    n_tried = max(2, _SHAPES_PER_DRAW // n_fixed)
     tried = [(shape, _smallest_z(shape, screen)) for shape in islice(_shapes(goal, n_fixed, n_looks), n_tried)]
     met = [(found.cost, shape) for shape, found in tried if found is not None]
     return [shape for _, shape in sorted(met, key=lambda pair: pair[0])[:2]]
@@ -179,7 +177,7 @@ def _spread(first: float, last: float, rise: Floats) -> tuple[int, ...]:
 
 def _smallest_z(shape: _Shape, screen: _Screen) -> _Candidate | None:
     low, high, best = 1.0, 6.0, None
-    for _ in range(9):
+    for _ in range(8):
         z = (low + high) / 2
         found = screen.look_at(_normal_boundary(shape, z, float(screen.goal.tolerance)))
         if screen.is_met_by(found):

@@ -124,7 +124,9 @@ class Certificate(Value):
         return f"{sure}, {lower_first(doing)} {keeps} in {low:g}% to {high:g}% of cases"
 
     def _evidence(self) -> str:
-        how = "every mask was evaluated" if self.exact else f"{self.n_agreed} of {self.n_evaluated} draws agreed"
+        where = " at the worst" if self.rate_kind == "worst_size" else ""
+        counts = f"{self.n_agreed} of {self.n_evaluated} draws agreed{where}"
+        how = "every mask was evaluated" if self.exact else counts
         return f"({how}, {self.n_calls} model calls);"
 
     def _caveats(self) -> str:

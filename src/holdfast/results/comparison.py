@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, ClassVar
 
 from holdfast.bounds import Interval
@@ -62,6 +63,16 @@ class Comparison(Value):
     n_rounds: int
 
     schema: ClassVar[str] = "holdfast.comparison"
+
+    def check(self) -> None:
+        """Raise if the parts do not belong together."""
+        if len(self.names) != len(self.curves) or len(self.names) < 2:
+            raise InvalidValueError("`curves` must be one per name, at least two.")
+        for curve in self.curves:
+            curve.check()
+        pairs = {(one.first, one.second, one.radius) for one in self.differences}
+        if pairs != {(a, b, radius) for a, b in combinations(self.names, 2) for radius in self.radii}:
+            raise InvalidValueError("`differences` must be one per pair and radius.")
 
     @property
     def radii(self) -> tuple[int, ...]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from typing import Any, ClassVar
 
 from holdfast.errors import InvalidValueError
+from holdfast.plans import is_valid_design
+from holdfast.plans.search import Goal
 from holdfast.results.certificate import Certificate
 from holdfast.results.frames import make_frame
 from holdfast.results.values import Value
@@ -41,6 +44,24 @@ class StabilityCurve(Value):
     n_rounds: int
 
     schema: ClassVar[str] = "holdfast.stability_curve"
+
+    def check(self) -> None:
+        """Raise if the certificates are not one curve."""
+        if not self.certificates:
+            raise InvalidValueError("`certificates` must not be empty.")
+        for one in self.certificates:
+            one.check()
+        questions = {(one.rng_key, one.tolerance, one.confidence, one.rate_kind) for one in self.certificates}
+        if len(questions) > 1 or list(self.radii) != sorted(set(self.radii)):
+            raise InvalidValueError("`certificates` must answer one question at increasing radii.")
+        designs = [one.design for one in self.certificates if one.design is not None]
+        goal = Goal(Fraction(str(self.certificates[0].tolerance)), self._risk_of_one(len(designs)))
+        if not all(is_valid_design(one, goal) for one in set(designs)):
+            raise InvalidValueError("`design` must be proven for the risk that each radius has.")
+
+    def _risk_of_one(self, n_sampled: int) -> Fraction:
+        risk = 1 - Fraction(str(self.certificates[0].confidence))
+        return risk / max(1, n_sampled) if self.simultaneous else risk
 
     @property
     def radii(self) -> tuple[int, ...]:
@@ -87,7 +108,10 @@ class StabilityCurve(Value):
 
     def _rows(self) -> Iterator[str]:
         step = -(-len(self) // _MOST_ROWS)
-        for one in self.certificates[::step]:
+        shown = self.certificates[::-step][::-1]
+        if step > 1:
+            yield f"  (every {step}{'nd' if step == 2 else 'rd' if step == 3 else 'th'} radius)"
+        for one in shown:
             low, high = one.interval
             span = f"[{low:.3f}, {high:.3f}]"
             counts = f"{one.n_agreed:>6}/{one.n_evaluated:<6}" + (" exact" if one.exact else "")

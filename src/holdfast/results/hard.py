@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from holdfast.bounds import check_counts
+from holdfast.errors import InvalidValueError
+from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.results.values import Value
 from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first, same
 from holdfast.types import Mask, Provenance
+from holdfast.validation import check_mask, check_name, check_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +53,20 @@ class HardCertificate(Value):
     provenance: Provenance
 
     schema: ClassVar[str] = "holdfast.hard_certificate"
+
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        check_mask(self.selected, "selected")
+        check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
+        check_name(self.method, "method", ["enumeration", "sampling"])
+        for name in ("radius", "requested_radius", "effective_radius", "n_calls"):
+            check_whole(getattr(self, name), name)
+        n_agreed, n_evaluated = check_counts(self.n_agreed, self.n_evaluated)
+        known_change = self.counterexample is not None
+        if self.stable == known_change or (self.stable and n_agreed < n_evaluated):
+            raise InvalidValueError("`stable` must be false exactly if a mask that changes the prediction is known.")
+        if self.radius != self.requested_radius if self.stable else self.radius >= self.requested_radius:
+            raise InvalidValueError("`radius` must be the requested one if stable, and smaller if not.")
 
     @property
     def exact(self) -> bool:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from holdfast.bounds import check_counts
+from holdfast.errors import InvalidValueError
+from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.results.values import Value
 from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first, same
 from holdfast.types import Mask, Provenance
+from holdfast.validation import check_mask, check_name, check_share
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +64,20 @@ class RadiusCertificate(Value):
 
     schema: ClassVar[str] = "holdfast.radius_certificate"
 
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        check_mask(self.selected, "selected")
+        check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
+        check_share(self.min_rate, "min_rate")
+        check_share(self.confidence, "confidence")
+        for step in self.trail:
+            check_counts(step.n_agreed, step.n_evaluated)
+        answers = [step.answer for step in self.trail]
+        if not answers or False in map(bool, answers[:-1]):
+            raise InvalidValueError("`trail` must end at the first radius that is not certified.")
+        if self.radius != max((step.radius for step in self._certified()), default=0):
+            raise InvalidValueError("`radius` must be the last certified one of the trail.")
+
     def __str__(self) -> str:
         wrong = "" if self.consistent else f" {STABLY_WRONG};"
         scope = "it is about random masks for this model, input and masking, not about larger or untested radii"
@@ -71,7 +89,7 @@ class RadiusCertificate(Value):
         rate, keeps = f"at least {self.min_rate} of cases", same(self.prediction, self.agree)
         if not self._certified():
             return f"No radius is certified to keep {keeps} in {rate}"
-        doing = lower_first(event(self.neighborhood, "uniform", self.radius))
+        doing = lower_first(event(self.neighborhood, "uniform", self._certified()[-1].effective_radius))
         every = " (and every smaller tested radius)" if len(self._certified()) > 1 else ""
         return f"With confidence {self.confidence}, {doing}{every} keeps {keeps} in {rate}"
 

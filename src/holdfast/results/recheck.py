@@ -8,6 +8,17 @@ from typing import ClassVar
 from holdfast.results.certificate import Certificate
 from holdfast.results.values import Value
 
+_REPEATED = ("n_agreed", "n_evaluated", "rate", "rate_unbiased", "exact", "effective_radius", "prediction", "consistent")
+    "n_agreed",
+    "n_evaluated",
+    "rate",
+    "rate_unbiased",
+    "exact",
+    "prediction",
+    "consistent",
+    "effective_radius",
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Recheck(Value):
@@ -19,6 +30,8 @@ class Recheck(Value):
         What was claimed.
     repeated : Certificate
         What the same draws give now.
+    proven : bool
+        Whether the stored design keeps the stated tolerance and confidence.
     same_model, same_input : bool or None
         Whether the fingerprints agree; None if one of them is unknown.
     smallest_margins : tuple of float
@@ -28,6 +41,7 @@ class Recheck(Value):
 
     certificate: Certificate
     repeated: Certificate
+    proven: bool
     same_model: bool | None
     same_input: bool | None
     smallest_margins: tuple[float, ...]
@@ -36,18 +50,29 @@ class Recheck(Value):
 
     @property
     def confirmed(self) -> bool:
-        """Whether the counts, the prediction and all known fingerprints agree."""
+        """Whether everything stated follows from the repeated draws, and all known fingerprints agree."""
         before, now = self.certificate, self.repeated
-        same = (before.n_agreed, before.n_evaluated) == (now.n_agreed, now.n_evaluated)
+        same = all(getattr(before, name) == getattr(now, name) for name in _REPEATED)
         known = self.same_model is not False and self.same_input is not False
-        return same and known and before.prediction == now.prediction and before.consistent == now.consistent
+        return self.proven and known and same and self._interval_follows
+
+    @property
+    def _interval_follows(self) -> bool:
+        """An interval must be that of the counts; a curve's may be narrower by what other radii imply."""
+        stated, found = self.certificate.interval, self.repeated.interval
+        if self.certificate.draws == "pooled" and self.certificate.rate_kind == "uniform":
+            return found.low <= stated.low <= stated.high <= found.high
+        return stated == found
 
     def __str__(self) -> str:
         before, now = self.certificate, self.repeated
         counts = f"{before.n_agreed} of {before.n_evaluated} agreed then, {now.n_agreed} of {now.n_evaluated} now"
         if self.confirmed:
-            return f"Confirmed: {counts}."
+            note = "" if before.interval == now.interval else f"; the draws of this radius alone show {now.interval}"
+            return f"Confirmed: {counts}{note}."
         reasons = [
+            "" if self.proven else "its design does not keep the stated tolerance and confidence",
+            "" if self._interval_follows else "its interval does not follow from the counts",
             "the model is another one" if self.same_model is False else "",
             "the input is another one" if self.same_input is False else "",
             f"the prediction was {before.prediction!r} and is {now.prediction!r}"
