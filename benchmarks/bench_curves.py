@@ -19,7 +19,7 @@ PROMISED = {
     ("16 radii", "LIME-like"): 5.5,
     ("48 radii", "LIME-like"): 8.2,
 }
-N_IMAGES = {0.1: 20, 0.05: 6}
+N_IMAGES = {0.1: 20, 0.05: 20}
 
 
 def run() -> Iterator[Figure]:

@@ -8,16 +8,7 @@ from typing import ClassVar
 from holdfast.results.certificate import Certificate
 from holdfast.results.values import Value
 
-_REPEATED = ("n_agreed", "n_evaluated", "rate", "rate_unbiased", "exact", "effective_radius", "prediction", "consistent")
-    "n_agreed",
-    "n_evaluated",
-    "rate",
-    "rate_unbiased",
-    "exact",
-    "prediction",
-    "consistent",
-    "effective_radius",
-)
+_REPEATED = ("n_agreed", "n_evaluated", "rate", "rate_unbiased", "exact", "prediction", "consistent")
 
 
 @dataclass(frozen=True, eq=False)
