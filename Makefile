@@ -43,7 +43,7 @@ bench: $(STAMP) ## print every benchmark figure, write build/bench/*.json, fail 
 
 docs: $(STAMP) ## build the documentation site into build/site
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 designs: $(STAMP) ## search the shipped stopping designs anew (about an hour)
 	$(BIN)/python -m holdfast.plans.catalog src/holdfast/plans/designs.json

@@ -135,7 +135,7 @@ def test_radii_that_clamp_to_one_are_one_in_a_guarantee_for_all() -> None:
 
 # -- every radius on its own ------------------------------------------------------------------------
 
-HARD_RATES = {3: (0.86, 0.95), 5: (0.84, 0.95), 10: (0.5, 0.8)}
+HARD_RATES = {4: (0.86, 0.95), 5: (0.8, 0.9), 8: (0.5, 0.8)}
 """By radius: where the table's rate is put, at the hardest of all possible rates in this range."""
 
 
@@ -167,13 +167,13 @@ def test_every_radius_of_a_curve_keeps_its_contract_at_the_hardest_rates() -> No
     # Threshold: at most 252 of 2,000 runs may miss, which a risk of exactly .1 exceeds once in 10,000 times.
     assert most_failures(2_000, 0.1) == 252
     paths = paths_of(make_plan("sequential", tolerance=0.1, confidence=0.9).design)
-    counts = hardest_balls(TWELVE, HARD_RATES, paths, F(1, 10))
-    sizes = ball_sizes(TWELVE)
+    counts = hardest_balls(TEN, HARD_RATES, paths, F(1, 10))
+    sizes = ball_sizes(TEN)
     truths = {radius: F(counts[radius], sizes[radius]) for radius in HARD_RATES}
-    assert all(misses_by_count(paths, F(1, 10), sizes[r])[counts[r]] > 0.09 for r in HARD_RATES)
-    model = table_of_balls(TWELVE, counts)
-    assert {radius: exact_rate(model, TWELVE, radius) for radius in HARD_RATES} == truths
-    check_each_radius(simulate(model, TWELVE, N_RUNS, radii=list(HARD_RATES)), truths)
+    assert all(misses_by_count(paths, F(1, 10), sizes[r])[counts[r]] > 0.08 for r in HARD_RATES)
+    model = table_of_balls(TEN, counts)
+    assert {radius: exact_rate(model, TEN, radius) for radius in HARD_RATES} == truths
+    check_each_radius(simulate(model, TEN, N_RUNS, radii=list(HARD_RATES)), truths)
 
 
 @pytest.mark.slow

@@ -823,3 +823,24 @@ def test_a_certificate_of_an_image_is_that_of_the_images_masked_by_hand() -> Non
     selected = np.arange(9) % 2 == 0
     ours, theirs = (certify(bound, selected, radius=3, rng=0) for bound in (model, ByHand()))
     assert (ours.rate, ours.n_calls, ours.prediction) == (theirs.rate, theirs.n_calls, theirs.prediction)
+
+
+def test_a_pipeline_brings_its_module_and_its_processor() -> None:
+    transformers = pytest.importorskip("transformers")
+    from PIL import Image
+
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, image_size=32, patch_size=8
+    )
+    torch.manual_seed(0)
+    module = transformers.ViTForImageClassification(config).eval()
+    processor = transformers.models.vit.image_processing_pil_vit.ViTImageProcessorPil(size={"height": 32, "width": 32})
+    pipeline = transformers.pipeline("image-classification", model=module, image_processor=processor)
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (48, 40, 3), dtype=np.uint8))
+    model = mask_image(pipeline, image, groups=(4, 4))
+    with torch.inference_mode():
+        direct = module(**processor(images=image, return_tensors="pt")).logits.numpy()
+    assert model.n_features == 16
+    assert np.allclose(model(np.ones((1, 16), dtype=bool)), direct, atol=1e-5)
+    with pytest.raises(InvalidValueError, match="`preprocess` must be left out for a pipeline"):
+        mask_image(pipeline, image, preprocess=lambda picture: picture)

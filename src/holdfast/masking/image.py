@@ -105,6 +105,7 @@ def mask_image(
     >>> model(np.array([[True, True], [True, False]])).tolist()
     [[28.0], [10.0]]
     """
+    classifier, preprocess = _without_pipeline(classifier, preprocess)
     target = _as_target(classifier)
     _check_options(target, preprocess=preprocess, fill_stage=fill_stage, device=device, fingerprint=fingerprint)
     scene = _look(target, open_picture(image), as_fill(fill), preprocess=preprocess, fill_stage=fill_stage)
@@ -183,6 +184,20 @@ def _bind_array_function(function: Any, scene: _Scene, bound: _Binding, dtype: A
     kind = scene.elements.dtype if dtype is None else np.dtype(dtype)
     both = (values.astype(kind) for values in (scene.elements, scene.baseline))
     return ArrayImageModel(function=function, **bound.fields(*both))
+
+
+def _without_pipeline(classifier: Any, preprocess: Any) -> tuple[Any, Any]:
+    """The module and the image processor of a Transformers pipeline; anything else as it is."""
+    if not any(kind.__module__.startswith("transformers.pipelines.") for kind in type(classifier).__mro__):
+        return classifier, preprocess
+    processor = getattr(classifier, "image_processor", None)
+    if processor is None:
+        raise InvalidTypeError(
+            f"`classifier` must be an image-classification pipeline, got a {type(classifier).__name__}."
+        )
+    if preprocess is not None:
+        raise InvalidValueError("`preprocess` must be left out for a pipeline, which brings its own.")
+    return classifier.model, lambda picture: processor(images=picture, return_tensors="pt")["pixel_values"][0]
 
 
 def _as_target(classifier: Any) -> Any:

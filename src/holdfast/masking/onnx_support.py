@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError, ModelError
+from holdfast.masking.onnx_files import external_files
 from holdfast.masking.torch_support import SCORE_NAMES
 
 _NUMBER_TYPES = {
@@ -28,15 +29,18 @@ def is_session(classifier: Any) -> bool:
 
 
 def open_session(path: str | Path) -> Any:
-    """A session on the CPU for an ``.onnx`` file."""
+    """A session on the CPU, in one thread, for an ``.onnx`` file whose weights lie in it or beside it."""
     try:
         import onnxruntime
     except ImportError as error:
         raise MissingExtraError("ONNX models need ONNX Runtime: pip install 'holdfast[onnx]'") from error
     if not Path(path).is_file():
         raise InvalidValueError(f"`classifier` must be an existing .onnx file, got {str(path)!r}.")
+    external_files(Path(path))
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
     try:
-        return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     # ONNX Runtime's errors have no common base below Exception.
     except Exception as error:
         raise InvalidValueError(f"The ONNX file {str(path)!r} cannot be read: {error}") from error

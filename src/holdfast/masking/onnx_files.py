@@ -33,7 +33,7 @@ def external_files(path: Path) -> list[Path]:
     try:
         names = sorted(set(_locations(memoryview(path.read_bytes()), "model")))
     except (IndexError, KeyError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidValueError(f"The file {str(path)!r} is not a whole ONNX file.") from error
+        raise InvalidValueError(f"The ONNX file {str(path)!r} cannot be read: it is not whole.") from error
     for name in names:
         beside = path.parent / name
         if Path(name).is_absolute() or beside.resolve().parent != path.parent.resolve():
