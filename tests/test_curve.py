@@ -135,7 +135,7 @@ def test_radii_that_clamp_to_one_are_one_in_a_guarantee_for_all() -> None:
 
 # -- every radius on its own ------------------------------------------------------------------------
 
-HARD_RATES = {4: (0.86, 0.95), 5: (0.8, 0.9), 8: (0.5, 0.8)}
+HARD_RATES = {4: (0.86, 0.95), 8: (0.5, 0.8)}
 """By radius: where the table's rate is put, at the hardest of all possible rates in this range."""
 
 

@@ -117,7 +117,7 @@ def just_below(size: int) -> int:
 def test_a_first_radius_just_below_is_certified_no_more_often_than_stated() -> None:
     # Threshold: 252 of 2,000 runs; a risk of exactly .1 exceeds it once in 10,000 times.
     assert most_failures(N_RUNS, 0.1) == 252
-    check_first_radius(max_draws=50, n_runs=N_RUNS)
+    check_first_radius(max_draws=36, n_runs=N_RUNS)
 
 
 @pytest.mark.slow
