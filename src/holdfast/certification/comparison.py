@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.agreement import as_agreement
 from holdfast.bounds import Interval, clopper_pearson
 from holdfast.certification.curve import check_radii
 from holdfast.certification.pooling import PooledSubject, run_pooled
@@ -18,13 +17,12 @@ from holdfast.certification.subject import Outcome, Settings, Subject, make_cert
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, Tally, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import PLANS, Plan, share_risk
-from holdfast.randomness import stream_key
+from holdfast.plans import Plan, share_risk
 from holdfast.results.certificate import Certificate
 from holdfast.results.comparison import Comparison, Difference
 from holdfast.results.curve import StabilityCurve
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
-from holdfast.validation import check_mask, check_name, check_share
+from holdfast.validation import check_mask
 
 
 def compare(
@@ -68,16 +66,15 @@ def compare(
     (('a', 'b'),)
     """
     asked = check_radii(radii)
-    settings = Settings(
-        plan=check_name(plan, "plan", PLANS),
-        tolerance=check_share(tolerance, "tolerance"),
-        confidence=check_share(confidence, "confidence"),
-        neighborhood=check_name(neighborhood, "neighborhood", NEIGHBORHOODS),
-        rate_kind="uniform",
-        agree=as_agreement(agree),
-        key=stream_key(rng),
-        draws="paired",
+    settings = Settings.check(
+        "paired",
+        tolerance=tolerance,
+        confidence=confidence,
+        neighborhood=neighborhood,
+        agree=agree,
         check_determinism=check_determinism,
+        rng=rng,
+        plan=plan,
     )
     _check_explanations(explanations)
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
@@ -105,8 +102,11 @@ def compare(
 
 
 def _check_explanations(explanations: Any) -> None:
-    if not isinstance(explanations, Mapping) or not all(isinstance(name, str) for name in explanations):
+    if not isinstance(explanations, Mapping):
         raise InvalidTypeError(f"`explanations` must map names to Boolean masks, got {type(explanations).__name__}.")
+    strange = next((name for name in explanations if not isinstance(name, str)), None)
+    if strange is not None:
+        raise InvalidTypeError(f"`explanations` must be named by strings, got the name {strange!r}.")
     if len(explanations) < 2:
         raise InvalidValueError(f"`explanations` must have at least two entries, got {len(explanations)}.")
 

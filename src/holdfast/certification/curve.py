@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from holdfast.agreement import as_agreement
 from holdfast.bounds import Interval
 from holdfast.certification.pooling import PooledSubject, run_pooled
 from holdfast.certification.single import worst_of
@@ -15,12 +14,11 @@ from holdfast.certification.subject import Outcome, Settings, make_certificate
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import PLANS, RATE_KINDS, Plan, parts_of, plan_for, share_risk
-from holdfast.randomness import stream_key
+from holdfast.plans import Plan, parts_of, plan_for, share_risk
 from holdfast.results.certificate import Certificate
 from holdfast.results.curve import StabilityCurve
 from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import check_mask, check_name, check_share, check_whole
+from holdfast.validation import check_mask, check_whole
 
 _FLOAT_SLACK = 1e-12
 
@@ -66,16 +64,18 @@ def certify_radii(
     (1.0, True)
     """
     asked = check_radii(radii)
-    settings = Settings(
-        plan=check_name(plan, "plan", PLANS),
-        tolerance=check_share(tolerance, "tolerance"),
-        confidence=check_share(confidence, "confidence"),
-        neighborhood=check_name(neighborhood, "neighborhood", NEIGHBORHOODS),
-        rate_kind=check_name(rate_kind, "rate_kind", RATE_KINDS),
-        agree=as_agreement(agree),
-        key=stream_key(rng),
-        draws="pooled",
+    if not isinstance(simultaneous, bool):
+        raise InvalidTypeError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
+    settings = Settings.check(
+        "pooled",
+        tolerance=tolerance,
+        confidence=confidence,
+        neighborhood=neighborhood,
+        agree=agree,
         check_determinism=check_determinism,
+        rng=rng,
+        plan=plan,
+        rate_kind=rate_kind,
     )
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_mask(selected, "selected", n_features=evaluator.n_features)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from holdfast.agreement import as_agreement
 from holdfast.bounds import smallest_power_within
 from holdfast.certification.single import portions
 from holdfast.certification.subject import Settings, Subject
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.randomness import stream_key
 from holdfast.results import HardCertificate
 from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import check_mask, check_name, check_share, check_whole
+from holdfast.validation import check_mask, check_whole
 
 SMALLEST_TOLERANCE = Fraction(1, 10_000)
 
@@ -55,19 +53,19 @@ def certify_hard(
     >>> hard.method, hard.stable, hard.radius
     ('enumeration', True, 1)
     """
-    eps, sure = check_share(tolerance, "tolerance"), check_share(confidence, "confidence")
-    settings = Settings(
-        plan="hard",
-        tolerance=eps,
-        confidence=sure,
-        neighborhood=check_name(neighborhood, "neighborhood", NEIGHBORHOODS),
-        rate_kind="uniform",
-        agree=as_agreement(agree),
-        key=stream_key(rng),
-        draws="hard",
+    settings = Settings.check(
+        "hard",
+        tolerance=tolerance,
+        confidence=confidence,
+        neighborhood=neighborhood,
+        agree=agree,
         check_determinism=check_determinism,
+        rng=rng,
+        plan="hard",
+        plans=["hard"],
     )
     check_whole(radius, "radius")
+    eps, sure = settings.tolerance, settings.confidence
     if eps < SMALLEST_TOLERANCE:
         raise InvalidValueError(f"`tolerance` must be at least {float(SMALLEST_TOLERANCE)}, got {tolerance!r}.")
     n_draws = smallest_power_within(1 - eps, 1 - sure)

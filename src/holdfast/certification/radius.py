@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.agreement import as_agreement
 from holdfast.certification.curve import check_radii
 from holdfast.certification.pooling import Question, SizePool
 from holdfast.certification.subject import Settings, Subject
 from holdfast.evaluation import evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import RateTest, rate_test
-from holdfast.randomness import stream_key
 from holdfast.results.radius import RadiusCertificate, RadiusStep
 from holdfast.types import MaskedModel, Progress, Rng
-from holdfast.validation import check_mask, check_name
+from holdfast.validation import check_mask
 
 
 def certified_radius(
@@ -62,16 +60,16 @@ def certified_radius(
     """
     test = rate_test(min_rate, confidence, max_draws)
     asked = None if radii is None else check_radii(radii)
-    settings = Settings(
-        plan="decision",
+    settings = Settings.check(
+        "decision",
         tolerance=1 - test.min_rate,
         confidence=test.confidence,
-        neighborhood=check_name(neighborhood, "neighborhood", NEIGHBORHOODS),
-        rate_kind="uniform",
-        agree=as_agreement(agree),
-        key=stream_key(rng),
-        draws="decision",
+        neighborhood=neighborhood,
+        agree=agree,
         check_determinism=check_determinism,
+        rng=rng,
+        plan="decision",
+        plans=["decision"],
     )
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_mask(selected, "selected", n_features=evaluator.n_features)

@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.agreement import as_agreement
 from holdfast.certification.subject import Outcome, Settings, Subject, WorstOutcome, make_certificate
 from holdfast.evaluation import Tally, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import PLANS, RATE_KINDS, Plan, most_rows, parts_of, plan_for
-from holdfast.randomness import stream_key
+from holdfast.plans import Plan, most_rows, parts_of, plan_for
 from holdfast.results import Certificate
 from holdfast.types import MaskedModel, Masks, Progress, Rng
-from holdfast.validation import check_mask, check_name, check_share, check_whole
+from holdfast.validation import check_mask, check_whole
 
 _PORTION_BYTES = 1 << 26
 """Most memory for masks drawn at a time."""
@@ -89,16 +87,16 @@ def certify(
     (1.0, True)
     """
     check_whole(radius, "radius")
-    settings = Settings(
-        plan=check_name(plan, "plan", PLANS),
-        tolerance=check_share(tolerance, "tolerance"),
-        confidence=check_share(confidence, "confidence"),
-        neighborhood=check_name(neighborhood, "neighborhood", NEIGHBORHOODS),
-        rate_kind=check_name(rate_kind, "rate_kind", RATE_KINDS),
-        agree=as_agreement(agree),
-        key=stream_key(rng),
-        draws="single",
+    settings = Settings.check(
+        "single",
+        tolerance=tolerance,
+        confidence=confidence,
+        neighborhood=neighborhood,
+        agree=agree,
         check_determinism=check_determinism,
+        rng=rng,
+        plan=plan,
+        rate_kind=rate_kind,
     )
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_mask(selected, "selected", n_features=evaluator.n_features)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from holdfast.agreement import Agreement
+from holdfast.agreement import Agreement, as_agreement
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
-from holdfast.neighborhood import Neighborhood
-from holdfast.plans import Plan, make_plan
-from holdfast.randomness import stream
+from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
+from holdfast.plans import PLANS, RATE_KINDS, Plan, make_plan
+from holdfast.randomness import stream, stream_key
 from holdfast.results.certificate import Certificate, interval_around
 from holdfast.types import Mask, Masks
+from holdfast.validation import check_name, check_share
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,34 @@ class Settings:
     key: int
     draws: str
     check_determinism: bool
+
+    @classmethod
+    def check(
+        cls,
+        draws: str,
+        *,
+        tolerance: Any,
+        confidence: Any,
+        neighborhood: Any,
+        agree: Any,
+        check_determinism: bool,
+        rng: Any,
+        plan: Any,
+        plans: Sequence[str] = PLANS,
+        rate_kind: Any = "uniform",
+    ) -> Settings:
+        """The settings of a question, checked before any model call."""
+        return cls(
+            plan=check_name(plan, "plan", plans),
+            tolerance=check_share(tolerance, "tolerance"),
+            confidence=check_share(confidence, "confidence"),
+            neighborhood=check_name(neighborhood, "neighborhood", NEIGHBORHOODS),
+            rate_kind=check_name(rate_kind, "rate_kind", RATE_KINDS),
+            agree=as_agreement(agree),
+            key=stream_key(rng),
+            draws=draws,
+            check_determinism=check_determinism,
+        )
 
     def make_plan(self) -> Plan:
         """The plan asked for; searching a design may take a while, so only when all else is checked."""
