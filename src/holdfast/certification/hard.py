@@ -9,7 +9,7 @@ from holdfast.bounds import smallest_power_within
 from holdfast.certification.single import portions
 from holdfast.certification.subject import Settings, Subject
 from holdfast.errors import InvalidValueError
-from holdfast.evaluation import evaluating
+from holdfast.evaluation import Tally, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.results import HardCertificate
 from holdfast.types import Mask, MaskedModel, Progress, Rng
@@ -79,27 +79,33 @@ def certify_hard(
         stream = settings.own_stream(mask)
         masks = nearby.enumerate(_PORTION) if proof else portions(nearby, n_draws, stream)
         tally = subject.count(masks, until_changed=True)
-        changing = subject.counterexample_in(nearby)
-        return HardCertificate(
-            method="enumeration" if proof else "sampling",
-            stable=changing is None,
-            radius=_vouched_radius(nearby, changing, proof=proof),
-            requested_radius=nearby.radius,
-            effective_radius=nearby.effective_radius,
-            tolerance=None if proof else float(eps),
-            confidence=None if proof else float(sure),
-            n_agreed=tally.n_agreed,
-            n_evaluated=tally.n_evaluated,
-            n_calls=subject.settle(),
-            rng_key=settings.key,
-            prediction=subject.prediction,
-            consistent=subject.consistent,
-            selected=mask,
-            counterexample=changing,
-            neighborhood=neighborhood,
-            agree=settings.agree.name,
-            provenance=subject.provenance,
-        )
+        return _make_hard(subject, nearby, tally, settings, proof=proof)
+
+
+def _make_hard(
+    subject: Subject, nearby: Neighborhood, tally: Tally, settings: Settings, *, proof: bool
+) -> HardCertificate:
+    changing = subject.counterexample_in(nearby)
+    return HardCertificate(
+        method="enumeration" if proof else "sampling",
+        stable=changing is None,
+        radius=_vouched_radius(nearby, changing, proof=proof),
+        requested_radius=nearby.radius,
+        effective_radius=nearby.effective_radius,
+        tolerance=None if proof else float(settings.tolerance),
+        confidence=None if proof else float(settings.confidence),
+        n_agreed=tally.n_agreed,
+        n_evaluated=tally.n_evaluated,
+        n_calls=subject.settle(),
+        rng_key=settings.key,
+        prediction=subject.prediction,
+        consistent=subject.consistent,
+        selected=subject.selected,
+        counterexample=changing,
+        neighborhood=settings.neighborhood,
+        agree=settings.agree.name,
+        provenance=subject.provenance,
+    )
 
 
 def _vouched_radius(nearby: Neighborhood, counterexample: Mask | None, *, proof: bool) -> int:

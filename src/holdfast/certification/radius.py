@@ -78,22 +78,26 @@ def certified_radius(
         evaluator.expect(len(tested) * test.max_draws)
         subject = Subject(evaluator, mask, settings)
         trail = _test_in_order(tested, test, subject, settings)
-        certified = [step.radius for step in trail if step.answer]
-        return RadiusCertificate(
-            radius=certified[-1] if certified else 0,
-            min_rate=float(test.min_rate),
-            confidence=float(test.confidence),
-            trail=tuple(trail),
-            n_calls=subject.settle(),
-            rng_key=settings.key,
-            prediction=subject.prediction,
-            consistent=subject.consistent,
-            selected=mask,
-            counterexample=subject.counterexample_in(kind(mask, trail[-1].radius)),
-            neighborhood=neighborhood,
-            agree=settings.agree.name,
-            provenance=subject.provenance,
-        )
+        return _make_radius(subject, trail, test, settings)
+
+
+def _make_radius(subject: Subject, trail: list[RadiusStep], test: RateTest, settings: Settings) -> RadiusCertificate:
+    nearby = NEIGHBORHOODS[settings.neighborhood](subject.selected, trail[-1].radius)
+    return RadiusCertificate(
+        radius=max((step.radius for step in trail if step.answer), default=0),
+        min_rate=float(test.min_rate),
+        confidence=float(test.confidence),
+        trail=tuple(trail),
+        n_calls=subject.settle(),
+        rng_key=settings.key,
+        prediction=subject.prediction,
+        consistent=subject.consistent,
+        selected=subject.selected,
+        counterexample=subject.counterexample_in(nearby),
+        neighborhood=settings.neighborhood,
+        agree=settings.agree.name,
+        provenance=subject.provenance,
+    )
 
 
 def _test_in_order(radii: Sequence[int], test: RateTest, subject: Subject, settings: Settings) -> list[RadiusStep]:
