@@ -5,7 +5,7 @@ selected. ``import holdfast as hf``; see the README for a first example.
 """
 
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from holdfast.agreement import Agreement, same_top_class, same_top_set, within
 from holdfast.bounds import Interval, clopper_pearson, hoeffding
@@ -20,19 +20,7 @@ from holdfast.certification import (
 )
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, MissingExtraError, ModelError
 from holdfast.evaluation import Evaluator, Tally
-from holdfast.masking import (
-    column_groups,
-    columns,
-    grid,
-    lookup_table,
-    mask_function,
-    mask_image,
-    mask_tabular,
-    mask_text,
-    segments,
-    superpixels,
-    windows,
-)
+from holdfast.masking import lookup_table, mask_function
 from holdfast.neighborhood import Additions, Neighborhood, Removals, Swaps
 from holdfast.plans import PlannedSamples, plan_samples
 from holdfast.results import (
@@ -48,6 +36,14 @@ from holdfast.results import (
 )
 from holdfast.selection import top, top_fraction
 from holdfast.types import Differentiable, Mask, MaskedModel, Provenance
+
+if TYPE_CHECKING:
+    from holdfast import models as models
+    from holdfast.masking.columns import column_groups, columns, windows
+    from holdfast.masking.groups import grid, segments, superpixels
+    from holdfast.masking.image import mask_image
+    from holdfast.masking.tabular import mask_tabular
+    from holdfast.masking.text import mask_text
 
 __version__ = "0.1.0"
 
@@ -107,11 +103,23 @@ __all__ = [
     "within",
 ]
 
-_ROOMS = ("models",)
+_WHEN_ASKED_FOR = {
+    "column_groups": "holdfast.masking.columns",
+    "columns": "holdfast.masking.columns",
+    "grid": "holdfast.masking.groups",
+    "mask_image": "holdfast.masking.image",
+    "mask_tabular": "holdfast.masking.tabular",
+    "mask_text": "holdfast.masking.text",
+    "segments": "holdfast.masking.groups",
+    "superpixels": "holdfast.masking.groups",
+    "windows": "holdfast.masking.columns",
+}
 
 
-def __getattr__(name: str) -> ModuleType:
-    """Rooms that bring frameworks along are imported when first asked for."""
-    if name in _ROOMS:
-        return import_module(f"holdfast.{name}")
+def __getattr__(name: str) -> Any:
+    """What only some users need is imported when it is first asked for."""
+    if name == "models":
+        return import_module("holdfast.models")
+    if name in _WHEN_ASKED_FOR:
+        return getattr(import_module(_WHEN_ASKED_FOR[name]), name)
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
