@@ -40,10 +40,8 @@ def stream_key(rng: Any) -> int:
 
 def stream(key: int, *purpose: str | bytes) -> np.random.Generator:
     """The counter-based generator of one key and purpose."""
-    digest = hashlib.blake2b(digest_size=16)
-    for part in purpose:
+    digest = hashlib.blake2b(digest_size=_KEY_BITS // 8)
+    for part in (str(key), *purpose):
         raw = part.encode() if isinstance(part, str) else part
         digest.update(len(raw).to_bytes(8, "little") + raw)
-    words = np.frombuffer(digest.digest(), dtype="<u4")
-    seed = np.random.SeedSequence(key, spawn_key=tuple(int(word) for word in words))
-    return np.random.Generator(np.random.Philox(seed))
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest.digest(), "little")))

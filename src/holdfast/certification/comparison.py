@@ -106,7 +106,7 @@ def _check_explanations(explanations: Any) -> None:
         raise InvalidTypeError(f"`explanations` must map names to Boolean masks, got {type(explanations).__name__}.")
     strange = next((name for name in explanations if not isinstance(name, str)), None)
     if strange is not None:
-        raise InvalidTypeError(f"`explanations` must be named by strings, got the name {strange!r}.")
+        raise InvalidTypeError(f"`explanations` must map names to Boolean masks, got the name {strange!r}, no string.")
     if len(explanations) < 2:
         raise InvalidValueError(f"`explanations` must have at least two entries, got {len(explanations)}.")
 

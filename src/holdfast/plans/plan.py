@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from holdfast.bounds import hoeffding_draws
@@ -55,7 +56,11 @@ def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:
     150
     """
     check_name(name, "plan", PLANS)
-    eps, sure = check_share(tolerance, "tolerance"), check_share(confidence, "confidence")
+    return _make_plan(name, check_share(tolerance, "tolerance"), check_share(confidence, "confidence"))
+
+
+@lru_cache(maxsize=256)
+def _make_plan(name: str, eps: Fraction, sure: Fraction) -> Plan:
     if name == "hoeffding":
         return Plan(name, eps, sure, fixed_design(hoeffding_draws(eps, sure)))
     if eps < SMALLEST_SEARCHED_TOLERANCE:
@@ -105,6 +110,8 @@ def plan_for(parts: Iterable[Neighborhood], plan: Plan) -> Plan:
     The smallest of their rates is then within tolerance of the smallest true one.
     """
     parts = list(parts)
+    if len(parts) <= 1:
+        return plan
     n_sampled = _count_larger(parts, plan.max_draws)
     shared = share_risk(plan, n_sampled)
     # A plan of less risk draws more, so no part that was enumerated is now sampled; if one were, it shares too.
