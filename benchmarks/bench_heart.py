@@ -78,7 +78,7 @@ def _overhead(plan: str, *, seconds_per_mask: float) -> tuple[float, float]:
     """Wall time over model time, and microseconds per draw outside the model; best of several runs."""
     selected = np.arange(N_FEATURES) < N_SELECTED
     ratios, micros = [], []
-    for seed in range(8):
+    for seed in range(40):
         model = _TimedModel(seconds_per_mask)
         start = time.perf_counter()
         cert = hf.certify(model, selected, radius=40, plan=plan, rng=seed)

@@ -114,7 +114,7 @@ class Evaluator:
         for row, key in enumerate(keys):
             if key not in self._slots:
                 first_rows.setdefault(key, row)
-        self._compute(checked[list(first_rows.values())])
+        self._compute(checked[list(first_rows.values())], list(first_rows))
         return np.asarray(self.outputs[[self._slots[key] for key in keys]])
 
     def expect(self, n_rows: int) -> None:
@@ -128,7 +128,7 @@ class Evaluator:
     def settle(self) -> None:
         """Repeat the row that waits for a batch, if none came."""
         if self._echo is not None:
-            self._run(np.empty((0, self.n_features), dtype=bool))
+            self._run(np.empty((0, self.n_features), dtype=bool), [])
 
     def finish(self) -> None:
         """Tell the progress hook that no more rows will come."""
@@ -136,17 +136,15 @@ class Evaluator:
         if self.progress is not None:
             self.progress(self.n_calls, self.n_calls)
 
-    def _compute(self, masks: Masks) -> None:
+    def _compute(self, masks: Masks, keys: list[bytes]) -> None:
         start = 0
         while start < len(masks):
-            room = self.batch_size - (self._echo is not None)
-            batch = masks[start : start + room]
-            if self._run(batch):
-                start += len(batch)
+            part = slice(start, start + self.batch_size - (self._echo is not None))
+            if self._run(masks[part], keys[part]):
+                start += len(keys[part])
 
-    def _run(self, batch: Masks) -> bool:
+    def _run(self, batch: Masks, keys: list[bytes]) -> bool:
         """Compute one batch and keep it; False if memory ran out and a smaller batch is to be tried."""
-        keys = _packed(batch)
         rows = batch if self._echo is None else np.concatenate([batch, self._echo[0][None]])
         try:
             raw = self.model(rows.copy())

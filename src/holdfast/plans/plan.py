@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 from holdfast.bounds import hoeffding_draws
@@ -56,11 +55,7 @@ def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:
     150
     """
     check_name(name, "plan", PLANS)
-    return _make_plan(name, check_share(tolerance, "tolerance"), check_share(confidence, "confidence"))
-
-
-@lru_cache(maxsize=256)
-def _make_plan(name: str, eps: Fraction, sure: Fraction) -> Plan:
+    eps, sure = check_share(tolerance, "tolerance"), check_share(confidence, "confidence")
     if name == "hoeffding":
         return Plan(name, eps, sure, fixed_design(hoeffding_draws(eps, sure)))
     if eps < SMALLEST_SEARCHED_TOLERANCE:
