@@ -40,8 +40,7 @@ def stream_key(rng: Any) -> int:
 
 def stream(key: int, *purpose: str | bytes) -> np.random.Generator:
     """The counter-based generator of one key and purpose."""
-    digest = hashlib.blake2b(digest_size=_KEY_BITS // 8)
-    for part in (str(key), *purpose):
-        raw = part.encode() if isinstance(part, str) else part
-        digest.update(len(raw).to_bytes(8, "little") + raw)
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest.digest(), "little")))
+    parts = [part.encode() if isinstance(part, str) else part for part in (str(key), *purpose)]
+    message = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+    digest = hashlib.blake2b(message, digest_size=_KEY_BITS // 8).digest()
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
