@@ -288,8 +288,8 @@ def _labels(outputs: Outputs) -> Outputs:
 def _scores(outputs: Outputs, masks: Masks) -> Outputs:
     if outputs.dtype.kind not in "fiub" or outputs.shape[1] == 0:
         raise ModelError(f"Scores must be real numbers (b, n_classes), got {outputs.dtype} {outputs.shape}.")
-    bad = ~np.isfinite(outputs).all(axis=1)
-    if bad.any():
+    if not np.isfinite(outputs).all():
+        bad = ~np.isfinite(outputs).all(axis=1)
         first = np.flatnonzero(masks[np.flatnonzero(bad)[0]])
         shown = ", ".join(map(str, first[:8])) + (", …" if len(first) > 8 else "")
         raise ModelError(

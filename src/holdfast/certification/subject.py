@@ -133,7 +133,8 @@ class Subject:
     def judge(self, masks: Masks) -> Mask:
         """Which masks (b, n_features) keep the prediction, Boolean (b,)."""
         agreed = self._agree(self._evaluator(masks), self._reference)
-        self._remember_nearest(masks[~agreed])
+        if not agreed.all():
+            self._remember_nearest(masks[~agreed])
         return agreed
 
     def count(self, batches: Iterable[Masks], *, until_changed: bool = False) -> Tally:
@@ -159,8 +160,6 @@ class Subject:
         return full if not self.consistent and nearby.contains(full) else None
 
     def _remember_nearest(self, changing: Masks) -> None:
-        if len(changing) == 0:
-            return
         distance = (changing != self.selected).sum(axis=1)
         best = self.counterexample
         if best is None or distance.min() < (best != self.selected).sum():
