@@ -191,7 +191,7 @@ class _Rows:
     def append(self, rows: Outputs) -> None:
         end = self._n + len(rows)
         old = rows[:0] if self._buffer is None else self._buffer
-        dtype = np.result_type(old, rows)
+        dtype = rows.dtype if rows.dtype == old.dtype else np.result_type(old, rows)
         if end > len(old) or dtype != old.dtype:
             grown = np.empty((max(end, 2 * len(old)), *rows.shape[1:]), dtype=dtype)
             grown[: self._n] = old[: self._n]

@@ -13,6 +13,8 @@ import secrets
 from typing import Any
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 
@@ -43,4 +45,15 @@ def stream(key: int, *purpose: str | bytes) -> np.random.Generator:
     parts = [part.encode() if isinstance(part, str) else part for part in (str(key), *purpose)]
     message = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
     digest = hashlib.blake2b(message, digest_size=_KEY_BITS // 8).digest()
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
+    return np.random.Generator(np.random.Philox(_Digest(digest)))  # type: ignore[arg-type]
+
+
+class _Digest(ISeedSequence):
+    """A digest as the key of a Philox generator; given as ``key=``, NumPy would also ask for fresh entropy."""
+
+    def __init__(self, digest: bytes) -> None:
+        self._digest = digest
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[Any]:
+        """The digest, which is just as long as the key that Philox asks for."""
+        return np.frombuffer(self._digest, dtype="<u8").astype(dtype)[:n_words]

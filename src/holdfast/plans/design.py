@@ -87,13 +87,14 @@ class Design:
         return _walk(self, first_draw=(1.0, 1.0))
 
     @cached_property
-    def _first_agrees(self) -> Floats:
-        """For each terminal the share of its paths whose first draw agreed."""
+    def _first_agrees(self) -> dict[tuple[int, int], float]:
+        """For each terminal (n, k) the share of its paths whose first draw agreed."""
         opened = _walk(self, first_draw=(0.0, 1.0))
         share = np.zeros(len(self.terminals.n))
         reached = _places(self.terminals, opened)
         share[reached] = np.exp(opened.log_paths - self.terminals.log_paths[reached])
-        return share
+        points = zip(self.terminals.n.tolist(), self.terminals.k.tolist(), strict=True)
+        return dict(zip(points, share.tolist(), strict=True))
 
     def expected_draws(self, rate: float) -> float:
         """Mean number of draws when each agrees with probability ``rate``."""
@@ -110,11 +111,9 @@ class Design:
         """
         if self.looks == (n_evaluated,) and 0 <= n_agreed <= n_evaluated:
             return n_agreed / n_evaluated
-        points = self.terminals
-        at = np.flatnonzero((points.n == n_evaluated) & (points.k == n_agreed))
-        if len(at) == 0:
+        if (n_evaluated, n_agreed) not in self._first_agrees:
             raise ValueError(f"This design cannot stop at {n_agreed} of {n_evaluated}.")
-        return float(self._first_agrees[at[0]])
+        return self._first_agrees[n_evaluated, n_agreed]
 
     def miss_probability(self, rate: float, tolerance: Fraction) -> float:
         """P(|k/n - rate| > tolerance) at one true rate, stopping included."""
