@@ -316,7 +316,7 @@ def test_pickles_beside_safetensors_are_not_opened(folders: dict[str, Path], cop
         ("hf:", "must be hf:<hub id or folder>"),
         ("hf:/no/such/folder", "existing folder or a hub id, got '/no/such/folder'"),
         ("hf:./none", "existing folder or a hub id"),
-        ("bundled:vit", "this version has none, got 'vit'"),
+        ("bundled:digits-resne", r"Did you mean 'digits-resnet'\?"),
     ],
 )
 def test_specs_that_name_nothing_are_refused(spec: str, message: str) -> None:

@@ -38,6 +38,7 @@ from holdfast.selection import top, top_fraction
 from holdfast.types import Differentiable, Mask, MaskedModel, Provenance
 
 if TYPE_CHECKING:
+    from holdfast import data as data
     from holdfast import models as models
     from holdfast.masking.columns import column_groups, columns, windows
     from holdfast.masking.groups import grid, segments, superpixels
@@ -118,8 +119,8 @@ _WHEN_ASKED_FOR = {
 
 def __getattr__(name: str) -> Any:
     """What only some users need is imported when it is first asked for."""
-    if name == "models":
-        return import_module("holdfast.models")
+    if name in ("data", "models"):
+        return import_module(f"holdfast.{name}")
     if name in _WHEN_ASKED_FOR:
         return getattr(import_module(_WHEN_ASKED_FOR[name]), name)
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

@@ -13,9 +13,10 @@ from inspect import Parameter, signature
 from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.models.bundled import BundledModel, available
 from holdfast.models.classifier import Classifier
 
-__all__ = ["Classifier", "load"]
+__all__ = ["BundledModel", "Classifier", "available", "load"]
 
 _LOADERS = {
     "hf": ("hf", "load_folder", "hf:<hub id or folder>"),

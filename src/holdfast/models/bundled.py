@@ -1,21 +1,145 @@
-"""The name of a model that comes with holdfast → a ``Classifier``."""
+"""The name of a model that comes with holdfast → a ``Classifier``, after a check that its files are whole.
+
+Every model has a folder in ``box`` with a ``card.json``: what it is, how many test inputs it gets right,
+and the SHA-256 of the other files. The scripts in ``training`` write all of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from holdfast.errors import InvalidValueError
 from holdfast.models.classifier import Classifier
 from holdfast.validation import check_name
 
-BUNDLED: dict[str, Callable[[], Classifier]] = {}
-"""What is available: a name, and what makes the classifier."""
+BOX = Path(__file__).parent / "box"
+"""Where the models are, one folder each."""
+
+CARD = "card.json"
 
 
-def load_bundled(place: str) -> Classifier:
-    """Load a bundled model by its name."""
-    if not BUNDLED:
-        raise InvalidValueError(
-            f"`bundled:` must be followed by a bundled model; this version has none, got {place!r}."
-        )
-    return BUNDLED[check_name(place, "bundled:", BUNDLED)]()
+@dataclass(frozen=True)
+class BundledModel:
+    """What is known of a model that comes with holdfast.
+
+    Attributes
+    ----------
+    name : str
+        ``holdfast.models.load("bundled:<name>")`` loads it.
+    kind : {"image", "text", "table"}
+        What it classifies.
+    data : str
+        The inputs it goes with, for ``holdfast.data.load``.
+    description : str
+        What it is, in one line.
+    counts : mapping of str to (int, int)
+        What was measured → how many were right, of how many. The first is the test split as it is.
+    """
+
+    name: str
+    kind: str
+    data: str
+    description: str
+    counts: Mapping[str, tuple[int, int]]
+    files: Mapping[str, str] = field(repr=False)
+    settings: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of the test inputs it gets right."""
+        n_correct, n_tested = next(iter(self.counts.values()))
+        return n_correct / n_tested
+
+    def __str__(self) -> str:
+        return f"bundled:{self.name} ({self.kind}): {self.description}"
+
+
+def available() -> tuple[BundledModel, ...]:
+    """List the models that come with holdfast.
+
+    Returns
+    -------
+    models : tuple of BundledModel
+        In the order of their names.
+
+    Examples
+    --------
+    >>> for model in available():
+    ...     if model.kind == "table":
+    ...         print(model)
+    bundled:cancer-forest (table): random forest on 30 measurements of cell nuclei
+    """
+    return tuple(read_card(name) for name in _names())
+
+
+def load_bundled(place: str, *, device: Any = None, dtype: Any = None, kind: str | None = None) -> Classifier:
+    """Load a bundled model by its name.
+
+    Parameters
+    ----------
+    place : str
+        The name.
+    device, dtype : optional
+        For the torch models among them.
+    kind : {"image", "text", "table"}, optional
+        What the caller expects it to classify.
+    """
+    card = read_card(check_name(place, "bundled:", _names()))
+    if kind not in (None, card.kind):
+        raise InvalidValueError(f"`kind` must be {card.kind!r} for bundled:{card.name}, got {kind!r}.")
+    check_files(BOX / card.name, card)
+    loader: Callable[..., Classifier] = _LOADERS.get(card.name, _load_torch)
+    asked = {"device": device, "dtype": dtype}
+    return loader(card, **{name: value for name, value in asked.items() if value is not None})
+
+
+def read_card(name: str) -> BundledModel:
+    """What is written on the card of a model."""
+    card = json.loads((BOX / name / CARD).read_text(encoding="utf-8"))
+    counts = {what: (int(correct), int(tested)) for what, (correct, tested) in card["counts"].items()}
+    return BundledModel(
+        name=name,
+        kind=card["kind"],
+        data=card["data"],
+        description=card["description"],
+        counts=counts,
+        files=card["files"],
+        settings=card["settings"],
+    )
+
+
+def check_files(folder: Path, card: BundledModel) -> None:
+    """Every file is there, and is the one the card was written for."""
+    for name, wanted in card.files.items():
+        problem = _problem(folder / name, wanted)
+        if problem is not None:
+            raise InvalidValueError(
+                f"The files of bundled:{card.name} must be as they were shipped, but {str(folder / name)!r} {problem}. "
+                f"Install holdfast again."
+            )
+
+
+def _problem(path: Path, wanted: str) -> str | None:
+    if not path.is_file():
+        return "is missing"
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    return None if found == wanted else f"is damaged or was changed (SHA-256 {found[:12]}…, not {wanted[:12]}…)"
+
+
+def _names() -> list[str]:
+    return sorted(path.parent.name for path in BOX.glob(f"*/{CARD}"))
+
+
+def _load_torch(card: BundledModel, **asked: Any) -> Classifier:
+    from holdfast.models.hf import load_folder
+
+    return load_folder(str(BOX / card.name), **asked)
+
+
+_LOADERS: dict[str, Callable[..., Classifier]] = {}
+"""What loads a model that is no Hugging Face folder."""

@@ -1,0 +1,1 @@
+"""How the bundled models were made; ``make bundled`` makes them again."""
