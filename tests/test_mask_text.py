@@ -89,7 +89,9 @@ def test_each_fill_is_what_one_would_write_by_hand(
 ) -> None:
     module, tokenizer = kind
     model = mask_text(module, TEXT, tokenizer=tokenizer, fill=fill)
-    np.testing.assert_array_equal(model(bits(SHOWN)[None]), by_hand(module, ids, attention))
+    # To the last bit, but for the fill that leaves out what one would write and not attend to.
+    noise = 1e-6 if fill == "drop" else 0.0
+    np.testing.assert_allclose(model(bits(SHOWN)[None]), by_hand(module, ids, attention), rtol=0, atol=noise)
 
 
 def test_no_two_fills_are_the_same_question(kind: tuple[Any, Any]) -> None:

@@ -172,7 +172,27 @@ class Picture:
         return values
 
 
-NAMED_FILLS: dict[str, type[Mean] | type[Blur] | type[Noise]] = {"mean": Mean, "blur": Blur, "noise": Noise}
+@dataclass(frozen=True)
+class Drop:
+    """No pixels at all: patches are removed from the sequence of a vision transformer.
+
+    No image equals one with patches removed; zeros are the customary stand-in where one is needed.
+    """
+
+    @property
+    def name(self) -> str:
+        return "patch drop"
+
+    def __call__(self, image: Pixels, /) -> Pixels:
+        return np.zeros_like(image)
+
+
+NAMED_FILLS: dict[str, type[Mean] | type[Blur] | type[Noise] | type[Drop]] = {
+    "mean": Mean,
+    "blur": Blur,
+    "noise": Noise,
+    "drop": Drop,
+}
 
 
 def as_fill(fill: Any) -> Fill:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.fills import Fill, as_fill
+from holdfast.masking.acceleration import Acceleration, Runner
+from holdfast.masking.fills import Drop, as_fill
 from holdfast.masking.groups import Groups, check_groups, describe_groups
 from holdfast.masking.image_models import (
     ArrayImageModel,
@@ -18,9 +19,12 @@ from holdfast.masking.image_models import (
     ModuleImageModel,
     TensorBatches,
     TensorImageModel,
+    drop_patches,
 )
+from holdfast.masking.image_scene import Scene, look
 from holdfast.masking.onnx_support import ImageSession, is_session, open_session
-from holdfast.masking.pictures import Pixels, fingerprint_array, is_tensor, open_picture, pixels, repaint, scale_bytes
+from holdfast.masking.patch_drop import patch_grid
+from holdfast.masking.pictures import Pixels, fingerprint_array, is_tensor, open_picture
 from holdfast.masking.torch_support import device_of, dtype_of, import_torch, is_module
 from holdfast.types import Provenance
 from holdfast.validation import check_name, check_whole
@@ -45,6 +49,8 @@ def mask_image(
     dtype: Any = None,
     batch_size: int | None = None,
     softmax: bool = False,
+    autocast: str | None = None,
+    compile: bool | str = False,  # noqa: A002
     fingerprint: str | None = None,
 ) -> ImageModel:
     """Bind a classifier and an image into a function of masks.
@@ -69,10 +75,11 @@ def mask_image(
     groups : whole numbers (H, W), or two numbers (rows, cols)
         The feature of each pixel of the model's input, -1 for always shown; see :func:`grid`,
         :func:`segments`, :func:`superpixels`. Default: a grid of 14 × 14 as in the paper, of one row
-        or column per pixel where the image has fewer.
+        or column per pixel where the image has fewer; the model's own patches for ``fill="drop"``.
     fill : number, tuple, name, image or Fill
         What hidden pixels look like: a constant, one constant per channel, "mean", "blur", "noise",
-        an image of the same size, or e.g. ``Blur(sigma=5)``.
+        an image of the same size, or e.g. ``Blur(sigma=5)``. Or "drop": hidden patches are removed
+        from the sequence of a vision transformer; features must be unions of whole patches.
     preprocess : callable
         Makes the model's input of the image, e.g. a Hugging Face image processor. It is called once
         for the image, and once for the baseline if that is filled before.
@@ -86,9 +93,15 @@ def mask_image(
     dtype : dtype or str
         Number type of the batches; default: the module's.
     batch_size : int
-        Most masks per call of the classifier; default: up to 256, fewer for large images.
+        Most masks per call of the classifier; default: up to 256, fewer for large images, and on a CPU
+        what the first calls of a torch or ONNX model show to be fastest.
     softmax : bool
         Turn scores into probabilities. Default: scores are the classifier's raw outputs.
+    autocast : {"bf16", "fp16"}
+        Compute a module's matrix products in this precision; recorded in the provenance.
+    compile : bool or str
+        Compile a module with ``torch.compile``, by its default backend or the named one; recorded in
+        the provenance. The first calls are slow.
     fingerprint : str
         Identifies the classifier in certificates.
 
@@ -108,32 +121,29 @@ def mask_image(
     classifier, preprocess = _without_pipeline(classifier, preprocess)
     target = _as_target(classifier)
     _check_options(target, preprocess=preprocess, fill_stage=fill_stage, device=device, fingerprint=fingerprint)
-    scene = _look(target, open_picture(image), as_fill(fill), preprocess=preprocess, fill_stage=fill_stage)
+    acceleration = _check_acceleration(target, autocast, compile)
+    chosen = as_fill(fill)
+    if isinstance(chosen, Drop):
+        _check_drop(target, acceleration, fill_stage)
+    scene = look(target, open_picture(image), chosen, preprocess=preprocess, fill_stage=fill_stage)
     _check_channels(target, scene.elements)
     bound = _Binding(
-        groups=_choose_groups(groups, scene.elements),
+        groups=_choose_groups(groups, scene.elements, target if isinstance(chosen, Drop) else None),
         fill=scene.fill,
         batch_size=_choose_batch_size(batch_size, scene.elements),
+        finds_batch_size=batch_size is None,
         softmax=bool(softmax),
+        acceleration=acceleration,
         fingerprint=fingerprint,
     )
     if isinstance(target, ImageSession):
         return _bind_session(target, scene, bound, dtype)
     if is_module(target):
-        return _bind_module(target, scene, bound, device, dtype)
+        model = _bind_module(target, scene, bound, device, dtype)
+        return drop_patches(model) if isinstance(chosen, Drop) else model
     if is_tensor(scene.model_input):
         return _bind_tensor_function(target, scene, bound, device, dtype)
     return _bind_array_function(target, scene, bound, dtype)
-
-
-@dataclass(frozen=True)
-class _Scene:
-    """What the classifier would see: everything, and nothing; both (H, W, C)."""
-
-    model_input: Any
-    elements: Pixels
-    baseline: Pixels
-    fill: str
 
 
 @dataclass(frozen=True)
@@ -143,36 +153,41 @@ class _Binding:
     groups: Groups
     fill: str
     batch_size: int
+    finds_batch_size: bool
     softmax: bool
+    acceleration: Acceleration
     fingerprint: str | None
 
     def fields(self, elements: Pixels, baseline: Pixels) -> dict[str, Any]:
         """The fields of an ``ImageModel``; the arrays become read-only copies."""
-        words = [describe_groups(self.groups), f"fill {self.fill}"] + (["softmax"] if self.softmax else [])
+        words = [describe_groups(self.groups), f"fill {self.fill}", *(["softmax"] if self.softmax else [])]
+        words.extend(self.acceleration.words)
         return {
             "elements": _frozen(elements),
             "baseline": _frozen(baseline),
             "groups": self.groups,
             "batch_size": self.batch_size,
+            "finds_batch_size": self.finds_batch_size,
             "softmax": self.softmax,
             "provenance": Provenance(", ".join(words), self.fingerprint, fingerprint_array(elements)),
         }
 
 
-def _bind_module(module: Any, scene: _Scene, bound: _Binding, device: Any, dtype: Any) -> ImageModel:
+def _bind_module(module: Any, scene: Scene, bound: _Binding, device: Any, dtype: Any) -> ModuleImageModel:
     place, kind = device_of(module, device), _torch_dtype(dtype_of(module), dtype)
     batches = TensorBatches(scene.elements, scene.baseline, bound.groups, device=place, dtype=kind)
-    return ModuleImageModel(module=module, batches=batches, **bound.fields(*batches.arrays()))
+    runner = Runner(module, bound.acceleration)
+    return ModuleImageModel(runner=runner, batches=batches, **bound.fields(*batches.arrays()))
 
 
-def _bind_tensor_function(function: Any, scene: _Scene, bound: _Binding, device: Any, dtype: Any) -> ImageModel:
+def _bind_tensor_function(function: Any, scene: Scene, bound: _Binding, device: Any, dtype: Any) -> ImageModel:
     place = scene.model_input.device if device is None else import_torch().device(device)
     kind = _torch_dtype(scene.model_input.dtype, dtype)
     batches = TensorBatches(scene.elements, scene.baseline, bound.groups, device=place, dtype=kind)
     return TensorImageModel(function=function, batches=batches, **bound.fields(*batches.arrays()))
 
 
-def _bind_session(session: ImageSession, scene: _Scene, bound: _Binding, dtype: Any) -> ImageModel:
+def _bind_session(session: ImageSession, scene: Scene, bound: _Binding, dtype: Any) -> ImageModel:
     if dtype is not None:
         raise InvalidValueError(f"`dtype` of an ONNX model is fixed by its file, {session.dtype}, got {dtype!r}.")
     both = (values.astype(session.dtype) for values in (scene.elements, scene.baseline))
@@ -180,7 +195,7 @@ def _bind_session(session: ImageSession, scene: _Scene, bound: _Binding, dtype: 
     return ArrayImageModel(function=session, channels_first=first, **bound.fields(*both))
 
 
-def _bind_array_function(function: Any, scene: _Scene, bound: _Binding, dtype: Any) -> ImageModel:
+def _bind_array_function(function: Any, scene: Scene, bound: _Binding, dtype: Any) -> ImageModel:
     kind = scene.elements.dtype if dtype is None else np.dtype(dtype)
     both = (values.astype(kind) for values in (scene.elements, scene.baseline))
     return ArrayImageModel(function=function, **bound.fields(*both))
@@ -225,6 +240,23 @@ def _check_options(target: Any, *, preprocess: Any, fill_stage: Any, device: Any
         _check_device(target, device)
 
 
+def _check_acceleration(target: Any, autocast: Any, compiled: Any) -> Acceleration:
+    acceleration = Acceleration.check(autocast, compiled)
+    for name, value in acceleration.options.items():
+        if not is_module(target):
+            raise InvalidTypeError(f"`{name}` works only with a torch module, got {value!r}.")
+    return acceleration
+
+
+def _check_drop(target: Any, acceleration: Acceleration, fill_stage: str) -> None:
+    if not is_module(target):
+        raise InvalidTypeError("`fill='drop'` works only with a vision transformer that is a torch module.")
+    if acceleration.backend is not None:
+        raise InvalidValueError("`compile` must be False for `fill='drop'`: compiled modules run on all patches.")
+    if fill_stage != "after":
+        raise InvalidValueError(f"`fill_stage` must be left out for `fill='drop'`, got {fill_stage!r}.")
+
+
 def _check_device(module: Any, device: Any) -> None:
     wanted = import_torch().device(device)
     places = {tensor.device for tensor in module.parameters()}
@@ -246,60 +278,12 @@ def _check_channels(target: Any, elements: Pixels) -> None:
         target.layout_for(elements.shape)
 
 
-def _look(target: Any, picture: Any, fill: Fill, *, preprocess: Any, fill_stage: str) -> _Scene:
-    """The image and its baseline as the classifier would see them."""
-    if preprocess is None:
-        elements = _numbers_for(target, pixels(picture))
-        return _Scene(picture, elements, _filled(fill, elements), fill.name)
-    model_input = _unwrapped(preprocess(picture))
-    elements = _read_input(target, model_input)
-    if fill_stage == "after":
-        baseline = _filled(fill, elements)
-    else:
-        baseline = _read_input(target, _unwrapped(preprocess(repaint(_filled(fill, pixels(picture)), picture))))
-    if baseline.shape != elements.shape:
-        raise InvalidValueError(
-            f"`preprocess` must give the image and its baseline one shape, got {elements.shape} and {baseline.shape}."
-        )
-    return _Scene(model_input, elements, baseline, f"{fill.name} {fill_stage} normalisation")
-
-
-def _filled(fill: Fill, values: Pixels) -> Pixels:
-    baseline = pixels(fill(values), "fill")
-    if baseline.shape != values.shape:
-        raise InvalidValueError(f"`fill` must keep the image's shape, {values.shape}, got {baseline.shape}.")
-    return baseline
-
-
-def _unwrapped(prepared: Any) -> Any:
-    """The model's input in what a Hugging Face image processor returns."""
-    if not isinstance(prepared, Mapping):
-        return prepared
-    if "pixel_values" not in prepared:
-        raise InvalidValueError(f"`preprocess` must return an image or `pixel_values`, got {', '.join(prepared)}.")
-    return prepared["pixel_values"]
-
-
-def _read_input(target: Any, model_input: Any) -> Pixels:
-    """Preprocessed arrays have the layout the classifier takes; tensors and Pillow images have their own."""
-    first = target.channels_first if isinstance(target, ImageSession) else is_module(target)
-    return _numbers_for(target, pixels(model_input, "preprocess(image)", channels_first=first))
-
-
-def _numbers_for(target: Any, values: Pixels) -> Pixels:
-    """Floats for torch modules and most ONNX models; callables get what was given."""
-    if not (is_module(target) or isinstance(target, ImageSession)):
-        return values
-    takes_bytes = isinstance(target, ImageSession) and target.dtype == np.uint8
-    if values.dtype != np.uint8 and (takes_bytes or values.dtype.kind != "f"):
-        wanted = "bytes (uint8)" if takes_bytes else "bytes (uint8) or floats"
-        raise InvalidTypeError(f"`image` must hold {wanted} for this model, got {values.dtype}.")
-    return values if takes_bytes else scale_bytes(values)
-
-
-def _choose_groups(groups: Any, elements: Pixels) -> Groups:
+def _choose_groups(groups: Any, elements: Pixels, transformer: Any = None) -> Groups:
+    """The groups given, or the patches of a transformer, or the paper's grid."""
     height, width, _ = elements.shape
-    if groups is None:
+    if groups is None and transformer is not None:
+        groups = patch_grid(transformer, (height, width))
+    elif groups is None:
         groups = (min(_DEFAULT_GRID, height), min(_DEFAULT_GRID, width))
     return check_groups(groups, (height, width))
 

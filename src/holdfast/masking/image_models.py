@@ -6,14 +6,19 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, ModelError
+from holdfast.masking.acceleration import Runner
+from holdfast.masking.batch_probe import BatchProbe, batch_probe
 from holdfast.masking.groups import Groups
+from holdfast.masking.layouts import layout_probe
+from holdfast.masking.onnx_support import ImageSession
+from holdfast.masking.patch_drop import PatchDrop, bind_patches
 from holdfast.masking.pictures import Pixels, is_tensor
 from holdfast.masking.torch_support import evaluating_module, import_torch, score_tensor, to_numpy
 from holdfast.types import Masks, Outputs, Provenance
@@ -34,6 +39,8 @@ class ImageModel(ABC):
         The feature of each pixel, or -1.
     batch_size : int
         Most masks per call, unless the caller of the evaluation says otherwise.
+    finds_batch_size : bool
+        Whether fewer masks per call may be faster, which is found out by calls that are made anyway.
     softmax : bool
         Whether scores are turned into probabilities.
     provenance : Provenance
@@ -44,8 +51,14 @@ class ImageModel(ABC):
     baseline: Pixels
     groups: Groups
     batch_size: int
+    finds_batch_size: bool = False
     softmax: bool
     provenance: Provenance
+
+    @property
+    def batch_probe(self) -> BatchProbe | None:
+        """What finds the number of masks per call, if anything does."""
+        return None
 
     @property
     def n_features(self) -> int:
@@ -62,13 +75,40 @@ class ImageModel(ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ModuleImageModel(ImageModel):
-    """An image bound to a torch module; also ``Differentiable``."""
+    """An image bound to a torch module; also ``Differentiable``.
 
-    module: Any
+    With ``patches``, hidden patches are removed from the sequence of a vision transformer, which no
+    pixels can express: ``baseline`` is then the customary stand-in, and gradients are those of pixels.
+    """
+
+    runner: Runner
     batches: TensorBatches
+    patches: PatchDrop | None = None
+
+    @property
+    def module(self) -> Any:
+        """The torch module."""
+        return self.runner.module
+
+    @property
+    def batch_probe(self) -> BatchProbe | None:
+        """What finds the number of masks per call on a CPU, unless the caller has given one."""
+        if not self.finds_batch_size or self.batches.device.type != "cpu":
+            return None
+        return batch_probe(self.module, self.elements.shape, self.patches is None)
 
     def _score(self, masks: Masks) -> Outputs:
-        with self._evaluating(), self.batches.reused(masks) as batch:
+        with self._evaluating():
+            if self.patches is not None:
+                return to_numpy(self.patches.scores(self._scores_of, masks))
+            if self.runner.acceleration.backend is not None:
+                return self._part(masks, False)  # compilers choose layouts themselves
+            probe = layout_probe(self.module, self.batches.image)
+            parts = probe.run(len(masks), lambda rows, channels_last: self._part(masks[rows], channels_last))
+        return np.concatenate(parts)
+
+    def _part(self, masks: Masks, channels_last: bool) -> Outputs:
+        with self.batches.reused(masks, channels_last=channels_last) as batch:
             # A module may return a view of its input, which is overwritten by the next batch.
             return to_numpy(self._scores_of(batch)).copy()
 
@@ -78,7 +118,7 @@ class ModuleImageModel(ImageModel):
         column = check_whole(target, "target")
         with self._evaluating(gradients=True):
             batch = self._points(points).requires_grad_()
-            scores = self._scores_of(batch)
+            scores = self._scores_of(batch, self.runner.differentiable)
             if scores.ndim != 2 or column >= scores.shape[1]:
                 raise InvalidValueError(f"`target` must be a column of scores {tuple(scores.shape)}, got {column}.")
             if not scores.requires_grad:
@@ -94,12 +134,12 @@ class ModuleImageModel(ImageModel):
 
     @contextmanager
     def _evaluating(self, *, gradients: bool = False) -> Iterator[None]:
-        with _keeping_generators(self.batches.device), evaluating_module(self.module, gradients=gradients):
+        with keeping_generators(self.batches.device), evaluating_module(self.module, gradients=gradients):
             yield
 
-    def _scores_of(self, batch: Any) -> Any:
+    def _scores_of(self, batch: Any, run: Callable[..., Any] | None = None) -> Any:
         try:
-            output = self.module(pixel_values=batch) if _wants_pixel_values(self.module) else self.module(batch)
+            output = call_module(self.runner if run is None else run, self.module, batch)
         except RuntimeError as error:
             if "channels" not in str(error):
                 raise
@@ -108,6 +148,17 @@ class ModuleImageModel(ImageModel):
                 f"`image` must have as many channels as the model takes, got {n_channels}: {error}"
             ) from error
         return _maybe_softmax(score_tensor(output), self.softmax)
+
+
+def drop_patches(model: ModuleImageModel) -> ModuleImageModel:
+    """The same image with hidden patches removed from the sequence, if its module is a vision transformer."""
+    with model._evaluating():
+
+        def run(images: Any) -> Any:
+            return call_module(model.module, model.module, images)
+
+        patches = bind_patches(model.module, run, model.batches.image, model.groups)
+    return replace(model, patches=patches)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -130,7 +181,7 @@ class TensorImageModel(ImageModel):
 class ArrayImageModel(ImageModel):
     """An image bound to a function of NumPy batches, (b, H, W, C) or with channels first."""
 
-    function: Callable[[NDArray[Any]], Any]
+    function: Callable[[NDArray[Any]], Any] | ImageSession
     channels_first: bool = False
     _planes: tuple[Pixels, Pixels] = field(init=False, repr=False)
 
@@ -138,6 +189,14 @@ class ArrayImageModel(ImageModel):
         both = (self.elements, self.baseline)
         planes = tuple(np.ascontiguousarray(p.transpose(2, 0, 1)) for p in both) if self.channels_first else both
         object.__setattr__(self, "_planes", planes)
+
+    @property
+    def batch_probe(self) -> BatchProbe | None:
+        """What finds the number of masks per call of an ONNX model, unless the caller or its file gives one."""
+        session = self.function
+        if not (self.finds_batch_size and isinstance(session, ImageSession) and session.sizes[0] is None):
+            return None
+        return batch_probe(session.session, self.elements.shape)
 
     def _score(self, masks: Masks) -> Outputs:
         shown = _always_shown(masks)[:, self.groups]
@@ -165,7 +224,7 @@ class TensorBatches:
         n_features = int(groups.max()) + 1
         columns = np.where(groups < 0, n_features, groups).ravel()
         self._columns = torch.from_numpy(columns.astype(np.int64)).to(device)
-        self._spare = _Spare()
+        self._spares = {False: _Spare(), True: _Spare()}
 
     def tensor(self, values: NDArray[Any]) -> Any:
         """The numbers on the device; cast first, so that float64 never travels."""
@@ -182,14 +241,17 @@ class TensorBatches:
         return torch.where(self._shown(masks), self.image, self.baseline)
 
     @contextmanager
-    def reused(self, masks: Masks) -> Iterator[Any]:
+    def reused(self, masks: Masks, *, channels_last: bool = False) -> Iterator[Any]:
         """A masked batch in a buffer that is taken back afterwards, and dropped after an error."""
         torch = import_torch()
-        buffer = self._spare.take(len(masks))
+        spare = self._spares[channels_last]
+        buffer = spare.take(len(masks))
         if buffer is None:
-            buffer = torch.empty((len(masks), *self.image.shape), dtype=self.dtype, device=self.device)
+            layout = torch.channels_last if channels_last else torch.contiguous_format
+            shape = (len(masks), *self.image.shape)
+            buffer = torch.empty(shape, dtype=self.dtype, device=self.device, memory_format=layout)
         yield torch.where(self._shown(masks), self.image, self.baseline, out=buffer[: len(masks)])
-        self._spare.put(buffer)
+        spare.put(buffer)
 
     def _shown(self, masks: Masks) -> Any:
         torch = import_torch()
@@ -225,11 +287,13 @@ def _always_shown(masks: Masks) -> Masks:
     return padded
 
 
-def _wants_pixel_values(module: Any) -> bool:
-    return "pixel_values" in inspect.signature(module.forward).parameters
+def call_module(run: Callable[..., Any], module: Any, batch: Any) -> Any:
+    """Run a module on images in the way its ``forward`` wants them."""
+    by_name = "pixel_values" in inspect.signature(module.forward).parameters
+    return run(pixel_values=batch) if by_name else run(batch)
 
 
-def _keeping_generators(device: Any) -> AbstractContextManager[None]:
+def keeping_generators(device: Any) -> AbstractContextManager[None]:
     """Torch's generators on the CPU and on this device as they were, whatever the module draws."""
     forked: AbstractContextManager[None] = import_torch().random.fork_rng(
         devices=[device] if device.type == "cuda" else []

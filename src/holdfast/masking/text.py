@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.masking.acceleration import Acceleration, Runner
 from holdfast.masking.text_module import TOKEN_FILLS, TokenModel, make_fill, place
 from holdfast.masking.text_segments import (
     DEFAULT_JOIN,
@@ -45,6 +46,8 @@ def mask_text(
     batch_size: int | None = None,
     softmax: bool = False,
     max_length: int | None = None,
+    autocast: str | None = None,
+    compile: bool | str = False,  # noqa: A002
     fingerprint: str | None = None,
 ) -> TokenModel | TextModel:
     """Ask a classifier of texts about one text with some of its tokens, words or segments hidden.
@@ -70,10 +73,11 @@ def mask_text(
         A module's default is one feature per token; "words" takes all sub-tokens of what the
         tokenizer calls a word together. For callables, words are what stands between white space.
     fill : str, optional
-        For modules: "drop" (default: hidden tokens stay and are not attended to, as in the paper),
-        "mask" (the mask token), "pad" (the pad token, attended to) or "delete" (removed, the rest
-        closes ranks). For callables: "delete" (default; the white space before goes along) or
-        "replace:" followed by what to write for whatever is hidden, such as "replace:[…]".
+        For modules: "drop" (default: hidden tokens are not attended to, as in the paper, and not
+        computed either where that gives the same scores; see ``removes_tokens``), "mask" (the mask
+        token), "pad" (the pad token, attended to) or "delete" (removed, the rest closes ranks). For
+        callables: "delete" (default; the white space before goes along) or "replace:" followed by
+        what to write for whatever is hidden, such as "replace:[…]".
     segments : list of str, optional
         Sentences, passages or retrieved documents, each a feature.
     join : str or callable, optional
@@ -88,11 +92,16 @@ def mask_text(
     device, dtype : optional
         Where and in which numbers a module computes; a copy is made if it is elsewhere.
     batch_size : int, optional
-        Most texts per call.
+        Most texts per call; by default what the first calls show to be fastest, at most 256.
     softmax : bool
         Whether a module's scores become probabilities.
     max_length : int, optional
         Cut the text off after this many tokens, special ones included; recorded in the provenance.
+    autocast : "bf16" or "fp16", optional
+        Compute a module's matrix products in this precision; recorded in the provenance.
+    compile : bool or str
+        Compile a module with ``torch.compile``, by its default backend or the named one; recorded in
+        the provenance. The first calls are slow.
     fingerprint : str, optional
         What identifies the classifier; recorded in the provenance.
 
@@ -125,10 +134,11 @@ def mask_text(
     source = _read_source(text, segments, join, features)
     size = None if batch_size is None else check_whole(batch_size, "batch_size", minimum=1)
     module, own_tokenizer = _unwrap(classifier)
+    acceleration = Acceleration.check(autocast, compile)
     if is_module(module):
         _refuse("a callable on strings", normalise=normalise, batched=batched)
         return _mask_tokens(
-            place(module, device, dtype),
+            Runner(place(module, device, dtype), acceleration),
             _check_tokenizer(own_tokenizer if tokenizer is None else tokenizer),
             source,
             fill="drop" if fill is None else check_name(fill, "fill", TOKEN_FILLS),
@@ -139,7 +149,7 @@ def mask_text(
             fingerprint=fingerprint,
         )
     own = {"tokenizer": tokenizer, "device": device, "dtype": dtype, "max_length": max_length}
-    _refuse("a torch module", **own, softmax=softmax or None)
+    _refuse("a torch module", **own, **acceleration.options, softmax=softmax or None)
     return _mask_strings(
         _check_callable(classifier, batched=source.segments is None if batched is None else batched),
         source,
@@ -199,7 +209,7 @@ class _Source:
 
 
 def _mask_tokens(
-    module: Any,
+    runner: Runner,
     tokenizer: Any,
     source: _Source,
     *,
@@ -211,13 +221,13 @@ def _mask_tokens(
     fingerprint: str | None,
 ) -> TokenModel:
     text, features = source.spans()
-    made = make_fill(fill, module, tokenizer)
-    tokens = tokenize(module, tokenizer, text, features=features, max_length=max_length)
+    made = make_fill(fill, runner.module, tokenizer)
+    tokens = tokenize(runner.module, tokenizer, text, features=features, max_length=max_length)
     kind = features if isinstance(features, str) else "segments"
     numbers = None if dtype is None else f"computed in {str(dtype).removeprefix('torch.')}"
-    notes = (f"fill {made.name}", tokens.cut, "softmax" if softmax else None, numbers)
+    notes = (f"fill {made.name}", tokens.cut, "softmax" if softmax else None, numbers, *runner.acceleration.words)
     provenance = source.provenance(kind, *notes, fingerprint=fingerprint)
-    return TokenModel(module, tokens, made, softmax, batch_size, provenance)
+    return TokenModel(runner, tokens, made, softmax, batch_size, provenance)
 
 
 def _mask_strings(

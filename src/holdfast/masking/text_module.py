@@ -11,10 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.masking.acceleration import Runner
+from holdfast.masking.batch_probe import BatchProbe, batch_probe
 from holdfast.masking.text_tokens import ALWAYS_SHOWN, Fields, Tokens, check_vocabulary
+from holdfast.masking.token_removal import drop_attention, find_removal
 from holdfast.masking.torch_support import device_of, dtype_of, evaluating_module, import_torch, score_tensor, to_numpy
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
+
+ATTENTION_DROP = "attention drop"
 
 
 @dataclass(frozen=True)
@@ -39,9 +44,14 @@ class TokenModel:
     token for the fill "mask" and of the pad token for all others (zeros if there is none): no
     embedding equals a token that is not attended to or not there, so that for "drop" and "delete"
     the baseline is the customary stand-in and not what the model sees of hidden tokens.
+
+    With the fill "drop", tokens that are not attended to are left out of the batches wherever that
+    is exact, which is checked on random masks once per module: ``removes_tokens`` says whether it is.
+    The check takes four rows and their shorter forms; they are no answers to a question, and
+    certificates do not count them.
     """
 
-    module: Any
+    runner: Runner
     tokens: Tokens
     fill: Fill
     softmax: bool
@@ -61,8 +71,37 @@ class TokenModel:
     def __call__(self, masks: Masks, /) -> Outputs:
         checked = check_masks(masks, self.n_features)
         with evaluating_module(self.module):
-            shown = self.tokens.shown(checked)
-            return to_numpy(self._scores(self.fill.build(self.tokens, shown, self.fill)))
+            return to_numpy(self._answers(self.tokens.shown(checked)))
+
+    def _answers(self, shown: Any) -> Any:
+        """Scores of shown tokens (b, T)."""
+        removal = find_removal(self.module, self.tokens) if self._drops else None
+        if removal is None or len(shown) == 0:
+            return self._scores(self.fill.build(self.tokens, shown, self.fill))
+        return removal.scores(self._scores, shown)
+
+    @property
+    def module(self) -> Any:
+        """The torch module."""
+        return self.runner.module
+
+    @property
+    def _drops(self) -> bool:
+        return self.fill.name == ATTENTION_DROP
+
+    @property
+    def removes_tokens(self) -> bool:
+        """Whether hidden tokens are left out: for the fill "drop", if the check says that scores are the same."""
+        with evaluating_module(self.module):
+            return self._drops and find_removal(self.module, self.tokens) is not None
+
+    @property
+    def batch_probe(self) -> BatchProbe | None:
+        """What finds the number of masks per call on a CPU, unless the caller has given one."""
+        if self.batch_size is not None or device_of(self.module).type != "cpu":
+            return None
+        # Twice as long a text is another question; a few tokens more are not.
+        return batch_probe(self.module, self.fill.name, len(self.groups).bit_length())
 
     @property
     def groups(self) -> NDArray[np.intp]:
@@ -99,13 +138,16 @@ class TokenModel:
         ids = self.tokens.fields["input_ids"]
         with evaluating_module(self.module, gradients=True):
             inputs = torch.tensor(given, dtype=dtype_of(self.module), device=ids.device, requires_grad=True)
-            scores = self._scores(self._fields_at(inputs))
+            scores = self._softmaxed(self.runner.differentiable(**self._fields_at(inputs)))
             wanted = scores[:, _check_target(target, scores.shape[1])].sum()
             (slope,) = torch.autograd.grad(wanted, inputs)
         return to_numpy(scores), to_numpy(slope)
 
     def _scores(self, batch: Fields) -> Any:
-        scores = score_tensor(self.module(**batch))
+        return self._softmaxed(self.runner(**batch))
+
+    def _softmaxed(self, output: Any) -> Any:
+        scores = score_tensor(output)
         return scores.float().softmax(dim=-1) if self.softmax else scores
 
     def _fields_at(self, points: Any) -> Fields:
@@ -129,11 +171,9 @@ class TokenModel:
         return get()
 
 
-def drop_attention(tokens: Tokens, shown: Any, fill: Fill) -> Fields:
+def hide_tokens(tokens: Tokens, shown: Any, fill: Fill) -> Fields:
     """Hidden tokens stay in place and are not attended to."""
-    batch = tokens.repeat(len(shown))
-    batch["attention_mask"] = batch["attention_mask"] * shown
-    return batch
+    return drop_attention(tokens, shown)
 
 
 def replace_tokens(tokens: Tokens, shown: Any, fill: Fill) -> Fields:
@@ -157,7 +197,7 @@ def delete_tokens(tokens: Tokens, shown: Any, fill: Fill) -> Fields:
 
 
 TOKEN_FILLS = {
-    "drop": ("attention drop", drop_attention),
+    "drop": (ATTENTION_DROP, hide_tokens),
     "mask": ("mask token", replace_tokens),
     "pad": ("pad token", replace_tokens),
     "delete": ("deletion", delete_tokens),

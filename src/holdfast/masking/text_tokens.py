@@ -76,7 +76,7 @@ def length_limit(module: Any, tokenizer: Any) -> int | None:
     positions = getattr(getattr(module, "config", None), "max_position_embeddings", None)
     limits = [getattr(tokenizer, "model_max_length", None)]
     if isinstance(positions, int) and positions > 0:
-        limits.append(positions - _first_position(module))
+        limits.append(positions - first_position(module))
     known = [int(limit) for limit in limits if limit is not None and 0 < limit < _LONGEST]
     return min(known, default=None)
 
@@ -91,7 +91,7 @@ def check_vocabulary(module: Any, token: int) -> None:
         )
 
 
-def _first_position(module: Any) -> int:
+def first_position(module: Any) -> int:
     """RoBERTa and its kin count positions from behind the padding index."""
     tables = (part for name, part in module.named_modules() if name.endswith("position_embeddings"))
     padding = next((getattr(table, "padding_idx", None) for table in tables), None)

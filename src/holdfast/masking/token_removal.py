@@ -1,0 +1,130 @@
+"""A text and masks → batches without the hidden tokens, where that gives the scores of attention masking.
+
+Hidden tokens that are not attended to change nothing but the time. Leaving them out is exact for
+models that take the position of every token as an input and classify by tokens that are shown.
+Whether a model is one of those is checked on random masks, once per module and longest text.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.masking.buckets import group_by_length, pass_overhead
+from holdfast.masking.exactness import same_scores
+from holdfast.masking.module_notes import notes_of
+from holdfast.masking.text_tokens import Fields, Tokens, first_position
+from holdfast.masking.torch_support import dtype_of, import_torch, score_tensor
+from holdfast.randomness import stream
+from holdfast.types import Masks
+
+_KEPT_SHARES = (0.75, 0.5, 0.25, 0.0)
+"""Of the features, in the masks of the check."""
+
+
+@dataclass(frozen=True, eq=False)
+class Removal:
+    """A text whose hidden tokens may be left out, with the position of each token (T,)."""
+
+    tokens: Tokens
+    positions: Any
+    overhead: float
+
+    def scores(self, run: Callable[[Fields], Any], shown: Any) -> Any:
+        """Scores (b, n_classes) of shown tokens (b, T), in the order asked; ``run`` scores one batch."""
+        torch = import_torch()
+        groups = [torch.from_numpy(rows).to(shown.device) for rows in self._groups(shown.sum(dim=1).cpu().numpy())]
+        parts = [run(self.batch(shown[rows])) for rows in groups]
+        return torch.cat(parts)[torch.cat(groups).argsort()]
+
+    def _groups(self, lengths: NDArray[Any]) -> list[NDArray[np.intp]]:
+        """Rows by length; those of no token at all on their own, since they must not be padded."""
+        some, none = np.flatnonzero(lengths), np.flatnonzero(lengths == 0)
+        groups = [some[rows] for rows in group_by_length(lengths[some], self.overhead)]
+        return [*groups, none] if len(none) else groups
+
+    def batch(self, shown: Any) -> Fields:
+        """The shown tokens of each row, filled up to the longest row with tokens that are not attended to."""
+        width = int(shown.sum(dim=1).max())
+        if width == 0:
+            # A model that attends to nothing has no shorter form.
+            return drop_attention(self.tokens, shown)
+        columns = (~shown).int().argsort(dim=1, stable=True)[:, :width]
+        batch = {name: row[columns] for name, row in self.tokens.fields.items()}
+        batch["attention_mask"] = batch["attention_mask"] * shown.gather(1, columns)
+        return {**batch, "position_ids": self.positions[columns]}
+
+
+def drop_attention(tokens: Tokens, shown: Any) -> Fields:
+    """Hidden tokens stay in place and are not attended to."""
+    batch = tokens.repeat(len(shown))
+    batch["attention_mask"] = batch["attention_mask"] * shown
+    return batch
+
+
+def find_removal(module: Any, tokens: Tokens) -> Removal | None:
+    """How to leave hidden tokens out of this text, or None where that is not exact.
+
+    The module must be in evaluation mode, without gradients.
+    """
+    if not _may_be_exact(module, tokens):
+        return None
+    ids = tokens.fields["input_ids"]
+    counted = import_torch().arange(len(ids), device=ids.device) + first_position(module)
+    removal = Removal(tokens, tokens.fields.get("position_ids", counted), pass_overhead(module, ids.device))
+    known = notes_of(module).setdefault("token removal", _Known())
+    if not known.exact_up_to < len(ids) < known.inexact_from:
+        return removal if len(ids) <= known.exact_up_to else None
+    if _is_exact(module, removal):
+        known.exact_up_to = len(ids)
+        return removal
+    known.inexact_from = len(ids)
+    return None
+
+
+@dataclass
+class _Known:
+    """Lengths of texts that were checked: attention in windows or blocks is exact up to a length only."""
+
+    exact_up_to: int = 0
+    inexact_from: int = 1 << 62
+
+
+def _may_be_exact(module: Any, tokens: Tokens) -> bool:
+    """Whether a check could succeed; positions behind a padding token in the text are not counted as elsewhere."""
+    torch = import_torch()
+    padding = getattr(getattr(module, "config", None), "pad_token_id", None)
+    return (
+        "position_ids" in inspect.signature(module.forward).parameters
+        and dtype_of(module) in (torch.float32, torch.float64)
+        and not (padding is not None and bool((tokens.fields["input_ids"] == padding).any()))
+    )
+
+
+def _is_exact(module: Any, removal: Removal) -> bool:
+    torch = import_torch()
+    shown = removal.tokens.shown(_spread_masks(len(removal.tokens.names)))
+    shown = shown[shown.any(dim=1)]
+    rows = shown.split(1)
+    wanted = torch.cat([_ask(module, drop_attention(removal.tokens, row)) for row in rows])
+    try:
+        padded = _ask(module, removal.batch(shown))
+        shortest = _ask(module, removal.batch(rows[-1]))
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return False
+    return same_scores(padded, wanted) and same_scores(torch.cat([padded[:-1], shortest]), wanted)
+
+
+def _ask(module: Any, batch: Fields) -> Any:
+    return score_tensor(module(**batch))
+
+
+def _spread_masks(n_features: int) -> Masks:
+    """Random masks of many, some, few and no features."""
+    ranks = np.argsort(stream(0, "token removal").random((len(_KEPT_SHARES), n_features)), axis=1)
+    return ranks < np.round(np.array(_KEPT_SHARES) * n_features)[:, None]
