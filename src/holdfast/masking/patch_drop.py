@@ -30,6 +30,7 @@ Forward = Callable[[Any], Any]
 """Images (b, C, H, W) → what the module returns."""
 
 _ALWAYS = -1
+_FEW = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +108,7 @@ def run_on_tokens(run: Forward, embeddings: Any, image: Any, columns: NDArray[np
     with _replacing(embeddings, lambda tokens: tokens[0][wanted]) as seen:
         output = run(image)
     if len(seen) != 1:
-        raise ModelError(
-            f"`fill='drop'` needs a module that computes its embeddings once per call, this one did {len(seen)} times. "
-            "A compiled module must be passed as it was before it was compiled."
-        )
+        raise ModelError(f"The module must compute its embeddings once per call, it did {len(seen)} times.")
     return output
 
 
@@ -138,6 +136,8 @@ def _replacing(embeddings: Any, replace: Callable[[Any], Any]) -> Iterator[list[
 def _find_embeddings(module: Any) -> Any:
     """The part that turns pixels into tokens, as the vision transformers of Transformers have it."""
     torch = import_torch()
+    if any(hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) for part in module.modules()):
+        raise InvalidTypeError("`classifier` must not be compiled for `fill='drop'`. Pass the module as it was before.")
     parts = (part for part in module.modules() if isinstance(getattr(part, "patch_embeddings", None), torch.nn.Module))
     found = next(parts, None)
     if found is None:
@@ -161,11 +161,11 @@ def _match_tokens(run: Forward, embeddings: Any, image: Any, grid: tuple[int, in
 
 
 def _embed(run: Forward, embeddings: Any, images: Any) -> list[Any]:
-    """What the embeddings give of images (b, C, H, W); the rest of the module runs on a token each."""
-    with _replacing(embeddings, lambda tokens: tokens[:, :1]) as seen:
+    """What the embeddings give of images (b, C, H, W); the rest of the module runs on a few tokens each."""
+    with _replacing(embeddings, lambda tokens: tokens[:, :_FEW]) as seen:
         try:
             run(images)
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, ValueError, IndexError) as error:
             if not seen:
                 raise
             raise InvalidTypeError(_unsupported("it does not run on fewer tokens")) from error
@@ -195,7 +195,7 @@ def _check_removal(run: Forward, embeddings: Any, image: Any, patches: NDArray[n
         whole, some, mixed, none = (
             score_tensor(run_on_tokens(run, embeddings, noise, tokens[None])) for tokens in _tokens_to_try(patches)
         )
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, IndexError) as error:
         raise InvalidTypeError(_unsupported("it does not run on fewer tokens")) from error
     if not none.isfinite().all():
         raise InvalidTypeError(_unsupported("it has no answer when every patch is hidden"))

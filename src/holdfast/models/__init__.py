@@ -52,9 +52,10 @@ def load(
     trusted : iterable of str
         The types a skops file may create besides scikit-learn's own.
     **options
-        ``hf``: ``revision`` (of a hub id), ``max_length`` (cut longer texts). ``onnx``: ``classes``,
-        ``preprocess``, ``threads``. ``skops``: ``classes``. ``python``: ``classes``,
-        ``preprocess``, ``tokenizer``, ``max_length``, ``fingerprint``.
+        ``hf``: ``revision`` (of a hub id), ``max_length`` (cut longer texts), ``autocast`` and
+        ``compile`` (as in ``mask_image``). ``onnx``: ``classes``, ``preprocess``, ``threads``.
+        ``skops``: ``classes``. ``python``: ``classes``, ``preprocess``, ``tokenizer``,
+        ``max_length``, ``autocast``, ``compile``, ``fingerprint``.
 
     Returns
     -------

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.masking.acceleration import Acceleration, Runner
 from holdfast.masking.onnx_support import ImageSession
 from holdfast.masking.pictures import is_tensor, open_picture, pixels, scale_bytes
 from holdfast.masking.predictors import Predictor
@@ -29,17 +31,22 @@ class ModuleOnImages:
     preprocess: Preprocess | None
     device: Any
     dtype: Any
+    acceleration: Acceleration = field(default_factory=Acceleration)
+
+    @cached_property
+    def _runner(self) -> Runner:
+        return Runner(self.module, self.acceleration)
 
     def score(self, images: Any, /) -> NDArray[Any]:
         torch = import_torch()
         seen = _stack([_prepared(image, self.preprocess, channels_first=True) for image in images], channels_first=True)
         with evaluating_module(self.module):
-            return to_numpy(score_tensor(self.module(torch.as_tensor(seen).to(self.device, self.dtype))))
+            return to_numpy(score_tensor(self._runner(torch.as_tensor(seen).to(self.device, self.dtype))))
 
     def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
         from holdfast.masking.image import mask_image
 
-        own = _given(preprocess=self.preprocess, device=self.device, dtype=self.dtype)
+        own = _given(preprocess=self.preprocess, device=self.device, dtype=self.dtype) | self.acceleration.options
         return mask_image(self.module, one, **(own | settings))
 
 
@@ -91,6 +98,11 @@ class ModuleOnTexts:
     max_length: int | None
     device: Any
     dtype: Any
+    acceleration: Acceleration = field(default_factory=Acceleration)
+
+    @cached_property
+    def _runner(self) -> Runner:
+        return Runner(self.module, self.acceleration)
 
     def score(self, texts: Any, /) -> NDArray[Any]:
         checked = check_texts(texts)
@@ -100,7 +112,7 @@ class ModuleOnTexts:
 
     def _run(self, encoding: Any) -> NDArray[Any]:
         with evaluating_module(self.module):
-            return to_numpy(score_tensor(self.module(**encoding.to(self.device))))
+            return to_numpy(score_tensor(self._runner(**encoding.to(self.device))))
 
     def _encode(self, texts: list[str]) -> Any:
         cut = {} if self.max_length is None else {"truncation": True, "max_length": self.max_length}
@@ -116,7 +128,7 @@ class ModuleOnTexts:
     def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
         from holdfast.masking.text import mask_text
 
-        own = _given(tokenizer=self.tokenizer, max_length=self.max_length)
+        own = _given(tokenizer=self.tokenizer, max_length=self.max_length) | self.acceleration.options
         return mask_text(self.module, one, **(own | _as_features(settings)))
 
 

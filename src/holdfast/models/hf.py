@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InvalidValueError
+from holdfast.masking.acceleration import Acceleration
 from holdfast.models.classifier import Classifier, make_classifier
 from holdfast.models.engines import ModuleOnImages, ModuleOnTexts
 from holdfast.models.fingerprints import canonical, digest_files, digest_module, fingerprint
@@ -28,6 +29,8 @@ def load_folder(
     kind: str | None = None,
     revision: str | None = None,
     max_length: int | None = None,
+    autocast: str | None = None,
+    compile: bool | str = False,  # noqa: A002
 ) -> Classifier:
     """Load an image or text classifier that transformers knows, from a folder or from the hub.
 
@@ -41,9 +44,12 @@ def load_folder(
         Branch, tag or commit of a hub id.
     max_length : int, optional
         Cut longer texts at so many tokens, special ones included. Without it they are refused.
+    autocast, compile
+        As in :func:`holdfast.mask_image`.
     """
     import_transformers()
     where, number_type = check_device(device), check_dtype(dtype)
+    acceleration = Acceleration.check(autocast, compile)
     with silence():
         folder = _find_folder(place, revision)
         config = _read_config(folder)
@@ -52,10 +58,10 @@ def load_folder(
         module = _load_module(folder, decided, number_type).to(where)
         preparation = _load_preprocessing(folder, decided)
     if decided == "image":
-        engine: Any = ModuleOnImages(module, Pixels(preparation, _mode(config)), where, number_type)
+        engine: Any = ModuleOnImages(module, Pixels(preparation, _mode(config)), where, number_type, acceleration)
     else:
         cut = None if max_length is None else check_whole(max_length, "max_length", minimum=3)
-        engine = ModuleOnTexts(module, preparation, cut, where, number_type)
+        engine = ModuleOnTexts(module, preparation, cut, where, number_type, acceleration)
     return make_classifier(
         engine,
         kind=decided,

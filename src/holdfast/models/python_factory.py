@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.masking.acceleration import Acceleration
 from holdfast.masking.predictors import as_predictor
 from holdfast.masking.torch_support import device_of, dtype_of, is_module
 from holdfast.models.classifier import KINDS, Classifier, Engine, make_classifier
@@ -30,6 +31,8 @@ def load_python(
     preprocess: Callable[[Any], Any] | None = None,
     tokenizer: Any = None,
     max_length: int | None = None,
+    autocast: str | None = None,
+    compile: bool | str = False,  # noqa: A002
     fingerprint: str | None = None,
 ) -> Classifier:
     """Import a module, call its factory without arguments, and make a classifier of the result.
@@ -48,11 +51,15 @@ def load_python(
         For images: one image → what the model takes of it.
     tokenizer, max_length : optional
         For a torch module on texts.
+    autocast, compile
+        For a torch module on images or texts, as in :func:`holdfast.mask_image`.
     fingerprint : str, optional
         What identifies it. A torch module has one of its own, over its weights and the name of
         ``preprocess``; a callable or an estimator shows no weights, and has none unless it is given.
     """
+    acceleration = Acceleration.check(autocast, compile)
     made = _call(_find(place), place)
+    _check_acceleration(acceleration, made, kind)
     if isinstance(made, Classifier):
         if kind not in (None, made.kind):
             raise InvalidValueError(f"`kind` must be {made.kind!r} for 'python:{place}', got {kind!r}.")
@@ -62,7 +69,7 @@ def load_python(
     decided = _check_kind(kind, place)
     if is_module(made):
         moved = _moved(made, device, dtype)
-        engine = _module_engine(moved, decided, preprocess, tokenizer, max_length)
+        engine = _module_engine(moved, decided, preprocess, tokenizer, max_length, acceleration)
         settings = canonical({"preprocess": name_of(preprocess), "max_length": max_length})
         own = fingerprint or make_fingerprint(digest_module(moved) | {"settings": settings})
         return make_classifier(engine, kind=decided, classes=_names(moved, classes), fingerprint=own)
@@ -131,15 +138,24 @@ def _moved(module: Any, device: Any, dtype: Any) -> Any:
     return module.to(where, number_type).eval()
 
 
-def _module_engine(module: Any, kind: str, preprocess: Any, tokenizer: Any, max_length: int | None) -> Engine:
+def _check_acceleration(acceleration: Acceleration, made: Any, kind: str | None) -> None:
+    """Options that would have no effect are an error, never ignored."""
+    for name, value in acceleration.options.items():
+        if not is_module(made) or kind == "table":
+            raise InvalidTypeError(f"`{name}` works only with a torch module on images or texts, got {value!r}.")
+
+
+def _module_engine(
+    module: Any, kind: str, preprocess: Any, tokenizer: Any, max_length: int | None, acceleration: Acceleration
+) -> Engine:
     where, number_type = device_of(module), dtype_of(module)
     if kind == "image":
-        return ModuleOnImages(module, preprocess, where, number_type)
+        return ModuleOnImages(module, preprocess, where, number_type, acceleration)
     if kind == "table":
         return PredictorOnRows(module, as_predictor(module))
     if tokenizer is None:
         raise InvalidValueError("`tokenizer` must be given for a torch module on texts, got None.")
-    return ModuleOnTexts(module, tokenizer, max_length, where, number_type)
+    return ModuleOnTexts(module, tokenizer, max_length, where, number_type, acceleration)
 
 
 def _function_engine(function: Callable[[Any], Any], kind: str, preprocess: Any) -> Engine:
