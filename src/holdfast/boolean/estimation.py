@@ -1,0 +1,235 @@
+"""A model of many features → estimates of its spectrum by sampling, each with a proven interval.
+
+The scores must lie in a range that is known beforehand; a score outside it is an error, because the
+intervals would be void. The number of draws is fixed in advance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from holdfast.boolean.tables import Table, check_numbers
+from holdfast.boolean.tabulation import scores_of
+from holdfast.bounds import Interval
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.evaluation import Evaluator, evaluating
+from holdfast.randomness import stream, stream_key
+from holdfast.types import MaskedModel, Masks, Progress, Rng
+from holdfast.validation import check_share, check_whole, is_number
+
+_PAIRS_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimated number of a spectrum and an interval for the true one.
+
+    ``confidence`` is that of the interval alone, or, if it was estimated together with others, of all
+    their intervals at once. It is the probability, before drawing, that the statement is true.
+    """
+
+    of: tuple[int, ...] | int
+    value: float
+    interval: Interval
+    confidence: float
+    n_samples: int
+    rng_key: int
+
+
+def estimate_coefficients(
+    model: MaskedModel,
+    subsets: Iterable[Iterable[int]],
+    *,
+    n_samples: int,
+    score_range: tuple[float, float],
+    target: int = 0,
+    p: float = 0.5,
+    confidence: float = 0.9,
+    batch_size: int | None = None,
+    progress: Progress | bool | None = None,
+    rng: Rng = None,
+) -> tuple[Estimate, ...]:
+    """Estimate Fourier coefficients ĥ(S), or p-biased ones, of one class score by sampling masks.
+
+    Unbiased: the mean of (h(α) − c)·χ_S^p(α), with c the middle of the range (added back for S = ∅).
+    Hoeffding's inequality gives the intervals, which hold for all the subsets at once with
+    probability at least ``confidence`` (each has an equal share of the risk).
+
+    Parameters
+    ----------
+    model : MaskedModel
+        A model that returns scores.
+    subsets : iterable of iterables of int
+        Sets of features, () for the mean.
+    n_samples : int
+        Number of masks drawn, fixed in advance.
+    score_range : (low, high)
+        Numbers that every score of ``target`` is known to lie between: (0, 1) for a probability,
+        (-1, 1) for a function with values ±1.
+    target : int
+        The class.
+    p : float
+        Probability that a feature is shown. Away from ½ the basis functions of larger sets are large,
+        and so are the intervals.
+    confidence : float
+        Of all intervals at once.
+    batch_size, progress, rng
+        As for ``certify``.
+
+    Examples
+    --------
+    >>> from holdfast import mask_function
+    >>> first = mask_function(lambda masks: masks[:, :1], n_features=100)
+    >>> mean, zero, other = estimate_coefficients(first, [(), (0,), (1,)], n_samples=4000, score_range=(0, 1), rng=0)
+    >>> zero.value, zero.interval.high < 0 < other.interval.high
+    (-0.5, True)
+    """
+    low, high = _check_range(score_range)
+    n_draws, sure = check_whole(n_samples, "n_samples", minimum=1), check_share(confidence, "confidence")
+    share = float(check_numbers(p, "p", 1, low=0, high=1, open_ends=True)[0])
+    key, middle = stream_key(rng), (low + high) / 2
+    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
+        sets = [_check_subset(each, evaluator.n_features) for each in subsets]
+        masks, scores = _draw(evaluator, n_draws, share, stream(key, "coefficients"), target, (low, high))
+    risk = float(1 - sure) / max(1, len(sets))
+    # Each term lies within ±(high − low)/2 times the largest value of the basis function.
+    width = (high - low) * math.sqrt(math.log(2 / risk) / (2 * n_draws))
+    steepest = max(share, 1 - share) / math.sqrt(share * (1 - share))
+    characters = (share - masks) / math.sqrt(share * (1 - share))
+    estimates = []
+    for each in sets:
+        value = float(((scores - middle) * characters[:, each].prod(axis=1)).mean()) + (0 if each else middle)
+        half = width * steepest ** len(each)
+        estimates.append(Estimate(each, value, Interval(value - half, value + half), float(sure), n_draws, key))
+    return tuple(estimates)
+
+
+def estimate_level_weights(
+    model: MaskedModel,
+    levels: Sequence[int],
+    *,
+    n_samples: int,
+    score_range: tuple[float, float],
+    target: int = 0,
+    confidence: float = 0.9,
+    batch_size: int | None = None,
+    progress: Progress | bool | None = None,
+    rng: Rng = None,
+) -> tuple[Estimate, ...]:
+    """Estimate the Fourier weight W_k = Σ_{|S|=k} ĥ(S)² of whole levels k ≥ 1 by sampling masks.
+
+    Unbiased: with masks α_1 … α_N drawn uniformly and independently, the mean of
+    h(α_a) h(α_b) K_k(α_a, α_b) over all pairs a ≠ b, where K_k = Σ_{|S|=k} χ_S(α_a) χ_S(α_b) depends
+    only on the distance of the two masks. If |h − c| ≤ B, its variance is at most
+    V(w) = 4(N−2)/(N(N−1)) B²w + 2/(N(N−1)) B⁴ C(n, k) at W_k = w, so that by Chebyshev's inequality
+    {w : (estimate − w)² ≤ V(w)/δ} holds the true weight with probability at least 1 − δ (proof in
+    docs/theory/boolean.md). The levels share δ equally. Useful while C(n, k) is small against N².
+
+    The parameters are those of :func:`estimate_coefficients`; ``levels`` are the degrees of interest.
+
+    Examples
+    --------
+    >>> from holdfast import mask_function
+    >>> sign = mask_function(lambda masks: 1 - 2 * masks[:, :1].astype(float), n_features=50)
+    >>> one, two = estimate_level_weights(sign, [1, 2], n_samples=2000, score_range=(-1, 1), rng=0)
+    >>> one.interval.low > 0.8 and two.interval.high < 0.2
+    True
+    """
+    low, high = _check_range(score_range)
+    n_draws, sure = check_whole(n_samples, "n_samples", minimum=2), check_share(confidence, "confidence")
+    key = stream_key(rng)
+    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
+        n = evaluator.n_features
+        wanted = [_check_level(level, n) for level in levels]
+        masks, scores = _draw(evaluator, n_draws, 0.5, stream(key, "level-weights"), target, (low, high))
+    risk = float(1 - sure) / max(1, len(wanted))
+    products = _pair_products(masks, scores - (low + high) / 2)
+    estimates = []
+    for level in wanted:
+        value = float(_krawtchouk(n, level) @ products) / (n_draws * (n_draws - 1))
+        interval = _chebyshev(value, n_draws, math.comb(n, level), bound=(high - low) / 2, risk=risk)
+        estimates.append(Estimate(level, value, interval, float(sure), n_draws, key))
+    return tuple(estimates)
+
+
+def _draw(
+    evaluator: Evaluator,
+    n_draws: int,
+    share: float,
+    rng: np.random.Generator,
+    target: int,
+    score_range: tuple[float, float],
+) -> tuple[Masks, Table]:
+    """Independent masks (N, n) and the scores (N,) of the target, checked against their range."""
+    column = check_whole(target, "target")
+    evaluator.expect(n_draws)
+    masks = rng.random((n_draws, evaluator.n_features)) < share
+    scores = scores_of(evaluator, masks, column)
+    low, high = score_range
+    if scores.min() < low or scores.max() > high:
+        raise ModelError(
+            f"Scores of class {column} must lie in `score_range` = ({low:g}, {high:g}), "
+            f"got {scores.min():g} to {scores.max():g}. The intervals rest on it."
+        )
+    return masks, scores
+
+
+def _pair_products(masks: Masks, scores: Table) -> Table:
+    """Σ h_a h_b over the ordered pairs a ≠ b at each distance 0 … n, (n+1,)."""
+    n = masks.shape[1]
+    signs = 1 - 2 * masks.astype(np.float64)
+    sums = np.zeros(n + 1)
+    rows = max(1, _PAIRS_AT_ONCE // len(masks))
+    for start in range(0, len(masks), rows):
+        distance = ((n - signs[start : start + rows] @ signs.T) / 2).astype(np.intp)
+        pairs = np.outer(scores[start : start + rows], scores)
+        sums += np.bincount(distance.ravel(), weights=pairs.ravel(), minlength=n + 1)
+    sums[0] -= float(scores @ scores)
+    return sums
+
+
+def _krawtchouk(n: int, level: int) -> Table:
+    """K_level(d) = Σ_{|S|=level} χ_S(x) for a mask x of d features, d = 0 … n, in whole numbers until the end."""
+    values = [
+        sum((-1) ** j * math.comb(d, j) * math.comb(n - d, level - j) for j in range(level + 1)) for d in range(n + 1)
+    ]
+    return np.array([float(value) for value in values])
+
+
+def _chebyshev(value: float, n_draws: int, n_sets: int, *, bound: float, risk: float) -> Interval:
+    """All w in [0, B²] with (value − w)² ≤ V(w)/δ: the roots of a quadratic."""
+    pairs = n_draws * (n_draws - 1)
+    linear = 4 * (n_draws - 2) / pairs * bound**2 / risk
+    constant = 2 / pairs * bound**4 * n_sets / risk
+    centre = value + linear / 2
+    half = math.sqrt(max(0.0, centre**2 - value**2 + constant))
+    return Interval(min(max(0.0, centre - half), bound**2), min(max(0.0, centre + half), bound**2))
+
+
+def _check_range(score_range: Any) -> tuple[float, float]:
+    wanted = f"`score_range` must be two numbers, low < high, got {score_range!r}."
+    if not isinstance(score_range, (tuple, list)) or len(score_range) != 2 or not all(map(is_number, score_range)):
+        raise InvalidTypeError(wanted)
+    low, high = map(float, score_range)
+    if not -math.inf < low < high < math.inf:
+        raise InvalidValueError(wanted)
+    return low, high
+
+
+def _check_subset(features: Iterable[int], n: int) -> tuple[int, ...]:
+    chosen = tuple(sorted({check_whole(feature, "subsets") for feature in features}))
+    if chosen and chosen[-1] >= n:
+        raise InvalidValueError(f"`subsets` must hold features 0 to {n - 1}, got {chosen[-1]}.")
+    return chosen
+
+
+def _check_level(level: Any, n: int) -> int:
+    k = check_whole(level, "levels", minimum=1)
+    if k > n:
+        raise InvalidValueError(f"`levels` must be at most the number of features {n}, got {k}.")
+    return k

@@ -1,0 +1,269 @@
+"""A table and an explanation → its exact stability, and lower bounds from monotone weights.
+
+The bounds are the corrected forms of the paper's (docs/errata.md has the proofs). With g̃ the
+conditional weights of h at the explanation α and w_k = P[T ⊆ β∖α], β uniform on Δ_r, |T| = k:
+
+    1 − τ_r ≤ (1/γ) Σ_{1≤|T|≤r} |g̃(T)| w_{|T|}
+
+Agreement is strict, as in ``holdfast.within``: scores that moved by exactly the margin disagree.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.boolean.bases import monotone
+from holdfast.boolean.decisions import Scale, agreement_for, scale_for
+from holdfast.boolean.operators import mask_operator
+from holdfast.boolean.profiles import degree_mass
+from holdfast.boolean.restrictions import reveal
+from holdfast.boolean.tables import PerFeature, Table, as_table, check_numbers, check_selected, degrees
+from holdfast.types import Mask
+from holdfast.validation import check_name, check_whole
+
+Counts = NDArray[np.intp]
+
+BOUND_FORMS = ("weights", "markov")
+SMOOTHED_FORMS = ("sharp", "termwise", "factor")
+
+_ROUNDING = 1e-12
+"""A sum this close below its limit counts as reaching it."""
+
+
+def exact_rates(h: Any, selected: Any, *, margin: float | None = None, agree: Any = None) -> Table:
+    """The stability rates τ_0, τ_1, …, τ_m by enumeration, m the number of unselected features: (m+1,).
+
+    The parameters are those of :func:`exact_rate`.
+
+    Examples
+    --------
+    >>> exact_rates([0, 0, 0, 1], [False, False], margin=0.5)
+    array([1.  , 1.  , 0.75])
+    """
+    agreed, sizes = _agreed_by_distance(h, selected, margin, agree)
+    return np.cumsum(agreed) / np.cumsum(sizes)
+
+
+def exact_rate(h: Any, selected: Any, *, radius: int, margin: float | None = None, agree: Any = None) -> float:
+    """The stability rate τ_r by enumeration: the share of Δ_r that keeps the prediction.
+
+    Parameters
+    ----------
+    h : array of shape (2ⁿ,) or (2ⁿ, k)
+        The table of one score, or of k class scores.
+    selected : Boolean array of shape (n,)
+        The explanation α.
+    radius : int
+        Most features added; clamped to the number of unselected features.
+    margin : float, optional
+        A mask agrees when every score moved by strictly less than this. If None, when the top class
+        is the same.
+    agree : str, Agreement or callable, optional
+        Another agreement, instead of ``margin``.
+
+    Examples
+    --------
+    >>> exact_rate([0, 0, 0, 1], [True, False], radius=1, margin=0.5)  # AND
+    0.5
+    """
+    steps = check_whole(radius, "radius")
+    rates = exact_rates(h, selected, margin=margin, agree=agree)
+    return float(rates[min(steps, len(rates) - 1)])
+
+
+def hard_radius(h: Any, selected: Any, *, margin: float | None = None, agree: Any = None) -> int:
+    """The largest radius within which no addition changes the prediction, by enumeration.
+
+    The paper's r*, corrected: the largest r for which all β ⊇ α with |β∖α| ≤ r agree. It is the number of
+    unselected features if nothing changes the prediction. The parameters are those of :func:`exact_rate`.
+
+    Examples
+    --------
+    >>> hard_radius([0, 0, 0, 1], [False, False], margin=0.5)
+    1
+    """
+    agreed, sizes = _agreed_by_distance(h, selected, margin, agree)
+    return int(np.flatnonzero(np.append(agreed < sizes, True))[0]) - 1
+
+
+def inclusion_probabilities(n_unselected: int, radius: int) -> Table:
+    """w_k = P[T ⊆ β∖α] for a fixed set T of k unselected features and β uniform on Δ_r, k = 0 … n_unselected.
+
+    w_k = Σ_{j=k}^{r} C(m−k, j−k) / |Δ_r|; sizes are counted in whole numbers. (The paper labels this
+    P[|β∖α| ≥ k], which is another number.)
+
+    Examples
+    --------
+    >>> inclusion_probabilities(2, 1)
+    array([1.        , 0.33333333, 0.        ])
+    """
+    m = check_whole(n_unselected, "n_unselected")
+    r = min(check_whole(radius, "radius"), m)
+    size = holding = sum(math.comb(m, i) for i in range(r + 1))
+    chances = np.zeros(m + 1)
+    for k in range(r + 1):
+        chances[k] = holding / size
+        # Of the sets counted, those that hold one more given feature: B(m, r) = 2·B(m−1, r−1) + C(m−1, r).
+        holding = (holding - math.comb(max(m - k - 1, 0), r - k)) // 2
+    return chances
+
+
+def stability_bound(h: Any, selected: Any, *, radius: int, margin: float | None = None, form: str = "weights") -> float:
+    """A lower bound on the stability rate τ_r from the conditional monotone weights of h.
+
+    1 − (1/γ) Σ_{1≤|T|≤r} |g̃(T)| w_{|T|}, where g̃(T) = Σ_{U⊆α} h̃(T ∪ U). It says nothing when it is not
+    positive, which is common: the proof takes Markov's inequality and then the triangle inequality.
+
+    Parameters
+    ----------
+    h : array of shape (2ⁿ,) or (2ⁿ, k)
+        The table of one score, or of k class scores.
+    selected : Boolean array of shape (n,)
+        The explanation α.
+    radius : int
+        Most features added; clamped to the number of unselected features.
+    margin : float, optional
+        γ: a mask agrees when every score moved by strictly less; for several scores |g̃(T)| is their
+        largest. If None, a mask agrees when the top class is the same; then the weights are those of
+        its leads over the rivals, each divided by its value at α, and only negative ones count.
+    form : {"weights", "markov"}
+        "markov" stops the proof after its first step, 1 − E|h(β)−h(α)|/γ: tighter, but it needs all of
+        Δ_r, from which the exact rate can be had as well.
+
+    Examples
+    --------
+    >>> stability_bound([0, 0, 0, 1], [True, False], radius=1, margin=2.0)
+    0.75
+    """
+    table, mask, steps = _checked(h, selected, radius)
+    known = check_name(form, "form", BOUND_FORMS)
+    shown = _two_dimensional(reveal(table, mask))
+    return _bound(shown, scale_for(shown[0], margin), steps, known)
+
+
+def smoothed_stability_bound(
+    h: Any,
+    selected: Any,
+    *,
+    radius: int,
+    margin: float | None = None,
+    keep_probability: PerFeature,
+    form: str = "sharp",
+) -> float:
+    """A lower bound on the stability rate of the smoothed function M_λh, from the monotone weights of h.
+
+    Parameters
+    ----------
+    h : array of shape (2ⁿ,) or (2ⁿ, k)
+        The table of the function before smoothing.
+    selected : Boolean array of shape (n,)
+        The explanation α.
+    radius : int
+        Most features added; clamped to the number of unselected features.
+    margin : float, optional
+        As in :func:`stability_bound`. It is a margin of M_λh, which has a decision boundary of its own.
+    keep_probability : float in [0, 1], or one per feature (n,)
+        λ.
+    form : {"sharp", "termwise", "factor"}
+        What is summed, for T with k = |T∖α| in 1 … r. "sharp": |Σ_{U⊆α} λ^{|T∪U|} h̃(T∪U)| w_k over T
+        outside α, the conditional weights of M_λh. "termwise": λ^{|T|} |h̃(T)| w_k over all T.
+        "factor": λ |h̃(T)| w_k over all T, the paper's form corrected. Each is at least the next.
+
+    Examples
+    --------
+    >>> for form in ("sharp", "termwise", "factor"):
+    ...     smoothed_stability_bound(
+    ...         [0, 0.5, 0.5, 0.75], [True, False], radius=1, margin=0.5, keep_probability=0.5, form=form
+    ...     )
+    0.8125
+    0.6875
+    0.625
+    """
+    table, mask, steps = _checked(h, selected, radius)
+    known = check_name(form, "form", SMOOTHED_FORMS)
+    kept = check_numbers(keep_probability, "keep_probability", len(mask), low=0, high=1)
+    smoothed = _two_dimensional(reveal(mask_operator(table, kept), mask))
+    scale = scale_for(smoothed[0], margin)
+    if known == "sharp":
+        return _bound(smoothed, scale, steps, "weights")
+    weights = monotone(scale.columns(_two_dimensional(table)))
+    if known == "termwise":
+        mask_operator(weights, kept, basis="monotone", out=weights)
+        return 1.0 - _sum_outside(scale.size(weights), mask, steps)
+    most = float(kept[~mask].max(initial=0.0))
+    return 1.0 - most * _sum_outside(scale.size(weights), mask, steps)
+
+
+def hard_bound(h: Any, selected: Any, *, margin: float | None = None) -> int:
+    """A radius within which no addition changes the prediction, from the sizes of the conditional weights.
+
+    The largest r with Σ_{k≤r} (the C(r, k) largest |g̃(T)|, |T| = k) < γ: at most :func:`hard_radius`, and
+    sound for the same reason. For M_λh give ``mask_operator(h, lam)``. ``margin`` is that of
+    :func:`stability_bound`.
+
+    Examples
+    --------
+    >>> hard_bound([0, 0.125, 0.125, 0.25], [False, False], margin=0.2)
+    1
+    """
+    table, n = as_table(h)
+    shown = _two_dimensional(reveal(table, check_selected(selected, n)))
+    scale = scale_for(shown[0], margin)
+    sizes = scale.size(monotone(scale.columns(shown)))
+    degree = degrees(len(sizes).bit_length() - 1)
+    sums = [np.sort(sizes[degree == k])[::-1].cumsum() for k in range(1, int(degree[-1]) + 1)]
+    radius = 0
+    while radius < len(sums) and _largest_total(sums, radius + 1) < 1 - _ROUNDING:
+        radius += 1
+    return radius
+
+
+def _largest_total(sums: list[Table], radius: int) -> float:
+    """Most that the weights of the subsets of a set of ``radius`` features can add up to."""
+    parts = (sums[k - 1][min(math.comb(radius, k), len(sums[k - 1])) - 1] for k in range(1, radius + 1))
+    return float(sum(parts))
+
+
+def _bound(shown: Table, scale: Scale, radius: int, form: str) -> float:
+    """1 − Q for the scores (2^m, k) of α and everything above it."""
+    columns = scale.columns(shown)
+    if form == "markov":
+        distance = degree_mass(scale.size(columns - columns[0]))
+        sizes = [math.comb(len(distance) - 1, k) for k in range(radius + 1)]
+        return 1.0 - float(distance[: radius + 1].sum()) / sum(sizes)
+    mass = degree_mass(scale.size(monotone(columns)))
+    return 1.0 - float(mass[1:] @ inclusion_probabilities(len(mass) - 1, radius)[1:])
+
+
+def _sum_outside(sizes: Table, selected: Mask, radius: int) -> float:
+    """Σ_T sizes(T) w_{|T∖α|} over the T that are not within α."""
+    chances = inclusion_probabilities(int((~selected).sum()), radius)
+    chances[0] = 0.0
+    n = len(selected)
+    outside = int(~selected @ (1 << np.arange(n)))
+    return float(sizes @ chances[degrees(n)[np.arange(2**n) & outside]])
+
+
+def _agreed_by_distance(h: Any, selected: Any, margin: Any, agree: Any) -> tuple[Counts, Counts]:
+    """How many masks at each distance from ``selected`` agree with it, and how many there are."""
+    table, n = as_table(h)
+    mask = check_selected(selected, n)
+    same = agreement_for(margin, agree)
+    shown = _two_dimensional(reveal(table, mask))
+    m = n - int(mask.sum())
+    agreed = np.bincount(degrees(m)[same(shown, shown[0])], minlength=m + 1)
+    return agreed, np.array([math.comb(m, k) for k in range(m + 1)])
+
+
+def _checked(h: Any, selected: Any, radius: Any) -> tuple[Table, Mask, int]:
+    table, n = as_table(h)
+    mask = check_selected(selected, n)
+    return table, mask, min(check_whole(radius, "radius"), n - int(mask.sum()))
+
+
+def _two_dimensional(table: Table) -> Table:
+    return table.reshape(len(table), -1)
