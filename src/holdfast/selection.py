@@ -1,4 +1,8 @@
-"""Scores of features → the features that are selected."""
+"""Scores of features → the features that are selected.
+
+Every function takes an ``Attribution`` or a vector of one number per feature. Equal scores are taken in
+the order of their index. With ``absolute=True`` the size of a score counts and its sign does not.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,10 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.types import Mask
-from holdfast.validation import as_array, check_share, check_whole
+from holdfast.validation import as_array, check_share, check_whole, is_number
 
 
-def top(scores: Any, k: int) -> Mask:
+def top(scores: Any, k: int, *, absolute: bool = False) -> Mask:
     """Select the k features with the largest scores; among equal ones those with the lowest index.
 
     Examples
@@ -20,16 +24,16 @@ def top(scores: Any, k: int) -> Mask:
     >>> top([0.1, 0.7, 0.7, 0.2], 2).tolist()
     [False, True, True, False]
     """
-    values = _check_scores(scores)
+    values = _check_scores(scores, absolute)
     n_selected = check_whole(k, "k")
     if n_selected > len(values):
         raise InvalidValueError(f"`k` must be at most the number of features, {len(values)}, got {k}.")
     mask = np.zeros(len(values), dtype=bool)
-    mask[np.argsort(-values, kind="stable")[:n_selected]] = True
+    mask[rank(values)[:n_selected]] = True
     return mask
 
 
-def top_fraction(scores: Any, fraction: float) -> Mask:
+def top_fraction(scores: Any, fraction: float, *, absolute: bool = False) -> Mask:
     """Select the features with the largest scores: int(fraction · n) of them, as the paper does.
 
     Examples
@@ -37,11 +41,43 @@ def top_fraction(scores: Any, fraction: float) -> Mask:
     >>> top_fraction([0.1, 0.7, 0.6, 0.2], 0.5).tolist()
     [False, True, True, False]
     """
-    values = _check_scores(scores)
+    values = _check_scores(scores, absolute)
     return top(values, int(check_share(fraction, "fraction") * len(values)))
 
 
-def _check_scores(scores: Any) -> NDArray[np.float64]:
+def above(scores: Any, threshold: float, *, absolute: bool = False) -> Mask:
+    """Select the features whose score is strictly above the threshold.
+
+    Examples
+    --------
+    >>> above([0.1, -0.7, 0.6, 0.2], 0.2, absolute=True).tolist()
+    [False, True, True, False]
+    """
+    values = _check_scores(scores, absolute)
+    if not is_number(threshold):
+        raise InvalidTypeError(f"`threshold` must be a number, got {threshold!r}.")
+    if np.isnan(threshold):
+        raise InvalidValueError(f"`threshold` must be a number, got {threshold!r}.")
+    return values > threshold
+
+
+def positive(scores: Any) -> Mask:
+    """Select the features with a score above zero: those that speak for the target.
+
+    Examples
+    --------
+    >>> positive([0.1, -0.7, 0.0]).tolist()
+    [True, False, False]
+    """
+    return above(scores, 0.0)
+
+
+def rank(scores: Any, *, absolute: bool = False) -> NDArray[np.intp]:
+    """Feature indices by decreasing score, equal ones by index."""
+    return np.argsort(-_check_scores(scores, absolute), kind="stable")
+
+
+def _check_scores(scores: Any, absolute: bool = False) -> NDArray[np.float64]:
     wanted = "`scores` must be a vector of one number per feature"
     values = as_array(scores, wanted)
     if values.dtype.kind not in "fiub":
@@ -50,4 +86,5 @@ def _check_scores(scores: Any) -> NDArray[np.float64]:
         raise InvalidValueError(f"{wanted}, got an array of shape {values.shape}.")
     if not np.isfinite(values).all():
         raise InvalidValueError(f"{wanted}, got NaN or infinity.")
-    return values.astype(np.float64)
+    numbers = values.astype(np.float64)
+    return np.abs(numbers) if absolute else numbers

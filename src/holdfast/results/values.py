@@ -1,12 +1,15 @@
-"""Frozen dataclasses → JSON and back, and equality that compares masks by value."""
+"""Frozen dataclasses → JSON and back, and equality that compares masks and numbers by value."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, fields
+from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
@@ -68,7 +71,11 @@ def _to_plain(value: Any) -> Any:
     if isinstance(value, Interval):
         return {"low": value.low, "high": value.high}
     if isinstance(value, np.ndarray):
+        if value.dtype != np.bool_:
+            return {"numbers": value.tolist()}
         return {"n_features": len(value), "shown": np.flatnonzero(value).tolist()}
+    if isinstance(value, Mapping):
+        return {"entries": {name: _to_plain(item) for name, item in value.items()}}
     return [_to_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
@@ -85,10 +92,21 @@ def _from_plain(value: Any) -> Any:
         return Provenance(**value)
     if value.keys() == {"low", "high"}:
         return Interval(value["low"], value["high"])
+    if value.keys() == {"entries"}:
+        return MappingProxyType({name: _from_plain(item) for name, item in value["entries"].items()})
+    if value.keys() == {"numbers"}:
+        return frozen_numbers(value["numbers"])
     mask = np.zeros(value["n_features"], dtype=bool)
     mask[value["shown"]] = True
     mask.setflags(write=False)
     return mask
+
+
+def frozen_numbers(values: Any) -> NDArray[np.float64]:
+    """A copy of a vector of numbers that cannot be written to."""
+    numbers = np.array(values, dtype=np.float64)
+    numbers.setflags(write=False)
+    return numbers
 
 
 def _build(kind: type[_Kind], data: dict[str, Any]) -> _Kind:

@@ -1,0 +1,125 @@
+"""A masked model and the name of a method → an ``Attribution``, through the same evaluation as certification."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from holdfast.attribution.integrated_gradients import integrated_gradients
+from holdfast.attribution.lime import lime
+from holdfast.attribution.mfaba import mfaba
+from holdfast.attribution.occlusion import occlusion, random
+from holdfast.attribution.shapley import shap
+from holdfast.attribution.task import Scored, Task, bare_model
+from holdfast.errors import InvalidTypeError
+from holdfast.evaluation import evaluating
+from holdfast.randomness import stream_key
+from holdfast.results.attribution import Attribution
+from holdfast.types import MaskedModel, Progress, Rng
+from holdfast.validation import check_name, check_whole
+
+METHODS: dict[str, Callable[..., Scored]] = {
+    "lime": lime,
+    "shap": shap,
+    "integrated_gradients": integrated_gradients,
+    "mfaba": mfaba,
+    "occlusion": occlusion,
+    "random": random,
+}
+
+
+def attribute(
+    model: MaskedModel,
+    method: str,
+    *,
+    target: Any = None,
+    n_samples: int | None = None,
+    batch_size: int | None = None,
+    progress: Progress | bool | None = None,
+    rng: Rng = None,
+    **options: Any,
+) -> Attribution:
+    """Score how much each feature matters for a prediction.
+
+    What is explained is the target's score as the model gives it (logits if it gives logits), or, for
+    a model that gives labels, whether it gives the target's label. All masks go through the same
+    evaluation as in ``certify``: an ``Evaluator`` passed to both shares the computed masks. Random
+    draws are never shared, even with the same ``rng``.
+
+    Parameters
+    ----------
+    model : MaskedModel
+        Function of masks (b, n_features). Gradient methods need one that is ``Differentiable``: a
+        torch module bound by ``mask_image`` or ``mask_text``.
+    method : str
+        "lime": weighted ridge regression on random masks. "shap": Shapley values of the masked
+        features. "integrated_gradients": gradients along the line from the baseline. "mfaba": a walk
+        against the gradient. "occlusion": each feature left out, or alone. "random": no explanation.
+    target : int, str or bool, optional
+        The class or label to explain; by default the one predicted for the full input.
+    n_samples : int, optional
+        The budget: masks for "lime" (1,000), "shap" (all if n ≤ 12, else 1,000 and two per feature)
+        and "occlusion" (n + 1); gradients along the path for "integrated_gradients" (27 to 729, as
+        needed) and "mfaba" (at most 50 steps).
+    batch_size : int, optional
+        Most rows per model call.
+    progress : bool or callable, optional
+        True for a bar, or a function of (rows computed, most rows expected).
+    rng : Generator, int or None
+        Seed, generator or None; ``rng_key`` of the result repeats the draws.
+    **options
+        Of the method. "lime": ``kernel_width``, ``alpha``, ``sampling`` ("bernoulli" or "sizes").
+        "integrated_gradients": ``rule`` ("midpoint" or "gauss_legendre"), ``tolerance``. "mfaba":
+        ``variant`` ("sharp" or "smooth"), ``step``, ``box``. "occlusion": ``leave`` ("out" or "in").
+
+    Returns
+    -------
+    Attribution
+        Scores (n_features,), the target, the model calls used, and what the method reports of itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import attribute, mask_function, top
+    >>> model = mask_function(lambda masks: np.stack([masks @ [0.0, 3.0, 1.0], masks[:, 0]], axis=1), n_features=3)
+    >>> scores = attribute(model, "shap")
+    >>> scores.target, scores.scores.round(3).tolist(), scores.n_calls
+    (0, [0.0, 3.0, 1.0], 8)
+    >>> top(scores, 1).tolist()
+    [False, True, False]
+    """
+    explain = METHODS[check_name(method, "method", METHODS)]
+    _check_options(method, explain, options)
+    asked = None if n_samples is None else check_whole(n_samples, "n_samples", minimum=1)
+    key = stream_key(rng)
+    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
+        before = evaluator.n_calls
+        task = Task(evaluator, method, target=target, n_samples=asked, key=key)
+        found = explain(task, **options)
+        return Attribution(
+            scores=found.scores,
+            target=task.target,
+            method=method,
+            n_calls=evaluator.n_calls - before + task.n_gradients,
+            feature_names=names_of(model),
+            rng_key=key if task.has_drawn else None,
+            errors=found.errors,
+            details=found.details,
+            provenance=evaluator.provenance,
+        )
+
+
+def names_of(model: Any) -> tuple[str, ...] | None:
+    """What the features are called, if the model says so."""
+    names = getattr(bare_model(model), "feature_names", None)
+    return None if names is None else tuple(map(str, names))
+
+
+def _check_options(method: str, explain: Callable[..., Scored], options: Mapping[str, Any]) -> None:
+    """Options that would have no effect are an error, never ignored."""
+    known = list(inspect.signature(explain).parameters)[1:]
+    strange = next((name for name in options if name not in known), None)
+    if strange is not None:
+        takes = f"takes {', '.join(f'`{name}`' for name in known)}" if known else "takes no options of its own"
+        raise InvalidTypeError(f"`{strange}` is no option of {method!r}, which {takes}.")

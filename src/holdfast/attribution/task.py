@@ -1,0 +1,130 @@
+"""A masked model and a target → what a method of attribution may ask: values of masks, gradients, its own stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.evaluation import Evaluator
+from holdfast.randomness import stream
+from holdfast.types import Differentiable, Masks, Outputs
+from holdfast.validation import check_whole, is_number
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a method found: scores (n_features,), their standard errors if known, and how it went."""
+
+    scores: Numbers
+    errors: Numbers | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Task:
+    """One question to a method of attribution.
+
+    The full input is computed when the first value is asked for, so that a method can check its
+    options before any model call.
+    """
+
+    def __init__(self, evaluator: Evaluator, method: str, *, target: Any, n_samples: int | None, key: int) -> None:
+        self.evaluator, self.method, self.key = evaluator, method, key
+        self.n_features = evaluator.n_features
+        self.n_gradients = 0
+        self.has_drawn = False
+        self.n_samples, self._target = n_samples, target
+
+    @cached_property
+    def target(self) -> Any:
+        """The column of scores, or the label, that is explained: by default the prediction on the full input."""
+        full = self.evaluator(np.ones((1, self.n_features), dtype=bool))
+        return predicted(full[0]) if self._target is None else check_target(self._target, full)
+
+    def values(self, masks: Masks) -> Numbers:
+        """What is explained, as numbers (b,): the target's score, or 1 where the target's label is given."""
+        column = self.target
+        return values_of(self.evaluator(masks), column)
+
+    def budget(self, default: int, *, least: int, of: str) -> int:
+        """The number of samples asked for, or the default; too few are refused in words."""
+        asked = default if self.n_samples is None else self.n_samples
+        if asked < least:
+            raise InvalidValueError(f"`n_samples` must be at least {least} {of}, got {asked}.")
+        return asked
+
+    def stream(self) -> np.random.Generator:
+        """The random numbers of this method alone; certification has other streams of the same key."""
+        self.has_drawn = True
+        return stream(self.key, "attribution", self.method)
+
+    def gradients(self, points: NDArray[Any]) -> tuple[Outputs, Numbers]:
+        """Scores (b, n_classes) and the target's gradients (b, *S) at points (b, *S)."""
+        scores, slopes = self.differentiable.gradient(points, self.target)
+        if not (np.isfinite(slopes).all() and np.isfinite(scores).all()):
+            raise InvalidValueError(f"`model` must have finite gradients for {self.method!r}, got NaN or infinity.")
+        self.n_gradients += len(points)
+        return scores, slopes.astype(np.float64)
+
+    def tell_progress(self, total: int) -> None:
+        """Report the gradients computed so far to whoever wants to see progress."""
+        if self.evaluator.progress is not None:
+            self.evaluator.progress(self.n_gradients, max(total, self.n_gradients))
+
+    @cached_property
+    def differentiable(self) -> Differentiable:
+        """The model behind the evaluator, if it has gradients."""
+        model = bare_model(self.evaluator)
+        if not isinstance(model, Differentiable):
+            raise InvalidTypeError(
+                f"`method={self.method!r}` needs a model with gradients: a PyTorch module bound by `mask_image` or "
+                f"`mask_text`, got {type(model).__name__}. 'lime', 'shap' and 'occlusion' need none."
+            )
+        return model
+
+
+def bare_model(model: Any) -> Any:
+    """The model itself, whatever evaluators remember it."""
+    while isinstance(model, Evaluator):
+        model = model.model
+    return model
+
+
+def predicted(output: Any) -> Any:
+    """Index of the largest score (the first of equal ones), or the label."""
+    return int(output.argmax()) if isinstance(output, np.ndarray) else output
+
+
+def check_target(target: Any, outputs: Outputs) -> Any:
+    """A column of the scores, or any label."""
+    if outputs.ndim == 1:
+        if not isinstance(target, (str, int, np.integer, np.bool_)):
+            raise InvalidTypeError(f"`target` must be a label of the model, such as {outputs[0]!r}, got {target!r}.")
+        return target.item() if isinstance(target, np.generic) else target
+    column = check_whole(target, "target")
+    if column >= outputs.shape[1]:
+        raise InvalidValueError(f"`target` must be a class from 0 to {outputs.shape[1] - 1}, got {target!r}.")
+    return column
+
+
+def values_of(outputs: Outputs, target: Any) -> Numbers:
+    """The target's score of each output, or 1 where the output is the target's label and 0 elsewhere."""
+    chosen = outputs == target if outputs.ndim == 1 else outputs[:, target]
+    return np.asarray(chosen, dtype=np.float64)
+
+
+def check_positive(value: Any, name: str) -> float:
+    """A finite number above zero."""
+    wanted = f"`{name}` must be a number > 0, got {value!r}."
+    if not is_number(value):
+        raise InvalidTypeError(wanted)
+    if not 0 < value < np.inf:
+        raise InvalidValueError(wanted)
+    return float(value)
