@@ -17,10 +17,12 @@ from holdfast.certification import (
     compare,
     fill_sensitivity,
     recheck,
+    stability_bracket,
 )
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, MissingExtraError, ModelError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.masking import lookup_table, mask_function
+from holdfast.mus import certify_mus, mus_model
 from holdfast.neighborhood import Additions, Neighborhood, Removals, Swaps
 from holdfast.plans import PlannedSamples, plan_samples
 from holdfast.results import (
@@ -32,12 +34,18 @@ from holdfast.results import (
     RadiusCertificate,
     RadiusStep,
     Recheck,
+    SmoothedAccuracy,
+    StabilityBracket,
     StabilityCurve,
+    Witness,
 )
 from holdfast.selection import top, top_fraction
-from holdfast.types import Differentiable, Mask, MaskedModel, Provenance
+from holdfast.smoothing import SmoothedModel, adaptive_keep, selective_keep, smooth, smoothed_accuracy
+from holdfast.types import Deciding, Differentiable, Mask, MaskedModel, Provenance
+from holdfast.witness import find_witness
 
 if TYPE_CHECKING:
+    from holdfast import boolean as boolean
     from holdfast import data as data
     from holdfast import models as models
     from holdfast.masking.columns import column_groups, columns, windows
@@ -53,6 +61,7 @@ __all__ = [
     "Agreement",
     "Certificate",
     "Comparison",
+    "Deciding",
     "Difference",
     "Differentiable",
     "Evaluator",
@@ -73,18 +82,25 @@ __all__ = [
     "RadiusStep",
     "Recheck",
     "Removals",
+    "SmoothedAccuracy",
+    "SmoothedModel",
+    "StabilityBracket",
     "StabilityCurve",
     "Swaps",
     "Tally",
+    "Witness",
+    "adaptive_keep",
     "certified_radius",
     "certify",
     "certify_hard",
+    "certify_mus",
     "certify_radii",
     "clopper_pearson",
     "column_groups",
     "columns",
     "compare",
     "fill_sensitivity",
+    "find_witness",
     "grid",
     "hoeffding",
     "lookup_table",
@@ -92,11 +108,16 @@ __all__ = [
     "mask_image",
     "mask_tabular",
     "mask_text",
+    "mus_model",
     "plan_samples",
     "recheck",
     "same_top_class",
     "same_top_set",
     "segments",
+    "selective_keep",
+    "smooth",
+    "smoothed_accuracy",
+    "stability_bracket",
     "superpixels",
     "top",
     "top_fraction",
@@ -119,7 +140,7 @@ _WHEN_ASKED_FOR = {
 
 def __getattr__(name: str) -> Any:
     """What only some users need is imported when it is first asked for."""
-    if name in ("data", "models"):
+    if name in ("boolean", "data", "models"):
         return import_module(f"holdfast.{name}")
     if name in _WHEN_ASKED_FOR:
         return getattr(import_module(_WHEN_ASKED_FOR[name]), name)

@@ -139,6 +139,19 @@ def as_agreement(agree: Any) -> Agreement:
     raise InvalidTypeError(f"`agree` must be a name or a callable on (outputs, reference), got {agree!r}.")
 
 
+def prediction_of(output: Any) -> Any:
+    """Class index of scores, the label of a label-only model, or the value of a single score.
+
+    Examples
+    --------
+    >>> prediction_of(np.array([0.1, 0.9])), prediction_of("cat")
+    (1, 'cat')
+    """
+    if not isinstance(output, np.ndarray):
+        return output
+    return int(output.argmax()) if len(output) > 1 else float(output[0])
+
+
 def _by_name(text: str) -> Agreement:
     makers: dict[str, Callable[[str], Agreement]] = {
         "same_top_set": lambda digits: same_top_set(int(digits)),

@@ -7,6 +7,7 @@ before an error or an interruption is kept.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.progress import as_progress
-from holdfast.types import Mask, MaskedModel, Masks, Outputs, Progress, Provenance
+from holdfast.types import Deciding, Mask, MaskedModel, Masks, Outputs, Progress, Provenance
 from holdfast.validation import check_masks, check_whole
 
 DEFAULT_BATCH_SIZE = 256
@@ -54,8 +55,9 @@ class Evaluator:
     model : MaskedModel
         Any ``MaskedModel``.
     batch_size : int, optional
-        Most rows per model call; the model's own ``batch_size``, or 256, if None. Halved,
-        keeping finished work, when the model runs out of memory.
+        Most rows per model call; the model's own ``batch_size``, or 256, if None, of which a model
+        with a ``batch_probe`` takes what its first calls show to be fastest. Halved, keeping finished
+        work, when the model runs out of memory.
     progress : bool or callable, optional
         True for a bar on stderr, or a function of (rows computed, most rows expected).
 
@@ -65,6 +67,8 @@ class Evaluator:
         Rows the model has computed.
     masks, outputs : arrays
         Every distinct mask computed so far and what the model said of it.
+    deciding : Deciding or None
+        The model, if it can tell early which class leads.
 
     Examples
     --------
@@ -81,12 +85,20 @@ class Evaluator:
         self.model = model
         self.n_features = _count_features(model)
         self.batch_size = _choose_batch_size(model, batch_size)
-        self.n_calls = 0
+        self._probe = getattr(model, "batch_probe", None) if batch_size is None else None
+        self._n_rows = 0
+        self.deciding = model if isinstance(model, Deciding) else None
+        self._base_before = 0 if self.deciding is None else self.deciding.n_base_calls
         self.progress = as_progress(progress)
         self._expected = 0
         self._slots: dict[bytes, int] = {}
         self._rows = _Rows()
         self._echo: tuple[Mask, Any] | None = None
+
+    @property
+    def n_calls(self) -> int:
+        """Rows the model has computed; of a model made of another, rows of that other."""
+        return self._n_rows if self.deciding is None else self.deciding.n_base_calls - self._base_before
 
     @property
     def provenance(self) -> Provenance:
@@ -117,9 +129,20 @@ class Evaluator:
         self._compute(checked[list(first_rows.values())], list(first_rows))
         return np.asarray(self.outputs[[self._slots[key] for key in keys]])
 
+    def keeps_top_class(self, masks: Masks, top_class: int) -> Mask:
+        """Boolean (b,) from a ``Deciding`` model: whether the class has the largest score."""
+        if self.deciding is None:
+            raise InvalidTypeError(f"`model` must be able to decide early, got {type(self.model).__name__}.")
+        parts = []
+        for start in range(0, len(masks), self.batch_size):
+            parts.append(self.deciding.keeps_top_class(masks[start : start + self.batch_size], top_class))
+            self._report()
+        return np.concatenate([np.zeros(0, dtype=bool), *parts])
+
     def expect(self, n_rows: int) -> None:
         """Tell the progress hook how many more masks may come, references and a repeated row aside."""
-        self._expected = self.n_calls + n_rows + _EXTRA_ROWS
+        cost = 1 if self.deciding is None else self.deciding.rows_per_mask
+        self._expected = self.n_calls + cost * (n_rows + _EXTRA_ROWS)
 
     def repeat_later(self, mask: Mask, output: Any) -> None:
         """Compute a mask of known output again with the next batch, and raise if the answer differs."""
@@ -139,22 +162,28 @@ class Evaluator:
     def _compute(self, masks: Masks, keys: list[bytes]) -> None:
         start = 0
         while start < len(masks):
-            part = slice(start, start + self.batch_size - (self._echo is not None))
+            most = self.batch_size if self._probe is None else min(self._probe.size, self.batch_size)
+            part = slice(start, start + most - (self._echo is not None))
             if self._run(masks[part], keys[part]):
                 start += len(keys[part])
 
     def _run(self, batch: Masks, keys: list[bytes]) -> bool:
         """Compute one batch and keep it; False if memory ran out and a smaller batch is to be tried."""
         rows = batch if self._echo is None else np.concatenate([batch, self._echo[0][None]])
+        start = time.perf_counter()
         try:
             raw = self.model(rows.copy())
         except Exception as error:
             if not _is_out_of_memory(error) or len(rows) == 1:
                 raise
             self.batch_size = len(rows) // 2
+            if self._probe is not None:
+                self._probe.stop_at(self.batch_size)
             return False
+        if self._probe is not None:
+            self._probe.record(len(rows), time.perf_counter() - start)
         outputs = _checked_outputs(raw, rows, self._rows)
-        self.n_calls += len(rows)
+        self._n_rows += len(rows)
         if self._echo is not None:
             _check_repeat(self._echo[0], self._echo[1], outputs[-1])
             self._echo, outputs = None, outputs[:-1]
@@ -165,6 +194,9 @@ class Evaluator:
         first = len(self._slots)
         self._slots.update((key, first + i) for i, key in enumerate(keys))
         self._rows.append(outputs)
+        self._report()
+
+    def _report(self) -> None:
         if self.progress is not None:
             self.progress(self.n_calls, max(self._expected, self.n_calls))
 
@@ -206,9 +238,9 @@ def evaluating(
 ) -> Iterator[Evaluator]:
     """An evaluator for one question; one that is given keeps its own settings for the next."""
     evaluator = model if isinstance(model, Evaluator) else Evaluator(model)
-    own_size, own_progress = evaluator.batch_size, evaluator.progress
+    own_size, own_probe, own_progress = evaluator.batch_size, evaluator._probe, evaluator.progress
     if batch_size is not None:
-        evaluator.batch_size = check_whole(batch_size, "batch_size", minimum=1)
+        evaluator.batch_size, evaluator._probe = check_whole(batch_size, "batch_size", minimum=1), None
     if progress is not None:
         evaluator.progress = as_progress(progress)
     try:
@@ -220,7 +252,7 @@ def evaluating(
         evaluator.finish()
         evaluator.progress = own_progress
         if batch_size is not None:
-            evaluator.batch_size = own_size
+            evaluator.batch_size, evaluator._probe = own_size, own_probe
 
 
 def _count_features(model: Any) -> int:

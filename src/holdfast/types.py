@@ -56,6 +56,23 @@ class MaskedModel(Protocol):
 
 
 @runtime_checkable
+class Deciding(Protocol):
+    """A masked model made of many calls of another, which can tell early which class leads.
+
+    ``rows_per_mask`` calls of the other model make one full answer; ``n_base_calls`` have been made.
+    """
+
+    @property
+    def rows_per_mask(self) -> int: ...
+    @property
+    def n_base_calls(self) -> int: ...
+
+    def keeps_top_class(self, masks: Masks, top_class: int, /) -> Mask:
+        """Boolean (b,): whether the class has the largest score in the full answer to each mask."""
+        ...
+
+
+@runtime_checkable
 class Differentiable(Protocol):
     """A masked model that also gives gradients, at the elements its features are groups of.
 

@@ -1,5 +1,6 @@
 """A masked model and an explanation → certificates: one radius, whole curves, decisions, comparisons."""
 
+from holdfast.certification.bracket import stability_bracket
 from holdfast.certification.comparison import compare
 from holdfast.certification.curve import certify_radii
 from holdfast.certification.hard import certify_hard
@@ -16,4 +17,5 @@ __all__ = [
     "compare",
     "fill_sensitivity",
     "recheck",
+    "stability_bracket",
 ]

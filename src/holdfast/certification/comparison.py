@@ -13,7 +13,14 @@ import numpy as np
 from holdfast.bounds import Interval, clopper_pearson
 from holdfast.certification.curve import check_radii
 from holdfast.certification.pooling import PooledSubject, run_pooled
-from holdfast.certification.subject import Outcome, Settings, Subject, make_certificate, reference_masks
+from holdfast.certification.subject import (
+    Outcome,
+    Settings,
+    Subject,
+    decides_early,
+    make_certificate,
+    reference_masks,
+)
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, Tally, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
@@ -145,7 +152,8 @@ def _ask_in_pairs(
     masks = [[_enumerated_or_drawn(near, plan, settings) for near in nears] for nears in nearby]
     references = [reference_masks(nears[0].selected) for nears in nearby]
     evaluator.expect(sum(len(drawn) for drawns in masks for drawn in drawns))
-    evaluator(np.concatenate([*references, *(drawn for drawns in masks for drawn in drawns)]))
+    if not decides_early(evaluator, settings.agree):
+        evaluator(np.concatenate([*references, *(drawn for drawns in masks for drawn in drawns)]))
     return [
         _paired_answer(nears, drawns, plan, evaluator, settings) for nears, drawns in zip(nearby, masks, strict=True)
     ], 1

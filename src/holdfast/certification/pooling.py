@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.certification.subject import Outcome, Settings, Subject, reference_masks
+from holdfast.certification.subject import Outcome, Settings, Subject, decides_early, reference_masks
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.neighborhood import Indices, Neighborhood
 from holdfast.plans import Plan
@@ -181,15 +181,17 @@ class PooledSubject:
 def run_pooled(subjects: Sequence[PooledSubject], evaluator: Evaluator, settings: Settings) -> int:
     """Answer all questions of all explanations; returns the number of rounds.
 
-    In each round the masks missing for every open question go to the model together.
+    In each round the masks missing for every open question go to the model together; a model that
+    decides early is asked by each explanation for its own.
     """
+    together = not decides_early(evaluator, settings.agree)
     evaluator.expect(sum(subject.most_rows for subject in subjects))
     first = [masks for subject in subjects for masks in subject.first_masks()]
     n_rounds = 0
     while n_rounds == 0 or not all(subject.done for subject in subjects):
         drawn = [subject.draw() for subject in subjects]
         missing = [masks for portion in drawn for masks in portion] + (first if n_rounds == 0 else [])
-        if missing:
+        if missing and together:
             evaluator(np.concatenate(missing))
         for subject, portion in zip(subjects, drawn, strict=True):
             subject.absorb(portion, evaluator, settings)

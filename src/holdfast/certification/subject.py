@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.agreement import Agreement, as_agreement
+from holdfast.agreement import Agreement, as_agreement, prediction_of, same_top_class
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
@@ -125,14 +125,18 @@ class Subject:
         if not agreed[0]:
             raise InvalidValueError(f"`agree` must hold between an output and itself; {self._agree.name} does not.")
         self.consistent = bool(agreed[1])
-        self.prediction = _prediction(self._reference)
+        self.prediction = prediction_of(self._reference)
         self.provenance = evaluator.provenance
+        self._decides = decides_early(evaluator, self._agree)
         if settings.check_determinism:
             evaluator.repeat_later(selected, self._reference)
 
     def judge(self, masks: Masks) -> Mask:
         """Which masks (b, n_features) keep the prediction, Boolean (b,)."""
-        agreed = self._agree(self._evaluator(masks), self._reference)
+        if self._decides:
+            agreed = self._evaluator.keeps_top_class(masks, self.prediction)
+        else:
+            agreed = self._agree(self._evaluator(masks), self._reference)
         if not agreed.all():
             self._remember_nearest(masks[~agreed])
         return agreed
@@ -165,6 +169,11 @@ class Subject:
         if best is None or distance.min() < (best != self.selected).sum():
             self.counterexample = changing[int(distance.argmin())].copy()
             self.counterexample.setflags(write=False)
+
+
+def decides_early(evaluator: Evaluator, agree: Agreement) -> bool:
+    """Whether the model can tell who agrees without computing its scores in full."""
+    return agree is same_top_class and evaluator.deciding is not None
 
 
 def reference_masks(selected: Mask) -> Masks:
@@ -204,10 +213,3 @@ def make_certificate(
         draws=settings.draws,
         provenance=subject.provenance,
     )
-
-
-def _prediction(output: Any) -> Any:
-    """Class index of scores, the label of a label-only model, or the value of a single score."""
-    if not isinstance(output, np.ndarray):
-        return output
-    return int(output.argmax()) if len(output) > 1 else float(output[0])

@@ -1,5 +1,6 @@
 """Values that restate what was certified: frozen, comparable, JSON both ways, readable."""
 
+from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.results.certificate import Certificate
 from holdfast.results.comparison import Comparison, Difference
 from holdfast.results.curve import StabilityCurve
@@ -7,6 +8,7 @@ from holdfast.results.hard import HardCertificate
 from holdfast.results.radius import RadiusCertificate, RadiusStep
 from holdfast.results.recheck import Recheck
 from holdfast.results.sensitivity import FillSensitivity
+from holdfast.results.witness import StabilityBracket, Witness
 
 __all__ = [
     "Certificate",
@@ -17,5 +19,8 @@ __all__ = [
     "RadiusCertificate",
     "RadiusStep",
     "Recheck",
+    "SmoothedAccuracy",
+    "StabilityBracket",
     "StabilityCurve",
+    "Witness",
 ]

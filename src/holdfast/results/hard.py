@@ -1,4 +1,4 @@
-"""Counts of a hard question → a certificate: a proof, a refutation, or Theorem 2 of the paper."""
+"""Counts of a hard question → a certificate: a proof, a refutation, Theorem 2, or votes of a smoothed model."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first
 from holdfast.types import Mask, Provenance
 from holdfast.validation import check_mask, check_name, check_whole
 
+VOTED = ("mus", "bernoulli")
+"""Methods that prove stability of a smoothed model from its votes."""
+
 
 @dataclass(frozen=True, eq=False)
 class HardCertificate(Value):
@@ -21,16 +24,32 @@ class HardCertificate(Value):
     Attributes
     ----------
     method : str
-        "enumeration" (a proof), or "sampling" (Theorem 2 of the paper: a probability).
+        "enumeration" (a proof), "sampling" (Theorem 2 of the paper: a probability), "mus" or
+        "bernoulli" (a proof about the smoothed model, from its votes).
     stable : bool
         No mask that was evaluated changes the prediction.
     radius : int
         The radius this certificate vouches for; 0 if it vouches for none.
     requested_radius, effective_radius : int
-        As asked; and clamped to the features that can change.
+        As asked; and clamped to the features that can change. Votes are not asked for a radius.
     tolerance, confidence : float or None
         For "sampling", a fresh random mask changes the prediction with probability
         at most ``tolerance``, at this confidence; None for a proof.
+    n_agreed, n_evaluated : int
+        Masks that agreed and masks evaluated; for votes, those for the prediction and all.
+    consistent : bool or None
+        Whether the full input gets the same prediction; None if that was not asked.
+    removal_radius : int or None
+        For votes: how many selected features can be hidden.
+    input_removal_radius : int or None
+        For votes: how many features of the full input can be hidden; None if the full input is
+        predicted differently, or if that was not asked.
+    keep_probability : float or tuple of float or None
+        For votes: the share with which features were kept, one per feature if they differ.
+    n_levels : int or None
+        For votes: the number of masks that voted.
+    criterion : str or None
+        For votes: "votes" or "lipschitz".
     """
 
     method: str
@@ -45,12 +64,17 @@ class HardCertificate(Value):
     n_calls: int
     rng_key: int
     prediction: Any
-    consistent: bool
+    consistent: bool | None
     selected: Mask
     counterexample: Mask | None
     neighborhood: str
     agree: str
     provenance: Provenance
+    removal_radius: int | None = None
+    input_removal_radius: int | None = None
+    keep_probability: float | tuple[float, ...] | None = None
+    n_levels: int | None = None
+    criterion: str | None = None
 
     schema: ClassVar[str] = "holdfast.hard_certificate"
 
@@ -58,12 +82,13 @@ class HardCertificate(Value):
         """Raise if the fields contradict each other."""
         check_mask(self.selected, "selected")
         check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
-        check_name(self.method, "method", ["enumeration", "sampling"])
+        check_name(self.method, "method", ["enumeration", "sampling", *VOTED])
         for name in ("radius", "requested_radius", "effective_radius", "n_calls"):
             check_whole(getattr(self, name), name)
         n_agreed, n_evaluated = check_counts(self.n_agreed, self.n_evaluated)
         known_change = self.counterexample is not None
-        if self.stable == known_change or (self.stable and n_agreed < n_evaluated):
+        all_agreed = n_agreed == n_evaluated or self.method in VOTED
+        if self.stable == known_change or (self.stable and not all_agreed):
             raise InvalidValueError("`stable` must be false exactly if a mask that changes the prediction is known.")
         if self.radius != self.requested_radius if self.stable else self.radius >= self.requested_radius:
             raise InvalidValueError("`radius` must be the requested one if stable, and smaller if not.")
@@ -71,12 +96,34 @@ class HardCertificate(Value):
     @property
     def exact(self) -> bool:
         """Whether the answer is a proof."""
-        return self.method == "enumeration" or not self.stable
+        return self.method != "sampling" or not self.stable
 
     def __str__(self) -> str:
+        return self._voted() if self.method in VOTED else self._found()
+
+    def _voted(self) -> str:
+        what = f"the prediction {self.prediction!r} of the smoothed model"
+        doing = lower_first(event("additions", "uniform", self.radius))
+        hiding = lower_first(event("removals", "uniform", self.removal_radius or 0))
+        kept = self.keep_probability
+        share = f"{kept:g}" if isinstance(kept, float) else "one per feature"
+        votes = f"{self.n_agreed} of {self.n_evaluated} votes, keep probability {share}, {self.criterion} criterion"
+        return (
+            f"For certain, {doing} never changes {what}, nor does {hiding}{self._from_input()} ({votes}, "
+            f"{self.n_calls} model calls){self._wrong()}; it is a fact about the smoothed model, not about the model "
+            f"that was smoothed, for this input and masking, {NOT_RIGHT}."
+        )
+
+    def _from_input(self) -> str:
+        radius = self.input_removal_radius
+        return "" if radius is None else f", nor hiding up to {radius} of the full input"
+
+    def _wrong(self) -> str:
+        return f"; {STABLY_WRONG}" if self.consistent is False else ""
+
+    def _found(self) -> str:
         counts = f"({self.n_agreed} of {self.n_evaluated} agreed, {self.n_calls} model calls)"
-        wrong = "" if self.consistent else f"; {STABLY_WRONG}"
-        return f"{self._claim()} {counts}{wrong}; {self._scope()}."
+        return f"{self._claim()} {counts}{self._wrong()}; {self._scope()}."
 
     def _claim(self) -> str:
         doing, what = event(self.neighborhood, "uniform", self.effective_radius), same(self.prediction, self.agree)

@@ -1,0 +1,233 @@
+"""A model and an explanation → how far the smoothed model's prediction provably stays (MuS).
+
+Every mask of the smoothing bank casts one vote. A feature can change only the votes of the masks
+that keep it, so a lead in votes that few features cannot overturn is a proof. The de-randomised
+bank of MuS keeps feature i in exactly l_i of q masks, by a fixed seed per feature: the j-th mask
+keeps it iff (seed_i + j) mod q < l_i. Everything is counted in whole numbers.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.evaluation import Evaluator, evaluating
+from holdfast.randomness import stream, stream_key
+from holdfast.results.hard import HardCertificate
+from holdfast.smoothing.keep import check_keep
+from holdfast.smoothing.model import Counts, SmoothedModel, check_flag, make_smoothed, tally_ballots
+from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
+from holdfast.validation import check_mask, check_name, check_whole
+
+CRITERIA = ("votes", "lipschitz")
+
+
+def mus_model(
+    model: MaskedModel,
+    keep_probability: Any,
+    n_levels: int = 64,
+    *,
+    round: bool = False,  # noqa: A002
+    batch_size: int | None = None,
+    rng: Rng = None,
+) -> SmoothedModel:
+    """Smooth a model by the de-randomised scheme of MuS: exactly the function that ``certify_mus`` certifies.
+
+    ``n_levels`` masks, each feature kept in exactly ``keep_probability * n_levels`` of them, vote; the
+    result is the share of votes of each class. The same ``rng`` gives the same function.
+
+    Parameters
+    ----------
+    model : MaskedModel
+        Scores (b, n_classes) of masks.
+    keep_probability : float or sequence of n_features floats
+        A multiple of 1/n_levels in (0, 1]; small values certify larger radii of a coarser model.
+    n_levels : int
+        Number of masks that vote.
+    round : bool
+        Take the nearest multiple of 1/n_levels instead of refusing another number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import mask_function, mus_model
+    >>> model = mask_function(lambda masks: np.c_[masks[:, 1], masks[:, 0]], n_features=8)
+    >>> mus_model(model, 0.25, rng=0)(np.ones((1, 8), dtype=bool)).sum()
+    np.float64(1.0)
+    """
+    base = model if isinstance(model, Evaluator) else Evaluator(model, batch_size=batch_size)
+    q = check_whole(n_levels, "n_levels", minimum=1)
+    n_kept = _whole_levels(check_keep(keep_probability, base.n_features), q, check_flag(round, "round"))
+    seeds = stream(stream_key(rng), "smoothing", "mus").integers(0, q, size=base.n_features)
+    bank = np.asarray((seeds + np.arange(q)[:, None]) % q < n_kept)
+    return make_smoothed(base, bank, keep=tuple(Fraction(int(n), q) for n in n_kept), votes=True, method="mus")
+
+
+def certify_mus(
+    model: MaskedModel,
+    selected: Any,
+    *,
+    keep_probability: Any = None,
+    n_levels: int = 64,
+    criterion: str = "votes",
+    round: bool = False,  # noqa: A002
+    input_removals: bool = True,
+    batch_size: int | None = None,
+    progress: Progress | bool | None = None,
+    rng: Rng = None,
+) -> HardCertificate:
+    """Prove how many features can be revealed without changing the SMOOTHED model's prediction.
+
+    This is a hard certificate about ``mus_model(model, ...)`` with the same ``rng``, not about
+    ``model``. If ``model`` is already smoothed (by ``mus_model``, or by ``smooth`` with votes), it is
+    certified as it is and ``keep_probability`` must be left out.
+
+    Parameters
+    ----------
+    model : MaskedModel
+        The model to be smoothed, or a smoothed one.
+    selected : Boolean array of shape (n_features,)
+        The explanation: which features are selected.
+    keep_probability, n_levels, round :
+        See ``mus_model``. The radius is always below 1 / (2 · keep_probability).
+    criterion : str
+        "lipschitz": r features can move each vote count by the sum of the r largest l_i, so the
+        lead must exceed twice that (the paper). "votes": counts for every rival which votes the r
+        most dangerous features could really move; never smaller.
+    input_removals : bool
+        Also certify removals from the full input, which doubles the model calls.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import certify_mus, mask_function
+    >>> model = mask_function(lambda masks: np.c_[0.5 + masks[:, 1:].sum(axis=1), 3 * masks[:, 0]], n_features=8)
+    >>> certify_mus(model, np.arange(8) == 1, keep_probability=0.125, rng=0).radius
+    3
+    """
+    check_name(criterion, "criterion", CRITERIA)
+    check_flag(input_removals, "input_removals")
+    n_features = getattr(model, "n_features", None)
+    mask = check_mask(selected, "selected", n_features=n_features)
+    smoothed = _already_smoothed(model, keep_probability)
+    if smoothed is None:
+        smoothed = mus_model(model, keep_probability, n_levels, round=round, rng=rng)
+    with evaluating(smoothed.base, batch_size=batch_size, progress=progress) as base:
+        before = base.n_calls
+        base.expect(len(smoothed.bank) * (1 + input_removals))
+        points = np.stack([mask, np.ones_like(mask)])[: 1 + input_removals]
+        ballots = smoothed.ballots(points)
+        polls = [Poll(one, smoothed.bank, int(base.outputs.shape[1])) for one in ballots]
+        return _certificate(smoothed, mask, polls, criterion, n_calls=base.n_calls - before, rng_key=stream_key(rng))
+
+
+class Poll:
+    """The votes at one mask, and how many features it takes at least to overturn them.
+
+    Parameters
+    ----------
+    ballots : int array (n_samples,)
+        The class each mask of the bank votes for.
+    bank : Boolean array (n_samples, n_features)
+        Which features each of them keeps.
+    """
+
+    def __init__(self, ballots: Counts, bank: Masks, n_classes: int) -> None:
+        self._ballots, self._bank = ballots, bank.astype(np.int64)
+        self.votes = tally_ballots(ballots[None], n_classes)[0]
+        self.winner = int(self.votes.argmax())
+
+    def radius(self, may_change: Mask, criterion: str) -> int:
+        """The largest number of these features that provably cannot change the winner, together or fewer."""
+        rivals = [other for other in range(len(self.votes)) if other != self.winner]
+        powers = {"lipschitz": self._any_votes, "votes": self._votes_against}[criterion]
+        safe = (_largest_safe(powers(other)[may_change], self._lead(other)) for other in rivals)
+        return min(safe, default=int(may_change.sum()))
+
+    def _lead(self, rival: int) -> int:
+        return int(self.votes[self.winner] - self.votes[rival])
+
+    def _any_votes(self, rival: int) -> Counts:
+        """Each vote that keeps the feature may leave the winner and go to the rival."""
+        return np.asarray(2 * self._bank.sum(axis=0))
+
+    def _votes_against(self, rival: int) -> Counts:
+        """A vote of the winner can cost the lead two, one of a third class one, one of the rival none."""
+        cost = np.where(self._ballots == self.winner, 2, np.where(self._ballots == rival, 0, 1))
+        return np.asarray(cost @ self._bank)
+
+
+def _largest_safe(powers: Counts, lead: int) -> int:
+    """The largest r for which the r largest powers sum to strictly less than the lead."""
+    reach = np.cumsum(np.sort(powers)[::-1])
+    return int(np.searchsorted(reach, lead))
+
+
+def _certificate(
+    smoothed: SmoothedModel, selected: Mask, polls: list[Poll], criterion: str, *, n_calls: int, rng_key: int
+) -> HardCertificate:
+    here, full = polls[0], polls[1] if len(polls) > 1 else None
+    consistent = None if full is None else full.winner == here.winner
+    radius = here.radius(~selected, criterion)
+    everything = np.ones_like(selected)
+    keep = tuple(float(share) for share in smoothed.keep_probability)
+    return HardCertificate(
+        method=smoothed.method,
+        stable=True,
+        radius=radius,
+        requested_radius=radius,
+        effective_radius=radius,
+        tolerance=None,
+        confidence=None,
+        n_agreed=int(here.votes[here.winner]),
+        n_evaluated=len(smoothed.bank),
+        n_calls=n_calls,
+        rng_key=rng_key,
+        prediction=here.winner,
+        consistent=consistent,
+        selected=selected,
+        counterexample=None,
+        neighborhood="additions",
+        agree="same_top_class",
+        provenance=smoothed.provenance,
+        removal_radius=here.radius(selected, criterion),
+        input_removal_radius=full.radius(everything, criterion) if full is not None and consistent else None,
+        keep_probability=keep[0] if len(set(keep)) == 1 else keep,
+        n_levels=len(smoothed.bank),
+        criterion=criterion,
+    )
+
+
+def _already_smoothed(model: Any, keep_probability: Any) -> SmoothedModel | None:
+    inner = model.model if isinstance(model, Evaluator) else model
+    if not isinstance(inner, SmoothedModel):
+        if keep_probability is None:
+            raise InvalidTypeError("`keep_probability` must be a number in (0, 1], got None.")
+        return None
+    if keep_probability is not None:
+        raise InvalidValueError("`keep_probability` must be left out: the model is already smoothed.")
+    if not inner.votes:
+        raise InvalidValueError("`model` must be smoothed by votes to be certified; it averages scores.")
+    return inner
+
+
+def _whole_levels(keep: tuple[Fraction, ...], q: int, rounded: bool) -> NDArray[np.int64]:
+    """How many of q masks keep each feature; refused unless whole, or rounded to at least one."""
+    exact = [share * q for share in keep]
+    if not rounded:
+        for share, levels in zip(keep, exact, strict=True):
+            # 1/12 as a float is the nearest float to 1/12, and meant to be 1/12.
+            if float(Fraction(_nearest(levels), q)) != float(share):
+                raise InvalidValueError(
+                    f"`keep_probability` must be a multiple of 1/{q}, got {float(share)!r}. Take "
+                    f"{_nearest(levels) / q!r}, change `n_levels`, or pass `round=True` to use the nearest."
+                )
+    return np.array([_nearest(levels) for levels in exact], dtype=np.int64)
+
+
+def _nearest(levels: Fraction) -> int:
+    return max(1, int(levels + Fraction(1, 2)))

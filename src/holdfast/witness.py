@@ -1,0 +1,226 @@
+"""A masked model and an explanation → the smallest additions found that change the prediction.
+
+Small additions are evaluated one and all, level by level, so that what is found there is proven
+smallest. Beyond, a beam search and random orders look for a change, guided by the gap between the
+predicted class and its strongest rival, and what they find is reduced until nothing can be left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.agreement import Agreement, SameTopClass, Within, as_agreement, prediction_of
+from holdfast.evaluation import Evaluator, evaluating
+from holdfast.neighborhood import Additions
+from holdfast.randomness import stream, stream_key
+from holdfast.results.witness import Witness
+from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
+from holdfast.validation import check_mask, check_whole
+
+ALWAYS_EXHAUSTED = 4096
+"""Levels with no more masks than this are always evaluated in full."""
+
+_BEAM_WIDTH, _N_ORDERS = 8, 32
+_PORTION = 1024
+
+
+def find_witness(
+    model: MaskedModel,
+    selected: Any,
+    *,
+    max_radius: int | None = None,
+    max_calls: int = 20_000,
+    agree: Any = "same_top_class",
+    batch_size: int | None = None,
+    progress: Progress | bool | None = None,
+    rng: Rng = None,
+) -> Witness:
+    """Search for the fewest features whose revelation changes the prediction.
+
+    Every addition of 1 feature is evaluated, then of 2, and so on, as long as a level has at most
+    4,096 masks or fits into what is left of ``max_calls``. A change found there is proven smallest.
+    After that a guided search looks further, up to ``max_radius``; what it finds cannot be made
+    smaller by leaving out one of its features, but smaller changes elsewhere may exist, and finding
+    none proves nothing beyond ``cleared_radius``.
+
+    Parameters
+    ----------
+    model : MaskedModel
+        Function of masks (b, n_features).
+    selected : Boolean array of shape (n_features,)
+        The explanation: which features are selected.
+    max_radius : int, optional
+        The most features to add; all unselected ones if None.
+    max_calls : int
+        About how many model calls to spend; small levels are evaluated whatever it is.
+    agree : str, Agreement or callable
+        What counts as the same prediction; see ``certify``.
+    rng : Generator, int or None
+        For the random orders.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import find_witness, mask_function
+    >>> model = mask_function(lambda masks: masks[:, 0] & ~(masks[:, 5] & masks[:, 7]), n_features=8)
+    >>> witness = find_witness(model, np.arange(8) < 2, max_radius=4, rng=0)
+    >>> witness.added, witness.proven
+    ((5, 7), True)
+    """
+    check_whole(max_calls, "max_calls")
+    same, key = as_agreement(agree), stream_key(rng)
+    wanted = None if max_radius is None else check_whole(max_radius, "max_radius")
+    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
+        mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        n_free = int((~mask).sum())
+        search = _Search(evaluator, mask, same, n_free if wanted is None else min(wanted, n_free), max_calls)
+        return search.run(stream(key, "witness", np.packbits(mask).tobytes()), key)
+
+
+class _Search:
+    """One search: what was cleared, the best change so far, and what may still be spent."""
+
+    def __init__(self, evaluator: Evaluator, selected: Mask, agree: Agreement, reach: int, max_calls: int) -> None:
+        self._evaluator, self._selected, self._agree, self._reach = evaluator, selected, agree, reach
+        self._before, self._max_calls = evaluator.n_calls, max_calls
+        self._free = np.flatnonzero(~selected)
+        self._cost = 1 if evaluator.deciding is None else evaluator.deciding.rows_per_mask
+        self._reference = evaluator(selected[None])[0]
+        self._best: Mask | None = None
+        evaluator.expect(max_calls // self._cost)
+
+    def run(self, rng: np.random.Generator, key: int) -> Witness:
+        cleared = self._exhaust()
+        if self._best is None and cleared < self._reach:
+            self._beam()
+            self._random_orders(rng)
+        return self._witness(cleared, key)
+
+    @property
+    def _left(self) -> int:
+        """Masks that may still be evaluated."""
+        return (self._max_calls - (self._evaluator.n_calls - self._before)) // self._cost
+
+    @property
+    def _most_added(self) -> int:
+        """Only smaller changes than the best are still of interest."""
+        return self._reach if self._best is None else int((self._best & ~self._selected).sum()) - 1
+
+    def _exhaust(self) -> int:
+        """Evaluate whole levels while they are affordable; returns the last one without a change."""
+        for size in range(1, self._reach + 1):
+            n_masks = math.comb(len(self._free), size)
+            if n_masks > ALWAYS_EXHAUSTED and n_masks > self._left:
+                return size - 1
+            for masks in Additions(self._selected, size).exactly(size).enumerate(_PORTION):
+                if self._keep_best(masks):
+                    return size - 1
+        return self._reach
+
+    def _keep_best(self, masks: Masks) -> bool:
+        """Evaluate the masks and remember the smallest that changes the prediction, if there is any."""
+        outputs = self._evaluator(masks)
+        changed = ~self._agree(outputs, self._reference)
+        if not changed.any():
+            return False
+        sizes = (masks & ~self._selected).sum(axis=1)
+        first = int(np.where(changed, sizes, sizes.max() + 1).argmin())
+        if self._best is None or sizes[first] < (self._best & ~self._selected).sum():
+            self._best = masks[first].copy()
+        return True
+
+    def _beam(self) -> None:
+        """Add one feature at a time to the sets with the smallest gaps, until one changes the prediction."""
+        front = self._selected[None]
+        for _ in range(self._most_added):
+            children = self._children(front)
+            if len(children) > self._left or self._try(children):
+                return
+            front = children[self._by_gap(children)[:_BEAM_WIDTH]]
+
+    def _children(self, masks: Masks) -> Masks:
+        """Every mask with one more feature, without repeats."""
+        grown = np.repeat(masks, len(self._free), axis=0)
+        grown[np.arange(len(grown)), np.tile(self._free, len(masks))] = True
+        larger = grown.sum(axis=1) > masks[0].sum()
+        return np.unique(grown[larger], axis=0)
+
+    def _try(self, masks: Masks) -> bool:
+        """Whether any of these changes the prediction; the smallest is reduced to what it needs."""
+        if not self._keep_best(masks):
+            return False
+        self._reduce()
+        return True
+
+    def _random_orders(self, rng: np.random.Generator) -> None:
+        """Reveal features in random orders and see where the prediction first changes."""
+        for _ in range(_N_ORDERS):
+            if self._most_added < 1 or self._left < self._most_added:
+                return
+            order = rng.permutation(self._free)[: self._most_added]
+            prefixes = np.tile(self._selected, (len(order), 1))
+            for i, feature in enumerate(order):
+                prefixes[i:, feature] = True
+            self._try(prefixes)
+
+    def _reduce(self) -> None:
+        """Leave out features one by one while the prediction stays changed, the most changed first."""
+        for _ in range(len(self._free)):
+            if self._best is None or not self._keep_smaller(np.array(list(_without_one(self._best, self._selected)))):
+                return
+
+    def _keep_smaller(self, masks: Masks) -> bool:
+        """Move to the most changed of these masks, if any changes the prediction."""
+        changed = ~self._agree(self._evaluator(masks), self._reference)
+        if not changed.any():
+            return False
+        self._best = masks[next(i for i in self._by_gap(masks) if changed[i])].copy()
+        return True
+
+    def _by_gap(self, masks: Masks) -> NDArray[np.intp]:
+        """The masks in the order of how close they come to another prediction."""
+        return np.argsort(_gap(self._evaluator(masks), self._reference, self._agree), kind="stable")
+
+    def _witness(self, cleared: int, key: int) -> Witness:
+        best = self._best
+        added = () if best is None else tuple(int(i) for i in np.flatnonzero(best & ~self._selected))
+        if best is not None:
+            best.setflags(write=False)
+        return Witness(
+            found=best is not None,
+            mask=best,
+            added=added,
+            n_added=None if best is None else len(added),
+            prediction=None if best is None else prediction_of(self._evaluator(best[None])[0]),
+            original_prediction=prediction_of(self._reference),
+            proven=cleared == (self._reach if best is None else len(added) - 1),
+            cleared_radius=cleared,
+            max_radius=self._reach,
+            n_calls=self._evaluator.n_calls - self._before,
+            rng_key=key,
+            selected=self._selected,
+            agree=self._agree.name,
+            provenance=self._evaluator.provenance,
+        )
+
+
+def _without_one(mask: Mask, selected: Mask) -> Iterator[Mask]:
+    for feature in np.flatnonzero(mask & ~selected):
+        smaller = mask.copy()
+        smaller[feature] = False
+        yield smaller
+
+
+def _gap(outputs: Any, reference: Any, agree: Agreement) -> NDArray[np.float64]:
+    """How far each output is from changing the prediction; 0 where nothing can be said."""
+    if isinstance(agree, SameTopClass) and outputs.ndim == 2:
+        top = int(reference.argmax())
+        return np.asarray(outputs[:, top] - np.delete(outputs, top, axis=1).max(axis=1), dtype=np.float64)
+    if isinstance(agree, Within):
+        return np.asarray(agree.margin - np.abs(outputs - reference).max(axis=1), dtype=np.float64)
+    return np.zeros(len(outputs))
