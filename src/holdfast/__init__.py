@@ -26,6 +26,7 @@ from holdfast.mus import certify_mus, mus_model
 from holdfast.neighborhood import Additions, Neighborhood, Removals, Swaps
 from holdfast.plans import PlannedSamples, plan_samples
 from holdfast.results import (
+    Attribution,
     Certificate,
     Comparison,
     Difference,
@@ -34,12 +35,15 @@ from holdfast.results import (
     RadiusCertificate,
     RadiusStep,
     Recheck,
+    Reexplanation,
+    SizeStep,
     SmoothedAccuracy,
     StabilityBracket,
     StabilityCurve,
+    StableSelection,
     Witness,
 )
-from holdfast.selection import top, top_fraction
+from holdfast.selection import above, positive, top, top_fraction
 from holdfast.smoothing import SmoothedModel, adaptive_keep, selective_keep, smooth, smoothed_accuracy
 from holdfast.types import Deciding, Differentiable, Mask, MaskedModel, Provenance
 from holdfast.witness import find_witness
@@ -48,6 +52,9 @@ if TYPE_CHECKING:
     from holdfast import boolean as boolean
     from holdfast import data as data
     from holdfast import models as models
+    from holdfast.attribution import as_shapiq_game, attribute, from_array, from_captum, from_lime, from_shap
+    from holdfast.certification.reexplain import reexplain
+    from holdfast.certification.stabilize import stabilize
     from holdfast.masking.columns import column_groups, columns, windows
     from holdfast.masking.groups import grid, segments, superpixels
     from holdfast.masking.image import mask_image
@@ -59,6 +66,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Additions",
     "Agreement",
+    "Attribution",
     "Certificate",
     "Comparison",
     "Deciding",
@@ -81,15 +89,21 @@ __all__ = [
     "RadiusCertificate",
     "RadiusStep",
     "Recheck",
+    "Reexplanation",
     "Removals",
+    "SizeStep",
     "SmoothedAccuracy",
     "SmoothedModel",
     "StabilityBracket",
     "StabilityCurve",
+    "StableSelection",
     "Swaps",
     "Tally",
     "Witness",
+    "above",
     "adaptive_keep",
+    "as_shapiq_game",
+    "attribute",
     "certified_radius",
     "certify",
     "certify_hard",
@@ -101,6 +115,10 @@ __all__ = [
     "compare",
     "fill_sensitivity",
     "find_witness",
+    "from_array",
+    "from_captum",
+    "from_lime",
+    "from_shap",
     "grid",
     "hoeffding",
     "lookup_table",
@@ -110,7 +128,9 @@ __all__ = [
     "mask_text",
     "mus_model",
     "plan_samples",
+    "positive",
     "recheck",
+    "reexplain",
     "same_top_class",
     "same_top_set",
     "segments",
@@ -118,6 +138,7 @@ __all__ = [
     "smooth",
     "smoothed_accuracy",
     "stability_bracket",
+    "stabilize",
     "superpixels",
     "top",
     "top_fraction",
@@ -126,13 +147,21 @@ __all__ = [
 ]
 
 _WHEN_ASKED_FOR = {
+    "as_shapiq_game": "holdfast.attribution",
+    "attribute": "holdfast.attribution",
     "column_groups": "holdfast.masking.columns",
     "columns": "holdfast.masking.columns",
+    "from_array": "holdfast.attribution",
+    "from_captum": "holdfast.attribution",
+    "from_lime": "holdfast.attribution",
+    "from_shap": "holdfast.attribution",
     "grid": "holdfast.masking.groups",
     "mask_image": "holdfast.masking.image",
     "mask_tabular": "holdfast.masking.tabular",
     "mask_text": "holdfast.masking.text",
+    "reexplain": "holdfast.certification.reexplain",
     "segments": "holdfast.masking.groups",
+    "stabilize": "holdfast.certification.stabilize",
     "superpixels": "holdfast.masking.groups",
     "windows": "holdfast.masking.columns",
 }

@@ -1,6 +1,6 @@
 """A masked model → scores of its features, by LIME, Shapley values, gradients, occlusion, or whatever users have."""
 
-from holdfast.attribution.attribute import METHODS, attribute
+from holdfast.attribution.methods import METHODS, attribute
 from holdfast.attribution.external import from_array, from_captum, from_lime, from_shap
 from holdfast.attribution.games import as_shapiq_game
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.attribution.attribute import names_of
+from holdfast.attribution.methods import names_of
 from holdfast.attribution.files import read_scores
 from holdfast.attribution.maps import Maps
 from holdfast.attribution.task import Numbers

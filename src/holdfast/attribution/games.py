@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.attribution.attribute import names_of
+from holdfast.attribution.methods import names_of
 from holdfast.attribution.task import Task
 from holdfast.errors import MissingExtraError
 from holdfast.evaluation import Evaluator

@@ -77,11 +77,14 @@ def certified_radius(
         tested = asked or range(1, max(1, kind(mask, len(mask)).effective_radius) + 1)
         evaluator.expect(len(tested) * test.max_draws)
         subject = Subject(evaluator, mask, settings)
-        trail = _test_in_order(tested, test, subject, settings)
-        return _make_radius(subject, trail, test, settings)
+        trail = decide_in_order(tested, test, subject, settings)
+        return make_radius_certificate(subject, trail, test, settings)
 
 
-def _make_radius(subject: Subject, trail: list[RadiusStep], test: RateTest, settings: Settings) -> RadiusCertificate:
+def make_radius_certificate(
+    subject: Subject, trail: list[RadiusStep], test: RateTest, settings: Settings
+) -> RadiusCertificate:
+    """Write down what was asked and what was decided."""
     nearby = NEIGHBORHOODS[settings.neighborhood](subject.selected, trail[-1].radius)
     return RadiusCertificate(
         radius=max((step.radius for step in trail if step.answer), default=0),
@@ -100,7 +103,7 @@ def _make_radius(subject: Subject, trail: list[RadiusStep], test: RateTest, sett
     )
 
 
-def _test_in_order(radii: Sequence[int], test: RateTest, subject: Subject, settings: Settings) -> list[RadiusStep]:
+def decide_in_order(radii: Sequence[int], test: RateTest, subject: Subject, settings: Settings) -> list[RadiusStep]:
     """Fixed-sequence testing: go on while the answer is yes."""
     kind = NEIGHBORHOODS[settings.neighborhood]
     pool = SizePool(kind(subject.selected, radii[-1]), lambda purpose: settings.own_stream(subject.selected, purpose))
