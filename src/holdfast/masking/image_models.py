@@ -137,9 +137,9 @@ class ModuleImageModel(ImageModel):
         with keeping_generators(self.batches.device), evaluating_module(self.module, gradients=gradients):
             yield
 
-    def _scores_of(self, batch: Any, run: Callable[..., Any] | None = None) -> Any:
+    def _scores_of(self, batch: Any, run: Callable[..., Any] | None = None, **fields: Any) -> Any:
         try:
-            output = call_module(self.runner if run is None else run, self.module, batch)
+            output = call_module(self.runner if run is None else run, self.module, batch, **fields)
         except RuntimeError as error:
             if "channels" not in str(error):
                 raise
@@ -154,8 +154,8 @@ def drop_patches(model: ModuleImageModel) -> ModuleImageModel:
     """The same image with hidden patches removed from the sequence, if its module is a vision transformer."""
     with model._evaluating():
 
-        def run(images: Any) -> Any:
-            return call_module(model.module, model.module, images)
+        def run(images: Any, **fields: Any) -> Any:
+            return call_module(model.module, model.module, images, **fields)
 
         patches = bind_patches(model.module, run, model.batches.image, model.groups)
     return replace(model, patches=patches)
@@ -287,10 +287,10 @@ def _always_shown(masks: Masks) -> Masks:
     return padded
 
 
-def call_module(run: Callable[..., Any], module: Any, batch: Any) -> Any:
+def call_module(run: Callable[..., Any], module: Any, batch: Any, **fields: Any) -> Any:
     """Run a module on images in the way its ``forward`` wants them."""
     by_name = "pixel_values" in inspect.signature(module.forward).parameters
-    return run(pixel_values=batch) if by_name else run(batch)
+    return run(pixel_values=batch, **fields) if by_name else run(batch, **fields)
 
 
 def keeping_generators(device: Any) -> AbstractContextManager[None]:

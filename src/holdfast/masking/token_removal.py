@@ -96,13 +96,17 @@ class _Known:
 
 
 def _may_be_exact(module: Any, tokens: Tokens) -> bool:
-    """Whether a check could succeed; positions behind a padding token in the text are not counted as elsewhere."""
+    """Whether a check could succeed, and would leave the module as it is."""
     torch = import_torch()
-    padding = getattr(getattr(module, "config", None), "pad_token_id", None)
+    config = getattr(module, "config", None)
+    # RoBERTa and its kin count positions from a padding token in the text in another way.
+    padding = getattr(config, "pad_token_id", None)
     return (
         "position_ids" in inspect.signature(module.forward).parameters
         and dtype_of(module) in (torch.float32, torch.float64)
         and not (padding is not None and bool((tokens.fields["input_ids"] == padding).any()))
+        # BigBird gives up its sparse attention for good at the first short text.
+        and getattr(config, "attention_type", "original_full") == "original_full"
     )
 
 
