@@ -32,8 +32,8 @@ def load(spec: str, *, split: str = "test") -> Dataset:
     Examples
     --------
     >>> sentences = load("bundled:sentences")
-    >>> sentences.kind, sentences.classes, len(sentences) > 200
-    ('text', ('negative', 'neutral', 'positive'), True)
+    >>> sentences.kind, sentences.classes, len(sentences)
+    ('text', ('negative', 'neutral', 'positive'), 200)
     """
     return load_bundled(_name(spec), split=split)
 

@@ -141,5 +141,24 @@ def _load_torch(card: BundledModel, **asked: Any) -> Classifier:
     return load_folder(str(BOX / card.name), **asked)
 
 
-_LOADERS: dict[str, Callable[..., Classifier]] = {}
+def _load_forest(card: BundledModel, **asked: Any) -> Classifier:
+    from holdfast.models.bundled_rows import load_rows
+
+    _refuse(card, asked)
+    return load_rows(BOX / card.name, **card.settings)
+
+
+def _load_vader(card: BundledModel, **asked: Any) -> Classifier:
+    from holdfast.models.vader import load_vader
+
+    _refuse(card, asked)
+    return load_vader()
+
+
+def _refuse(card: BundledModel, asked: dict[str, Any]) -> None:
+    for name, value in asked.items():
+        raise InvalidValueError(f"`{name}` must be left out for bundled:{card.name}, which is no torch model, got {value!r}.")
+
+
+_LOADERS: dict[str, Callable[..., Classifier]] = {"cancer-forest": _load_forest, "vader": _load_vader}
 """What loads a model that is no Hugging Face folder."""
