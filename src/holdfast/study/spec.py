@@ -4,12 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
+
+from holdfast.agreement import as_agreement
+from holdfast.attribution.methods import METHODS
+from holdfast.errors import InvalidTypeError
+from holdfast.masking import lookup_table
+from holdfast.mus import CRITERIA, mus_model
+from holdfast.neighborhood import NEIGHBORHOODS
+from holdfast.plans import PLANS
+from holdfast.study.checks import (
+    check_each,
+    check_flag,
+    check_fraction,
+    check_keep_probability,
+    check_method_options,
+    check_optional_whole,
+    check_radii,
+    check_text,
+    checked_as,
+)
+from holdfast.study.options import Options, check_options, frozen
+from holdfast.validation import check_name, check_whole
+
+PRECISIONS = ("per-input", "data-set")
 
 
 def _no_options() -> Mapping[str, Any]:
-    return MappingProxyType({})
+    return Options({})
+
+
+def _keep(owner: Any, /, **checked: Any) -> None:
+    """Store checked values in a frozen spec."""
+    for name, value in checked.items():
+        object.__setattr__(owner, name, value)
 
 
 @dataclass(frozen=True)
@@ -21,6 +49,9 @@ class ModelSpec:
 
     spec: str
     options: Mapping[str, Any] = field(default_factory=_no_options)
+
+    def __post_init__(self) -> None:
+        _keep(self, spec=check_text(self.spec, "model.spec"), options=check_options(self.options, "model.options"))
 
 
 @dataclass(frozen=True)
@@ -47,6 +78,16 @@ class DataSpec:
     min_features: int = 1
     options: Mapping[str, Any] = field(default_factory=_no_options)
 
+    def __post_init__(self) -> None:
+        _keep(
+            self,
+            spec=check_text(self.spec, "data.spec"),
+            n=check_optional_whole(self.n, "data.n"),
+            skip_unreadable=check_flag(self.skip_unreadable, "data.skip_unreadable"),
+            min_features=check_whole(self.min_features, "data.min_features", minimum=1),
+            options=check_options(self.options, "data.options"),
+        )
+
 
 @dataclass(frozen=True)
 class MaskingSpec:
@@ -56,6 +97,10 @@ class MaskingSpec:
     fill: Any = None
     options: Mapping[str, Any] = field(default_factory=_no_options)
 
+    def __post_init__(self) -> None:
+        options = check_options(self.options, "masking.options")
+        _keep(self, groups=frozen(self.groups), fill=frozen(self.fill), options=options)
+
 
 @dataclass(frozen=True)
 class MethodSpec:
@@ -64,6 +109,12 @@ class MethodSpec:
     name: str
     n_samples: int | None = None
     options: Mapping[str, Any] = field(default_factory=_no_options)
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "methods.name", METHODS)
+        options = check_options(self.options, "methods.options")
+        check_method_options(self.name, options, "methods.options")
+        _keep(self, n_samples=check_optional_whole(self.n_samples, "methods.n_samples"), options=options)
 
 
 @dataclass(frozen=True)
@@ -91,6 +142,20 @@ class CertifySpec:
     precision: str = "per-input"
     half_width: float = 0.01
 
+    def __post_init__(self) -> None:
+        check_name(self.plan, "certify.plan", PLANS)
+        check_name(self.neighborhood, "certify.neighborhood", NEIGHBORHOODS)
+        check_name(self.precision, "certify.precision", PRECISIONS)
+        check_flag(self.simultaneous, "certify.simultaneous")
+        checked_as("certify.agree", lambda: as_agreement(check_text(self.agree, "certify.agree")))
+        _keep(
+            self,
+            radii=check_radii(self.radii, "certify.radii"),
+            tolerance=check_fraction(self.tolerance, "certify.tolerance"),
+            confidence=check_fraction(self.confidence, "certify.confidence"),
+            half_width=check_fraction(self.half_width, "certify.half_width"),
+        )
+
 
 @dataclass(frozen=True)
 class SmoothingSpec:
@@ -98,6 +163,14 @@ class SmoothingSpec:
 
     keep_probabilities: tuple[float, ...] = (1.0,)
     n_samples: int = 32
+
+    def __post_init__(self) -> None:
+        name = "smoothing.keep_probabilities"
+        _keep(
+            self,
+            keep_probabilities=check_each(self.keep_probabilities, name, check_keep_probability),
+            n_samples=check_whole(self.n_samples, "smoothing.n_samples", minimum=1),
+        )
 
 
 @dataclass(frozen=True)
@@ -107,6 +180,19 @@ class MusSpec:
     keep_probabilities: tuple[float, ...] = ()
     n_levels: int = 64
     criterion: str = "votes"
+
+    def __post_init__(self) -> None:
+        name = "mus.keep_probabilities"
+        keeps = check_each(self.keep_probabilities, name, check_keep_probability, may_be_empty=True)
+        levels = check_whole(self.n_levels, "mus.n_levels", minimum=1)
+        check_name(self.criterion, "mus.criterion", CRITERIA)
+        for keep in keeps:
+            checked_as(name, lambda keep=keep: mus_model(_SMALLEST, keep, levels, rng=0))  # type: ignore[misc]
+        _keep(self, keep_probabilities=keeps, n_levels=levels)
+
+
+_SMALLEST = lookup_table([[0.0, 1.0], [1.0, 0.0]], n_features=1)
+"""A model to ask whether smoothing by votes can have these levels."""
 
 
 @dataclass(frozen=True)
@@ -128,3 +214,33 @@ class StudySpec:
     witness: bool = False
     seed: int = 0
     name: str = "study"
+
+    def __post_init__(self) -> None:
+        for name, kind in _PARTS.items():
+            _check_part(getattr(self, name), name, kind)
+        methods = check_each(self.methods, "methods", lambda one, key: _check_part(one, key, MethodSpec))
+        check_each([method.name for method in methods], "methods", check_text)
+        check_flag(self.witness, "witness")
+        check_text(self.name, "name")
+        _keep(
+            self,
+            methods=methods,
+            top_fractions=check_each(self.top_fractions, "top_fractions", check_fraction),
+            seed=check_whole(self.seed, "seed"),
+        )
+
+
+_PARTS = {
+    "model": ModelSpec,
+    "data": DataSpec,
+    "masking": MaskingSpec,
+    "certify": CertifySpec,
+    "smoothing": SmoothingSpec,
+    "mus": MusSpec,
+}
+
+
+def _check_part(value: Any, name: str, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise InvalidTypeError(f"`{name}` must be a {kind.__name__}, got {value!r}.")
+    return value

@@ -1,0 +1,97 @@
+"""Fields of a study → checked and normalised values, or an error that names the key as the file spells it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from holdfast.attribution.methods import METHODS
+from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError
+from holdfast.validation import check_name, check_share, check_whole, is_number
+
+_Checked = TypeVar("_Checked", bound=Hashable)
+
+
+def check_text(value: Any, name: str) -> str:
+    """A text that is not empty."""
+    wanted = f"`{name}` must be a text, got {value!r}."
+    if not isinstance(value, str):
+        raise InvalidTypeError(wanted)
+    if not value.strip():
+        raise InvalidValueError(wanted)
+    return value
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """True or False, nothing that only behaves so."""
+    if not isinstance(value, bool):
+        raise InvalidTypeError(f"`{name}` must be true or false, got {value!r}.")
+    return value
+
+
+def check_optional_whole(value: Any, name: str) -> int | None:
+    """None, or a whole number of at least 1."""
+    return None if value is None else check_whole(value, name, minimum=1)
+
+
+def check_fraction(value: Any, name: str) -> float:
+    """A number strictly between 0 and 1."""
+    return float(check_share(value, name))
+
+
+def check_keep_probability(value: Any, name: str) -> float:
+    """A number above 0 and at most 1."""
+    wanted = f"`{name}` must be a number above 0 and at most 1, got {value!r}."
+    if not is_number(value):
+        raise InvalidTypeError(wanted)
+    if not 0 < value <= 1:
+        raise InvalidValueError(wanted)
+    return float(value)
+
+
+def check_each(
+    values: Any, name: str, check: Callable[[Any, str], _Checked], *, may_be_empty: bool = False
+) -> tuple[_Checked, ...]:
+    """A list of distinct values that each pass the check."""
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise InvalidTypeError(f"`{name}` must be a list, got {values!r}.")
+    checked = tuple(check(value, name) for value in values)
+    if not checked and not may_be_empty:
+        raise InvalidValueError(f"`{name}` must have at least one entry, got none.")
+    twice = next((value for value in checked if checked.count(value) > 1), None)
+    if twice is not None:
+        raise InvalidValueError(f"`{name}` must have distinct entries, got {twice!r} more than once.")
+    return checked
+
+
+def check_radii(values: Any, name: str) -> tuple[int, ...]:
+    """Radii in increasing order, from a list or from a text such as ``"1-50"``."""
+    if isinstance(values, str):
+        values = _span(values, name)
+    return tuple(sorted(check_each(values, name, check_whole)))
+
+
+def _span(text: str, name: str) -> range:
+    found = re.fullmatch(r"\s*(\d+)\s*[-–]\s*(\d+)\s*", text)
+    if not found or int(found[1]) > int(found[2]):
+        raise InvalidValueError(f'`{name}` must be a list of whole numbers, or a span such as "1-50", got {text!r}.')
+    return range(int(found[1]), int(found[2]) + 1)
+
+
+def check_method_options(method: str, options: Mapping[str, Any], name: str) -> None:
+    """Options the method takes; what would have no effect is an error, never ignored."""
+    known = list(inspect.signature(METHODS[method]).parameters)[1:]
+    for key in options:
+        if not known:
+            raise InvalidValueError(f"`{name}` must be empty: {method!r} takes no options, got {key!r}.")
+        check_name(key, name, known)
+
+
+def checked_as(name: str, check: Callable[[], Any]) -> None:
+    """Run a check of the library, whose errors speak of its own argument, and name the study's key as well."""
+    try:
+        check()
+    except HoldfastError as error:
+        raise InvalidValueError(f"`{name}` must be valid: {error}") from error

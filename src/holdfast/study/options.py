@@ -1,0 +1,59 @@
+"""Named settings that are passed on as they are → a mapping that cannot be changed, and can be sent to a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from holdfast.errors import InvalidTypeError
+
+
+class Options(Mapping[str, Any]):
+    """Settings by name; equal to any mapping of the same entries.
+
+    Lists become tuples and inner mappings become options, so that nothing inside can be changed.
+
+    Examples
+    --------
+    >>> options = Options({"device": "cpu", "classes": ["a", "b"]})
+    >>> options["classes"], options == {"device": "cpu", "classes": ("a", "b")}
+    (('a', 'b'), True)
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Mapping[str, Any]) -> None:
+        self._entries = {name: frozen(value) for name, value in entries.items()}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._entries.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._entries)
+
+
+def frozen(value: Any) -> Any:
+    """The value with tuples for lists and options for mappings, all the way down."""
+    if isinstance(value, Mapping):
+        return Options(value)
+    return tuple(frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+def check_options(value: Any, name: str) -> Options:
+    """Options with names for keys."""
+    wanted = f"`{name}` must map names to settings, got"
+    if not isinstance(value, Mapping):
+        raise InvalidTypeError(f"{wanted} {value!r}.")
+    strange = next((key for key in value if not isinstance(key, str)), None)
+    if strange is not None:
+        raise InvalidTypeError(f"{wanted} the key {strange!r}.")
+    return Options(value)
