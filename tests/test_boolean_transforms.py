@@ -254,3 +254,21 @@ def test_sets_and_rows_name_each_other() -> None:
         boolean.features_of(-1)
     with pytest.raises(InvalidValueError, match="`n_features` of a table must be at most 30"):
         boolean.degrees(31)
+
+
+def test_the_package_is_imported_when_it_is_asked_for_and_needs_only_numpy() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, holdfast as hf; before = 'holdfast.boolean' in sys.modules\n"
+        "hf.boolean.fourier([0, 1]); import holdfast.boolean.figures\n"
+        "print(before, *(name for name in ('scipy', 'matplotlib', 'torch') if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
+
+
+def test_every_public_name_is_there_in_order_and_says_what_it_does() -> None:
+    assert boolean.__all__ == sorted(boolean.__all__)
+    assert all((getattr(boolean, name).__doc__ or "").strip() for name in boolean.__all__)

@@ -24,6 +24,9 @@ from holdfast.validation import check_share, check_whole, is_number
 
 _PAIRS_AT_ONCE = 1 << 20
 
+_MOST_SETS = 10**15
+"""Levels with more sets would need more draws than their square root."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -92,19 +95,19 @@ def estimate_coefficients(
     low, high = _check_range(score_range)
     n_draws, sure = check_whole(n_samples, "n_samples", minimum=1), check_share(confidence, "confidence")
     share = float(check_numbers(p, "p", 1, low=0, high=1, open_ends=True)[0])
-    key, middle = stream_key(rng), (low + high) / 2
+    key = stream_key(rng)
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         sets = [_check_subset(each, evaluator.n_features) for each in subsets]
         masks, scores = _draw(evaluator, n_draws, share, stream(key, "coefficients"), target, (low, high))
     risk = float(1 - sure) / max(1, len(sets))
-    # Each term lies within ±(high − low)/2 times the largest value of the basis function.
-    width = (high - low) * math.sqrt(math.log(2 / risk) / (2 * n_draws))
-    steepest = max(share, 1 - share) / math.sqrt(share * (1 - share))
-    characters = (share - masks) / math.sqrt(share * (1 - share))
+    middle, width = (low + high) / 2, (high - low) * math.sqrt(math.log(2 / risk) / (2 * n_draws))
+    deviation = math.sqrt(share * (1 - share))
+    characters = (share - masks) / deviation
     estimates = []
     for each in sets:
         value = float(((scores - middle) * characters[:, each].prod(axis=1)).mean()) + (0 if each else middle)
-        half = width * steepest ** len(each)
+        # Each term lies within ±(high − low)/2 times the largest value of the basis function.
+        half = width * (max(share, 1 - share) / deviation) ** len(each)
         estimates.append(Estimate(each, value, Interval(value - half, value + half), float(sure), n_draws, key))
     return tuple(estimates)
 
@@ -232,4 +235,6 @@ def _check_level(level: Any, n: int) -> int:
     k = check_whole(level, "levels", minimum=1)
     if k > n:
         raise InvalidValueError(f"`levels` must be at most the number of features {n}, got {k}.")
+    if math.comb(n, k) > _MOST_SETS:
+        raise InvalidValueError(f"`levels` must have at most 1e15 sets, got {k} of {n} features.")
     return k

@@ -1,0 +1,194 @@
+"""Results → matplotlib axes: spectra under masking and flipping, degree profiles, bounds beside the truth.
+
+Every function draws on the axes it is given, or on new ones, and returns them. Nothing is shown or saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holdfast.boolean.operators import flip_operator, mask_operator
+from holdfast.boolean.profiles import degree_mass
+from holdfast.boolean.tables import Table, as_table
+from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.randomness import stream, stream_key
+from holdfast.types import Rng
+from holdfast.validation import check_name, check_whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MAX_FIGURE_FEATURES = 20
+
+_MASS_NAMES = {"fourier": "Fourier mass", "monotone": "monotone mass"}
+
+
+@dataclass(frozen=True, eq=False)
+class SpectralContraction:
+    """Mass per degree after smoothing by different amounts: ``mass[j, k]`` at ``amounts[j]`` and degree k.
+
+    ``operator`` is "masking" (M_λ) or "flipping" (T_ρ); ``basis`` says of which spectrum.
+    """
+
+    operator: str
+    basis: str
+    amounts: tuple[float, ...]
+    mass: Table
+
+
+def contraction(
+    c: Any, amounts: Sequence[float], *, operator: str = "masking", basis: str = "fourier"
+) -> SpectralContraction:
+    """How the mass per degree of a spectrum shrinks or moves as smoothing grows.
+
+    Parameters
+    ----------
+    c : array of shape (2ⁿ,), or (2ⁿ, k)
+        Coefficients in ``basis``, "fourier" or "monotone"; the mass of k functions is averaged.
+    amounts : sequence of float
+        λ of M_λ, or ρ of T_ρ.
+    operator : {"masking", "flipping"}
+        Which of the two.
+
+    Examples
+    --------
+    >>> contraction([0.25, -0.25, -0.25, 0.25], [1.0, 0.5], operator="flipping").mass
+    array([[0.25  , 0.5   , 0.25  ],
+           [0.25  , 0.25  , 0.0625]])
+    """
+    table = as_table(c, "c")[0]
+    table = table.reshape(len(table), -1)
+    operators = {"masking": mask_operator, "flipping": flip_operator}
+    smooth = operators[check_name(operator, "operator", operators)]
+    known = check_name(basis, "basis", _MASS_NAMES)
+    mass = [degree_mass(smooth(table, amount, basis=known)).mean(axis=1) for amount in amounts]
+    return SpectralContraction(operator, basis, tuple(map(float, amounts)), np.array(mass))
+
+
+def random_contractions(
+    n_features: int = 12, amounts: Sequence[float] = (1.0, 0.9, 0.75, 0.5), *, n_spectra: int = 32, rng: Rng = 0
+) -> tuple[SpectralContraction, SpectralContraction]:
+    """The paper's comparison: random spectra ĥ(S) ~ N(0, 1) under masking and under flipping, averaged.
+
+    Examples
+    --------
+    >>> masking, flipping = random_contractions(6)
+    >>> bool((flipping.mass[1:] <= flipping.mass[0]).all()), bool((masking.mass[1:] <= masking.mass[0]).all())
+    (True, False)
+    """
+    n = check_whole(n_features, "n_features", minimum=1)
+    if n > _MAX_FIGURE_FEATURES:
+        raise InvalidValueError(f"`n_features` must be at most {_MAX_FIGURE_FEATURES}, got {n}.")
+    shape = (2**n, check_whole(n_spectra, "n_spectra", minimum=1))
+    spectra = stream(stream_key(rng), "random-spectra").standard_normal(shape)
+    return contraction(spectra, amounts), contraction(spectra, amounts, operator="flipping")
+
+
+def plot_contraction(result: SpectralContraction, *, log: bool = True, ax: Axes | None = None) -> Axes:
+    """Mass per degree, one line per amount of smoothing; the unsmoothed one is black.
+
+    On the logarithmic axis it is seen that masking lifts the lowest degrees and flipping lifts none.
+    """
+    axes = _axes(ax)
+    letter = {"masking": "λ", "flipping": "ρ"}[result.operator]
+    shades = _shades(len(result.amounts))
+    for amount, mass, shade in zip(result.amounts, result.mass, shades, strict=True):
+        colour = "black" if amount == 1 else shade
+        axes.plot(np.arange(len(mass)), mass, "o-", ms=3.5, lw=1.6, color=colour, label=f"{letter} = {amount:g}")
+    _finish(axes, "degree k", f"{_MASS_NAMES[result.basis]} at degree k", f"Random {result.operator}", log=log)
+    axes.legend(frameon=False)
+    return axes
+
+
+def plot_degree_profile(
+    profiles: Mapping[str, Any], *, first: int = 1, quantity: str = "weight", log: bool = False, ax: Axes | None = None
+) -> Axes:
+    """Bars of mass or weight per degree, side by side for several functions or classes.
+
+    ``profiles`` maps a label to the numbers (n+1,) of ``degree_mass`` or ``degree_weight``; degrees below
+    ``first`` are left out (degree 0 is only the mean).
+    """
+    axes = _axes(ax)
+    width = 0.8 / max(1, len(profiles))
+    for j, ((label, profile), shade) in enumerate(zip(profiles.items(), _shades(len(profiles)), strict=True)):
+        values = np.asarray(profile, dtype=float)[first:]
+        places = first + np.arange(len(values)) + (j - (len(profiles) - 1) / 2) * width
+        axes.bar(places, values, width=width * 0.92, color=shade, label=label)
+    _finish(axes, "degree k", f"{quantity} at degree k", "Degree profile", log=log)
+    if len(profiles) > 1:
+        axes.legend(frameon=False)
+    return axes
+
+
+def plot_bounds(
+    radii: Sequence[int],
+    exact: Any,
+    *,
+    bounds: Mapping[str, Any],
+    certificates: Mapping[str, Any] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The exact rate at each radius, lower bounds below it, and certificates around it.
+
+    Parameters
+    ----------
+    radii : sequence of int
+        (R,), in increasing order.
+    exact : array (R,)
+        The exact rates.
+    bounds : mapping of str to array (R,)
+        Lower bounds by name. Where they are not positive they say nothing and are not drawn.
+    certificates : mapping of str to array (R, 2), optional
+        Intervals (low, high) by name, drawn as bars.
+    """
+    axes = _axes(ax)
+    steps = np.asarray(radii)
+    axes.plot(steps, exact, "-", color="black", lw=1.8, label="exact rate", zorder=3)
+    for j, (label, intervals) in enumerate((certificates or {}).items()):
+        low, high = np.asarray(intervals, dtype=float).T
+        places = steps + 0.12 * (j + 1)
+        axes.vlines(places, low, high, color=f"C{j}", lw=3.5, alpha=0.45, label=label)
+    markers = "osv^D"
+    for j, ((label, values), shade) in enumerate(zip(bounds.items(), _shades(len(bounds)), strict=True)):
+        drawn = np.where(np.asarray(values, dtype=float) > 0, values, np.nan)
+        name = f"{label} (never positive)" if np.isnan(drawn).all() else label
+        axes.plot(steps, drawn, marker=markers[j % 5], ms=4.5, lw=1.4, ls="--", color=shade, label=name)
+    _finish(axes, "radius r (features added)", "stability rate", "")
+    axes.set_ylim(0, 1.03)
+    axes.legend(frameon=False, fontsize="small")
+    return axes
+
+
+def _axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("Figures need matplotlib: pip install 'holdfast[report]'") from error
+    axes: Axes = Figure(figsize=(5.2, 3.6), layout="constrained").add_subplot()
+    return axes
+
+
+def _shades(n: int) -> list[Any]:
+    """Colours that are told apart in print and by the colour-blind."""
+    import matplotlib
+
+    return list(matplotlib.colormaps["viridis"](np.linspace(0.1, 0.85, max(n, 1))))[:n]
+
+
+def _finish(axes: Axes, xlabel: str, ylabel: str, title: str, *, log: bool = False) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    if log:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.25, lw=0.6)

@@ -1,0 +1,99 @@
+"""Figures show the numbers they are given, on the axes they are given."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from holdfast import InvalidTypeError, InvalidValueError, MissingExtraError, boolean
+from holdfast.boolean import figures
+
+
+def rendered(axes: Axes) -> int:
+    """Bytes of the figure as a picture: it can be drawn without warnings."""
+    picture = io.BytesIO()
+    figure = axes.get_figure()
+    assert isinstance(figure, Figure)
+    figure.savefig(picture, format="png")
+    return len(picture.getvalue())
+
+
+def test_contractions_are_masses_of_smoothed_spectra() -> None:
+    c = np.random.default_rng(0).standard_normal((64, 2))
+    amounts = (1.0, 0.7, 0.2)
+    for operator, smooth in [("masking", boolean.mask_operator), ("flipping", boolean.flip_operator)]:
+        for basis in ("fourier", "monotone"):
+            result = figures.contraction(c, amounts, operator=operator, basis=basis)
+            wanted = [boolean.degree_mass(smooth(c, amount, basis=basis)).mean(axis=1) for amount in amounts]
+            assert np.allclose(result.mass, wanted)
+            assert result.amounts == amounts
+
+
+def test_masking_lifts_low_degrees_and_flipping_lifts_none() -> None:
+    masking, flipping = figures.random_contractions()
+    assert (flipping.mass[1:] <= flipping.mass[0] + 1e-9).all()
+    assert (masking.mass[-1, :2] > masking.mass[0, :2]).all()
+    assert (masking.mass[-1, 4:] < masking.mass[0, 4:]).all()
+    again, _ = figures.random_contractions()
+    assert (again.mass == masking.mass).all()
+
+
+def test_a_contraction_is_drawn_line_by_line() -> None:
+    result = figures.contraction(np.ones(16), [1.0, 0.5])
+    axes = figures.plot_contraction(result)
+    for line, mass in zip(axes.get_lines(), result.mass, strict=True):
+        assert np.array_equal(line.get_ydata(), mass)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["λ = 1", "λ = 0.5"]
+    assert axes.get_yscale() == "log"
+    assert rendered(axes) > 1000
+
+
+def test_a_degree_profile_is_drawn_bar_by_bar_on_the_given_axes() -> None:
+    given = Figure().add_subplot()
+    axes = figures.plot_degree_profile({"a": [9, 1, 2], "b": [9, 3, 4]}, ax=given)
+    assert axes is given
+    assert [patch.get_height() for patch in axes.patches] == [1, 2, 3, 4]
+    assert rendered(axes) > 1000
+
+
+def test_bounds_are_drawn_where_they_say_something() -> None:
+    axes = figures.plot_bounds(
+        [1, 2, 3],
+        [1.0, 0.9, 0.8],
+        bounds={"sharp": [0.9, 0.2, -3.0], "factor": [-1.0, -2.0, -3.0]},
+        certificates={"SCA": [(0.9, 1.0), (0.8, 1.0), (0.7, 0.9)]},
+    )
+    exact, sharp, factor = (np.asarray(line.get_ydata(), dtype=float) for line in axes.get_lines())
+    assert exact.tolist() == [1.0, 0.9, 0.8]
+    assert np.array_equal(sharp, [0.9, 0.2, np.nan], equal_nan=True)
+    assert np.isnan(factor).all()
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["exact rate", "SCA", "sharp", "factor (never positive)"]
+    assert rendered(axes) > 1000
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: figures.contraction([0, 1], [1.0], operator="mask"), InvalidValueError, "Did you mean 'masking'"),
+        (lambda: figures.contraction([0, 1], [1.0], basis="table"), InvalidValueError, "`basis` must be one of"),
+        (lambda: figures.contraction([0, 1], [2.0]), InvalidValueError, "`lam`"),
+        (lambda: figures.random_contractions(21), InvalidValueError, "`n_features` must be at most 20"),
+        (lambda: figures.random_contractions("x"), InvalidTypeError, "`n_features`"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'holdfast\[report\]'"):
+        figures.plot_degree_profile({"a": [1, 2]})
