@@ -71,7 +71,7 @@ class LayoutProbe:
 def layout_probe(module: Any, image: Any) -> LayoutProbe:
     """The probe of a module for images like this tensor (C, H, W); settled at once where there is nothing to gain."""
     torch = import_torch()
-    notes, question = notes_of(module), ("layout", tuple(image.shape), image.dtype)
+    notes, question = notes_of(module), ("layout", tuple(image.shape), image.dtype, image.device.type)
     if question not in notes:
         notes[question] = LayoutProbe()
         if image.device.type != "cpu" or image.dtype != torch.float32 or not _is_convolutional(module):
