@@ -218,7 +218,7 @@ class StudySpec:
     def __post_init__(self) -> None:
         for name, kind in _PARTS.items():
             _check_part(getattr(self, name), name, kind)
-        methods = check_each(self.methods, "methods", lambda one, key: _check_part(one, key, MethodSpec))
+        methods = tuple(_check_part(one, "methods", MethodSpec) for one in self.methods)
         check_each([method.name for method in methods], "methods", check_text)
         check_flag(self.witness, "witness")
         check_text(self.name, "name")

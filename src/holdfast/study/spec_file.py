@@ -1,0 +1,179 @@
+"""A TOML file ⇄ a ``StudySpec``: what is written is what is read, and what is not understood is refused."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, asdict, fields
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.study.options import Options
+from holdfast.study.spec import (
+    CertifySpec,
+    DataSpec,
+    MaskingSpec,
+    MethodSpec,
+    ModelSpec,
+    MusSpec,
+    SmoothingSpec,
+    StudySpec,
+)
+from holdfast.study.toml_text import format_toml, quoted
+
+_SECTIONS: dict[str, type] = {
+    "model": ModelSpec,
+    "data": DataSpec,
+    "masking": MaskingSpec,
+    "methods": MethodSpec,
+    "certify": CertifySpec,
+    "smoothing": SmoothingSpec,
+    "mus": MusSpec,
+}
+
+_EXAMPLE = Path(__file__).with_name("example.toml")
+_EXAMPLE_MODEL, _EXAMPLE_DATA = "bundled:digits-resnet", "bundled:digits"
+
+_SHORT = {"model": "spec", "data": "spec", "methods": "name"}
+"""Sections that a text alone stands for, and the key it then is."""
+
+
+def read_spec(path: str | Path) -> StudySpec:
+    """Read a study from a TOML file.
+
+    Keys the study does not have are refused, with the nearest that it has. Paths inside are relative
+    to where the study runs.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; ``holdfast study init`` writes one with every key explained.
+
+    Returns
+    -------
+    StudySpec
+        Checked; nothing has been loaded yet.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidValueError(f"{path} must be a TOML file in UTF-8: {error}") from error
+    return parse_spec(text, name=str(path))
+
+
+def parse_spec(text: str, *, name: str = "text") -> StudySpec:
+    r"""Read a study from TOML text.
+
+    Examples
+    --------
+    >>> spec = parse_spec('''
+    ... model = "bundled:digits-resnet"
+    ... data = "bundled:digits"
+    ... methods = ["lime", "random"]
+    ... certify = { radii = "1-4" }
+    ... ''')
+    >>> spec.certify.radii, [method.name for method in spec.methods]
+    ((1, 2, 3, 4), ['lime', 'random'])
+    >>> parse_spec('model = "bundled:digits-resnet"\nsede = 1')
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.InvalidValueError: `sede` is no key of a study. Did you mean `seed`?
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidValueError(f"{name} must be TOML: {error}") from error
+    return spec_from_plain(table)
+
+
+def write_spec(spec: StudySpec, path: str | Path) -> None:
+    """Write a study as TOML, every key spelled out; ``read_spec`` gives the same study back."""
+    Path(path).write_text(format_spec(spec), encoding="utf-8")
+
+
+def format_spec(spec: StudySpec) -> str:
+    """A study as TOML text, every key spelled out."""
+    return format_toml(spec_to_plain(spec))
+
+
+def commented_example(*, model: str | None = None, data: str | None = None) -> str:
+    """A study as TOML text with every key explained, for the bundled digits or the given model and data."""
+    text = _EXAMPLE.read_text(encoding="utf-8")
+    for given, default in ((model, _EXAMPLE_MODEL), (data, _EXAMPLE_DATA)):
+        if given is not None:
+            text = text.replace(f"spec = {quoted(default)}", f"spec = {quoted(given)}")
+    return text
+
+
+def spec_to_plain(spec: StudySpec) -> dict[str, Any]:
+    """A study as dictionaries, lists, texts and numbers only, ready for TOML or JSON."""
+    plain: dict[str, Any] = _plain(asdict(spec))
+    return plain
+
+
+def spec_from_plain(table: Mapping[str, Any]) -> StudySpec:
+    """The study that ``spec_to_plain`` made plain, or that a TOML file spells out."""
+    _check_keys(table, StudySpec, "")
+    values = {name: _part(value, name) for name, value in table.items()}
+    _check_complete(values, StudySpec, "")
+    return StudySpec(**values)
+
+
+def _part(value: Any, name: str) -> Any:
+    if name not in _SECTIONS:
+        return value
+    if name != "methods":
+        return _section(value, name)
+    if not isinstance(value, (list, tuple)):
+        raise InvalidTypeError(f"`methods` must be a list of names or of [[methods]] tables, got {value!r}.")
+    return tuple(_section(one, name) for one in value)
+
+
+def _section(value: Any, name: str) -> Any:
+    kind = _SECTIONS[name]
+    if isinstance(value, str) and name in _SHORT:
+        value = {_SHORT[name]: value}
+    if not isinstance(value, Mapping):
+        raise InvalidTypeError(f"`{name}` must be a table of settings, got {value!r}.")
+    _check_keys(value, kind, f"{name}.")
+    _check_complete(value, kind, f"{name}.")
+    return kind(**value)
+
+
+def _check_complete(values: Mapping[str, Any], kind: type, path: str) -> None:
+    for field in fields(kind):
+        required = field.default is MISSING and field.default_factory is MISSING
+        if required and field.name not in values:
+            raise InvalidValueError(f"`{path}{field.name}` must be given, got nothing.")
+
+
+def _check_keys(values: Mapping[str, Any], kind: type, path: str) -> None:
+    known = [field.name for field in fields(kind)]
+    for key in values:
+        if key not in known:
+            raise InvalidValueError(f"`{path}{key}` is no key of a study.{_hint(key, known, path)}")
+
+
+def _hint(key: str, known: list[str], path: str) -> str:
+    """The nearest key of the same section, else of any, else all of the section."""
+    if near := difflib.get_close_matches(key, known, n=1, cutoff=0.6):
+        return f" Did you mean `{path}{near[0]}`?"
+    elsewhere = {full.rpartition(".")[2]: full for full in reversed(list(_every_key()))}
+    if near := difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.8):
+        return f" Did you mean `{elsewhere[near[0]]}`?"
+    return f" {f'[{path[:-1]}]' if path else 'It'} has {', '.join(known)}."
+
+
+def _every_key() -> Iterator[str]:
+    yield from (field.name for field in fields(StudySpec))
+    for section, kind in _SECTIONS.items():
+        yield from (f"{section}.{field.name}" for field in fields(kind))
+
+
+def _plain(value: Any) -> Any:
+    """Lists for tuples and dictionaries for options; options that are empty are left out."""
+    if isinstance(value, (dict, Options)):
+        return {name: _plain(item) for name, item in value.items() if item != {}}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
