@@ -21,3 +21,11 @@ class ModelError(HoldfastError, ValueError):
 
 class MissingExtraError(HoldfastError, ImportError):
     """A feature needs a package that is not installed; the message says which."""
+
+
+class StudyError(HoldfastError, RuntimeError):
+    """A study cannot go on; the message says at which input and why. What was stored stays stored."""
+
+
+class StoreError(HoldfastError, OSError):
+    """A file of results cannot be used: busy, damaged, foreign, of a newer version, or not writable."""

@@ -1,0 +1,224 @@
+"""What was found about one item → a frozen value, and the rows of the store that hold it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from holdfast.results.attribution import Attribution
+from holdfast.results.curve import StabilityCurve
+from holdfast.results.hard import HardCertificate
+from holdfast.results.values import Value
+from holdfast.results.witness import Witness
+from holdfast.study.items import Item
+from holdfast.types import Mask
+
+_COMPRESSION = 3
+"""Certificates of one curve repeat each other: zlib makes a sixth of them at any level."""
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ItemResult(Value):
+    """One input explained by one method, cut at one fraction, certified under one smoothing.
+
+    Attributes
+    ----------
+    label : int or None
+        The right class of the input, if the data say.
+    prediction : int, str or bool
+        What the model predicts for the full input.
+    attribution : Attribution
+        The scores; the same for all items of an input and a method.
+    selected : Boolean array (n_features,)
+        The explanation.
+    curve : StabilityCurve
+        One certificate per radius.
+    mus : tuple of HardCertificate
+        One per keep probability of the study's hard certificates.
+    witness : Witness or None
+        The smallest change found, if the study asks for it.
+    n_calls : int
+        Model calls that this item needs on its own, attribution aside. It does not depend on what
+        was computed for other items before.
+    n_computed : int
+        Rows the model really computed for it: fewer where items of one input share masks.
+    seconds : float
+        Time it took, attribution aside.
+    """
+
+    input: int
+    method: str
+    top_fraction: float
+    keep_probability: float
+    name: str | None
+    label: int | None
+    prediction: Any
+    attribution: Attribution
+    selected: Mask
+    curve: StabilityCurve
+    mus: tuple[HardCertificate, ...]
+    witness: Witness | None
+    n_calls: int
+    n_computed: int = 0
+    seconds: float = 0.0
+    attribution_seconds: float = 0.0
+
+    schema: ClassVar[str] = "holdfast.item_result"
+
+    @property
+    def item(self) -> Item:
+        """Which item it is."""
+        return Item(self.input, self.method, self.top_fraction, self.keep_probability)
+
+    @property
+    def key(self) -> str:
+        """The name of the item in the store."""
+        return self.item.key
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything but time and shared work: equal for every run of the same study."""
+        lasting = replace(self, n_computed=0, seconds=0.0, attribution_seconds=0.0)
+        return hashlib.sha256(lasting.to_json().encode()).hexdigest()
+
+
+class Record(NamedTuple):
+    """The rows that hold one result: what a worker sends and one transaction writes."""
+
+    key: str
+    input: Row
+    attribution: Row
+    item: Row
+    rates: tuple[Row, ...]
+
+    @property
+    def method(self) -> str:
+        """The explanation method."""
+        return str(self.attribution[1])
+
+    @property
+    def last_rate(self) -> float:
+        """The rate at the largest radius."""
+        return float(self.rates[-1][2])
+
+
+def encode(result: ItemResult) -> Record:
+    """The rows of a result, in the order of the columns of the store."""
+    known = result.attribution.provenance
+    return Record(
+        key=result.key,
+        input=(
+            result.input,
+            result.name,
+            result.label,
+            json.dumps(result.prediction),
+            len(result.selected),
+            known.model,
+            known.input,
+        ),
+        attribution=(
+            result.input,
+            result.method,
+            pack_text(result.attribution.to_json()),
+            result.attribution.n_calls,
+            result.attribution_seconds,
+        ),
+        item=_item_row(result),
+        rates=tuple(
+            (
+                one.radius,
+                one.effective_radius,
+                one.rate,
+                one.rate_unbiased,
+                *one.interval,
+                one.n_agreed,
+                one.n_evaluated,
+                int(one.exact),
+            )
+            for one in result.curve
+        ),
+    )
+
+
+def _item_row(result: ItemResult) -> Row:
+    return (
+        result.input,
+        result.method,
+        result.top_fraction,
+        result.keep_probability,
+        np.packbits(result.selected).tobytes(),
+        int(result.selected.sum()),
+        json.dumps(result.curve.certificates[0].prediction),
+        int(result.curve.certificates[0].consistent),
+        pack_text(result.curve.to_json()),
+        pack_text(json.dumps([one.to_json() for one in result.mus])),
+        None if result.witness is None else pack_text(result.witness.to_json()),
+        result.n_calls,
+        result.n_computed,
+        result.seconds,
+        result.digest,
+    )
+
+
+class StoredItem(NamedTuple):
+    """What the store holds of one item, as read back: one row of items, inputs and attributions joined."""
+
+    input: int
+    method: str
+    top_fraction: float
+    keep_probability: float
+    selected: bytes
+    curve: bytes
+    mus: bytes
+    witness: bytes | None
+    n_calls: int
+    n_computed: int
+    seconds: float
+    name: str | None
+    label: int | None
+    prediction: str
+    n_features: int
+    attribution: bytes
+    attribution_seconds: float
+
+
+def decode(stored: StoredItem) -> ItemResult:
+    """The result that ``encode`` wrote; what contradicts itself is refused."""
+    bits = np.unpackbits(np.frombuffer(stored.selected, dtype=np.uint8), count=stored.n_features)
+    selected = bits.astype(bool)
+    selected.setflags(write=False)
+    return ItemResult(
+        input=stored.input,
+        method=stored.method,
+        top_fraction=stored.top_fraction,
+        keep_probability=stored.keep_probability,
+        name=stored.name,
+        label=stored.label,
+        prediction=json.loads(stored.prediction),
+        attribution=Attribution.from_json(unpack_text(stored.attribution)),
+        selected=selected,
+        curve=StabilityCurve.from_json(unpack_text(stored.curve)),
+        mus=tuple(HardCertificate.from_json(text) for text in json.loads(unpack_text(stored.mus))),
+        witness=None if stored.witness is None else Witness.from_json(unpack_text(stored.witness)),
+        n_calls=stored.n_calls,
+        n_computed=stored.n_computed,
+        seconds=stored.seconds,
+        attribution_seconds=stored.attribution_seconds,
+    )
+
+
+def pack_text(text: str) -> bytes:
+    """Text as compressed bytes."""
+    return zlib.compress(text.encode(), _COMPRESSION)
+
+
+def unpack_text(packed: bytes) -> str:
+    """The text that ``pack_text`` made small."""
+    return zlib.decompress(packed).decode()

@@ -1,0 +1,176 @@
+"""A SQLite file → a store of this version: made, recognised, upgraded, or refused with its content untouched."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.errors import StoreError
+
+APPLICATION_ID = 0x484F4C44
+"""Written into the header of the file: "HOLD"."""
+
+_MAGIC = b"SQLite format 3\x00"
+
+UPGRADES: list[tuple[str, ...]] = [
+    (
+        "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+        """CREATE TABLE sessions (
+            session INTEGER PRIMARY KEY, started REAL NOT NULL, ended REAL, settings TEXT NOT NULL,
+            versions TEXT NOT NULL
+        )""",
+        """CREATE TABLE inputs (
+            input INTEGER PRIMARY KEY, name TEXT, label INTEGER, prediction TEXT NOT NULL, n_features INTEGER NOT NULL,
+            model_fingerprint TEXT, input_fingerprint TEXT
+        )""",
+        """CREATE TABLE attributions (
+            input INTEGER NOT NULL REFERENCES inputs, method TEXT NOT NULL, content BLOB NOT NULL,
+            n_calls INTEGER NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (input, method)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE items (
+            item INTEGER PRIMARY KEY, input INTEGER NOT NULL, method TEXT NOT NULL, top_fraction REAL NOT NULL,
+            keep_probability REAL NOT NULL, selected BLOB NOT NULL, n_selected INTEGER NOT NULL,
+            prediction TEXT NOT NULL, consistent INTEGER NOT NULL, curve BLOB NOT NULL, mus BLOB NOT NULL, witness BLOB,
+            n_calls INTEGER NOT NULL, n_computed INTEGER NOT NULL, seconds REAL NOT NULL, digest TEXT NOT NULL,
+            session INTEGER NOT NULL REFERENCES sessions,
+            UNIQUE (input, method, top_fraction, keep_probability),
+            FOREIGN KEY (input, method) REFERENCES attributions
+        )""",
+        """CREATE TABLE rates (
+            item INTEGER NOT NULL REFERENCES items, radius INTEGER NOT NULL, effective_radius INTEGER NOT NULL,
+            rate REAL NOT NULL, rate_unbiased REAL, low REAL NOT NULL, high REAL NOT NULL, n_agreed INTEGER NOT NULL,
+            n_evaluated INTEGER NOT NULL, exact INTEGER NOT NULL, PRIMARY KEY (item, radius)
+        ) WITHOUT ROWID""",
+        "CREATE TABLE skips (input INTEGER PRIMARY KEY, reason TEXT NOT NULL, session INTEGER NOT NULL)",
+        """CREATE TABLE failures (
+            input INTEGER PRIMARY KEY, reason TEXT NOT NULL, n_tries INTEGER NOT NULL, items TEXT NOT NULL,
+            session INTEGER NOT NULL
+        )""",
+    ),
+]
+"""Statements that lead from version k to k + 1, the first from nothing. Once released, only ever added to."""
+
+
+def check_store(path: Path) -> bool:
+    """Whether there is a store at this path; anything else there is refused, and left as it is."""
+    if not path.exists() or path.stat().st_size == 0:
+        return False
+    with path.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise StoreError(f"{str(path)!r} is no file of results: it is no SQLite database. It was left as it is.")
+    with wrapping_errors(path), closing(connect_reading(path)) as connection:
+        return _check_identity(connection, path)
+
+
+def _check_identity(connection: sqlite3.Connection, path: Path) -> bool:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if n_tables == 0 and application in (0, APPLICATION_ID):
+        # A process that was killed while it made the file leaves an empty database.
+        return False
+    if application != APPLICATION_ID:
+        raise StoreError(
+            f"{str(path)!r} is no file of results: it is a SQLite database of something else. It was left as it is."
+        )
+    if version > len(UPGRADES):
+        raise StoreError(
+            f"{str(path)!r} has version {version}, which a newer holdfast wrote; this one knows {len(UPGRADES)}. "
+            "Upgrade holdfast. The file was left as it is."
+        )
+    return True
+
+
+def connect_reading(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write; it works beside a writer, and in folders that cannot be written to."""
+    where = path.resolve().as_uri()
+    connection = sqlite3.connect(f"{where}?mode=ro", uri=True, isolation_level=None)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        if path.with_name(path.name + "-wal").exists():
+            raise
+        # Without a log nothing is pending, and SQLite need not write its index of the log beside the file.
+        connection = sqlite3.connect(f"{where}?mode=ro&immutable=1", uri=True, isolation_level=None)
+    return connection
+
+
+def connect_writing(path: Path) -> sqlite3.Connection:
+    """A connection to a sound store of the current version, made or upgraded if need be. The caller holds the lock."""
+    is_store = check_store(path)
+    with wrapping_errors(path):
+        connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            if is_store:
+                _check_sound(connection, path)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA foreign_keys = ON")
+            upgrade(connection)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
+    (answer,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if answer != "ok":
+        raise StoreError(f"{str(path)!r} is damaged ({answer}). It was left as it is; go on from a copy of it.")
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Bring a store to the current version: all steps or none."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == len(UPGRADES):
+        return
+    with transaction(connection):
+        for statements in UPGRADES[version:]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {len(UPGRADES)}")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Everything inside is written, or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # SQLite has already rolled back where it could not go on, as on a full disk.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def closing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """A connection that is closed at the end."""
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
+def wrapping_errors(path: Path) -> Iterator[None]:
+    """What SQLite cannot do, in words that name the file and say what became of it."""
+    try:
+        yield
+    except sqlite3.IntegrityError:
+        raise
+    except sqlite3.OperationalError as error:
+        raise StoreError(
+            f"{str(path)!r} cannot be read or written: {error}. Is the disk full, or the folder read-only? "
+            "Every item stored before is intact; the same call goes on from there."
+        ) from error
+    except sqlite3.DatabaseError as error:
+        raise StoreError(
+            f"{str(path)!r} is damaged or cut short ({error}). It was left as it is; go on from a copy of it."
+        ) from error

@@ -1,0 +1,270 @@
+"""Results → one SQLite file, one transaction per item: what was stored survives whatever happens to the process."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from holdfast.errors import StoreError, StudyError
+from holdfast.results.attribution import Attribution
+from holdfast.study.items import Item
+from holdfast.study.lock import WriterLock
+from holdfast.study.question import Plain, check_same_question
+from holdfast.study.results import ItemResult, Record, StoredItem, decode, unpack_text
+from holdfast.study.schema import check_store, connect_reading, connect_writing, transaction, wrapping_errors
+
+_ITEM_COLUMNS = (
+    "input, method, top_fraction, keep_probability, selected, n_selected, prediction, consistent, curve, mus, witness, "
+    "n_calls, n_computed, seconds, digest, session"
+)
+
+_STORED = """
+SELECT i.input, i.method, i.top_fraction, i.keep_probability, i.selected, i.curve, i.mus, i.witness, i.n_calls,
+    i.n_computed, i.seconds, x.name, x.label, x.prediction, x.n_features, a.content, a.seconds
+FROM items i JOIN inputs x USING (input) JOIN attributions a ON a.input = i.input AND a.method = i.method
+ORDER BY i.input, i.method, i.top_fraction, i.keep_probability
+"""
+
+_ROWS = """
+SELECT i.input, x.name, x.label, x.prediction AS full_prediction, x.n_features, i.method, i.top_fraction,
+    i.keep_probability, i.n_selected, i.prediction, i.consistent, r.radius, r.effective_radius, r.rate, r.rate_unbiased,
+    r.low, r.high, r.n_agreed, r.n_evaluated, r.exact, i.n_calls, i.n_computed, i.seconds,
+    a.n_calls AS attribution_calls, a.seconds AS attribution_seconds, x.model_fingerprint, x.input_fingerprint
+FROM items i JOIN inputs x USING (input) JOIN attributions a ON a.input = i.input AND a.method = i.method
+    JOIN rates r ON r.item = i.item
+ORDER BY i.input, i.method, i.top_fraction, i.keep_probability, r.radius
+"""
+
+
+class Store:
+    """A file of results, open for reading; a writer may be at work at the same time.
+
+    Examples
+    --------
+    >>> Store("no such file.db")
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.StoreError: 'no such file.db' must be a file of results; there is none.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not check_store(self.path):
+            raise StoreError(f"{str(path)!r} must be a file of results; there is none.")
+        with wrapping_errors(self.path):
+            self._connection = connect_reading(self.path)
+
+    @property
+    def spec(self) -> Plain:
+        """The study as it was last run, plain."""
+        found: Plain = json.loads(self.meta("spec"))
+        return found
+
+    def meta(self, name: str) -> str:
+        """A fact about the whole study."""
+        found = self._one("SELECT value FROM meta WHERE name = ?", name)
+        if found is None:
+            raise StoreError(f"{str(self.path)!r} was made but never run: it has no {name}.")
+        return str(found[0])
+
+    def keys(self) -> frozenset[str]:
+        """The items that are stored."""
+        rows = self.query("SELECT input, method, top_fraction, keep_probability FROM items")
+        return frozenset(Item(*row).key for row in rows)
+
+    def digests(self) -> dict[str, str]:
+        """For each item stored, what must be equal in every run of the same study."""
+        rows = self.query("SELECT input, method, top_fraction, keep_probability, digest FROM items ORDER BY item")
+        return {Item(*row[:4]).key: row[4] for row in rows}
+
+    def attribution(self, index: int, method: str) -> Attribution | None:
+        """The scores stored for an input and a method, if any of its items is."""
+        found = self.packed_attribution(index, method)
+        return None if found is None else Attribution.from_json(unpack_text(found))
+
+    def packed_attribution(self, index: int, method: str) -> bytes | None:
+        """The same as compressed JSON."""
+        found = self._one("SELECT content FROM attributions WHERE input = ? AND method = ?", index, method)
+        return None if found is None else bytes(found[0])
+
+    def results(self) -> Iterator[ItemResult]:
+        """Every item in full, by input, one at a time; each certificate is checked as it is read."""
+        for row in self.query(_STORED):
+            yield decode(StoredItem(*row))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One flat row per item and radius, by input."""
+        with wrapping_errors(self.path):
+            cursor = self._connection.execute(_ROWS)
+            names = [column[0] for column in cursor.description]
+            for row in cursor:
+                yield _readable(dict(zip(names, row, strict=True)))
+
+    def skips(self) -> dict[int, str]:
+        """The inputs that were left out, and why."""
+        return dict(self.query("SELECT input, reason FROM skips ORDER BY input"))
+
+    def failures(self) -> dict[int, str]:
+        """The inputs that were given up, and why."""
+        return dict(self.query("SELECT input, reason FROM failures ORDER BY input"))
+
+    def query(self, statement: str, *values: Any) -> Iterator[Any]:
+        """Rows of any question asked in SQL."""
+        with wrapping_errors(self.path):
+            yield from self._connection.execute(statement, values)
+
+    def _one(self, statement: str, *values: Any) -> Any:
+        return next(self.query(statement, *values), None)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class StoreWriter(Store):
+    """A file of results, open for one writer; made if there is none.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    spec : dict
+        The study, plain. A file that holds items of another question is refused.
+    settings, versions : mapping
+        How this session computes, and with what; kept with the items it stores.
+    """
+
+    def __init__(
+        self, path: str | Path, spec: Plain, *, settings: Mapping[str, Any], versions: Mapping[str, Any]
+    ) -> None:
+        self.path = Path(path)
+        self._lock = WriterLock(self.path)
+        try:
+            self._connection = connect_writing(self.path)
+            with self._writing():
+                self._keep_question(spec)
+                self._session = self._begin(settings, versions)
+        except BaseException:
+            if hasattr(self, "_connection"):
+                self._connection.close()
+            self._lock.release()
+            raise
+
+    def _keep_question(self, spec: Plain) -> None:
+        known = dict(self.query("SELECT name, value FROM meta"))
+        methods = json.loads(known.get("methods", "{}"))
+        if "spec" in known:
+            check_same_question(json.loads(known["spec"]) | {"methods": list(methods.values())}, spec)
+        self._put("spec", spec)
+        self._put("methods", methods | {method["name"]: method for method in spec["methods"]})
+
+    def _begin(self, settings: Mapping[str, Any], versions: Mapping[str, Any]) -> int:
+        values = (time.time(), json.dumps(dict(settings)), json.dumps(dict(versions)))
+        cursor = self._connection.execute("INSERT INTO sessions (started, settings, versions) VALUES (?, ?, ?)", values)
+        return int(cursor.lastrowid or 0)
+
+    def _put(self, name: str, value: Any) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, json.dumps(value)))
+
+    def expect(self, n_inputs: int) -> None:
+        """Remember how many inputs the study has."""
+        with self._writing():
+            self._put("n_inputs", n_inputs)
+
+    def add(self, record: Record) -> None:
+        """Store one item: all of it or nothing. An item that is stored already is refused."""
+        with self._writing():
+            self._add_input(record.input)
+            self._add_attribution(record)
+            marks = ", ".join("?" * 16)
+            cursor = self._connection.execute(
+                f"INSERT OR IGNORE INTO items ({_ITEM_COLUMNS}) VALUES ({marks})", (*record.item, self._session)
+            )
+            if cursor.rowcount == 0:
+                raise StoreError(f"The item {record.key} is in {str(self.path)!r} already; nothing was changed.")
+            rates = [(cursor.lastrowid, *rate) for rate in record.rates]
+            self._connection.executemany("INSERT INTO rates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rates)
+            self._connection.execute("DELETE FROM skips WHERE input = ?", record.input[:1])
+            self._connection.execute("DELETE FROM failures WHERE input = ?", record.input[:1])
+
+    def _add_input(self, row: tuple[Any, ...]) -> None:
+        """Store what is known of the input, or check that it is the same input and model as before."""
+        known = self._one("SELECT * FROM inputs WHERE input = ?", row[0])
+        if known is None:
+            self._connection.execute("INSERT INTO inputs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            self._check_model(row[5])
+        elif (known[4], known[5], known[6]) != (row[4], row[5], row[6]):
+            what = "model" if known[5] != row[5] else "input"
+            raise StudyError(
+                f"Input {row[0]} was stored with another {what} (fingerprint {known[5 if what == 'model' else 6]}, now "
+                f"{row[5 if what == 'model' else 6]}). The file holds results of one model and one data set."
+            )
+
+    def _check_model(self, fingerprint: str | None) -> None:
+        others = self._one("SELECT model_fingerprint FROM inputs WHERE model_fingerprint IS NOT ? LIMIT 1", fingerprint)
+        if others is not None:
+            raise StudyError(
+                f"The results in {str(self.path)!r} are of another model (fingerprint {others[0]}, now {fingerprint}). "
+                "The file holds results of one model and one data set."
+            )
+
+    def _add_attribution(self, record: Record) -> None:
+        known = self.packed_attribution(record.input[0], record.method)
+        if known is None:
+            self._connection.execute("INSERT INTO attributions VALUES (?, ?, ?, ?, ?)", record.attribution)
+        elif known != record.attribution[2]:
+            raise StudyError(
+                f"Input {record.input[0]} has other {record.method} scores than those its stored items were cut from."
+            )
+
+    def skip(self, index: int, reason: str) -> None:
+        """Remember that an input was left out."""
+        with self._writing():
+            self._connection.execute("INSERT OR REPLACE INTO skips VALUES (?, ?, ?)", (index, reason, self._session))
+
+    def give_up(self, index: int, reason: str, *, n_tries: int, items: tuple[str, ...]) -> None:
+        """Remember that the items of an input could not be computed."""
+        values = (index, reason, n_tries, json.dumps(items), self._session)
+        with self._writing():
+            self._connection.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", values)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with wrapping_errors(self.path), transaction(self._connection):
+            yield
+
+    def close(self) -> None:
+        """End the session and let go of the file; its log is merged into it."""
+        try:
+            with self._writing():
+                now = (time.time(), self._session)
+                self._connection.execute("UPDATE sessions SET ended = ? WHERE session = ?", now)
+        finally:
+            self._connection.close()
+            self._lock.release()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            self.close()
+        except StoreError:
+            # A full disk refuses this note as well; the error that is on its way says so already.
+            if error is None:
+                raise
+
+
+def _readable(row: dict[str, Any]) -> dict[str, Any]:
+    """Predictions as what they are and flags as Booleans."""
+    flags = {name: bool(row[name]) for name in ("consistent", "exact")}
+    predictions = {name: json.loads(row[name]) for name in ("prediction", "full_prediction")}
+    return row | flags | predictions
