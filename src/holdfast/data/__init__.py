@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Callable
+from importlib import import_module
+from inspect import Parameter, signature
 from typing import Any
 
-from holdfast.data.bundled import load_bundled
 from holdfast.data.dataset import Dataset
 from holdfast.errors import InvalidTypeError, InvalidValueError
 
 __all__ = ["Dataset", "load"]
 
-_BUNDLED = "bundled:"
+_LOADERS = {
+    "bundled": ("bundled", "load_bundled", "bundled:<name>"),
+    "images": ("images", "load_images", "images:<folder>"),
+    "tweeteval": ("tweeteval", "load_tweeteval", "tweeteval:<folder>"),
+    "table": ("tables", "load_table", "table:<file>"),
+    "hf": ("hf_disk", "load_disk", "hf:<folder>"),
+}
 
 
-def load(spec: str, *, split: str = "test") -> Dataset:
+def load(spec: str, **options: Any) -> Dataset:
     """Load inputs with their labels from what names them.
 
     Parameters
     ----------
     spec : str
         ``bundled:digits``, ``bundled:sentences`` or ``bundled:cancer``: the inputs that come with
-        holdfast, for the models that do.
-    split : {"test", "train"}
-        The inputs no bundled model was trained on, or the others. The sentences have no others.
+        holdfast, for the models that do. ``images:<folder>``: image files, in a folder per class.
+        ``tweeteval:<folder>``: texts and labels, line by line. ``table:<file>``: rows of a ``.csv`` or
+        ``.parquet`` file. ``hf:<folder>``: what the ``datasets`` library saved to disk.
+    **options
+        ``bundled``: ``split`` ("test": inputs no bundled model was trained on; or "train").
+        ``images``: ``labels`` (a CSV file with the columns file and label), ``classes``.
+        ``tweeteval``: ``split``. ``table``: ``target`` (the column of labels), ``drop``,
+        ``background`` (a file with rows that hidden columns are filled from), ``classes``. ``hf``:
+        ``split``, ``input`` and ``label`` (columns). ``classes`` are the names of the classes in the
+        order of the model's.
 
     Returns
     -------
     dataset : Dataset
-        Inputs, labels and the names of the classes, always in the same order.
+        Inputs, labels and the names of the classes, always in the same order. Images are opened when
+        they are asked for, and not kept.
 
     Examples
     --------
@@ -35,13 +52,31 @@ def load(spec: str, *, split: str = "test") -> Dataset:
     >>> sentences.kind, sentences.classes, len(sentences)
     ('text', ('negative', 'neutral', 'positive'), 200)
     """
-    return load_bundled(_name(spec), split=split)
+    scheme, place = _split(spec)
+    module, name, form = _LOADERS[scheme]
+    if not place:
+        raise InvalidValueError(f"`spec` must be {form}, got {spec!r}.")
+    loader: Callable[..., Dataset] = getattr(import_module(f"holdfast.data.{module}"), name)
+    _check_options(loader, options, scheme)
+    return loader(place, **options)
 
 
-def _name(spec: Any) -> str:
-    wanted = f"`spec` must be {_BUNDLED}<name>, got {spec!r}."
+def _split(spec: Any) -> tuple[str, str]:
+    """The scheme and the rest; an unknown scheme is answered with the nearest."""
+    wanted = f"`spec` must start with one of {', '.join(f'{scheme}:' for scheme in _LOADERS)}"
     if not isinstance(spec, str):
-        raise InvalidTypeError(wanted)
-    if not spec.startswith(_BUNDLED) or spec == _BUNDLED:
-        raise InvalidValueError(wanted)
-    return spec.removeprefix(_BUNDLED)
+        raise InvalidTypeError(f"{wanted}, got {spec!r}.")
+    scheme, colon, place = spec.partition(":")
+    if not colon or scheme not in _LOADERS:
+        near = difflib.get_close_matches(scheme.lower(), _LOADERS, n=1, cutoff=0.5)
+        hint = f" Did you mean '{near[0]}:{place if colon else ''}'?" if near else ""
+        raise InvalidValueError(f"{wanted}, got {spec!r}.{hint}")
+    return scheme, place
+
+
+def _check_options(loader: Callable[..., Dataset], options: dict[str, Any], scheme: str) -> None:
+    """Something the loader cannot use is an error, not ignored."""
+    parameters = signature(loader).parameters.values()
+    known = sorted(one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY)
+    if unknown := sorted(options.keys() - set(known)):
+        raise InvalidTypeError(f"`{unknown[0]}` must be an option of {scheme}: data ({', '.join(known)}).")

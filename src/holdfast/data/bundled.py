@@ -62,7 +62,9 @@ def _cancer(split: str) -> Dataset:
 def _sentences(split: str) -> Dataset:
     """Sentences written for holdfast, labelled by those who wrote them."""
     if split != "test":
-        raise InvalidValueError(f"`split` must be 'test' for bundled:sentences, which no model is trained on, got {split!r}.")
+        raise InvalidValueError(
+            f"`split` must be 'test' for bundled:sentences, which no model is trained on, got {split!r}."
+        )
     lines = (BOX / "sentences.tsv").read_text(encoding="utf-8").splitlines()
     labels, texts = zip(*(line.split("\t") for line in lines), strict=True)
     numbers = np.array([SENTIMENTS.index(label) for label in labels])
