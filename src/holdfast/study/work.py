@@ -1,0 +1,214 @@
+"""A task → results: the model and the data are loaded once, each input is bound once, each method is asked once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from holdfast import data, models
+from holdfast.attribution.methods import attribute
+from holdfast.attribution.task import predicted
+from holdfast.certification.curve import certify_radii
+from holdfast.data.dataset import Dataset
+from holdfast.errors import StudyError
+from holdfast.evaluation import Evaluator
+from holdfast.models.classifier import Classifier
+from holdfast.mus import certify_mus
+from holdfast.randomness import stream, stream_key
+from holdfast.results.attribution import Attribution
+from holdfast.results.hard import HardCertificate
+from holdfast.selection import top_fraction
+from holdfast.smoothing.model import smooth
+from holdfast.study.items import Item, Task
+from holdfast.study.results import ItemResult, unpack_text
+from holdfast.study.spec import MethodSpec, StudySpec
+from holdfast.types import Mask, MaskedModel
+from holdfast.witness import find_witness
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """An input that was left out, as the study allows, and why."""
+
+    input: int
+    reason: str
+
+
+class Worker:
+    """A model and its data, ready for tasks of one study."""
+
+    def __init__(self, spec: StudySpec, classifier: Classifier, dataset: Dataset) -> None:
+        if classifier.kind != dataset.kind:
+            raise StudyError(
+                f"The model {spec.model.spec!r} takes inputs of kind {classifier.kind!r}, but the data "
+                f"{spec.data.spec!r} are of kind {dataset.kind!r}."
+            )
+        self._spec, self._classifier, self._data = spec, classifier, dataset
+
+    def run(self, task: Task) -> Iterator[ItemResult | Skipped]:
+        """The results of a task, each as soon as it is known."""
+        bound = self._bind(task.input)
+        if isinstance(bound, Skipped):
+            yield bound
+            return
+        shared = Evaluator(bound)
+        subject = _Subject(self._spec, task.input, shared, name=_name(self._data, task.input), label=self._label(task))
+        known = {method: Attribution.from_json(unpack_text(packed)) for method, packed in task.attributions}
+        for method, items in groupby(task.items, key=lambda item: item.method):
+            scores = _Scores(subject, self._method(method), known.get(method))
+            for item in items:
+                yield subject.study(item, scores)
+        shared.settle()
+
+    def _bind(self, index: int) -> MaskedModel | Skipped:
+        asked = self._spec.data
+        try:
+            one = self._data.inputs[index]
+        except (OSError, ValueError) as error:
+            if asked.skip_unreadable:
+                return Skipped(index, f"unreadable: {error}")
+            raise StudyError(f"cannot be read: {error} Set `data.skip_unreadable` to leave such inputs out.") from error
+        masking = self._spec.masking
+        bound = self._classifier.bind(one, groups=masking.groups, fill=masking.fill, **self._binding())
+        if bound.n_features < asked.min_features:
+            return Skipped(index, f"{bound.n_features} features, fewer than {asked.min_features}")
+        return bound
+
+    def _binding(self) -> dict[str, Any]:
+        """Options of the masking; hidden columns are filled from the data where neither model nor study says how."""
+        knows_its_means = hasattr(self._classifier.engine, "means")
+        needs_rows = self._data.kind == "table" and (self._spec.masking.fill is not None or not knows_its_means)
+        rows = self._data.inputs if self._data.background is None else self._data.background
+        background = {"background": rows} if needs_rows else {}
+        return background | dict(self._spec.masking.options)
+
+    def _method(self, name: str) -> MethodSpec:
+        return next(method for method in self._spec.methods if method.name == name)
+
+    def _label(self, task: Task) -> int | None:
+        return self._data.label_of(task.input, self._classifier.classes)
+
+
+Load = Callable[[StudySpec], Worker]
+"""What makes a worker; a function of a module, so that another process can be told its name."""
+
+
+def load_worker(spec: StudySpec) -> Worker:
+    """Load the model and the data a study names."""
+    return Worker(spec, models.load(spec.model.spec, **spec.model.options), load_data(spec))
+
+
+def load_data(spec: StudySpec) -> Dataset:
+    """Load the data a study names."""
+    return data.load(spec.data.spec, **spec.data.options)
+
+
+def item_rng(spec: StudySpec, purpose: str, *parts: object) -> int:
+    """The key of the random numbers of one purpose, from the seed and the item alone.
+
+    Examples
+    --------
+    >>> from holdfast.study.spec import DataSpec, ModelSpec
+    >>> spec = StudySpec(ModelSpec("onnx:a"), DataSpec("bundled:digits"), (MethodSpec("lime"),), seed=7)
+    >>> item_rng(spec, "certify", 3) == item_rng(spec, "certify", 3) != item_rng(spec, "attribute", 3)
+    True
+    """
+    return stream_key(stream(spec.seed, "study", purpose, *(str(part) for part in parts)))
+
+
+def _name(dataset: Dataset, index: int) -> str | None:
+    names = getattr(dataset, "names", None)
+    return None if names is None else str(names[index])
+
+
+class _Scores:
+    """The scores of one method, computed when first needed and from then on the same."""
+
+    def __init__(self, subject: _Subject, method: MethodSpec, known: Attribution | None) -> None:
+        self._subject, self._method, self._known = subject, method, known
+        self.seconds = 0.0
+
+    def get(self) -> Attribution:
+        if self._known is None:
+            start = time.perf_counter()
+            self._known = self._subject.attribute(self._method)
+            self.seconds = time.perf_counter() - start
+        return self._known
+
+
+class _Subject:
+    """One input of the study.
+
+    All questions go to one ``shared`` evaluator, which computes each mask once. Each question counts
+    its calls with an evaluator of its own on top, so that what an item says of its cost does not
+    depend on which items came before it, or in which process.
+    """
+
+    def __init__(self, spec: StudySpec, index: int, shared: Evaluator, *, name: str | None, label: int | None) -> None:
+        self._spec, self._index, self._shared, self._name, self._label = spec, index, shared, name, label
+        everything = np.ones(shared.n_features, dtype=bool)
+        full = shared(everything[None])[0]
+        # Questions that share their masks cannot see a model that changes its mind; one repeated row can.
+        shared.repeat_later(everything, full)
+        self._prediction = predicted(full)
+
+    def attribute(self, method: MethodSpec) -> Attribution:
+        key = item_rng(self._spec, "attribute", self._index, method.name)
+        own = Evaluator(self._shared)
+        return attribute(own, method.name, n_samples=method.n_samples, rng=key, **method.options)
+
+    def study(self, item: Item, scores: _Scores) -> ItemResult:
+        attribution = scores.get()
+        start, before = time.perf_counter(), self._shared.n_calls
+        selected = top_fraction(attribution, item.top_fraction)
+        own = Evaluator(self._shared)
+        model = self._smoothed(own, item)
+        curve = certify_radii(model, selected, **self._question(), rng=self._rng("certify", item))
+        mus = tuple(self._hard(own, selected, keep) for keep in self._spec.mus.keep_probabilities)
+        witness = None
+        if self._spec.witness:
+            agree = self._spec.certify.agree
+            witness = find_witness(model, selected, agree=agree, rng=self._rng("witness", item))
+        return ItemResult(
+            input=item.input,
+            method=item.method,
+            top_fraction=item.top_fraction,
+            keep_probability=item.keep_probability,
+            name=self._name,
+            label=self._label,
+            prediction=self._prediction,
+            attribution=attribution,
+            selected=selected,
+            curve=curve,
+            mus=mus,
+            witness=witness,
+            n_calls=own.n_calls,
+            n_computed=self._shared.n_calls - before,
+            seconds=time.perf_counter() - start,
+            attribution_seconds=scores.seconds,
+        )
+
+    def _question(self) -> dict[str, Any]:
+        asked = self._spec.certify
+        names = ("radii", "tolerance", "confidence", "plan", "agree", "neighborhood", "simultaneous")
+        return {name: getattr(asked, name) for name in names} | {"check_determinism": False}
+
+    def _smoothed(self, own: Evaluator, item: Item) -> MaskedModel:
+        """The model whose explanation is certified; all keep probabilities of an input share their random numbers."""
+        n_samples, rng = self._spec.smoothing.n_samples, item_rng(self._spec, "smooth", item.input)
+        return own if item.keep_probability == 1 else smooth(own, item.keep_probability, n_samples, rng=rng)
+
+    def _hard(self, own: Evaluator, selected: Mask, keep: float) -> HardCertificate:
+        asked, rng = self._spec.mus, item_rng(self._spec, "mus", self._index)
+        return certify_mus(
+            own, selected, keep_probability=keep, n_levels=asked.n_levels, criterion=asked.criterion, rng=rng
+        )
+
+    def _rng(self, purpose: str, item: Item) -> int:
+        parts = (item.input, item.method, repr(item.top_fraction), repr(item.keep_probability))
+        return item_rng(self._spec, purpose, *parts)
