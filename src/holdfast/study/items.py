@@ -30,10 +30,20 @@ class Item:
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is given at a time: one input and those of its items that are not stored yet."""
+    """What a worker is given at a time: one input and those of its items that are not stored yet.
+
+    ``attributions`` are pairs of a method and its packed scores, where items of this input and method
+    are stored already: all items of a method are cut from the same scores, whatever came between.
+    """
 
     input: int
     items: tuple[Item, ...]
+    attributions: tuple[tuple[str, bytes], ...] = ()
+
+    def after(self, key: str, method: str, packed: bytes) -> Task:
+        """What is left when one item is done, and its method's scores are known."""
+        left = tuple(item for item in self.items if item.key != key)
+        return Task(self.input, left, tuple((dict(self.attributions) | {method: packed}).items()))
 
 
 def items_of(spec: StudySpec, inputs: Iterable[int]) -> Iterator[Item]:

@@ -113,6 +113,11 @@ class Store:
         """The inputs that were given up, and why."""
         return dict(self.query("SELECT input, reason FROM failures ORDER BY input"))
 
+    def given_up(self) -> dict[int, tuple[str, ...]]:
+        """The items that were given up, by input."""
+        rows = self.query("SELECT input, items FROM failures ORDER BY input")
+        return {index: tuple(json.loads(items)) for index, items in rows}
+
     def query(self, statement: str, *values: Any) -> Iterator[Any]:
         """Rows of any question asked in SQL."""
         with wrapping_errors(self.path):
@@ -163,8 +168,9 @@ class StoreWriter(Store):
 
     def _keep_question(self, spec: Plain) -> None:
         known = dict(self.query("SELECT name, value FROM meta"))
-        methods = json.loads(known.get("methods", "{}"))
-        if "spec" in known:
+        stored = {name for (name,) in self.query("SELECT DISTINCT method FROM attributions")}
+        methods = {name: one for name, one in json.loads(known.get("methods", "{}")).items() if name in stored}
+        if "spec" in known and self._one("SELECT 1 FROM items LIMIT 1") is not None:
             check_same_question(json.loads(known["spec"]) | {"methods": list(methods.values())}, spec)
         self._put("spec", spec)
         self._put("methods", methods | {method["name"]: method for method in spec["methods"]})

@@ -1,0 +1,35 @@
+"""Tasks → events: what runs a study, in this process or in others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.study.engines.engine import Engine, Event, GivenUp
+from holdfast.study.engines.in_process import InProcess
+from holdfast.study.engines.processes import Processes
+from holdfast.validation import check_name, check_whole
+
+__all__ = ["ENGINES", "Engine", "Event", "GivenUp", "InProcess", "Processes", "make_engine"]
+
+
+def _local(workers: int) -> Engine:
+    return InProcess() if workers == 0 else Processes(workers)
+
+
+ENGINES: dict[str, Callable[[int], Engine]] = {"local": _local}
+"""Engines by name, made for a number of workers."""
+
+
+def make_engine(engine: Any, workers: int) -> Engine:
+    """The engine of this name, or the one that is given.
+
+    Examples
+    --------
+    >>> make_engine("local", 0)
+    InProcess()
+    """
+    n_workers = check_whole(workers, "workers")
+    if not isinstance(engine, str) and isinstance(engine, Engine):
+        return engine
+    return ENGINES[check_name(engine, "engine", ENGINES)](n_workers)

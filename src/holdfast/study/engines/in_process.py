@@ -1,0 +1,38 @@
+"""Tasks → events, one after the other in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from holdfast.study.engines.engine import Event, as_event, naming_input
+from holdfast.study.items import Task
+from holdfast.study.spec import StudySpec
+from holdfast.study.work import Load, Worker, load_worker
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """The engine without workers; ``load`` makes the one that works here."""
+
+    load: Load = field(default=load_worker, repr=False)
+
+    def run(self, spec: StudySpec, tasks: Iterator[Task], stop: Callable[[], bool], /) -> Iterator[Event]:
+        """Events of the tasks in their order."""
+        worker = self.load(spec)
+        for task in tasks:
+            for event in _events(worker, task):
+                yield event
+                if stop():
+                    return
+
+
+def _events(worker: Worker, task: Task) -> Iterator[Event]:
+    """What a worker finds, with the input named in errors; errors of whoever reads it are their own."""
+    found = worker.run(task)
+    while True:
+        with naming_input(task.input):
+            event = next(found, None)
+        if event is None:
+            return
+        yield as_event(event)

@@ -1,0 +1,76 @@
+"""The far end of a pipe → a worker process: tasks come in, events go out, and it ends when its parent does."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any
+
+from holdfast.study.engines.engine import as_event, describe
+from holdfast.study.items import Task
+from holdfast.study.spec import StudySpec
+from holdfast.study.work import Load, Worker
+
+EVENT, READY, DONE, ERROR, STOP = "event", "ready", "done", "error", "stop"
+"""What is said through the pipe; the last by the parent, the others by the worker."""
+
+
+def serve(pipe: Connection[Any, Any], spec: StudySpec, load: Load, n_workers: int) -> None:
+    """Load once, then answer tasks until there are none, the parent says stop, or it is gone."""
+    # Ctrl-C reaches every process of the terminal; the parent decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        _serve(pipe, spec, load, n_workers)
+    except (BrokenPipeError, ConnectionResetError, EOFError):
+        # Nobody listens any more.
+        return
+
+
+def _serve(pipe: Connection[Any, Any], spec: StudySpec, load: Load, n_workers: int) -> None:
+    try:
+        worker = load(spec)
+        _share_cores(n_workers)
+    except Exception as error:
+        pipe.send((ERROR, (str(error), traceback.format_exc())))
+        return
+    pipe.send((READY, None))
+    while isinstance(task := pipe.recv(), Task):
+        if not _answer(pipe, worker, task):
+            return
+        pipe.send((DONE, None))
+
+
+def _answer(pipe: Connection[Any, Any], worker: Worker, task: Task) -> bool:
+    """Send the events of a task, until it is done or the parent says stop; False after an error."""
+    try:
+        for found in worker.run(task):
+            pipe.send((EVENT, as_event(found)))
+            if pipe.poll():
+                break
+    except (BrokenPipeError, ConnectionResetError):
+        raise
+    except Exception as error:
+        pipe.send((ERROR, (describe(task.input, error), traceback.format_exc())))
+        return False
+    return True
+
+
+def _share_cores(n_workers: int) -> None:
+    """Leave torch the threads that are this worker's due, unless the user has said how many."""
+    torch = sys.modules.get("torch")
+    if torch is not None and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // n_workers))
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed cannot say so: its workers would go on computing for nobody."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,182 @@
+"""A study and a file → the file filled with its items; calling it again goes on where it stopped."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import InvalidTypeError, StudyError
+from holdfast.study.engines import Engine, Event, GivenUp, make_engine
+from holdfast.study.items import Task, items_of, tasks_of
+from holdfast.study.question import plain_spec
+from holdfast.study.results import Record
+from holdfast.study.spec import StudySpec
+from holdfast.study.status import StudyStatus, status_of
+from holdfast.study.stopping import listening
+from holdfast.study.store import StoreWriter
+from holdfast.study.watching import Moment, as_watcher
+from holdfast.study.work import load_data
+
+_VERSIONED = ("holdfast", "numpy", "scipy", "torch", "transformers", "scikit-learn", "onnxruntime", "shapiq")
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """What one run did.
+
+    Attributes
+    ----------
+    status : StudyStatus
+        How far the study is now.
+    n_new : int
+        Items this run stored.
+    stopped : bool
+        Whether it was asked to stop before the end.
+    seconds : float
+        How long it took.
+    """
+
+    status: StudyStatus
+    n_new: int
+    stopped: bool
+    seconds: float
+
+    def __str__(self) -> str:
+        done = f"{self.n_new} items stored in {self.seconds:.1f} s."
+        resume = "\nStopped. Run the same study with the same file to go on; nothing stored is computed again."
+        return f"{done}{resume if self.stopped else ''}\n{self.status}"
+
+
+def run_study(
+    spec: StudySpec, path: str | Path, *, engine: str | Engine = "local", workers: int = 0, progress: Any = None
+) -> StudyRun:
+    """Run a study, or what is left of it, into a file.
+
+    Each finished item is stored in one transaction. A run that is interrupted, killed or stopped by
+    an error loses only the items that were being computed: the same call goes on with the rest and
+    ends with the same draws and counts as a run that was never interrupted, whatever the number of
+    workers. More inputs, methods, fractions or keep probabilities may be asked for later, in the
+    same file.
+
+    Ctrl-C (or SIGTERM) lets the items that have begun finish; a second one stops at once.
+
+    Parameters
+    ----------
+    spec : StudySpec
+        The study.
+    path : str or Path
+        The file: a SQLite database, made if there is none. One run writes it at a time.
+    engine : str or Engine
+        "local": this machine.
+    workers : int
+        Worker processes, each with its own copy of the model; 0 for none, in this process. A script
+        that asks for some must guard its top level with ``if __name__ == "__main__":``.
+    progress : bool, str or callable, optional
+        True for a live bar, "json" for JSON lines (both on stderr), or a function of a ``Moment``.
+
+    Returns
+    -------
+    StudyRun
+        What was done, how far the study is, and which inputs were left out or given up.
+    """
+    if not isinstance(spec, StudySpec):
+        raise InvalidTypeError(f"`spec` must be a StudySpec, got {type(spec).__name__}.")
+    if spec.certify.precision != "per-input":
+        raise StudyError("`certify.precision` must be 'per-input' here: 'data-set' has no items, only a mean curve.")
+    chosen, watch, plain = make_engine(engine, workers), as_watcher(progress), plain_spec(spec)
+    inputs = _inputs(spec)
+    settings = {"engine": repr(chosen), "workers": workers}
+    with StoreWriter(path, plain, settings=settings, versions=_versions()) as store:
+        store.expect(len(inputs))
+        session = _Session(store, spec, inputs, watch)
+        with listening() as wish:
+            for event in chosen.run(spec, session.tasks(), wish):
+                session.keep(event)
+        return StudyRun(status_of(store), session.n_new, wish(), session.seconds)
+
+
+def _inputs(spec: StudySpec) -> range:
+    """The inputs asked for: the first n, or all."""
+    n_there = len(load_data(spec))
+    if spec.data.n is not None and spec.data.n > n_there:
+        raise StudyError(f"`data.n` must be at most the number of inputs there are, {n_there}, got {spec.data.n}.")
+    return range(n_there if spec.data.n is None else spec.data.n)
+
+
+class _Session:
+    """One run: what is to do, and the books it keeps."""
+
+    def __init__(
+        self, store: StoreWriter, spec: StudySpec, inputs: range, watch: Callable[[Moment], None] | None
+    ) -> None:
+        self._store, self._spec, self._inputs, self._watch = store, spec, inputs, watch
+        self._per_input = sum(1 for _ in items_of(spec, [0]))
+        self._n_before = status_of(store).n_done
+        self._started = time.perf_counter()
+        self.n_new = self._n_given_up = 0
+        self._skipped: set[int] = set()
+        self._sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+
+    @property
+    def seconds(self) -> float:
+        """Since the run began."""
+        return time.perf_counter() - self._started
+
+    def tasks(self) -> Iterator[Task]:
+        """What is left to do, with the scores that stored items were cut from."""
+        done = self._store.keys()
+        for task in tasks_of(self._spec, self._inputs, done):
+            methods = dict.fromkeys(item.method for item in task.items)
+            found = ((method, self._store.packed_attribution(task.input, method)) for method in methods)
+            yield Task(task.input, task.items, tuple((name, packed) for name, packed in found if packed is not None))
+
+    def keep(self, event: Event) -> None:
+        """Store an event, and tell whoever watches."""
+        key = None
+        if isinstance(event, Record):
+            self._store.add(event)
+            self._count(event)
+            key = event.key
+        elif isinstance(event, GivenUp):
+            self._store.give_up(event.input, event.reason, n_tries=event.n_tries, items=event.items)
+            self._n_given_up += len(event.items)
+        else:
+            self._store.skip(event.input, event.reason)
+            self._skipped.add(event.input)
+        if self._watch is not None:
+            self._watch(self._moment(key))
+
+    def _count(self, record: Record) -> None:
+        self.n_new += 1
+        sums = self._sums[record.method]
+        sums[0] += record.last_rate
+        sums[1] += 1
+
+    def _moment(self, key: str | None) -> Moment:
+        return Moment(
+            n_done=self._n_before + self.n_new,
+            n_items=(len(self._inputs) - len(self._skipped)) * self._per_input,
+            n_new=self.n_new,
+            n_skipped=len(self._skipped),
+            n_given_up=self._n_given_up,
+            seconds=self.seconds,
+            means={method: total / count for method, (total, count) in self._sums.items()},
+            key=key,
+        )
+
+
+def _versions() -> dict[str, str]:
+    """Python and the packages that results may depend on, those that are installed."""
+    found = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for name in _VERSIONED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,146 @@
+"""A file of results → how far the study is: items done, left out and given up, means and cost by method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.study.question import Plain
+from holdfast.study.store import Store
+
+_BY_METHOD = """
+SELECT i.method, count(*), avg(r.rate), sum(i.n_computed), sum(i.seconds)
+FROM items i JOIN rates r ON r.item = i.item AND r.radius = ?
+WHERE i.input < ? AND i.method = ? AND i.top_fraction IN ({fractions}) AND i.keep_probability IN ({keeps})
+"""
+
+
+@dataclass(frozen=True)
+class MethodStatus:
+    """What is known of one method so far.
+
+    ``mean_rate`` is the mean of its items' rates at the largest radius, over whatever is done.
+    """
+
+    name: str
+    n_done: int
+    mean_rate: float | None
+    n_computed: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class StudyStatus:
+    """How far a study is.
+
+    Attributes
+    ----------
+    n_items : int
+        Items the study asks for, those of inputs that were left out included.
+    n_done : int
+        Items of it that are stored.
+    n_left_out : int
+        Items of inputs that were left out; ``skips`` says which and why.
+    n_given_up : int
+        Items that could not be computed; ``failures`` says of which inputs and why.
+    n_computed : int
+        Rows the model computed for certificates, and those that attributions asked for, gradients included.
+    """
+
+    path: str
+    name: str
+    n_inputs: int
+    n_items: int
+    n_done: int
+    n_left_out: int
+    n_given_up: int
+    radius: int
+    methods: tuple[MethodStatus, ...]
+    n_computed: int
+    n_sessions: int
+    skips: dict[int, str] = field(default_factory=dict)
+    failures: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def n_to_do(self) -> int:
+        """Items that the next run will try."""
+        return self.n_items - self.n_done - self.n_left_out
+
+    @property
+    def complete(self) -> bool:
+        """Whether every item is stored, those of inputs left out aside."""
+        return self.n_to_do == 0
+
+    def __str__(self) -> str:
+        return "\n".join([self._head(), *self._lines(), *self._warnings()])
+
+    def _head(self) -> str:
+        state = "complete" if self.complete else f"{self.n_to_do} items to do"
+        return (
+            f"{self.name}: {self.n_done} of {self.n_items} items of {self.n_inputs} inputs, {state}; "
+            f"{self.n_computed} model calls in {self.n_sessions} session{'' if self.n_sessions == 1 else 's'}."
+        )
+
+    def _lines(self) -> list[str]:
+        return [
+            f"  {one.name:<22} {one.n_done:>7} items"
+            + ("" if one.mean_rate is None else f", mean rate {one.mean_rate:.3f} at radius {self.radius}")
+            for one in self.methods
+        ]
+
+    def _warnings(self) -> list[str]:
+        lines = [f"  left out: input {index} ({reason})" for index, reason in self.skips.items()]
+        return lines + [f"  given up: input {index} ({reason})" for index, reason in self.failures.items()]
+
+
+def study_status(path: str | Path) -> StudyStatus:
+    """Tell how far the study in a file is; a run may be writing it meanwhile."""
+    with Store(path) as store:
+        return status_of(store)
+
+
+def status_of(store: Store) -> StudyStatus:
+    """The same of a store that is open."""
+    spec, n_inputs = store.spec, int(store.meta("n_inputs"))
+    methods = tuple(_method_status(store, spec, method["name"], n_inputs) for method in spec["methods"])
+    per_method = len(spec["top_fractions"]) * len(spec["smoothing"]["keep_probabilities"])
+    skips = {index: reason for index, reason in store.skips().items() if index < n_inputs}
+    failures = {index: reason for index, reason in store.failures().items() if index < n_inputs}
+    n_done = sum(one.n_done for one in methods)
+    n_left_out = len(skips) * len(methods) * per_method
+    return StudyStatus(
+        path=str(store.path),
+        name=spec["name"],
+        n_inputs=n_inputs,
+        n_items=n_inputs * len(methods) * per_method,
+        n_done=n_done,
+        n_left_out=n_left_out,
+        n_given_up=sum(len(items) for index, items in store.given_up().items() if index in failures),
+        radius=max(spec["certify"]["radii"]),
+        methods=methods,
+        n_computed=sum(one.n_computed for one in methods) + _attribution_calls(store),
+        n_sessions=_count(store, "SELECT count(*) FROM sessions"),
+        skips=skips,
+        failures=failures,
+    )
+
+
+def _method_status(store: Store, spec: Plain, name: str, n_inputs: int) -> MethodStatus:
+    fractions, keeps = spec["top_fractions"], spec["smoothing"]["keep_probabilities"]
+    statement = _BY_METHOD.format(fractions=_marks(fractions), keeps=_marks(keeps))
+    values = (max(spec["certify"]["radii"]), n_inputs, name, *fractions, *keeps)
+    (_, n_done, mean, n_computed, seconds) = next(store.query(statement, *values))
+    return MethodStatus(name, n_done, mean, n_computed or 0, seconds or 0.0)
+
+
+def _attribution_calls(store: Store) -> int:
+    return _count(store, "SELECT coalesce(sum(n_calls), 0) FROM attributions")
+
+
+def _count(store: Store, statement: str) -> int:
+    return int(next(store.query(statement))[0])
+
+
+def _marks(values: list[Any]) -> str:
+    return ", ".join("?" * len(values))
