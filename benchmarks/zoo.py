@@ -38,9 +38,24 @@ def load_resnet20(folder: Path) -> Any:
 
 def load_images(folder: Path, n: int) -> np.ndarray:
     """Images (n, 3, 32, 32) in [0, 1], classes in turn."""
-    images = np.load(folder / "cifar10-sample.npz")["images"]
-    order = np.arange(len(images)).reshape(10, -1).T.ravel()
-    return images[order[:n]].transpose(0, 3, 1, 2).astype(np.float32) / 255
+    return load_labelled_images(folder, n)[0]
+
+
+def load_labelled_images(folder: Path, n: int) -> tuple[np.ndarray, list[int]]:
+    """Images (n, 3, 32, 32) in [0, 1], classes in turn, and their classes."""
+    sample = np.load(folder / "cifar10-sample.npz")
+    order = np.arange(len(sample["images"])).reshape(10, -1).T.ravel()[:n]
+    images = sample["images"][order].transpose(0, 3, 1, 2).astype(np.float32) / 255
+    return images, [int(label) for label in sample["labels"][order]]
+
+
+def load_tweets(folder: Path, n: int) -> tuple[list[str], list[int]]:
+    """The first n tweets of the emotion validation split, and their classes."""
+    place = folder / "tweeteval" / "emotion"
+    texts, labels = (
+        (place / f"val_{kind}.txt").read_text(encoding="utf-8").splitlines() for kind in ("text", "labels")
+    )
+    return [text.strip() for text in texts[:n]], [int(label) for label in labels[:n]]
 
 
 def bind_image(network: Any, image: np.ndarray) -> hf.MaskedModel:

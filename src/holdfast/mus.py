@@ -93,7 +93,7 @@ def certify_mus(
     selected : Boolean array of shape (n_features,)
         The explanation: which features are selected.
     keep_probability, n_levels, round :
-        See ``mus_model``. The radius is always below 1 / (2 · keep_probability).
+        See ``mus_model``. By "lipschitz" the radius is always below 1 / (2 · keep_probability).
     criterion : str
         "lipschitz": r features can move each vote count by the sum of the r largest l_i, so the
         lead must exceed twice that (the paper). "votes": counts for every rival which votes the r
