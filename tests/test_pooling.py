@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import accumulate, combinations
+from itertools import combinations
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -105,19 +106,19 @@ def test_the_draws_of_a_curve_are_uniform_over_seeds() -> None:
 
 
 @kinds
-def test_the_sizes_of_one_draw_at_all_radii_invert_their_laws_at_one_common_number(kind: str) -> None:
+def test_a_smaller_radius_keeps_the_size_of_a_larger_one_wherever_it_fits(kind: str) -> None:
     selected = bits(TWELVE[kind])
     rings = ring_sizes(selected, kind)
-    drawn = drawn_by_a_curve(selected, range(1, len(rings)), (3, 40), seed=5, kind=kind)
+    drawn = drawn_by_a_curve(selected, range(1, len(rings)), (3, 400), seed=5, kind=kind)
     assert len(drawn) >= 3
-    sizes = {radius: sizes_of(masks, selected, kind) for radius, masks in drawn.items()}
-    for j in range(40):
-        lows, highs = [], []
-        for radius, found in sizes.items():
-            law = [Fraction(0), *accumulate(Fraction(size, sum(rings[: radius + 1])) for size in rings[: radius + 1])]
-            lows.append(law[found[j]])
-            highs.append(law[found[j] + 1])
-        assert max(lows) < min(highs), f"no number gives draw {j} its sizes at all radii"
+    sizes = {radius: np.array(sizes_of(masks, selected, kind)) for radius, masks in drawn.items()}
+    for small, large in combinations(sorted(sizes), 2):
+        fits = sizes[large] <= small
+        assert (sizes[small] == sizes[large])[fits].all()
+        # The size fits as often as the smaller neighbourhood is a share of the larger one.
+        share = Fraction(sum(rings[: small + 1]), sum(rings[: large + 1]))
+        chances = np.array([float(share), float(1 - share)])
+        assert chi_square([fits.sum(), (~fits).sum()], 400 * chances) > LEAST_P_VALUE
 
 
 def test_different_seeds_and_explanations_make_different_draws() -> None:
@@ -144,14 +145,17 @@ def test_a_radius_never_uses_a_mask_of_the_lists_twice_and_radii_share_most() ->
     assert len(distinct[8] & distinct[40]) == 0
 
 
-@pytest.mark.parametrize(("radii", "at_most"), [(range(1, 49), 16.3), (range(3, 49, 3), 8.8)])
-def test_a_replicate_of_all_radii_costs_no_more_than_the_paper_says(radii: range, at_most: float) -> None:
-    # Known: "Cost per replicate 16.3 (all 48 radii) and 8.8 (16 radii) at m = 48".
+@pytest.mark.parametrize("radii", [range(1, 49), range(3, 49, 3)])
+def test_a_replicate_of_all_radii_costs_no_more_than_any_scheme_must(radii: range) -> None:
+    # Size k must be drawn as often as the radius that needs it most: the smallest that allows it.
+    rings = [comb(48, k) for k in range(49)]
+    at_least = sum(rings[k] / sum(rings[: min(r for r in radii if r >= k) + 1]) for k in range(1, 49))
     model = mask_function(lambda masks: masks[:, 0], n_features=64)
     n_draws = make_plan("exact", tolerance=0.1, confidence=0.9).max_draws
     curves = [certify_radii(model, np.arange(64) < 16, radii=radii, plan="exact", rng=seed) for seed in range(20)]
     assert all(one.n_evaluated == n_draws for curve in curves for one in curve if not one.exact)
-    assert np.mean([curve.n_calls for curve in curves]) / n_draws <= at_most
+    # Three rows more per curve: the explanation, the full input and a repeated row.
+    assert np.mean([curve.n_calls - 3 for curve in curves]) / n_draws <= at_least + 0.05
 
 
 # -- whatever else is asked -------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 """Many questions about one explanation → answers from shared masks, pooled by size.
 
 For every size k there is one list of independent uniform masks of that size, drawn lazily. Draw j
-of a question has a size given by the j-th random word (shared by all questions) and takes the next
-mask of that size's list that this question has not used. Each question therefore sees independent
-uniform draws of its own neighbourhood, and which masks it uses depends neither on the other
-questions nor on their answers; but most masks serve many questions.
+of a question has a size given by the j-th run of a chain (shared by all questions) and takes the
+next mask of that size's list that this question has not used. Each question therefore sees
+independent uniform draws of its own neighbourhood, and which masks it uses depends neither on the
+other questions nor on their answers; but most masks serve many questions.
 """
 
 from __future__ import annotations
@@ -16,11 +16,52 @@ from numpy.typing import NDArray
 
 from holdfast.certification.subject import Outcome, Settings, Subject, decides_early, reference_masks
 from holdfast.evaluation import Evaluator, Tally
-from holdfast.neighborhood import Indices, Neighborhood
+from holdfast.neighborhood import NEIGHBORHOODS, Indices, Neighborhood
 from holdfast.plans import Plan
 from holdfast.types import Mask, Masks
 
 Streams = Callable[[str], np.random.Generator]
+
+
+class SizeChain:
+    """The sizes of all draws at all radii: at each radius independent and of its own law, and as equal as can be.
+
+    Every draw starts with a size for the largest radius there is. The next smaller radius keeps the
+    size if it fits, and gets a fresh one of its own law if not. A size that fits is distributed by
+    the smaller radius's law, so both give it. Equal sizes are as likely as any coupling can make
+    them, and, draw for draw, a size used at some radius is used at all smaller radii it fits into:
+    the list of size k need be no longer than radius k alone would have it.
+
+    The chain always runs over all radii, so that no radius's sizes depend on which others are asked for.
+    """
+
+    def __init__(self, nearby: Neighborhood, rng: np.random.Generator) -> None:
+        self._kind, self._selected, self._rng = NEIGHBORHOODS[nearby.name], nearby.selected, rng
+        self._laws: dict[int, Neighborhood] = {}
+        self._reach = self._law(len(nearby.selected)).effective_radius
+        self._sizes: Indices = np.zeros((0, self._reach + 1), dtype=np.intp)
+
+    def sizes(self, radius: int, start: int, stop: int) -> Indices:
+        """The sizes of draws start, …, stop - 1 at one radius."""
+        if stop > len(self._sizes):
+            self._sizes = np.concatenate([self._sizes, self._run(stop - len(self._sizes))])
+        return self._sizes[start:stop, radius]
+
+    def _run(self, n: int) -> Indices:
+        words = self._rng.integers(0, 2**64, size=(n, self._reach + 1), dtype=np.uint64)
+        sizes = np.zeros((n, self._reach + 1), dtype=np.intp)
+        size = np.full(n, self._reach + 1, dtype=np.intp)
+        for radius in range(self._reach, 0, -1):
+            beyond = size > radius
+            if beyond.any():
+                size[beyond] = self._law(radius).distances(words[beyond, radius])
+            sizes[:, radius] = size
+        return sizes
+
+    def _law(self, radius: int) -> Neighborhood:
+        if radius not in self._laws:
+            self._laws[radius] = self._kind(self._selected, radius)
+        return self._laws[radius]
 
 
 class SizePool:
@@ -32,8 +73,7 @@ class SizePool:
         self._rings: dict[int, tuple[Neighborhood, np.random.Generator]] = {}
         self._length: Indices = np.zeros(n_sizes, dtype=np.intp)
         self._agreed: Masks = np.zeros((n_sizes, 0), dtype=bool)
-        self._word_stream = streams("sizes")
-        self._words = np.empty(0, dtype=np.uint64)
+        self._chain = SizeChain(widest, streams("sizes"))
 
     @property
     def n_sizes(self) -> int:
@@ -42,10 +82,9 @@ class SizePool:
 
     def sizes(self, nearby: Neighborhood, start: int, stop: int) -> Indices:
         """The sizes of draws start, …, stop - 1 of a question about ``nearby``."""
-        if stop > len(self._words):
-            more = self._word_stream.integers(0, 2**64, size=stop - len(self._words), dtype=np.uint64)
-            self._words = np.concatenate([self._words, more])
-        return nearby.distances(self._words[start:stop])
+        if nearby.smallest == nearby.effective_radius:
+            return np.full(stop - start, nearby.smallest, dtype=np.intp)
+        return self._chain.sizes(nearby.effective_radius, start, stop)
 
     def draw(self, wanted: Indices) -> list[Masks]:
         """Make every list at least as long as wanted; returns the new masks, size by size."""
