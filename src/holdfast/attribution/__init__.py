@@ -1,7 +1,7 @@
 """A masked model → scores of its features, by LIME, Shapley values, gradients, occlusion, or whatever users have."""
 
-from holdfast.attribution.methods import METHODS, attribute
 from holdfast.attribution.external import from_array, from_captum, from_lime, from_shap
 from holdfast.attribution.games import as_shapiq_game
+from holdfast.attribution.methods import METHODS, attribute
 
 __all__ = ["METHODS", "as_shapiq_game", "attribute", "from_array", "from_captum", "from_lime", "from_shap"]

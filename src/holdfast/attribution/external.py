@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.attribution.methods import names_of
 from holdfast.attribution.files import read_scores
 from holdfast.attribution.maps import Maps
+from holdfast.attribution.methods import names_of
 from holdfast.attribution.task import Numbers
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.results.attribution import Attribution
@@ -176,9 +176,12 @@ def from_lime(
         raise InvalidTypeError(f"`explanation` must be an explanation of lime, got {type(explanation).__name__}.")
     label = _lime_label(explanation, by_label, target)
     n = _lime_features(explanation, model, n_features)
+    strange = next((i for i, _ in by_label[label] if not 0 <= i < n), None)
+    if strange is not None:
+        raise InvalidValueError(f"`explanation` must be about features 0 to {n - 1}, got feature {strange}.")
     scores = np.zeros(n)
     for i, weight in by_label[label]:
-        scores[_check_index(int(i), "explanation", n)] = weight
+        scores[i] = weight
     details = {"n_reported": len(by_label[label])}
     return _given(scores, model, target=int(label), feature_names=None, method="lime package", details=details)
 

@@ -64,12 +64,14 @@ def kernel_weights(masks: Masks, width: float) -> Numbers:
 def fit_ridge(masks: Masks, values: Numbers, weights: Numbers, alpha: float) -> tuple[Numbers, float, float]:
     """Coefficients, intercept and weighted R² of a ridge regression with a free intercept."""
     share = weights / weights.sum()
-    centre, level = share @ masks, float(share @ values)
-    inputs, wanted = masks - centre, values - level
+    # Relative to the first value, so that a constant model has coefficients of exactly zero.
+    moved = values - values[0]
+    centre, level = share @ masks, float(share @ moved)
+    inputs, wanted = masks - centre, moved - level
     weighted = inputs * weights[:, None]
     matrix = inputs.T @ weighted + alpha * np.eye(masks.shape[1])
     coefficients = np.linalg.solve(matrix, weighted.T @ wanted)
     left = wanted - inputs @ coefficients
     total = float(weights @ wanted**2)
     fit = 1 - float(weights @ left**2) / total if total > 0 else 1.0
-    return coefficients, level - float(centre @ coefficients), fit
+    return coefficients, float(values[0]) + level - float(centre @ coefficients), fit

@@ -23,6 +23,8 @@ DEFAULT_SAMPLES = 1000
 """Masks beyond the single features and their complements, which are always evaluated."""
 
 _LARGEST_LEVERAGE = 0.999
+_WITHIN_TWO = 0.9772498680518208
+"""The normal distribution function at 2."""
 
 
 def shap(task: Task) -> Scored:
@@ -98,4 +100,15 @@ def fit_pairs(drawn: Drawn, differences: Numbers, *, total: float) -> Fitted:
     residuals = (differences - signs @ values) / (1 - leverage)
     # Draws without replacement: a completely evaluated size adds no error.
     spread = (influence * residuals[:, None]) ** 2
-    return Fitted(values, np.sqrt((1 - drawn.shares) @ spread))
+    return Fitted(values, np.sqrt((1 - drawn.shares) @ spread) * _inflation(int((drawn.shares < 1).sum())))
+
+
+def _inflation(n_random: int) -> float:
+    """What makes two errors cover as often with few random pairs as with many, by Student's distribution.
+
+    Pairs of different sizes weigh unequally; half their number of degrees of freedom is what gave the
+    stated coverage on lookup tables.
+    """
+    from scipy.special import stdtrit
+
+    return float(stdtrit(max(n_random / 2, 1.0), _WITHIN_TWO)) / 2
