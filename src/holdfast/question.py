@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.evaluation import Evaluator
 from holdfast.selection import top, top_fraction
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_mask
@@ -34,17 +35,65 @@ def bind_input(options: argparse.Namespace) -> MaskedModel:
     return classifier.bind(row, fill=fill, background=background)
 
 
-def read_selection(options: argparse.Namespace, n_features: int) -> Mask:
-    """The explanation: a mask from a file, or the top of the scores in a file."""
-    if (options.selected is None) == (options.scores is None):
-        raise InvalidValueError("`--selected` or `--scores` must be given, and not both.")
-    if options.selected is not None:
-        return check_mask(_as_flags(read_numbers(options.selected)), "--selected", n_features=n_features)
+def bind_shared(options: argparse.Namespace) -> Evaluator:
+    """The same, remembering what it has computed for all that is asked of it."""
+    return Evaluator(bind_input(options), batch_size=options.batch_size)
+
+
+def choose_selection(options: argparse.Namespace, model: Evaluator) -> Mask:
+    """The explanation: a mask from a file, or the top of the scores in a file or of a method."""
+    given = [name for name in ("selected", "scores", "method") if getattr(options, name) is not None]
+    if len(given) != 1:
+        raise InvalidValueError("`--selected` or `--scores` must be given, or `--method`, and only one of them.")
+    return _SOURCES[given[0]](getattr(options, given[0]), options, model)
+
+
+def choose_selections(options: argparse.Namespace, model: Evaluator) -> dict[str, Mask]:
+    """Explanations by name: those of files under the name before ``=``, or of the file; methods under their own."""
+    wanted = [("method", name, name) for name in options.method]
+    wanted += [(source, *_named(text)) for source in ("selected", "scores") for text in getattr(options, source)]
+    names = [name for _, name, _ in wanted]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidValueError(
+            f"Explanations must have distinct names, got {twice!r} more than once. Write NAME=FILE."
+        )
+    return {name: _SOURCES[source](given, options, model) for source, name, given in wanted}
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, equals, file = text.partition("=")
+    return (name, file) if equals else (Path(text).stem, text)
+
+
+def _read_mask(file: str, options: argparse.Namespace, model: Evaluator) -> Mask:
+    return check_mask(_as_flags(read_numbers(file)), "--selected", n_features=model.n_features)
+
+
+def _read_scores(file: str, options: argparse.Namespace, model: Evaluator) -> Mask:
+    _check_cut(options, "--scores")
+    scores = read_numbers(file)
+    if len(scores) != model.n_features:
+        raise InvalidValueError(f"`--scores` must have one score per feature: {model.n_features}, got {len(scores)}.")
+    return _cut(scores, options)
+
+
+def _ask_method(method: str, options: argparse.Namespace, model: Evaluator) -> Mask:
+    from holdfast.attribution import attribute
+
+    _check_cut(options, "--method")
+    return _cut(attribute(model, method, n_samples=options.n_samples, rng=options.rng), options)
+
+
+_SOURCES = {"selected": _read_mask, "scores": _read_scores, "method": _ask_method}
+
+
+def _check_cut(options: argparse.Namespace, needs: str) -> None:
     if (options.top is None) == (options.top_fraction is None):
-        raise InvalidValueError("`--scores` needs `--top` or `--top-fraction`, and not both.")
-    scores = read_numbers(options.scores)
-    if len(scores) != n_features:
-        raise InvalidValueError(f"`--scores` must have one score per feature: {n_features}, got {len(scores)}.")
+        raise InvalidValueError(f"`{needs}` needs `--top` or `--top-fraction`, and not both.")
+
+
+def _cut(scores: Any, options: argparse.Namespace) -> Mask:
     return top(scores, options.top) if options.top is not None else top_fraction(scores, options.top_fraction)
 
 

@@ -1,0 +1,1 @@
+"""Sub-commands of the command line, one module each: options → library calls → text and an exit code."""

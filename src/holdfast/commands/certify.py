@@ -1,0 +1,53 @@
+"""``holdfast certify``: one explanation of one input."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from holdfast.commands.codes import EXIT_OK
+from holdfast.commands.parsing import Commands, add_explanation, add_input, add_output, add_question
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "certify",
+        help="certify one explanation of one image, text or table row",
+        epilog="Example: holdfast certify --model hf:my-vit --image cat.png --grid 14x14 --scores lime.npy "
+        "--top-fraction 0.25 --radius 10 --output cert.json",
+    )
+    add_input(parser)
+    add_explanation(parser)
+    ask = parser.add_argument_group("question")
+    ask.add_argument("--radius", type=int, required=True, help="how many more features may be revealed")
+    add_question(ask)
+    ask.add_argument("--rate-kind", default="uniform", help="uniform, exactly or worst_size")
+    add_output(parser, "certificate")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Certify, print, and write if asked."""
+    from holdfast.certification import certify
+    from holdfast.question import bind_shared, choose_selection
+
+    model = bind_shared(options)
+    certificate = certify(
+        model,
+        choose_selection(options, model),
+        radius=options.radius,
+        tolerance=options.tolerance,
+        confidence=options.confidence,
+        plan=options.plan,
+        agree=options.agree,
+        neighborhood=options.neighborhood,
+        rate_kind=options.rate_kind,
+        progress=sys.stderr.isatty() or None,
+        rng=options.rng,
+    )
+    if options.output:
+        Path(options.output).write_text(certificate.to_json() + "\n", encoding="utf-8")
+    print(certificate.to_json() if options.json else certificate)
+    return EXIT_OK

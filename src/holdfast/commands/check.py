@@ -1,0 +1,115 @@
+"""``holdfast check``: a gate for continuous integration that asks whether a stability rate is reached."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from holdfast.commands.parsing import Commands, add_explanation, add_input, add_question
+from holdfast.commands.verdict import CANNOT_TELL, DOES_NOT_HOLD, ERROR, HOLDS, Verdict
+from holdfast.errors import HoldfastError
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "check",
+        help="gate for CI: is an explanation stable enough?",
+        description="Test, one-sided and exactly, whether the prediction is kept in at least --min-rate of the cases "
+        "when up to --radius more features are revealed. A wrong 'holds' has probability at most 1 - confidence, and "
+        "so has a wrong 'does not hold'.",
+        epilog="Exit codes: 0 it holds, 1 it does not, 2 cannot tell within --max-draws, 3 an error. "
+        "Example: holdfast check --model hf:my-vit --image cat.png --method lime --top-fraction 0.25 "
+        "--radius 10 --min-rate 0.9 --junit check.xml",
+    )
+    add_input(parser)
+    add_explanation(parser)
+    ask = parser.add_argument_group("question")
+    ask.add_argument("--radius", type=int, required=True, help="how many more features may be revealed")
+    ask.add_argument("--min-rate", type=float, required=True, help="the rate to be reached, strictly between 0 and 1")
+    ask.add_argument("--max-draws", type=int, help="most draws before the answer is 'cannot tell'")
+    ask.add_argument(
+        "--consistent", action="store_true", help="also require that the explanation alone is predicted like the input"
+    )
+    add_question(ask, plan=None, rng=0)
+    out = parser.add_argument_group("report")
+    out.add_argument("--name", default="explanation", help="what the check is called in reports")
+    out.add_argument("--junit", metavar="FILE", help="also write a JUnit test report")
+    out.add_argument("--output", metavar="FILE", help="also write the verdict as JSON")
+    out.add_argument("--json", action="store_true", help="print JSON instead of a sentence")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Decide, report, and end with the code of the answer; whatever goes wrong is an error, never an answer."""
+    start = time.perf_counter()
+    try:
+        answer, reason, certificate = decide(options)
+    except Exception as error:  # a model may raise anything, and Python would end with the code of "does not hold"
+        answer, reason, certificate = ERROR, _told(error), None
+    verdict = Verdict(options.name, answer, reason, time.perf_counter() - start, certificate)
+    _report(verdict, options)
+    return verdict.exit_code
+
+
+def decide(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
+    """The answer, the reason in words, and the certificate."""
+    from holdfast.certification import certified_radius
+    from holdfast.question import bind_shared, choose_selection
+
+    model = bind_shared(options)
+    found = certified_radius(
+        model,
+        choose_selection(options, model),
+        min_rate=options.min_rate,
+        confidence=options.confidence,
+        radii=[options.radius],
+        max_draws=options.max_draws,
+        agree=options.agree,
+        neighborhood=options.neighborhood,
+        rng=options.rng,
+    )
+    answer, reason = _in_words(found)
+    if options.consistent and not found.consistent and answer == HOLDS:
+        answer = DOES_NOT_HOLD
+        reason = f"The explanation alone gets {found.prediction!r}, and the full input another prediction. {reason}"
+    return answer, reason, json.loads(found.to_json())
+
+
+def _in_words(found: Any) -> tuple[str, str]:
+    """The answer of a test at one radius, and why."""
+    step = found.trail[0]
+    counts = f"{step.n_agreed} of {step.n_evaluated} {'masks' if step.exact else 'draws'} keep the prediction"
+    if step.answer:
+        return HOLDS, f"{counts}. {found}"
+    if step.answer is None:
+        more = "Allow more with --max-draws, or ask for another --min-rate"
+        return CANNOT_TELL, f"{counts}: too close to {found.min_rate} to tell at confidence {found.confidence}. {more}."
+    sure = "which is the rate itself" if step.exact else f"so with confidence {found.confidence} the rate is smaller"
+    return DOES_NOT_HOLD, f"{counts} at radius {step.radius}, below {found.min_rate}: {sure}."
+
+
+def _told(error: Exception) -> str:
+    """What went wrong; a surprise is told with where it came from."""
+    if isinstance(error, (HoldfastError, OSError)):
+        return str(error)
+    traceback.print_exc()
+    return f"{type(error).__name__}: {error}"
+
+
+def _report(verdict: Verdict, options: argparse.Namespace) -> None:
+    if options.junit:
+        Path(options.junit).write_text(verdict.to_junit(), encoding="utf-8")
+    if options.output:
+        Path(options.output).write_text(verdict.to_json() + "\n", encoding="utf-8")
+    if verdict.answer == ERROR:
+        print(f"holdfast: {verdict.reason}", file=sys.stderr)
+    if options.json:
+        print(verdict.to_json())
+    elif verdict.answer != ERROR:
+        print(f"{verdict.answer.capitalize()}: {verdict.reason}")

@@ -1,0 +1,56 @@
+"""``holdfast compare``: several explanations of one input."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from holdfast.commands.codes import EXIT_OK
+from holdfast.commands.parsing import Commands, add_cut, add_input, add_output, add_question, parse_radii
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "compare",
+        help="tell which of several explanations of one input is more stable",
+        epilog="Example: holdfast compare --model hf:my-vit --image cat.png --method lime --method shap "
+        "--selected mine=mask.npy --top-fraction 0.25 --radii 1,5,10",
+    )
+    add_input(parser)
+    which = parser.add_argument_group("explanations (two or more; each may be repeated)")
+    named = "[NAME=]FILE"
+    which.add_argument("--selected", action="append", default=[], metavar=named, help="a mask: one 0/1 per feature")
+    which.add_argument("--scores", action="append", default=[], metavar=named, help="one score per feature")
+    which.add_argument("--method", action="append", default=[], metavar="NAME", help="lime, shap, …: explain it now")
+    add_cut(parser)
+    ask = parser.add_argument_group("question")
+    ask.add_argument("--radii", type=parse_radii, required=True, metavar="1,5,10", help="or a span such as 1-10")
+    add_question(ask, plan="exact", rng=0)
+    add_output(parser, "comparison")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare, print, and write if asked."""
+    from holdfast.certification import compare
+    from holdfast.question import bind_shared, choose_selections
+
+    model = bind_shared(options)
+    comparison = compare(
+        model,
+        choose_selections(options, model),
+        options.radii,
+        tolerance=options.tolerance,
+        confidence=options.confidence,
+        plan=options.plan,
+        agree=options.agree,
+        neighborhood=options.neighborhood,
+        progress=sys.stderr.isatty() or None,
+        rng=options.rng,
+    )
+    if options.output:
+        Path(options.output).write_text(comparison.to_json() + "\n", encoding="utf-8")
+    print(comparison.to_json() if options.json else comparison)
+    return EXIT_OK

@@ -1,0 +1,96 @@
+"""Options that several commands share: the model and the input, the explanation, the question."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from typing import NoReturn, TypeAlias
+
+from holdfast.commands.codes import EXIT_ERROR
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""Where a command adds its own parser."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Options that cannot be understood are an error like any other, never the answer of a command."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with the usage, the message and the exit code of an error."""
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_ERROR, f"{self.prog}: {message}\n")
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    """The model, the input and what hidden features look like."""
+    model = parser.add_argument_group("model and input")
+    specs = "hf:…, onnx:…, skops:…, bundled:… or python:module:factory"
+    model.add_argument("--model", required=True, metavar="SPEC", help=specs)
+    model.add_argument("--kind", choices=["image", "text", "table"], help="where the model leaves it open")
+    model.add_argument("--device", help="such as cuda (default: the CPU)")
+    model.add_argument("--trust", action="append", default=[], metavar="TYPE", help="a type a skops file may create")
+    given = model.add_mutually_exclusive_group(required=True)
+    given.add_argument("--image", metavar="FILE", help="an image")
+    given.add_argument("--text", metavar="TEXT", help="a text")
+    given.add_argument("--table", metavar="CSV", help="a table, with --row")
+    model.add_argument("--row", type=int, default=0, help="row of the table, from 0 (default: %(default)s)")
+    model.add_argument("--target", metavar="COLUMN", help="column of the table that is no feature")
+    model.add_argument(
+        "--background", metavar="CSV", help="rows that hidden columns are filled from (default: --table)"
+    )
+    model.add_argument("--grid", metavar="ROWSxCOLS", help="patches of an image, such as 14x14")
+    model.add_argument("--features", choices=["tokens", "words"], help="features of a text")
+    model.add_argument("--fill", help="what hidden features look like: a number or a name, such as mean, blur, drop")
+    parser.add_argument("--batch-size", type=int, help="most masks per model call")
+
+
+def add_explanation(parser: argparse.ArgumentParser) -> None:
+    """One explanation: a mask, scores, or a method that makes them."""
+    which = parser.add_argument_group("explanation (one of)")
+    which.add_argument("--selected", metavar="FILE", help="mask: one 0/1 or true/false per feature (.npy, .csv, .json)")
+    which.add_argument("--scores", metavar="FILE", help="one score per feature, with --top or --top-fraction")
+    which.add_argument("--method", metavar="NAME", help="lime, shap, …: explain it now, with --top or --top-fraction")
+    add_cut(parser)
+
+
+def add_cut(parser: argparse.ArgumentParser) -> None:
+    """Where scores are cut, and what methods may spend."""
+    parser.add_argument("--top", type=int, metavar="K", help="select the K features with the largest scores")
+    parser.add_argument("--top-fraction", type=float, metavar="Q", help="select this share of the features")
+    parser.add_argument("--n-samples", type=int, help="what a --method may spend (default: its own)")
+
+
+def add_question(ask: argparse._ActionsContainer, *, plan: str | None = "sequential", rng: int | None = None) -> None:
+    """What counts as the same prediction, and how sure to be; a plan if it can be chosen."""
+    if plan is not None:
+        ask.add_argument("--tolerance", type=float, default=0.1, help="default: %(default)s")
+        ask.add_argument("--plan", default=plan, help="sequential, exact or hoeffding (default: %(default)s)")
+    ask.add_argument("--confidence", type=float, default=0.9, help="default: %(default)s")
+    ask.add_argument("--agree", default="same_top_class", help="or same_top_set(k), within(margin)")
+    ask.add_argument("--neighborhood", default="additions", help="additions, removals or swaps")
+    default = "fresh; stored in the result" if rng is None else "%(default)s"
+    ask.add_argument("--rng", type=int, default=rng, help=f"seed of the draws (default: {default})")
+
+
+def add_output(parser: argparse.ArgumentParser, what: str) -> None:
+    """Where the result goes."""
+    parser.add_argument("--output", metavar="FILE", help=f"also write the {what} as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def parse_radii(text: str) -> list[int]:
+    """Radii such as ``1,5,10`` or ``1-10``, or both.
+
+    Examples
+    --------
+    >>> parse_radii("1-3,10")
+    [1, 2, 3, 10]
+    """
+    radii: list[int] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", part)
+        if not found:
+            raise argparse.ArgumentTypeError(f"must be radii such as 1,5,10 or 1-10, got {text!r}")
+        radii += range(int(found[1]), int(found[2] or found[1]) + 1)
+    return radii

@@ -1,0 +1,16 @@
+"""``holdfast study …``: many inputs, methods and settings."""
+
+from __future__ import annotations
+
+from holdfast.commands import study_plan
+from holdfast.commands.parsing import Commands
+
+_COMMANDS = (study_plan,)
+
+
+def add(commands: Commands) -> None:
+    """Add the command and its sub-commands."""
+    parser = commands.add_parser("study", help="whole data sets: init, plan, run, status, export, merge")
+    inner = parser.add_subparsers(dest="study_command", required=True, metavar="COMMAND")
+    for command in _COMMANDS:
+        command.add(inner)
