@@ -57,7 +57,9 @@ class Worker:
             yield bound
             return
         shared = Evaluator(bound)
-        subject = _Subject(self._spec, task.input, shared, name=_name(self._data, task.input), label=self._label(task))
+        name = None if self._data.names is None else self._data.names[task.input]
+        label = self._data.label_of(task.input, self._classifier.classes)
+        subject = _Subject(self._spec, task.input, shared, name=name, label=label)
         known = {method: Attribution.from_json(unpack_text(packed)) for method, packed in task.attributions}
         for method, items in groupby(task.items, key=lambda item: item.method):
             scores = _Scores(subject, self._method(method), known.get(method))
@@ -80,18 +82,12 @@ class Worker:
         return bound
 
     def _binding(self) -> dict[str, Any]:
-        """Options of the masking; hidden columns are filled from the data where neither model nor study says how."""
-        knows_its_means = hasattr(self._classifier.engine, "means")
-        needs_rows = self._data.kind == "table" and (self._spec.masking.fill is not None or not knows_its_means)
-        rows = self._data.inputs if self._data.background is None else self._data.background
-        background = {"background": rows} if needs_rows else {}
-        return background | dict(self._spec.masking.options)
+        """Options of the masking, and the rows that hidden columns of a table are filled from."""
+        rows = self._data.background
+        return ({} if rows is None else {"background": rows}) | dict(self._spec.masking.options)
 
     def _method(self, name: str) -> MethodSpec:
         return next(method for method in self._spec.methods if method.name == name)
-
-    def _label(self, task: Task) -> int | None:
-        return self._data.label_of(task.input, self._classifier.classes)
 
 
 Load = Callable[[StudySpec], Worker]
@@ -119,11 +115,6 @@ def item_rng(spec: StudySpec, purpose: str, *parts: object) -> int:
     True
     """
     return stream_key(stream(spec.seed, "study", purpose, *(str(part) for part in parts)))
-
-
-def _name(dataset: Dataset, index: int) -> str | None:
-    names = getattr(dataset, "names", None)
-    return None if names is None else str(names[index])
 
 
 class _Scores:

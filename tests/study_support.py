@@ -1,0 +1,119 @@
+"""A study that is small, exact and quick to load: words with weights, no framework."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.study.spec import (
+    CertifySpec,
+    DataSpec,
+    MethodSpec,
+    ModelSpec,
+    MusSpec,
+    SmoothingSpec,
+    StudySpec,
+)
+from holdfast.study.work import Worker, load_worker
+
+WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -2.0, "awful": -3.0, "not": -0.5, "very": 0.25, "day": 0.1}
+SLOW = "HOLDFAST_TEST_SECONDS"
+"""Seconds that a call of ``slow_moods`` takes, as an environment variable: workers inherit it."""
+
+
+def moods() -> Any:
+    """A factory for ``python:`` models: scores (b, 2) that depend on each text alone, bit for bit."""
+    return _score
+
+
+def slow_moods() -> Any:
+    """The same, slowly enough to be interrupted."""
+
+    def score(texts: list[str]) -> Any:
+        time.sleep(float(os.environ.get(SLOW, "0.005")))
+        return _score(texts)
+
+    return score
+
+
+def _score(texts: list[str]) -> Any:
+    sums = np.array([_sum(text.split()) for text in texts])
+    return np.stack([-sums, sums], axis=1)
+
+
+def _sum(words: list[str]) -> float:
+    """Words after a "not" count the other way round, so that revealing one word can change the prediction."""
+    sign, total = 1.0, 0.0
+    for word in words:
+        total += sign * _weight(word)
+        sign = -sign if word == "not" else sign
+    return total
+
+
+def _weight(word: str) -> float:
+    return WEIGHTS.get(word, (sum(word.encode()) % 17 - 8) / 16)
+
+
+def write_texts(folder: Path, n: int, *, n_words: int = 12) -> Path:
+    """Texts of known words in random order, in the layout of TweetEval."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(5)
+    words = np.array([*WEIGHTS, *(f"word{i}" for i in range(12))])
+    texts = [" ".join(rng.permutation(words)[:n_words]) for _ in range(n)]
+    (folder / "test_text.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    (folder / "test_labels.txt").write_text("\n".join(str(i % 2) for i in range(n)) + "\n", encoding="utf-8")
+    (folder / "mapping.txt").write_text("0\tbad\n1\tgood\n", encoding="utf-8")
+    return folder
+
+
+def make_spec(folder: Path, *, factory: str = "moods", **changes: Any) -> StudySpec:
+    """Two methods, two fractions, two smoothings; hard certificates and witnesses."""
+    asked: dict[str, Any] = {
+        "model": ModelSpec(f"python:tests.study_support:{factory}", {"kind": "text", "classes": ["bad", "good"]}),
+        "data": DataSpec(f"tweeteval:{folder}"),
+        "methods": (MethodSpec("lime", n_samples=80), MethodSpec("occlusion")),
+        "top_fractions": (0.25, 0.5),
+        "certify": CertifySpec(radii=(1, 3)),
+        "smoothing": SmoothingSpec((1.0, 0.75), n_samples=8),
+        "mus": MusSpec((0.25,), n_levels=8),
+        "witness": False,
+        "seed": 11,
+    }
+    return StudySpec(**(asked | changes))
+
+
+DEADLY = "HOLDFAST_TEST_DEADLY"
+"""Names a folder: input 2 kills its worker as long as there is a file in it, and takes one away."""
+
+
+def load_mortal(spec: StudySpec) -> Worker:
+    """A worker that dies at its second item of input 2, as often as ``DEADLY`` has files."""
+    worker = load_worker(spec)
+    run = worker.run
+
+    def mortal(task: Any) -> Any:
+        for n_found, found in enumerate(run(task)):
+            if task.input == 2 and n_found == 1:
+                _die_if_told()
+            yield found
+
+    worker.run = mortal  # type: ignore[method-assign]
+    return worker
+
+
+def load_stillborn(spec: StudySpec) -> Worker:
+    """A worker that is killed while it loads."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return load_worker(spec)
+
+
+def _die_if_told() -> None:
+    left = sorted(Path(os.environ[DEADLY]).iterdir())
+    if left:
+        left[0].unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
