@@ -1,6 +1,6 @@
 """What every implementation must do, whatever it is called.
 
-``check_neighborhood`` and ``check_masked_model`` raise ``AssertionError`` for an implementation that
+``check_neighborhood``, ``check_masked_model`` and ``check_engine`` raise ``AssertionError`` for an implementation that
 breaks its contract; the tests run them on every implementation there is, and on broken ones.
 """
 
@@ -14,6 +14,11 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from holdfast import MaskedModel, Neighborhood
+from holdfast.study.engines import Engine, Event
+from holdfast.study.items import Task, tasks_of
+from holdfast.study.results import ItemResult, Record
+from holdfast.study.spec import StudySpec
+from holdfast.study.work import load_worker
 from holdfast.types import Masks
 from tests.oracles import Bits, distance, neighbors, rings
 
@@ -180,3 +185,35 @@ def _check_shape(outputs: NDArray[Any], n_masks: int) -> None:
 
 def _close(tolerance: float) -> Callable[[Any, Any], None]:
     return lambda found, wanted: np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance)
+
+
+# -- engines of studies -----------------------------------------------------------------------------
+
+
+def check_engine(engine: Engine, spec: StudySpec, n_inputs: int) -> None:
+    """Compare an engine with a bare loop over the worker: every item once, the same digests, and a stop that holds."""
+    worker = load_worker(spec)
+    tasks = list(tasks_of(spec, range(n_inputs), frozenset()))
+    truth = {one.key: one.digest for task in tasks for one in worker.run(task) if isinstance(one, ItemResult)}
+    _check_events(list(engine.run(spec, iter(tasks), lambda: False)), truth)
+    _check_stop(engine, spec, tasks, truth)
+
+
+def _check_events(events: list[Event], truth: dict[str, str]) -> None:
+    records = [event for event in events if isinstance(event, Record)]
+    assert len(records) == len(events), "something was skipped or given up"
+    keys = [record.key for record in records]
+    assert len(keys) == len(set(keys)), "an item came twice"
+    assert {record.key: record.item[-1] for record in records} == truth
+
+
+def _check_stop(engine: Engine, spec: StudySpec, tasks: list[Task], truth: dict[str, str]) -> None:
+    """After a stop only begun items come; the rest, asked for later, completes the study."""
+    source, seen = iter(tasks), list[Event]()
+    seen.extend(engine.run(spec, source, lambda: len(seen) > 0))
+    n_begun = getattr(engine, "n_workers", 1)
+    assert 1 <= len(seen) < len(truth), "the engine did not stop"
+    assert len(tasks) - len(list(source)) <= n_begun, "tasks were taken that were not begun"
+    done = frozenset(event.key for event in seen if isinstance(event, Record))
+    rest = tasks_of(spec, [task.input for task in tasks], done)
+    _check_events([*seen, *engine.run(spec, rest, lambda: False)], truth)
