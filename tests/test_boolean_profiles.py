@@ -190,3 +190,12 @@ def test_a_table_longer_than_one_portion_is_whole() -> None:
 def test_what_makes_no_sense_is_refused(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@given(real_tables(6), HALF)
+@settings(max_examples=30, deadline=None)
+def test_a_banzhaf_value_times_lambda_is_what_a_feature_adds_to_the_smoothed_full_input(h: Array, lam: float) -> None:
+    smoothed = boolean.mask_operator(h, lam)
+    values = boolean.banzhaf(boolean.monotone(h), p=lam)
+    for i, value in enumerate(values):
+        assert np.allclose(smoothed[-1] - smoothed[-1 - (1 << i)], lam * value, atol=1e-9 * np.abs(h).max())

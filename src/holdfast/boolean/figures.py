@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 _MAX_FIGURE_FEATURES = 20
 
+_DISTINCT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
+"""Colours of Okabe and Ito, told apart by the colour-blind."""
+
+_PALE = ("#B5D3E7", "#F2C9A6", "#CBE3C1")
+
 _MASS_NAMES = {"fourier": "Fourier mass", "monotone": "monotone mass"}
 
 
@@ -151,12 +156,12 @@ def plot_bounds(
     for j, (label, intervals) in enumerate((certificates or {}).items()):
         low, high = np.asarray(intervals, dtype=float).T
         places = steps + 0.12 * (j + 1)
-        axes.vlines(places, low, high, color=f"C{j}", lw=3.5, alpha=0.45, label=label)
-    markers = "osv^D"
-    for j, ((label, values), shade) in enumerate(zip(bounds.items(), _shades(len(bounds)), strict=True)):
+        axes.vlines(places, low, high, color=_PALE[j % len(_PALE)], lw=3.5, label=label)
+    for j, (label, values) in enumerate(bounds.items()):
         drawn = np.where(np.asarray(values, dtype=float) > 0, values, np.nan)
         name = f"{label} (never positive)" if np.isnan(drawn).all() else label
-        axes.plot(steps, drawn, marker=markers[j % 5], ms=4.5, lw=1.4, ls="--", color=shade, label=name)
+        marker, colour = "osv^D"[j % 5], _DISTINCT[j % 5]
+        axes.plot(steps, drawn, marker=marker, ms=4.5, lw=1.4, ls="--", color=colour, label=name)
     _finish(axes, "radius r (features added)", "stability rate", "")
     axes.set_ylim(0, 1.03)
     axes.legend(frameon=False, fontsize="small")
