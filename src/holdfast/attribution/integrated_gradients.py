@@ -12,10 +12,10 @@ from holdfast.validation import check_name
 
 _RULES = ("midpoint", "gauss_legendre")
 
-_FIRST_POINTS, _MOST_POINTS = 27, 729
+FIRST_POINTS, MOST_POINTS = 27, 729
 """Each refinement of the midpoint rule triples the points and keeps those it has."""
 
-_LEGENDRE_POINTS = 50
+LEGENDRE_POINTS = 50
 _BATCH = 32
 """Gradients keep the activations of their batch, so batches are small."""
 
@@ -39,7 +39,7 @@ def integrated_gradients(task: Task, *, rule: str = "midpoint", tolerance: float
     share = check_positive(tolerance, "tolerance")
     line = _Line(task)
     if rule == "gauss_legendre":
-        n_points = task.n_samples or _LEGENDRE_POINTS
+        n_points = task.n_samples or LEGENDRE_POINTS
         return line.scored(line.legendre(n_points), n_points, rule)
     if task.n_samples is not None:
         return line.scored(line.midpoints(task.n_samples), task.n_samples, rule)
@@ -65,10 +65,10 @@ class _Line:
 
     def refinements(self) -> Iterator[tuple[Numbers, int]]:
         """Mean gradients by the midpoint rule, ever finer, and their numbers of points."""
-        n_points = _FIRST_POINTS
+        n_points = FIRST_POINTS
         mean = self.midpoints(n_points)
         yield mean, n_points
-        while n_points < _MOST_POINTS:
+        while n_points < MOST_POINTS:
             # The middle third of each cell is known; the outer two are new.
             outer = (np.arange(3 * n_points) + 0.5)[np.arange(3 * n_points) % 3 != 1] / (3 * n_points)
             mean = mean / 3 + self._mean_gradient(outer, np.full(len(outer), 1 / (3 * n_points)))
@@ -77,7 +77,7 @@ class _Line:
 
     def is_complete(self, mean: Numbers, n_points: int, share: float) -> bool:
         """Whether the scores sum to the change of score, or no more points are to be tried."""
-        return n_points >= _MOST_POINTS or self._missing(mean) <= share * abs(self.change)
+        return n_points >= MOST_POINTS or self._missing(mean) <= share * abs(self.change)
 
     def scored(self, mean: Numbers, n_points: int, rule: str) -> Scored:
         details = {"n_samples": n_points, "rule": rule, "score_change": self.change}

@@ -12,7 +12,7 @@ from holdfast.attribution.task import Numbers, Scored, Task, check_positive
 from holdfast.validation import check_name
 
 _VARIANTS = ("sharp", "smooth")
-_MOST_STEPS = 50
+MOST_STEPS = 50
 _BOX_SHARE = 0.05
 """Half the width of the walk's box, as a share of the range of the elements."""
 
@@ -36,10 +36,10 @@ def mfaba(task: Task, *, variant: str = "sharp", step: float | None = None, box:
     check_name(variant, "variant", _VARIANTS)
     half_width = None if box is None else check_positive(box, "box")
     length = None if step is None else check_positive(step, "step")
-    n_steps = task.budget(_MOST_STEPS, least=1, of="for 'mfaba'")
+    n_steps = task.budget(MOST_STEPS, least=1, of="for 'mfaba'")
     elements = Elements.of(task.differentiable)
     half_width = half_width or _BOX_SHARE * elements.span
-    length = length or half_width / _MOST_STEPS
+    length = length or half_width / MOST_STEPS
     walk = _walk(task, elements, n_steps, _Pace(variant, length, half_width))
     details = {"variant": variant, "step": length, "box": half_width, "n_steps": walk.n_steps}
     scores = elements.sum_by_feature(walk.given_up)

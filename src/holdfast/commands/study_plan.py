@@ -13,6 +13,7 @@ from holdfast.errors import InvalidValueError
 def add(study: Commands) -> None:
     """Add both sub-commands."""
     _add_init(study)
+    _add_plan(study)
 
 
 def _add_init(study: Commands) -> None:
@@ -22,6 +23,25 @@ def _add_init(study: Commands) -> None:
     parser.add_argument("--data", metavar="SPEC", help="the data to put in")
     parser.add_argument("--force", action="store_true", help="write over a file that is there")
     parser.set_defaults(run=init)
+
+
+def _add_plan(study: Commands) -> None:
+    parser = study.add_parser("plan", help="items, model calls and time of a study, before anything runs")
+    parser.add_argument("file", nargs="?", default="study.toml", help="the study (default: %(default)s)")
+    parser.add_argument("--assumed-rate", type=float, default=0.9, help="true rate to plan for (default: %(default)s)")
+    parser.add_argument("--untimed", action="store_true", help="do not call the model to measure its speed")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.set_defaults(run=plan)
+
+
+def plan(options: argparse.Namespace) -> int:
+    """Print what the study will cost."""
+    from holdfast.study.planning import plan_study
+    from holdfast.study.spec_file import read_spec
+
+    found = plan_study(read_spec(options.file), timed=not options.untimed, assumed_rate=options.assumed_rate)
+    print(found.to_json() if options.json else found)
+    return EXIT_OK
 
 
 def init(options: argparse.Namespace) -> int:

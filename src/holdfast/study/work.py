@@ -52,7 +52,7 @@ class Worker:
 
     def run(self, task: Task) -> Iterator[ItemResult | Skipped]:
         """The results of a task, each as soon as it is known."""
-        bound = self._bind(task.input)
+        bound = self.bind(task.input)
         if isinstance(bound, Skipped):
             yield bound
             return
@@ -67,7 +67,8 @@ class Worker:
                 yield subject.study(item, scores)
         shared.settle()
 
-    def _bind(self, index: int) -> MaskedModel | Skipped:
+    def bind(self, index: int) -> MaskedModel | Skipped:
+        """One input as a function of masks, or why it is left out."""
         asked = self._spec.data
         try:
             one = self._data.inputs[index]

@@ -1,0 +1,238 @@
+"""A study → its items, model calls and time, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from statistics import median_low
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from holdfast.bounds import hoeffding_draws
+from holdfast.results.values import Value
+from holdfast.study.costs import Calls, attribution_calls, most_masks, try_curve, witness_calls
+from holdfast.study.items import items_of
+from holdfast.study.probing import GRADIENT_METHODS, Probe, probe_study
+from holdfast.study.spec import StudySpec
+from holdfast.types import Mask
+from holdfast.validation import check_share
+
+_ROWS_PER_INPUT = 2
+"""The full input, and a row that is repeated to see whether the model changes its mind."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedCost(Value):
+    """Model calls of one part of a study over all inputs, and the time they take if it was measured."""
+
+    name: str
+    expected_calls: float
+    most_calls: int
+    seconds: float | None
+    most_seconds: float | None
+
+    schema: ClassVar[str] = "holdfast.planned_cost"
+
+
+@dataclass(frozen=True, eq=False)
+class StudyPlan(Value):
+    """What a study will cost.
+
+    Calls are counted for inputs with the usual number of features, as seen on a few. ``expected``
+    assumes that predictions are kept at ``assumed_rate`` and that integrated gradients need no
+    refinement; witnesses are counted in full. Certificates of true rates near one half cost most. Time
+    is that of one worker.
+
+    Attributes
+    ----------
+    n_inputs, n_items : int
+        Inputs, and items: inputs × methods × fractions × keep probabilities.
+    n_features : int
+        The usual number of features, of ``n_looked_at`` inputs; ``n_skipped`` of these would be left out.
+    costs : tuple of PlannedCost
+        One per explanation method, then certification, hard certificates and witnesses.
+    paper_calls : int
+        What certification takes with the paper's number of draws for every item and radius.
+    seconds_per_call : float or None
+        Measured on one input; None if it was not to be measured.
+    """
+
+    name: str
+    n_inputs: int
+    n_items: int
+    n_features: int
+    n_looked_at: int
+    n_skipped: int
+    assumed_rate: float
+    precision: str
+    costs: tuple[PlannedCost, ...]
+    paper_calls: int
+    seconds_per_call: float | None
+
+    schema: ClassVar[str] = "holdfast.study_plan"
+
+    @property
+    def expected_calls(self) -> float:
+        """Model calls of the whole study, as expected."""
+        return sum(cost.expected_calls for cost in self.costs)
+
+    @property
+    def most_calls(self) -> int:
+        """The most model calls of the whole study."""
+        return sum(cost.most_calls for cost in self.costs)
+
+    @property
+    def seconds(self) -> float | None:
+        """Expected time of one worker, if calls were timed."""
+        return _sum(cost.seconds for cost in self.costs)
+
+    @property
+    def most_seconds(self) -> float | None:
+        """The most time of one worker, if calls were timed."""
+        return _sum(cost.most_seconds for cost in self.costs)
+
+    def __str__(self) -> str:
+        return "\n".join([*self._head(), *self._table(), *self._foot()])
+
+    def _head(self) -> Iterator[str]:
+        yield f"{self.name}: {self.n_items:,} items of {self.n_inputs:,} inputs with about {self.n_features} features"
+        if self.n_skipped:
+            yield f"{self.n_skipped} of {self.n_looked_at} inputs that were looked at would be left out."
+
+    def _table(self) -> Iterator[str]:
+        width = max(len(cost.name) for cost in self.costs)
+        yield f"{'model calls':<{width}}  {'expected':>14}  {'at most':>14}"
+        for cost in self.costs:
+            yield f"{cost.name:<{width}}  {cost.expected_calls:>14,.0f}  {cost.most_calls:>14,}"
+        yield f"{'all':<{width}}  {self.expected_calls:>14,.0f}  {self.most_calls:>14,}"
+
+    def _foot(self) -> Iterator[str]:
+        if self.precision == "data-set":
+            yield "Not counted: the mean curve, whose draws are allocated as it runs, until it is as narrow as asked."
+        else:
+            paper = f"the paper's number of draws would be {self.paper_calls:,}"
+            yield f"Expected for certification if predictions are kept at a rate of {self.assumed_rate:g}; {paper}."
+        if self.seconds is not None and self.most_seconds is not None and self.seconds_per_call is not None:
+            each = f"{1000 * self.seconds_per_call:.3g} ms per call, measured on one input"
+            yield f"About {in_words(self.seconds)} with one worker, at most {in_words(self.most_seconds)} ({each})."
+
+
+def plan_study(spec: StudySpec, *, timed: bool = True, assumed_rate: float = 0.9) -> StudyPlan:
+    """Tell how many items and model calls a study has, and about how long it will take.
+
+    The model and the data are loaded and a few inputs are bound. Nothing is explained or certified; if
+    ``timed``, the model is called on random masks of one input for about a second.
+
+    Parameters
+    ----------
+    spec : StudySpec
+        The study.
+    timed : bool
+        Whether to measure how long a model call takes.
+    assumed_rate : float
+        The true stability rate that expected calls are told for.
+
+    Returns
+    -------
+    StudyPlan
+        Items, calls and seconds; printing it gives a table.
+    """
+    rate = float(check_share(assumed_rate, "assumed_rate"))
+    probe = probe_study(spec, timed=timed)
+    n_features = median_low(probe.n_features)
+    rest = _certification(spec, n_features, rate, probe) if spec.certify.precision == "per-input" else []
+    n_items = sum(1 for _ in items_of(spec, range(probe.n_inputs)))
+    draws = hoeffding_draws(Fraction(str(spec.certify.tolerance)), Fraction(str(spec.certify.confidence)))
+    return StudyPlan(
+        name=spec.name,
+        n_inputs=probe.n_inputs,
+        n_items=n_items,
+        n_features=n_features,
+        n_looked_at=len(probe.n_features) + probe.n_skipped,
+        n_skipped=probe.n_skipped,
+        assumed_rate=rate,
+        precision=spec.certify.precision,
+        costs=(*_attribution(spec, n_features, probe), *rest),
+        paper_calls=draws * len(spec.certify.radii) * n_items,
+        seconds_per_call=probe.seconds_per_call,
+    )
+
+
+def _attribution(spec: StudySpec, n_features: int, probe: Probe) -> Iterator[PlannedCost]:
+    for method in spec.methods:
+        per_call = probe.seconds_per_gradient if method.name in GRADIENT_METHODS else probe.seconds_per_call
+        yield _cost(method.name, attribution_calls(method, n_features).times(probe.n_inputs), per_call)
+
+
+class _Setting(NamedTuple):
+    """One fraction and one keep probability."""
+
+    selected: Mask
+    keep: float
+
+
+def _certification(spec: StudySpec, n_features: int, rate: float, probe: Probe) -> Iterator[PlannedCost]:
+    """Certificates of all items, then hard certificates and witnesses if they are asked for."""
+    n_explanations = probe.n_inputs * len(spec.methods)
+    sizes = [int(Fraction(str(fraction)) * n_features) for fraction in spec.top_fractions]
+    masks = [np.arange(n_features) < size for size in sizes]
+    settings = [_Setting(mask, keep) for mask, keep in product(masks, spec.smoothing.keep_probabilities)]
+    curves, overhead = _curves(spec, settings, rate)
+    own = Calls(_ROWS_PER_INPUT, _ROWS_PER_INPUT).times(probe.n_inputs)
+    calls = curves.times(n_explanations)
+    total = Calls(calls.expected + own.expected, calls.most + own.most)
+    yield _cost("certification", total, probe.seconds_per_call, overhead * n_explanations)
+    n_items = n_explanations * len(settings)
+    if n_hard := len(spec.mus.keep_probabilities):
+        levels = spec.mus.n_levels
+        at_most = 2 * levels * n_hard * n_items
+        # Votes on the full input are the same for all items of an input.
+        shared = min(at_most, levels * n_hard * (n_explanations * len(masks) + probe.n_inputs))
+        yield _cost("hard certificates", Calls(shared, at_most), probe.seconds_per_call)
+    if spec.witness:
+        most = sum(_witness(setting, spec.smoothing.n_samples) for setting in settings) * n_explanations
+        yield _cost("witnesses", Calls(most, most), probe.seconds_per_call)
+
+
+def _curves(spec: StudySpec, settings: list[_Setting], rate: float) -> tuple[Calls, float]:
+    """Calls of the curves of one explanation, and the seconds they take beside the model."""
+    expected, most, seconds = 0, 0, 0.0
+    for setting in settings:
+        trial = try_curve(spec.certify, spec.smoothing, setting.selected, keep=setting.keep, rate=rate)
+        rows = 1 if setting.keep == 1 else spec.smoothing.n_samples
+        expected += trial.n_calls
+        seconds += trial.seconds
+        most += rows * most_masks(spec.certify, setting.selected)
+    return Calls(expected, most), seconds
+
+
+def _witness(setting: _Setting, n_samples: int) -> int:
+    return witness_calls(int((~setting.selected).sum()), 1 if setting.keep == 1 else n_samples)
+
+
+def _cost(name: str, calls: Calls, per_call: float | None, overhead: float = 0.0) -> PlannedCost:
+    expected, most = (None if per_call is None else n * per_call + overhead for n in calls)
+    return PlannedCost(name, float(calls.expected), int(calls.most), expected, most)
+
+
+def _sum(values: Iterator[float | None]) -> float | None:
+    known = list(values)
+    return None if None in known else float(sum(value for value in known if value is not None))
+
+
+def in_words(seconds: float) -> str:
+    """A time that a person can read.
+
+    Examples
+    --------
+    >>> in_words(0.3), in_words(75), in_words(9000), in_words(400_000)
+    ('1 s', '1 min 15 s', '2 h 30 min', '4 d 15 h')
+    """
+    whole = max(1, round(seconds))
+    for unit, size, smaller, small in (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // small} {smaller}"
+    return f"{whole} s"

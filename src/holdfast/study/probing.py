@@ -1,0 +1,100 @@
+"""A study's model and some of its inputs → how many features there are, and how long a call takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast import models
+from holdfast.attribution.methods import attribute
+from holdfast.errors import StudyError
+from holdfast.evaluation import Evaluator
+from holdfast.study.spec import StudySpec
+from holdfast.study.work import Skipped, Worker, load_data
+from holdfast.types import MaskedModel
+
+GRADIENT_METHODS = ("integrated_gradients", "mfaba")
+
+_N_LOOKED_AT = 9
+"""Inputs that are bound to see how many features they have."""
+
+_SECONDS = 0.5
+_FIRST_ROWS, _MOST_ROWS = 8, 4096
+_FEW_GRADIENTS = 8
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What was seen of the model and the data.
+
+    Attributes
+    ----------
+    n_inputs : int
+        Inputs the study asks for.
+    n_features : tuple of int
+        Features of each input that was looked at.
+    n_skipped : int
+        Inputs that were looked at and would be left out.
+    seconds_per_call : float or None
+        Time of one model call among many, measured on one input; None if it was not to be measured.
+    seconds_per_gradient : float or None
+        The same for gradients, if a method needs them.
+    """
+
+    n_inputs: int
+    n_features: tuple[int, ...]
+    n_skipped: int
+    seconds_per_call: float | None
+    seconds_per_gradient: float | None
+
+
+def probe_study(spec: StudySpec, *, timed: bool) -> Probe:
+    """Load the model and the data, bind a few inputs, and time one of them if asked."""
+    dataset = load_data(spec)
+    worker = Worker(spec, models.load(spec.model.spec, **spec.model.options), dataset)
+    n_inputs = min(len(dataset), spec.data.n or len(dataset))
+    looked_at = list(_some_inputs(worker, n_inputs))
+    bound = [model for model in looked_at if not isinstance(model, Skipped)]
+    if not bound:
+        raise StudyError(f"None of {len(looked_at)} inputs that were looked at can be used: {looked_at[0]}.")
+    own = [method for method in spec.methods if method.name in GRADIENT_METHODS]
+    return Probe(
+        n_inputs=n_inputs,
+        n_features=tuple(model.n_features for model in bound),
+        n_skipped=len(looked_at) - len(bound),
+        seconds_per_call=time_calls(bound[0]) if timed else None,
+        seconds_per_gradient=time_gradients(bound[0], own[0].name) if timed and own else None,
+    )
+
+
+def _some_inputs(worker: Worker, n_inputs: int) -> Iterator[MaskedModel | Skipped]:
+    for index in sorted(set(np.linspace(0, n_inputs - 1, _N_LOOKED_AT).astype(int).tolist())):
+        try:
+            yield worker.bind(index)
+        except StudyError as error:
+            raise StudyError(f"Input {index} {error}") from error
+
+
+def time_calls(model: MaskedModel) -> float:
+    """Seconds per row: ever more random masks until half a second is spent, the last portion counts."""
+    evaluator, rng, n_rows = Evaluator(model), np.random.default_rng(0), _FIRST_ROWS
+    evaluator(rng.random((n_rows, model.n_features)) < 0.5)
+    while True:
+        masks, before = rng.random((n_rows, model.n_features)) < 0.5, evaluator.n_calls
+        start = time.perf_counter()
+        evaluator(masks)
+        seconds, n_calls = time.perf_counter() - start, evaluator.n_calls - before
+        if seconds >= _SECONDS or n_rows >= _MOST_ROWS or n_calls < n_rows // 2:
+            return seconds / max(1, n_calls)
+        n_rows *= 2
+
+
+def time_gradients(model: MaskedModel, method: str) -> float:
+    """Seconds per gradient of a method on the first few steps of its way."""
+    attribute(model, method, n_samples=1, rng=0)
+    start = time.perf_counter()
+    found = attribute(model, method, n_samples=_FEW_GRADIENTS, rng=0)
+    return (time.perf_counter() - start) / max(1, found.n_calls)
