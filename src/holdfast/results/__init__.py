@@ -6,6 +6,7 @@ from holdfast.results.certificate import Certificate
 from holdfast.results.comparison import Comparison, Difference
 from holdfast.results.curve import StabilityCurve
 from holdfast.results.hard import HardCertificate
+from holdfast.results.mean_curve import MeanCurve, MeanRate
 from holdfast.results.radius import RadiusCertificate, RadiusStep
 from holdfast.results.recheck import Recheck
 from holdfast.results.reexplanation import Reexplanation
@@ -20,6 +21,8 @@ __all__ = [
     "Difference",
     "FillSensitivity",
     "HardCertificate",
+    "MeanCurve",
+    "MeanRate",
     "RadiusCertificate",
     "RadiusStep",
     "Recheck",

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import holdfast as hf
+from holdfast.certification.allocation import _dual, allocate, squared_errors
+from tests.fakes import Recorded, label_table, score_table
+from tests.oracles import exact_rate
+
+SELECTIONS = {"additions": "0100100", "removals": "1011110", "swaps": "1100100"}
+
+
+def explained(n_inputs: int, kind: str = "additions", n_features: int = 7) -> list[tuple[hf.MaskedModel, np.ndarray]]:
+    """Tables of very different rates, with explanations of different sizes."""
+    rng = np.random.default_rng(0)
+    found = []
+    for i in range(n_inputs):
+        labels = (0, 1) if i % 3 else (0, 0, 0, 0, 1)
+        selected = rng.permutation(n_features) < 2 + i % 2 * (3 if kind == "removals" else 1)
+        found.append((label_table(n_features, seed=i, labels=labels), selected))
+    return found
+
+
+def as_subjects(pairs):
+    return [lambda pair=pair: pair for pair in pairs]
+
+
+def exact_means(pairs, radii, kind="additions"):
+    return [float(np.mean([float(exact_rate(m, s, r, neighborhood=kind)) for m, s in pairs])) for r in radii]
+
+
+# -- how many draws ---------------------------------------------------------------------------------
+
+
+def size_weights(m: int, radii: range) -> np.ndarray:
+    weights = np.zeros((len(radii), m + 1))
+    for row, radius in enumerate(radii):
+        rings = [math.comb(m, k) for k in range(radius + 1)]
+        weights[row, 1 : radius + 1] = [ring / sum(rings) for ring in rings[1:]]
+    return weights
+
+
+def test_a_hundredth_over_48_radii_takes_the_known_number_of_draws():
+    # Known: "234 thousand by a distribution-free bound" for ±.01 at 95 %, 48 radii.
+    weights, limit = size_weights(48, range(1, 49)), 2 * 0.01**2 / math.log(2 / 0.05)
+    n_draws = allocate(weights, np.ones(49), limit)
+    assert n_draws.sum() == pytest.approx(234_000, rel=0.01)
+
+
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 100))
+def test_an_allocation_keeps_the_limit_and_nothing_is_much_cheaper(n_means, n_cells, seed):
+    rng = np.random.default_rng(seed)
+    weights = rng.random((n_means, n_cells)) * (rng.random((n_means, n_cells)) < 0.7)
+    spreads, limit = rng.random(n_cells) + 0.01, 1e-5
+    n_draws = allocate(weights, spreads, limit)
+    assert (squared_errors(weights, spreads, n_draws) <= limit * (1 + 1e-9)).all()
+    assert ((n_draws > 0) == (weights > 0).any(axis=0)).all()
+    # Any multipliers bound the total of every allocation from below; search good ones.
+    squares = weights**2 * spreads
+    if (weights > 0).any():
+        tried = (rng.dirichlet(np.full(n_means, shape)) for shape in (0.1, 0.3, 1, 3) for _ in range(50))
+        assert n_draws.sum() >= max(_dual(one, squares, limit) for one in tried) * (1 - 1e-9)
+
+
+def test_the_solver_closes_the_gap_on_curves():
+    for m in (5, 48, 147):
+        radii = range(1, m + 1)
+        weights, limit = size_weights(m, radii), 1e-4
+        n_draws = allocate(weights, np.ones(m + 1), limit)
+        squares = weights**2
+        multipliers = np.ones(m)
+        for _ in range(20_000):
+            errors = (squares / np.maximum(np.sqrt(multipliers @ squares), 1e-300)).sum(axis=1)
+            multipliers *= errors / errors.max()
+        assert n_draws.sum() <= 1.01 * _dual(multipliers, squares, limit) + m
+
+
+# -- the mean ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", SELECTIONS)
+def test_the_mean_is_unbiased(kind):
+    pairs = explained(5, kind)
+    radii = [1, 2, 3]
+    truth = exact_means(pairs, radii, kind)
+    # Few draws and inputs out of turn: 5 does not divide the number of draws.
+    runs = [
+        hf.mean_curve(as_subjects(pairs), radii=radii, half_width=0.3, neighborhood=kind, rng=seed).rates
+        for seed in range(150)
+    ]
+    error = 4.5 * np.std(runs, axis=0, ddof=1) / math.sqrt(len(runs))
+    assert (np.abs(np.mean(runs, axis=0) - truth) <= error).all()
+
+
+def test_guaranteed_intervals_hold_as_often_as_they_say():
+    pairs, radii = explained(7), [1, 3, 5]
+    truth = np.array(exact_means(pairs, radii))
+    curves = [
+        hf.mean_curve(as_subjects(pairs), radii=radii, half_width=0.15, confidence=0.8, rng=s) for s in range(150)
+    ]
+    missed = np.mean(
+        [[not low <= t <= high for t, (low, high) in zip(truth, c.intervals, strict=True)] for c in curves], axis=0
+    )
+    assert (missed <= 0.2).all()
+    for curve in curves:
+        assert all(high - low <= 2 * 0.15 + 1e-9 for low, high in curve.intervals)
+
+
+def test_normal_intervals_hold_about_as_often_as_they_say():
+    pairs, radii = explained(7), [1, 3, 5]
+    truth = np.array(exact_means(pairs, radii))
+    curves = [
+        hf.mean_curve(as_subjects(pairs), radii=radii, half_width=0.04, confidence=0.9, bound="normal", rng=s)
+        for s in range(150)
+    ]
+    missed = np.mean(
+        [[not low <= t <= high for t, (low, high) in zip(truth, c.intervals, strict=True)] for c in curves], axis=0
+    )
+    # 150 runs at 10 %: 17.4 % is three standard errors above.
+    assert (missed <= 0.174).all()
+
+
+def test_all_radii_at_once_take_more_draws():
+    pairs = explained(4)
+    asked = {"radii": [1, 2, 3, 4], "half_width": 0.1, "rng": 0}
+    alone, together = (hf.mean_curve(as_subjects(pairs), simultaneous=s, **asked) for s in (False, True))
+    assert together.n_draws > 1.2 * alone.n_draws
+
+
+def test_the_population_is_less_well_known_than_these_inputs():
+    curve = hf.mean_curve(as_subjects(explained(6)), radii=[2], half_width=0.05, rng=0)
+    half = math.sqrt(math.log(4 / 0.05) / 12)
+    assert curve[2].population.high - curve[2].rate == pytest.approx(min(1 - curve[2].rate, half + 0.05), abs=0.02)
+    normal = hf.mean_curve(as_subjects(explained(6)), radii=[2], half_width=0.05, bound="normal", rng=0)
+    assert normal[2].population.low < normal[2].interval.low
+
+
+def test_it_costs_the_same_for_few_and_for_many_inputs():
+    few, many = (
+        hf.mean_curve(as_subjects(explained(n, n_features=12)), radii=range(1, 9), half_width=0.05, rng=0)
+        for n in (10, 200)
+    )
+    assert many.n_draws <= few.n_draws * 1.3
+    normal = hf.mean_curve(
+        as_subjects(explained(200, n_features=12)), radii=range(1, 9), half_width=0.05, bound="normal", rng=0
+    )
+    assert normal.n_draws < 0.75 * many.n_draws
+
+
+def test_calls_and_consistency_are_counted():
+    recorded = [(Recorded(model), selected) for model, selected in explained(5)]
+    curve = hf.mean_curve(as_subjects(recorded), radii=[1, 2], half_width=0.1, rng=0)
+    assert curve.n_calls == sum(model.n_rows for model, _ in recorded)
+    kept = [m.model(np.stack([s, np.ones_like(s)])) for m, s in recorded]
+    assert curve.n_consistent == sum(a == b for a, b in kept)
+
+
+def test_batch_sizes_do_not_matter_and_seeds_do():
+    asked = {"radii": [1, 3], "half_width": 0.1}
+    first, again, other = (
+        hf.mean_curve(as_subjects(explained(5)), batch_size=size, rng=seed, **asked)
+        for size, seed in ((None, 1), (3, 1), (None, 2))
+    )
+    assert first == again
+    assert first.rates != other.rates
+
+
+def test_inputs_of_different_lengths_are_weighed_by_their_own_sizes():
+    pairs = [(label_table(n, seed=n), np.arange(n) < 2) for n in (3, 5, 8, 8)]
+    truth = exact_means(pairs, [2, 6])
+    curve = hf.mean_curve(as_subjects(pairs), radii=[2, 6], half_width=0.02, rng=0)
+    assert all(abs(one.rate - t) <= 0.02 for one, t in zip(curve, truth, strict=True))
+
+
+def test_an_explanation_of_everything_is_stable():
+    curve = hf.mean_curve([lambda: (score_table(4), np.ones(4, dtype=bool))], radii=[0, 3], rng=0)
+    assert curve.rates == (1.0, 1.0)
+    assert curve.n_draws == 0
+
+
+def test_smoothed_models_have_mean_curves():
+    pairs = [(hf.smooth(score_table(7, seed=i), 0.7, 9, rng=i), np.arange(7) < 2) for i in range(4)]
+    truth = exact_means([(_tabulated(model), selected) for model, selected in pairs], [3])
+    curve = hf.mean_curve(as_subjects(pairs), radii=[3], half_width=0.03, rng=0)
+    assert abs(curve[3].rate - truth[0]) <= 0.03
+
+
+def _tabulated(model):
+    from tests.fakes import all_masks
+
+    return hf.lookup_table(model(all_masks(model.n_features)), n_features=model.n_features)
+
+
+def test_a_mean_curve_is_a_value():
+    curve = hf.mean_curve(as_subjects(explained(3)), radii=[1, 2], half_width=0.2, rng=0)
+    assert hf.MeanCurve.from_json(curve.to_json()) == curve
+    assert list(curve.to_frame().columns)[:2] == ["radius", "rate"]
+    assert "these inputs" in str(curve)
+    with pytest.raises(KeyError):
+        curve[9]
+
+
+def test_bad_questions_are_refused():
+    with pytest.raises(ValueError, match="got none"):
+        hf.mean_curve([], radii=[1])
+    with pytest.raises(TypeError, match="functions that return a pair"):
+        hf.mean_curve([3], radii=[1])
+    with pytest.raises(ValueError, match="`half_width` must be"):
+        hf.mean_curve(as_subjects(explained(1)), radii=[1], half_width=2)
+    with pytest.raises(ValueError, match="`bound` must be one of hoeffding, normal"):
+        hf.mean_curve(as_subjects(explained(1)), radii=[1], bound="bootstrap")
