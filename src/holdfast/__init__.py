@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from holdfast import boolean as boolean
     from holdfast import data as data
     from holdfast import models as models
+    from holdfast import study as study
     from holdfast.attribution import as_shapiq_game, attribute, from_array, from_captum, from_lime, from_shap
     from holdfast.certification.reexplain import reexplain
     from holdfast.certification.stabilize import stabilize
@@ -175,7 +176,7 @@ _WHEN_ASKED_FOR = {
 
 def __getattr__(name: str) -> Any:
     """What only some users need is imported when it is first asked for."""
-    if name in ("boolean", "data", "models"):
+    if name in ("boolean", "data", "models", "study"):
         return import_module(f"holdfast.{name}")
     if name in _WHEN_ASKED_FOR:
         return getattr(import_module(_WHEN_ASKED_FOR[name]), name)
