@@ -160,6 +160,41 @@ def test_calls_and_consistency_are_counted():
     assert curve.n_consistent == sum(a == b for a, b in kept)
 
 
+class StoppedError(Exception):
+    pass
+
+
+def stop_after(n_batches):
+    """Raise at the batch after the first few of all models that share it."""
+    seen = []
+
+    def count(n, masks):
+        seen.append(n)
+        if len(seen) > n_batches:
+            raise StoppedError
+
+    return count
+
+
+@pytest.mark.parametrize("bound", ["hoeffding", "normal"])
+def test_an_interrupted_mean_goes_on_with_what_it_remembers(bound):
+    asked = {"radii": [1, 3], "half_width": 0.1, "bound": bound, "rng": 0}
+    whole = hf.mean_curve(as_subjects(explained(9)), **asked)
+    memory, n_stopped, curve = {}, 0, None
+    while curve is None:
+        stop = stop_after(4)
+        models = [(Recorded(model, stop), selected) for model, selected in explained(9)]
+        try:
+            curve = hf.mean_curve(as_subjects(models), memory=memory, **asked)
+        except StoppedError:
+            n_stopped += 1
+    assert n_stopped >= 2
+    assert curve == whole
+    again = [(Recorded(model), selected) for model, selected in explained(9)]
+    assert hf.mean_curve(as_subjects(again), memory=memory, **asked) == whole
+    assert sum(one.n_rows for one, _ in again) == 0
+
+
 def test_batch_sizes_do_not_matter_and_seeds_do():
     asked = {"radii": [1, 3], "half_width": 0.1}
     first, again, other = (

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from holdfast.certification.allocation import allocate, squared_errors
 from holdfast.certification.curve import check_radii
 from holdfast.certification.subject import Settings, Subject, decides_early, reference_masks
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.evaluation import Evaluator, evaluating
+from holdfast.evaluation import evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.progress import as_progress
 from holdfast.results.mean_curve import BOUNDS, MeanCurve
@@ -45,6 +45,15 @@ Group = tuple[int, ...]
 
 Cell = tuple[Group, int]
 """A group of inputs, and how many features change."""
+
+
+class Answer(NamedTuple):
+    """What one input said when it was asked: agreements, in the order of the sizes, and what it cost."""
+
+    n_agreed: tuple[int, ...]
+    consistent: bool
+    n_calls: int
+
 
 _PILOT = 64
 """Draws per cell before the normal approximation believes its own variances."""
@@ -63,6 +72,7 @@ def mean_curve(
     simultaneous: bool = False,
     agree: Any = "same_top_class",
     neighborhood: str = "additions",
+    memory: MutableMapping[str, Answer] | None = None,
     batch_size: int | None = None,
     progress: Progress | bool | None = None,
     rng: Rng = None,
@@ -87,6 +97,9 @@ def mean_curve(
     bound : str
         "hoeffding": guaranteed whatever the rates are. "normal": approximate, with variances
         estimated on the way, and about three times cheaper.
+    memory : mapping, optional
+        Where the answers of each input are kept, such as a dict: the same question with the same
+        ``rng`` and memory goes on where it was interrupted.
 
     Examples
     --------
@@ -112,7 +125,7 @@ def mean_curve(
         plan="mean",
         plans=["mean"],
     )
-    survey = _Survey(given, settings, batch_size, as_progress(progress))
+    survey = _Survey(given, settings, {} if memory is None else memory, batch_size, as_progress(progress))
     means = survey.means(asked)
     find = {"hoeffding": _ask_as_hoeffding, "normal": _ask_as_normal}[bound]
     rates, halves, further = find(survey, means, wide, risk)
@@ -148,9 +161,19 @@ class _Survey:
     """The inputs, and for each cell how many draws were made and how many agreed."""
 
     def __init__(
-        self, subjects: Subjects, settings: Settings, batch_size: int | None, progress: Progress | None
+        self,
+        subjects: Subjects,
+        settings: Settings,
+        memory: MutableMapping[str, Answer],
+        batch_size: int | None,
+        progress: Progress | None,
     ) -> None:
-        self._subjects, self._settings, self._kind = subjects, settings, NEIGHBORHOODS[settings.neighborhood]
+        self._memory, self._subjects, self._settings, self._kind = (
+            memory,
+            subjects,
+            settings,
+            NEIGHBORHOODS[settings.neighborhood],
+        )
         self.agree, self.key = settings.agree, settings.key
         self._batch_size, self._progress = batch_size, progress
         self._drawn: defaultdict[Cell, int] = defaultdict(int)
@@ -184,9 +207,9 @@ class _Survey:
         for group, members in self._members.items():
             for row, radius in enumerate(radii):
                 rings = [math.prod(math.comb(n, k) for n in group) for k in range(min(radius, *group) + 1)]
-                weights = [len(members) / self.n_inputs * (ring / sum(rings)) for ring in rings]
-                constant[row] += weights[0]
-                for size, weight in enumerate(weights[1:], start=1):
+                law = [len(members) / self.n_inputs * (ring / sum(rings)) for ring in rings]
+                constant[row] += law[0]
+                for size, weight in enumerate(law[1:], start=1):
                     shares.setdefault((group, size), np.zeros(len(radii)))[row] = weight
         cells = sorted(shares)
         weights = np.stack([shares[cell] for cell in cells], axis=1) if cells else np.zeros((len(radii), 0))
@@ -204,7 +227,7 @@ class _Survey:
     def spreads(self, cells: Sequence[Cell]) -> Floats:
         """Estimated variance of one draw in each cell; two imaginary draws, one of each answer, keep it above 0."""
         smoothed = np.array([(self._agreed[cell] + 1) / (self._drawn[cell] + 2) for cell in cells])
-        return smoothed * (1 - smoothed)
+        return np.asarray(smoothed * (1 - smoothed))
 
     def ask(self, wanted: dict[Cell, int]) -> None:
         """Draw in every cell up to the number wanted; each input gets all its draws in one call."""
@@ -237,22 +260,28 @@ class _Survey:
         return turns
 
     def _ask_one(self, i: int, portion: dict[Cell, tuple[int, int]]) -> None:
+        spans = [f"{size}:{start}-{stop}" for (_, size), (start, stop) in portion.items()]
+        key = " ".join([str(i), *spans])
+        answer = self._memory.get(key)
+        if answer is None:
+            answer = self._memory[key] = self._compute(i, portion)
+        self._consistent[i] = answer.consistent
+        self.n_calls += answer.n_calls
+        for cell, n_agreed in zip(portion, answer.n_agreed, strict=True):
+            self._agreed[cell] += n_agreed
+
+    def _compute(self, i: int, portion: dict[Cell, tuple[int, int]]) -> Answer:
         model, selected = self._subjects[i]()
         mask = check_mask(selected, "selected", n_features=model.n_features)
-        with evaluating(model, batch_size=self._batch_size) as evaluator:
-            before = evaluator.n_calls
-            self._judge(i, evaluator, mask, portion)
-            self.n_calls += evaluator.n_calls - before
-
-    def _judge(self, i: int, evaluator: Evaluator, mask: Mask, portion: dict[Cell, tuple[int, int]]) -> None:
         full = self._kind(mask, len(mask))
         drawn = [self._masks(i, full, cell[1], *span) for cell, span in portion.items()]
-        if not decides_early(evaluator, self.agree):
-            evaluator(np.concatenate([*reference_masks(mask)[:, None], *drawn]))
-        subject = Subject(evaluator, mask, self._settings)
-        self._consistent[i] = subject.consistent
-        for cell, masks in zip(portion, drawn, strict=True):
-            self._agreed[cell] += int(subject.judge(masks).sum())
+        with evaluating(model, batch_size=self._batch_size) as evaluator:
+            before = evaluator.n_calls
+            if not decides_early(evaluator, self.agree):
+                evaluator(np.concatenate([reference_masks(mask), *drawn]))
+            subject = Subject(evaluator, mask, self._settings)
+            n_agreed = tuple(int(subject.judge(masks).sum()) for masks in drawn)
+            return Answer(n_agreed, subject.consistent, evaluator.n_calls - before)
 
     def _masks(self, i: int, full: Neighborhood, size: int, start: int, stop: int) -> Masks:
         """Draws start, …, stop - 1 of an input at one size."""
