@@ -81,7 +81,8 @@ def _layouts() -> Iterator[Figure]:
     masks = np.random.default_rng(0).random((4, 196)) < 0.5
     for name, module in _convolutional():
         model: Any = mask_image(module, image)
-        model(np.random.default_rng(1).random((24, 196)) < 0.5)
+        for seed in range(6):
+            model(np.random.default_rng(seed).random((4, 196)) < 0.5)
         chosen = "chosen" if layout_probe(module, model.batches.image).channels_last else "not chosen"
         with model._evaluating():
             ratio, gap = _race(lambda m=model: m._part(masks, False), lambda m=model: m._part(masks, True))

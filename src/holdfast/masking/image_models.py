@@ -104,8 +104,7 @@ class ModuleImageModel(ImageModel):
             if self.runner.acceleration.backend is not None:
                 return self._part(masks, False)  # compilers choose layouts themselves
             probe = layout_probe(self.module, self.batches.image)
-            parts = probe.run(len(masks), lambda rows, channels_last: self._part(masks[rows], channels_last))
-        return np.concatenate(parts)
+            return np.asarray(probe.run(len(masks), lambda channels_last: self._part(masks, channels_last)))
 
     def _part(self, masks: Masks, channels_last: bool) -> Outputs:
         with self.batches.reused(masks, channels_last=channels_last) as batch:

@@ -1,7 +1,7 @@
 """A convolutional module on a CPU → the memory layout of images that it is faster on.
 
-Channels last often is, and is not always. Both layouts compute parts of a batch that is needed
-anyway, in turns, and the faster one is kept for the module; scores differ by rounding alone.
+Channels last often is, and is not always. Calls that are made anyway are computed in either layout in
+turns, and the faster one is kept for the module; scores differ by rounding alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from holdfast.masking.module_notes import notes_of
 from holdfast.masking.torch_support import import_torch
 
 _ROUNDS = 3
-"""Parts that each layout computes; the best of them counts, since the first also warms up."""
+"""Calls of one length that are timed in each layout; the best counts, since the first also warms up."""
+
+_LEAST = 4
+"""Rows of a call that says something: for fewer, laying out the weights anew outweighs the rest."""
 
 _GAIN = 0.95
 """Channels last must take at most this share of the time, or images stay as they are."""
@@ -22,8 +25,8 @@ _GAIN = 0.95
 _REFUSALS = ("view size is not compatible", "contiguous", "stride")
 """What torch says of modules that insist on the usual layout."""
 
-Work = Callable[[slice, bool], Any]
-"""Rows and whether channels are last → their scores."""
+Work = Callable[[bool], Any]
+"""Whether channels are last → scores of one batch."""
 
 
 class LayoutProbe:
@@ -32,40 +35,36 @@ class LayoutProbe:
     Examples
     --------
     >>> probe = LayoutProbe()
-    >>> probe.channels_last = True
-    >>> probe.run(4, lambda rows, channels_last: (rows, channels_last))
-    [(slice(0, 4, None), True)]
+    >>> [probe.run(4, lambda channels_last: channels_last) for _ in range(4)]
+    [False, True, False, True]
     """
 
     def __init__(self) -> None:
         self.channels_last: bool | None = None
+        self._seconds: dict[int, tuple[list[float], list[float]]] = {}
 
-    def run(self, n_rows: int, work: Work) -> list[Any]:
-        """Do all rows, in one part or, as long as nothing is known, in parts of both layouts."""
-        size = n_rows // (2 * _ROUNDS)
-        if self.channels_last is not None or size == 0:
-            return [work(slice(0, n_rows), bool(self.channels_last))]
-        done, seconds, clock = [], ([], []), _clock()  # type: tuple[list[Any], tuple[list[float], list[float]], Any]
-        for part in range(2 * _ROUNDS):
-            start = clock()
-            done.append(self._try(work, slice(part * size, (part + 1) * size), bool(part % 2)))
-            seconds[part % 2].append(clock() - start)
-        if self.channels_last is None:
-            self.channels_last = min(seconds[True]) <= _GAIN * min(seconds[False])
-        rest = slice(2 * _ROUNDS * size, n_rows)
-        return [*done, work(rest, self.channels_last)] if rest.start < n_rows else done
+    def run(self, n_rows: int, work: Work) -> Any:
+        """Compute a batch, in the layout that is known to be faster or was timed less often."""
+        if self.channels_last is not None or n_rows < _LEAST:
+            return work(bool(self.channels_last))
+        usual, last = self._seconds.setdefault(n_rows, ([], []))
+        channels_last, clock = len(last) < len(usual), _clock()
+        start = clock()
+        answer = self._try(work, channels_last)
+        (last if channels_last else usual).append(clock() - start)
+        if self.channels_last is None and len(last) == _ROUNDS:
+            self.channels_last = min(last) <= _GAIN * min(usual)
+        return answer
 
-    def _try(self, work: Work, rows: slice, channels_last: bool) -> Any:
-        """One part; a module that refuses channels last gets the part again, and never that layout."""
-        if self.channels_last is not None or not channels_last:
-            return work(rows, False)
+    def _try(self, work: Work, channels_last: bool) -> Any:
+        """One batch; a module that refuses channels last gets it again, and never that layout."""
         try:
-            return work(rows, True)
+            return work(channels_last)
         except RuntimeError as error:
-            if not any(sign in str(error) for sign in _REFUSALS):
+            if not channels_last or not any(sign in str(error) for sign in _REFUSALS):
                 raise
             self.channels_last = False
-            return work(rows, False)
+            return work(False)
 
 
 def layout_probe(module: Any, image: Any) -> LayoutProbe:
