@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import InvalidTypeError, StudyError
+from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
 from holdfast.study.engines import Engine, Event, GivenUp, make_engine
 from holdfast.study.items import Task, items_of, tasks_of
 from holdfast.study.question import plain_spec
@@ -22,6 +22,7 @@ from holdfast.study.stopping import listening
 from holdfast.study.store import StoreWriter
 from holdfast.study.watching import Moment, as_watcher
 from holdfast.study.work import load_data
+from holdfast.validation import check_whole
 
 _VERSIONED = ("holdfast", "numpy", "scipy", "torch", "transformers", "scikit-learn", "onnxruntime", "shapiq")
 
@@ -54,7 +55,13 @@ class StudyRun:
 
 
 def run_study(
-    spec: StudySpec, path: str | Path, *, engine: str | Engine = "local", workers: int = 0, progress: Any = None
+    spec: StudySpec,
+    path: str | Path,
+    *,
+    inputs: Iterable[int] | None = None,
+    engine: str | Engine = "local",
+    workers: int = 0,
+    progress: Any = None,
 ) -> StudyRun:
     """Run a study, or what is left of it, into a file.
 
@@ -72,6 +79,9 @@ def run_study(
         The study.
     path : str or Path
         The file: a SQLite database, made if there is none. One run writes it at a time.
+    inputs : iterable of int, optional
+        Only these inputs now, by their numbers, such as ``range(0, 500)``: several machines can share a
+        study, each with a file of its own, to be merged later.
     engine : str or Engine
         "local": this machine.
     workers : int
@@ -90,34 +100,45 @@ def run_study(
     if spec.certify.precision != "per-input":
         raise StudyError("`certify.precision` must be 'per-input' here: 'data-set' has no items, only a mean curve.")
     chosen, watch, plain = make_engine(engine, workers), as_watcher(progress), plain_spec(spec)
-    inputs = _inputs(spec)
+    n_inputs = _count_inputs(spec)
+    wanted = range(n_inputs) if inputs is None else _check_inputs(inputs, n_inputs)
     settings = {"engine": repr(chosen), "workers": workers}
     with StoreWriter(path, plain, settings=settings, versions=_versions()) as store:
-        store.expect(len(inputs))
-        session = _Session(store, spec, inputs, watch)
+        store.expect(n_inputs)
+        session = _Session(store, spec, wanted, watch)
         with listening() as wish:
             for event in chosen.run(spec, session.tasks(), wish):
                 session.keep(event)
         return StudyRun(status_of(store), session.n_new, wish(), session.seconds)
 
 
-def _inputs(spec: StudySpec) -> range:
-    """The inputs asked for: the first n, or all."""
+def _count_inputs(spec: StudySpec) -> int:
+    """How many inputs the study has: the first n, or all."""
     n_there = len(load_data(spec))
     if spec.data.n is not None and spec.data.n > n_there:
         raise StudyError(f"`data.n` must be at most the number of inputs there are, {n_there}, got {spec.data.n}.")
-    return range(n_there if spec.data.n is None else spec.data.n)
+    return n_there if spec.data.n is None else spec.data.n
+
+
+def _check_inputs(inputs: Iterable[int], n_inputs: int) -> list[int]:
+    """Distinct numbers of inputs, in increasing order."""
+    wanted = sorted({check_whole(index, "inputs") for index in inputs})
+    if not wanted or wanted[-1] >= n_inputs:
+        shown = f"up to {wanted[-1]}" if wanted else "none"
+        raise InvalidValueError(f"`inputs` must be numbers from 0 to {n_inputs - 1}, got {shown}.")
+    return wanted
 
 
 class _Session:
     """One run: what is to do, and the books it keeps."""
 
     def __init__(
-        self, store: StoreWriter, spec: StudySpec, inputs: range, watch: Callable[[Moment], None] | None
+        self, store: StoreWriter, spec: StudySpec, inputs: Sequence[int], watch: Callable[[Moment], None] | None
     ) -> None:
         self._store, self._spec, self._inputs, self._watch = store, spec, inputs, watch
         self._per_input = sum(1 for _ in items_of(spec, [0]))
-        self._n_before = status_of(store).n_done
+        done = store.keys()
+        self._n_before = sum(item.key in done for item in items_of(spec, inputs))
         self._started = time.perf_counter()
         self.n_new = self._n_given_up = 0
         self._skipped: set[int] = set()

@@ -60,7 +60,7 @@ def check_store(path: Path) -> bool:
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise StoreError(f"{str(path)!r} is no file of results: it is no SQLite database. It was left as it is.")
-    with wrapping_errors(path), closing(connect_reading(path)) as connection:
+    with wrapping_errors(path), closing(_connect(path, "ro" if _has_log(path) else "ro&immutable=1")) as connection:
         return _check_identity(connection, path)
 
 
@@ -84,18 +84,27 @@ def _check_identity(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def connect_reading(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write; it works beside a writer, and in folders that cannot be written to."""
-    where = path.resolve().as_uri()
-    connection = sqlite3.connect(f"{where}?mode=ro", uri=True, isolation_level=None)
+    """A connection that does not write; it works beside a writer, and in folders that cannot be written to."""
+    connection = _connect(path, "rw")
     try:
+        # Allowed to write, it would tidy up its index of the log when it closes; no statement of ours can.
+        connection.execute("PRAGMA query_only = ON")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
         connection.close()
-        if path.with_name(path.name + "-wal").exists():
+        if _has_log(path):
             raise
-        # Without a log nothing is pending, and SQLite need not write its index of the log beside the file.
-        connection = sqlite3.connect(f"{where}?mode=ro&immutable=1", uri=True, isolation_level=None)
+        # Without a log nothing is pending, and SQLite need not write beside the file.
+        connection = _connect(path, "ro&immutable=1")
     return connection
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, isolation_level=None)
+
+
+def _has_log(path: Path) -> bool:
+    return path.with_name(path.name + "-wal").exists()
 
 
 def connect_writing(path: Path) -> sqlite3.Connection:

@@ -1,0 +1,152 @@
+"""A file of results → Parquet, CSV or JSON, row by row, so that memory stays flat."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from holdfast.errors import InvalidValueError, MissingExtraError, StoreError
+from holdfast.results.frames import make_frame
+from holdfast.study.results import ItemResult
+from holdfast.study.store import Store
+from holdfast.validation import check_name
+
+COLUMNS: dict[str, str] = {
+    "input": "int64",
+    "name": "string",
+    "label": "int64",
+    "full_prediction": "string",
+    "n_features": "int64",
+    "method": "string",
+    "top_fraction": "float64",
+    "keep_probability": "float64",
+    "n_selected": "int64",
+    "prediction": "string",
+    "consistent": "bool",
+    "radius": "int64",
+    "effective_radius": "int64",
+    "rate": "float64",
+    "rate_unbiased": "float64",
+    "low": "float64",
+    "high": "float64",
+    "n_agreed": "int64",
+    "n_evaluated": "int64",
+    "exact": "bool",
+    "n_calls": "int64",
+    "n_computed": "int64",
+    "seconds": "float64",
+    "attribution_calls": "int64",
+    "attribution_seconds": "float64",
+    "model_fingerprint": "string",
+    "input_fingerprint": "string",
+}
+"""The columns of a table: one row per item and radius. Predictions are JSON, as they may be numbers or texts."""
+
+_N_TOGETHER = 2048
+"""Rows that are held in memory at a time."""
+
+
+def export_study(path: str | Path, out: str | Path, *, kind: str | None = None) -> int:
+    """Write the results in a file of results to a table or to JSON; returns the number of rows or items written.
+
+    Parquet and CSV are flat: one row per item and radius, without masks and scores. JSON is complete:
+    the study, and per item the certificates, the scores, the explanation as a mask, hard certificates
+    and witnesses, each as its own ``to_json`` writes it. The file appears when it is complete.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file of results; a run may be writing it, and then what is stored by now is written.
+    out : str or Path
+        The file to write.
+    kind : {"parquet", "csv", "json"}, optional
+        By default what the name of ``out`` ends with.
+    """
+    target = Path(out)
+    chosen = check_name(kind or target.suffix.removeprefix("."), "kind", _WRITERS)
+    with Store(path) as store:
+        if target.exists() and target.samefile(path):
+            raise InvalidValueError(f"`out` must be another file than the results, got {str(out)!r} for both.")
+        with _replacing(target) as unfinished:
+            return _WRITERS[chosen](store, unfinished)
+
+
+def study_frame(path: str | Path) -> Any:
+    """Read the flat table of a file of results as a pandas ``DataFrame``, one row per item and radius."""
+    with Store(path) as store:
+        return make_frame(list(_flat_rows(store)))
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[Path]:
+    """A file that takes its name only when nothing went wrong."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        raise StoreError(f"{str(target.parent)!r} must be a folder that can be written to: {error}") from error
+    os.close(handle)
+    unfinished = Path(name)
+    try:
+        yield unfinished
+        unfinished.chmod(0o644)
+        os.replace(unfinished, target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _flat_rows(store: Store) -> Iterator[dict[str, Any]]:
+    for row in store.rows():
+        words = {name: json.dumps(row[name]) for name in ("prediction", "full_prediction")}
+        yield {name: words.get(name, row[name]) for name in COLUMNS}
+
+
+def _write_csv(store: Store, path: Path) -> int:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        return sum(1 for row in _flat_rows(store) if writer.writerow(row))
+
+
+def _write_parquet(store: Store, path: Path) -> int:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtraError("Parquet needs pyarrow: pip install 'holdfast[report]'") from error
+    shape = pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in COLUMNS.items()])
+    rows, n_rows = _flat_rows(store), 0
+    with parquet.ParquetWriter(path, shape) as writer:
+        while part := list(islice(rows, _N_TOGETHER)):
+            writer.write_table(pyarrow.Table.from_pylist(part, schema=shape))
+            n_rows += len(part)
+    return n_rows
+
+
+def _write_json(store: Store, path: Path) -> int:
+    with path.open("w", encoding="utf-8") as file:
+        file.write('{"study": ' + json.dumps(store.spec) + ', "items": [')
+        n_items = _write_items(file, store.results())
+        left_out, given_up = json.dumps(store.skips()), json.dumps(store.failures())
+        file.write(f'\n], "left_out": {left_out}, "given_up": {given_up}}}\n')
+    return n_items
+
+
+def _write_items(file: IO[str], results: Iterator[ItemResult]) -> int:
+    n_items = 0
+    for n_items, result in enumerate(results, start=1):
+        file.write(("\n" if n_items == 1 else ",\n") + result.to_json())
+    return n_items
+
+
+_WRITERS: dict[str, Callable[[Store, Path], int]] = {
+    "parquet": _write_parquet,
+    "csv": _write_csv,
+    "json": _write_json,
+}

@@ -1,0 +1,151 @@
+"""Files of results of one study → one file with the items of all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import InvalidValueError, StoreError, StudyError
+from holdfast.study.question import Plain, check_same_question
+from holdfast.study.results import Record, Row
+from holdfast.study.store import Store, StoreWriter
+
+_ITEMS = """
+SELECT i.item, i.input, i.method, i.top_fraction, i.keep_probability, i.selected, i.n_selected, i.prediction,
+    i.consistent, i.curve, i.mus, i.witness, i.n_calls, i.n_computed, i.seconds, i.digest
+FROM items i ORDER BY i.input, i.method, i.top_fraction, i.keep_probability
+"""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merge did: items written, and those that several files had, equal in all."""
+
+    path: str
+    n_items: int
+    n_repeated: int
+
+    def __str__(self) -> str:
+        repeated = f" ({self.n_repeated} were in more than one, and equal)" if self.n_repeated else ""
+        return f"{self.n_items} items in {self.path}{repeated}."
+
+
+def merge_studies(paths: Iterable[str | Path], out: str | Path) -> Merged:
+    """Put the items of several files of results of one study into a new file.
+
+    All files must answer the same question (model, data, masking, certification, seed), with any of
+    its inputs and methods. An item that several files hold must be equal in all, time and shared work
+    aside. If anything is amiss nothing is written.
+
+    Parameters
+    ----------
+    paths : iterable of str or Path
+        The files; they are only read.
+    out : str or Path
+        The new file; one that exists is refused.
+    """
+    target, sources = Path(out), [Path(path) for path in paths]
+    if len(sources) < 1:
+        raise InvalidValueError("`paths` must name at least one file of results, got none.")
+    if target.exists():
+        raise StoreError(f"{str(out)!r} exists already: a merge makes a new file.")
+    with ExitStack() as stack:
+        stores = [stack.enter_context(Store(path)) for path in sources]
+        spec = _common_spec(stores)
+        n_repeated = _check_equal(stores)
+        unfinished = target.with_name(f".{target.name}.unfinished")
+        unfinished.unlink(missing_ok=True)
+        try:
+            n_items = _write(unfinished, spec, stores)
+            unfinished.rename(target)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    return Merged(str(out), n_items, n_repeated)
+
+
+def _common_spec(stores: list[Store]) -> Plain:
+    """The first study, widened to all methods, fractions, keep probabilities and inputs of the others."""
+    merged = stores[0].spec
+    methods: dict[str, Plain] = {}
+    for store in stores:
+        check_same_question(merged | {"methods": list(methods.values())}, store.spec)
+        methods |= json.loads(store.meta("methods"))
+    fractions = (value for store in stores for value in store.spec["top_fractions"])
+    keeps = (value for store in stores for value in store.spec["smoothing"]["keep_probabilities"])
+    counts = [store.spec["data"]["n"] for store in stores]
+    return merged | {
+        "methods": list(methods.values()),
+        "top_fractions": list(dict.fromkeys(fractions)),
+        "smoothing": merged["smoothing"] | {"keep_probabilities": list(dict.fromkeys(keeps))},
+        "data": merged["data"] | {"n": None if None in counts else max(counts)},
+    }
+
+
+def _check_equal(stores: list[Store]) -> int:
+    """Raise where files contradict each other; returns how many items were met again."""
+    known: dict[str, tuple[str, Path]] = {}
+    n_repeated = 0
+    for store in stores:
+        for key, digest in store.digests().items():
+            before = known.setdefault(key, (digest, store.path))
+            if before[0] != digest:
+                raise StudyError(
+                    f"The item {key} differs between {str(before[1])!r} and {str(store.path)!r}. Nothing was written. "
+                    "Were they computed by different models, data or versions?"
+                )
+            n_repeated += before[1] != store.path
+    return n_repeated
+
+
+def _write(path: Path, spec: Plain, stores: list[Store]) -> int:
+    sources = {"merged": [str(store.path) for store in stores]}
+    done: set[str] = set()
+    with StoreWriter(path, spec, settings=sources, versions=_versions(stores)) as writer:
+        writer.expect(max(int(store.meta("n_inputs")) for store in stores))
+        for store in stores:
+            for record in _records(store):
+                if record.key not in done:
+                    writer.add(record)
+                    done.add(record.key)
+        _write_absences(writer, stores)
+    return len(done)
+
+
+def _versions(stores: list[Store]) -> dict[str, list[dict[str, str]]]:
+    """What the items were computed with, session by session."""
+    rows = (row for store in stores for row in store.query("SELECT versions FROM sessions ORDER BY session"))
+    return {"merged": [json.loads(row[0]) for row in rows]}
+
+
+def _write_absences(writer: StoreWriter, stores: list[Store]) -> None:
+    """Inputs that one file left out or gave up, unless another file has them."""
+    stored = writer.keys()
+    present = {key.partition("/")[0] for key in stored}
+    for store in stores:
+        for index, reason in store.skips().items():
+            if str(index) not in present:
+                writer.skip(index, reason)
+        for index, reason, n_tries, items in store.query("SELECT input, reason, n_tries, items FROM failures"):
+            left = tuple(key for key in json.loads(items) if key not in stored)
+            if left:
+                writer.give_up(index, reason, n_tries=n_tries, items=left)
+
+
+def _records(store: Store) -> Iterator[Record]:
+    """The rows of every item as a worker would send them."""
+    for item, *row in store.query(_ITEMS):
+        index, method = row[0], row[1]
+        yield Record(
+            key=f"{index}/{method}/{row[2]!r}/{row[3]!r}",
+            input=_row(store, "SELECT * FROM inputs WHERE input = ?", index),
+            attribution=_row(store, "SELECT * FROM attributions WHERE input = ? AND method = ?", index, method),
+            item=tuple(row),
+            rates=tuple(row[1:] for row in store.query("SELECT * FROM rates WHERE item = ? ORDER BY radius", item)),
+        )
+
+
+def _row(store: Store, statement: str, *values: object) -> Row:
+    return tuple(next(store.query(statement, *values)))
