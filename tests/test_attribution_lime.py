@@ -36,12 +36,12 @@ def test_coefficients_minimise_the_penalised_weighted_squares(n: int, n_masks: i
 
 
 def test_the_scores_are_the_coefficients_on_the_masks_that_were_evaluated() -> None:
-    masks, found = asked_masks(n_samples=300, kernel_width=0.4, alpha=2.0)
+    masks, found = asked_masks(n_samples=300, kernel_width=0.4, penalty=2.0)
     values = (masks @ np.random.default_rng(0).normal(size=(40, 3)))[:, found.target]
     wanted = ridge_by_stacking(masks, values, kernel_weights(masks, 0.4), 2.0)
     np.testing.assert_allclose(found.scores, wanted, atol=1e-9)
     assert found.details["fit"] > 0.9
-    expected = {"n_samples": 300, "kernel_width": 0.4, "alpha": 2.0, "sampling": "bernoulli"}
+    expected = {"n_samples": 300, "kernel_width": 0.4, "penalty": 2.0, "sampling": "bernoulli"}
     assert {name: found.details[name] for name in expected} == expected
 
 

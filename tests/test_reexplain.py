@@ -169,14 +169,14 @@ def test_random_explanations_overlap_as_chance_has_it_and_others_more() -> None:
 
 def test_every_repeat_has_draws_of_its_own_and_the_key_repeats_all_of_them() -> None:
     model = score_table(12, seed=3)
-    found = reexplain(model, "lime", radius=3, n_repeats=4, n_samples=50, alpha=2.0, target=1, rng=None)
+    found = reexplain(model, "lime", radius=3, n_repeats=4, n_samples=50, penalty=2.0, target=1, rng=None)
     keys = [one.rng_key for one in found.attributions]
     assert len(set(keys)) == 4
     for one in found.attributions:
-        assert one == attribute(model, "lime", n_samples=50, alpha=2.0, target=1, rng=one.rng_key) or one.n_calls < 50
-        again = attribute(model, "lime", n_samples=50, alpha=2.0, target=1, rng=one.rng_key)
+        assert one == attribute(model, "lime", n_samples=50, penalty=2.0, target=1, rng=one.rng_key) or one.n_calls < 50
+        again = attribute(model, "lime", n_samples=50, penalty=2.0, target=1, rng=one.rng_key)
         np.testing.assert_array_equal(one.scores, again.scores)
-    second = reexplain(model, "lime", radius=3, n_repeats=4, n_samples=50, alpha=2.0, target=1, rng=found.rng_key)
+    second = reexplain(model, "lime", radius=3, n_repeats=4, n_samples=50, penalty=2.0, target=1, rng=found.rng_key)
     assert second == found
 
 

@@ -19,27 +19,27 @@ DEFAULT_SAMPLES = 1000
 _SAMPLINGS = ("bernoulli", "sizes")
 
 
-def lime(task: Task, *, kernel_width: float = 0.25, alpha: float = 1.0, sampling: str = "bernoulli") -> Scored:
+def lime(task: Task, *, kernel_width: float = 0.25, penalty: float = 1.0, sampling: str = "bernoulli") -> Scored:
     """Fit a linear model to the model near the full input; the scores are its coefficients.
 
     Parameters
     ----------
     kernel_width : float
         A mask at cosine distance d has weight exp(-d² / (2 · kernel_width²)).
-    alpha : float
-        Ridge penalty on the coefficients, not on the intercept.
+    penalty : float
+        Of the ridge regression, on the squares of the coefficients, not on the intercept.
     sampling : {"bernoulli", "sizes"}
         Each feature is shown with probability ½, as in the package's image explainer; or first the
         number of hidden features is drawn uniformly from 1 to n, as in its text explainer.
     """
-    width, penalty = check_positive(kernel_width, "kernel_width"), check_positive(alpha, "alpha")
+    width, ridge = check_positive(kernel_width, "kernel_width"), check_positive(penalty, "penalty")
     check_name(sampling, "sampling", _SAMPLINGS)
     n_masks = task.budget(DEFAULT_SAMPLES, least=2, of="for 'lime'")
     masks = draw_masks(n_masks, task.n_features, sampling, task.stream())
     task.evaluator.expect(n_masks)
     values = task.values(masks)
-    coefficients, intercept, fit = fit_ridge(masks, values, kernel_weights(masks, width), penalty)
-    details = {"n_samples": n_masks, "kernel_width": width, "alpha": penalty, "sampling": sampling}
+    coefficients, intercept, fit = fit_ridge(masks, values, kernel_weights(masks, width), ridge)
+    details = {"n_samples": n_masks, "kernel_width": width, "penalty": ridge, "sampling": sampling}
     return Scored(coefficients, details=details | {"intercept": intercept, "fit": fit})
 
 
@@ -61,7 +61,7 @@ def kernel_weights(masks: Masks, width: float) -> Numbers:
     return np.asarray(np.exp(-((distance / width) ** 2) / 2))
 
 
-def fit_ridge(masks: Masks, values: Numbers, weights: Numbers, alpha: float) -> tuple[Numbers, float, float]:
+def fit_ridge(masks: Masks, values: Numbers, weights: Numbers, penalty: float) -> tuple[Numbers, float, float]:
     """Coefficients, intercept and weighted R² of a ridge regression with a free intercept."""
     share = weights / weights.sum()
     # Relative to the first value, so that a constant model has coefficients of exactly zero.
@@ -69,7 +69,7 @@ def fit_ridge(masks: Masks, values: Numbers, weights: Numbers, alpha: float) -> 
     centre, level = share @ masks, float(share @ moved)
     inputs, wanted = masks - centre, moved - level
     weighted = inputs * weights[:, None]
-    matrix = inputs.T @ weighted + alpha * np.eye(masks.shape[1])
+    matrix = inputs.T @ weighted + penalty * np.eye(masks.shape[1])
     coefficients = np.linalg.solve(matrix, weighted.T @ wanted)
     left = wanted - inputs @ coefficients
     total = float(weights @ wanted**2)

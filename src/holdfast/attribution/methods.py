@@ -69,7 +69,7 @@ def attribute(
     rng : Generator, int or None
         Seed, generator or None; ``rng_key`` of the result repeats the draws.
     **options
-        Of the method. "lime": ``kernel_width``, ``alpha``, ``sampling`` ("bernoulli" or "sizes").
+        Of the method. "lime": ``kernel_width``, ``penalty``, ``sampling`` ("bernoulli" or "sizes").
         "integrated_gradients": ``rule`` ("midpoint" or "gauss_legendre"), ``tolerance``. "mfaba":
         ``variant`` ("sharp" or "smooth"), ``step``, ``box``. "occlusion": ``leave`` ("out" or "in").
 

@@ -109,8 +109,8 @@ class StableSelection(Value):
     def __str__(self) -> str:
         cost = f"({len(self.trail)} of {len(self.sizes)} sizes tested downwards, {self.n_calls} model calls)"
         wrong = "" if self.certificate.consistent else f" {STABLY_WRONG};"
-        scope = "it is about random masks for this model, input and masking; another size may be stable too"
-        return f"{self._claim()} {cost};{wrong} {scope}, {NOT_RIGHT}."
+        scope = f"it is about random masks for this model, input and masking, {NOT_RIGHT}"
+        return f"{self._claim()} {cost};{wrong} {scope}; another size may be stable too."
 
     def _claim(self) -> str:
         n = len(self.selected)
