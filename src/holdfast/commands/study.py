@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast.commands import study_plan
+from holdfast.commands import study_plan, study_run
 from holdfast.commands.parsing import Commands
 
-_COMMANDS = (study_plan,)
+_COMMANDS = (study_plan, study_run)
 
 
 def add(commands: Commands) -> None:

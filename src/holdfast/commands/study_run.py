@@ -1,0 +1,124 @@
+"""``holdfast study run``, ``status``, ``export`` and ``merge``: fill a file of results, and use it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from holdfast.commands.codes import EXIT_NO, EXIT_OK
+from holdfast.commands.parsing import Commands
+
+
+def add(study: Commands) -> None:
+    """Add the sub-commands."""
+    _add_run(study)
+    status = study.add_parser("status", help="how far a study is; a run may be writing meanwhile")
+    status.add_argument("results", metavar="RESULTS", help="the file of results")
+    status.add_argument("--json", action="store_true", help="print JSON instead of text")
+    status.set_defaults(run=show_status)
+    export = study.add_parser("export", help="write results as a table or as JSON")
+    export.add_argument("results", metavar="RESULTS", help="the file of results")
+    export.add_argument("output", metavar="FILE", help="such as results.parquet, results.csv or results.json")
+    export.add_argument("--kind", help="parquet, csv or json (default: what FILE ends with)")
+    export.set_defaults(run=export_results)
+    merge = study.add_parser("merge", help="put the parts of one study into a new file")
+    merge.add_argument("results", metavar="RESULTS", nargs="+", help="files of results")
+    merge.add_argument("--output", metavar="FILE", required=True, help="the new file")
+    merge.set_defaults(run=merge_results)
+
+
+def _add_run(study: Commands) -> None:
+    parser = study.add_parser(
+        "run",
+        help="run a study, or what is left of it",
+        epilog="Ctrl-C finishes the items that have begun; the same command goes on from there. "
+        "Exit codes: 0 complete, 1 stopped early or items given up, 3 an error.",
+    )
+    parser.add_argument("file", nargs="?", default="study.toml", help="the study (default: %(default)s)")
+    parser.add_argument("--results", metavar="FILE", help="file of results (default: the study's name with .db)")
+    parser.add_argument("--workers", type=int, default=0, help="worker processes; 0 for none (default: %(default)s)")
+    parser.add_argument("--engine", default="local", help="default: %(default)s")
+    parser.add_argument("--inputs", type=parse_inputs, metavar="FROM:TO", help="only these inputs, such as 0:500")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--quiet", action="store_true", help="show nothing but errors")
+    shown.add_argument("--json", action="store_true", help="show progress and the end as JSON lines on stdout")
+    parser.set_defaults(run=run)
+
+
+def parse_inputs(text: str) -> range:
+    """A half-open span of inputs.
+
+    Examples
+    --------
+    >>> parse_inputs("0:500")
+    range(0, 500)
+    """
+    found = re.fullmatch(r"(\d+):(\d+)", text.strip())
+    if not found or int(found[1]) >= int(found[2]):
+        raise argparse.ArgumentTypeError(f"must be a span such as 0:500 (without 500), got {text!r}")
+    return range(int(found[1]), int(found[2]))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the study into its file of results."""
+    from holdfast.study.run import run_study
+    from holdfast.study.spec_file import read_spec
+
+    done = run_study(
+        read_spec(options.file),
+        options.results or Path(options.file).with_suffix(".db"),
+        inputs=options.inputs,
+        engine=options.engine,
+        workers=options.workers,
+        progress=_progress(options),
+    )
+    if options.json:
+        print(json.dumps(asdict(done)))
+    elif not options.quiet:
+        print(f"{_after_bar()}{done}")
+    wanted = options.inputs is not None or done.status.complete
+    return EXIT_OK if wanted and not done.stopped and not done.status.failures else EXIT_NO
+
+
+def _progress(options: argparse.Namespace) -> Any:
+    from holdfast.study.watching import JsonLines
+
+    if options.json:
+        return JsonLines(sys.stdout)
+    return sys.stderr.isatty() and not options.quiet
+
+
+def _after_bar() -> str:
+    """The bar stays on the screen; what follows begins on a new line."""
+    return "\n" if sys.stderr.isatty() else ""
+
+
+def show_status(options: argparse.Namespace) -> int:
+    """Print how far the study is."""
+    from holdfast.study.status import study_status
+
+    status = study_status(options.results)
+    print(json.dumps(asdict(status) | {"complete": status.complete}) if options.json else status)
+    return EXIT_OK
+
+
+def export_results(options: argparse.Namespace) -> int:
+    """Write the results as a table or as JSON."""
+    from holdfast.study.export import export_study
+
+    n_rows = export_study(options.results, options.output, kind=options.kind)
+    print(f"Wrote {n_rows} rows to {options.output}.")
+    return EXIT_OK
+
+
+def merge_results(options: argparse.Namespace) -> int:
+    """Put several files of results into one."""
+    from holdfast.study.merge import merge_studies
+
+    print(merge_studies(options.results, options.output))
+    return EXIT_OK

@@ -1,0 +1,68 @@
+"""``holdfast study run|status|export|merge``: exit codes, what is printed, and where it goes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli import main
+from holdfast.study.spec_file import write_spec
+from holdfast.study.store import Store
+from tests.study_support import make_spec, write_texts
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    texts = write_texts(tmp_path / "texts", 2)
+    write_spec(make_spec(texts), tmp_path / "moods.toml")
+    return tmp_path / "moods.toml"
+
+
+def test_a_study_is_run_looked_at_and_exported(
+    study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = study.with_suffix(".db")
+    assert main(["study", "run", str(study)]) == 0
+    assert "16 items stored" in capsys.readouterr().out
+    assert main(["study", "run", str(study), "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert main(["study", "status", str(results), "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert (status["n_done"], status["complete"], status["n_sessions"]) == (16, True, 2)
+    assert main(["study", "status", str(results)]) == 0
+    assert "16 of 16 items of 2 inputs, complete" in capsys.readouterr().out
+    assert main(["study", "export", str(results), str(study.with_suffix(".csv"))]) == 0
+    assert capsys.readouterr().out == f"Wrote 32 rows to {study.with_suffix('.csv')}.\n"
+
+
+def test_parts_are_run_by_inputs_and_merged(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = [str(study.with_name(name)) for name in ("a.db", "b.db")]
+    for part, span in zip(parts, ("0:1", "1:2"), strict=True):
+        assert main(["study", "run", str(study), "--results", part, "--inputs", span, "--quiet"]) == 0
+    assert main(["study", "merge", *parts, "--output", str(study.with_name("all.db"))]) == 0
+    assert "16 items in" in capsys.readouterr().out
+    with Store(study.with_name("all.db")) as store:
+        assert len(store.keys()) == 16
+
+
+def test_json_mode_prints_one_object_per_line(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "run", str(study), "--json"]) == 0
+    out, err = capsys.readouterr()
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert err == ""
+    assert [line["n_done"] for line in lines[:-1]] == list(range(1, 17))
+    assert lines[-1]["status"]["n_done"] == 16
+    assert lines[-1]["stopped"] is False
+
+
+def test_errors_end_with_three_and_one_line(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study.with_suffix(".db").write_text("notes")
+    assert main(["study", "run", str(study)]) == 3
+    assert capsys.readouterr().err.startswith("holdfast: '")
+    assert main(["study", "status", str(study.with_name("none.db"))]) == 3
+    assert "must be a file of results; there is none" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main(["study", "run", str(study), "--inputs", "5:2"])
+    assert ended.value.code == 3
