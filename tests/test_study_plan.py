@@ -27,12 +27,12 @@ from tests.fakes import score_table
 
 SPEC = StudySpec(
     model=ModelSpec("bundled:digits-resnet"),
-    data=DataSpec("bundled:digits", n=3),
+    data=DataSpec("bundled:digits", n=2),
     methods=(MethodSpec("lime", 60), MethodSpec("occlusion"), MethodSpec("random")),
     top_fractions=(0.25, 0.5),
     masking=MaskingSpec(groups=(4, 4)),
     certify=CertifySpec(radii=(1, 3, 6)),
-    smoothing=SmoothingSpec((1.0, 0.75), 8),
+    smoothing=SmoothingSpec((1.0, 0.75), 4),
     mus=MusSpec((0.25,), 8),
 )
 
@@ -127,9 +127,9 @@ def test_no_search_for_a_witness_takes_more_than_planned(n_features: int) -> Non
 def test_a_whole_study_costs_what_was_planned() -> None:
     plan = plan_study(SPEC, timed=False)
     worker = load_worker(SPEC)
-    found = [one for task in tasks_of(SPEC, range(3), frozenset()) for one in worker.run(task)]
+    found = [one for task in tasks_of(SPEC, range(2), frozenset()) for one in worker.run(task)]
     results = [one for one in found if isinstance(one, ItemResult)]
-    assert plan.n_items == len(results) == 3 * 3 * 2 * 2
+    assert plan.n_items == len(results) == 2 * 3 * 2 * 2
     spent = sum(one.n_computed for one in results) + sum(explained(results).values())
     assert 0.4 * plan.expected_calls < spent <= plan.most_calls
     by_method = {cost.name: cost.most_calls for cost in plan.costs}
@@ -144,12 +144,12 @@ def explained(results: list[ItemResult]) -> dict[tuple[int, str], int]:
 def test_the_plan_adds_up_and_is_read_back() -> None:
     plan = plan_study(SPEC, timed=False)
     assert [cost.name for cost in plan.costs] == ["lime", "occlusion", "random", "certification", "hard certificates"]
-    assert plan.costs[0].expected_calls == 3 * 60
-    assert plan.costs[1].expected_calls == 3 * 17
+    assert plan.costs[0].expected_calls == 2 * 60
+    assert plan.costs[1].expected_calls == 2 * 17
     assert plan.costs[4].most_calls == 2 * 8 * plan.n_items
-    assert (plan.n_features, plan.n_inputs, plan.seconds, plan.most_seconds) == (16, 3, None, None)
+    assert (plan.n_features, plan.n_inputs, plan.seconds, plan.most_seconds) == (16, 2, None, None)
     assert plan.paper_calls == 150 * 3 * plan.n_items
-    assert plan.n_items == sum(1 for _ in items_of(SPEC, range(3)))
+    assert plan.n_items == sum(1 for _ in items_of(SPEC, range(2)))
     assert StudyPlan.from_json(plan.to_json()) == plan
 
 
@@ -204,7 +204,7 @@ def test_the_command_prints_the_plan(
     printed = capsys.readouterr().out
     assert printed == f"{plan_study(SPEC, timed=False)}\n"
     assert main(["study", "plan", "--untimed", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["n_items"] == 36
+    assert json.loads(capsys.readouterr().out)["n_items"] == 24
 
 
 def test_a_study_that_is_wrong_ends_with_its_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,7 @@ SMALLEST = StudySpec(ModelSpec("bundled:digits-resnet"), DataSpec("bundled:digit
 FULL = StudySpec(
     model=ModelSpec("hf:folder", {"device": "cpu", "classes": ["a", 'b "c"']}),
     data=DataSpec("table:rows.csv", n=5, skip_unreadable=True, min_features=3, options={"target": "y"}),
-    methods=(MethodSpec("lime", 50, {"alpha": 0.5, "sampling": "sizes"}), MethodSpec("random")),
+    methods=(MethodSpec("lime", 50, {"kernel_width": 0.5, "sampling": "sizes"}), MethodSpec("random")),
     top_fractions=(0.25, 0.1),
     masking=MaskingSpec({"colour": ["red", "green"]}, 0.5, {"softmax": True}),
     certify=CertifySpec((3, 1), 0.05, 0.95, "exact", "within(0.1)", "swaps", True, "data-set", 0.02),
@@ -147,7 +147,10 @@ def test_what_is_wrong_is_named_by_its_key(text: str, message: str) -> None:
         ('model = "a:b"\ndata = "c:d"\nmethods = "lime"', "`methods` must be a list"),
         ('model = "a:b"\ndata = "c:d"\nmethods = ["lime", "lime"]', "`methods` must have distinct entries, got 'lime'"),
         ('model = "a:b"\ndata = "c:d"\nmethods = ["lyme"]', "Did you mean 'lime'?"),
-        ('model = "a:b"\ndata = "c:d"\nmethods = [{ name = "lime", options = { alfa = 1 } }]', "Did you mean 'alpha'?"),
+        (
+            'model = "a:b"\ndata = "c:d"\nmethods = [{ name = "lime", options = { kernel_widht = 1 } }]',
+            "Did you mean 'kernel_width'?",
+        ),
         ('model = "a:b"\ndata = { spec = "c:d", n = 0 }\nmethods = ["lime"]', "`data.n` must be a whole number ≥ 1"),
         ('model = 3\ndata = "c:d"\nmethods = ["lime"]', "`model` must be a table of settings, got 3."),
     ],
