@@ -21,7 +21,10 @@ _FEATURES_AT_ONCE = 4
 _COLUMNS_AT_ONCE = 8
 """Functions copied side by side into the buffer of the low bits."""
 
-_STRIP_SIZE = 1 << 18
+_LONGEST_PRODUCT = 512
+"""Columns of one matrix product: few enough that no BLAS spreads so small a task over threads."""
+
+_STRIP_SIZE = 1 << 16
 _WIDEST_STRIP = 256
 _NARROWEST_STRIP = 8
 
@@ -65,12 +68,14 @@ def _apply_high(rows: Table, stages: list[Table]) -> None:
 def _run(front: Table, back: Table, stages: list[Table], *, below: int) -> Table:
     """Apply the stages to the contiguous array ``front``, whose mixed axis has ``below`` entries under each index."""
     for stage in stages:
-        size = len(stage)
         if below == 1:
-            np.matmul(front.reshape(-1, size), stage.T, out=back.reshape(-1, size))
+            shape = (-1, min(front.shape[-1] // len(stage), _LONGEST_PRODUCT), len(stage))
+            np.matmul(front.reshape(shape), stage.T, out=back.reshape(shape))
         else:
-            np.matmul(stage, front.reshape(-1, size, below), out=back.reshape(-1, size, below))
-        below *= size
+            width = min(below, _LONGEST_PRODUCT)
+            pieces = (-1, len(stage), below // width, width)
+            np.matmul(stage, front.reshape(pieces).swapaxes(1, 2), out=back.reshape(pieces).swapaxes(1, 2))
+        below *= len(stage)
         front, back = back, front
     return front
 
