@@ -184,7 +184,7 @@ def _certification(spec: StudySpec, n_features: int, rate: float, probe: Probe) 
     own = Calls(_ROWS_PER_INPUT, _ROWS_PER_INPUT).times(probe.n_inputs)
     calls = curves.times(n_explanations)
     total = Calls(calls.expected + own.expected, calls.most + own.most)
-    yield _cost("certification", total, probe.seconds_per_call, overhead * n_explanations)
+    yield _cost("certification", total, probe.seconds_per_small_call, overhead * n_explanations)
     n_items = n_explanations * len(settings)
     if n_hard := len(spec.mus.keep_probabilities):
         levels = spec.mus.n_levels

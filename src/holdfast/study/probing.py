@@ -22,7 +22,10 @@ _N_LOOKED_AT = 9
 """Inputs that are bound to see how many features they have."""
 
 _SECONDS = 0.5
-_FIRST_ROWS, _MOST_ROWS = 8, 4096
+_MOST_PORTIONS = 64
+_LARGE, _SMALL = 256, 32
+"""Rows that come together when a method explains, and between two looks of a certificate."""
+
 _FEW_GRADIENTS = 8
 
 
@@ -40,6 +43,8 @@ class Probe:
         Inputs that were looked at and would be left out.
     seconds_per_call : float or None
         Time of one model call among many, measured on one input; None if it was not to be measured.
+    seconds_per_small_call : float or None
+        The same among few, as they come between two looks of a certificate.
     seconds_per_gradient : float or None
         The same for gradients, if a method needs them.
     """
@@ -48,6 +53,7 @@ class Probe:
     n_features: tuple[int, ...]
     n_skipped: int
     seconds_per_call: float | None
+    seconds_per_small_call: float | None
     seconds_per_gradient: float | None
 
 
@@ -65,7 +71,8 @@ def probe_study(spec: StudySpec, *, timed: bool) -> Probe:
         n_inputs=n_inputs,
         n_features=tuple(model.n_features for model in bound),
         n_skipped=len(looked_at) - len(bound),
-        seconds_per_call=time_calls(bound[0]) if timed else None,
+        seconds_per_call=time_calls(bound[0], _LARGE) if timed else None,
+        seconds_per_small_call=time_calls(bound[0], _SMALL) if timed else None,
         seconds_per_gradient=time_gradients(bound[0], own[0].name) if timed and own else None,
     )
 
@@ -78,18 +85,20 @@ def _some_inputs(worker: Worker, n_inputs: int) -> Iterator[MaskedModel | Skippe
             raise StudyError(f"Input {index} {error}") from error
 
 
-def time_calls(model: MaskedModel) -> float:
-    """Seconds per row: ever more random masks until half a second is spent, the last portion counts."""
-    evaluator, rng, n_rows = Evaluator(model), np.random.default_rng(0), _FIRST_ROWS
+def time_calls(model: MaskedModel, n_rows: int) -> float:
+    """Seconds per row when random masks come in portions of this size, over about half a second."""
+    evaluator, rng = Evaluator(model), np.random.default_rng(0)
     evaluator(rng.random((n_rows, model.n_features)) < 0.5)
-    while True:
-        masks, before = rng.random((n_rows, model.n_features)) < 0.5, evaluator.n_calls
-        start = time.perf_counter()
+    n_calls, seconds = 0, 0.0
+    for _ in range(_MOST_PORTIONS):
+        masks, before, start = rng.random((n_rows, model.n_features)) < 0.5, evaluator.n_calls, time.perf_counter()
         evaluator(masks)
-        seconds, n_calls = time.perf_counter() - start, evaluator.n_calls - before
-        if seconds >= _SECONDS or n_rows >= _MOST_ROWS or n_calls < n_rows // 2:
-            return seconds / max(1, n_calls)
-        n_rows *= 2
+        seconds += time.perf_counter() - start
+        n_calls += evaluator.n_calls - before
+        # Of few features all masks are soon known, and cost nothing.
+        if seconds >= _SECONDS or evaluator.n_calls - before < n_rows // 2:
+            break
+    return seconds / max(1, n_calls)
 
 
 def time_gradients(model: MaskedModel, method: str) -> float:
