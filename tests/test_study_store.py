@@ -286,7 +286,7 @@ def test_results_of_another_model_or_input_are_refused(path: Path, texts: Path, 
     with writer(path, texts) as store:
         store.add(records[0])
         other_input = records[1]._replace(input=(*records[1].input[:6], "other"))
-        with pytest.raises(StudyError, match="stored with another input"):
+        with pytest.raises(StudyError, match="was stored as another input"):
             store.add(other_input)
         last = records[-1]
         other_model = last._replace(input=(*last.input[:5], "other", last.input[6]))

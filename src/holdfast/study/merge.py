@@ -106,7 +106,7 @@ def _write(path: Path, spec: Plain, stores: list[Store]) -> int:
     with StoreWriter(path, spec, settings=sources, versions=_versions(stores)) as writer:
         writer.expect(max(int(store.meta("n_inputs")) for store in stores))
         for store in stores:
-            for record in _records(store):
+            for record in records_of(store):
                 if record.key not in done:
                     writer.add(record)
                     done.add(record.key)
@@ -134,7 +134,7 @@ def _write_absences(writer: StoreWriter, stores: list[Store]) -> None:
                 writer.give_up(index, reason, n_tries=n_tries, items=left)
 
 
-def _records(store: Store) -> Iterator[Record]:
+def records_of(store: Store) -> Iterator[Record]:
     """The rows of every item as a worker would send them."""
     for item, *row in store.query(_ITEMS):
         index, method = row[0], row[1]

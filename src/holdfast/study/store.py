@@ -15,7 +15,7 @@ from holdfast.results.attribution import Attribution
 from holdfast.study.items import Item
 from holdfast.study.lock import WriterLock
 from holdfast.study.question import Plain, check_same_question
-from holdfast.study.results import ItemResult, Record, StoredItem, decode, unpack_text
+from holdfast.study.results import ItemResult, Record, Row, StoredItem, decode, unpack_text
 from holdfast.study.schema import check_store, connect_reading, connect_writing, transaction, wrapping_errors
 
 _ITEM_COLUMNS = (
@@ -124,7 +124,8 @@ class Store:
             yield from self._connection.execute(statement, values)
 
     def _one(self, statement: str, *values: Any) -> Any:
-        return next(self.query(statement, *values), None)
+        with wrapping_errors(self.path):
+            return self._connection.execute(statement, values).fetchone()
 
     def close(self) -> None:
         """Close the file."""
@@ -204,24 +205,26 @@ class StoreWriter(Store):
             self._connection.execute("DELETE FROM skips WHERE input = ?", record.input[:1])
             self._connection.execute("DELETE FROM failures WHERE input = ?", record.input[:1])
 
-    def _add_input(self, row: tuple[Any, ...]) -> None:
+    def _add_input(self, row: Row) -> None:
         """Store what is known of the input, or check that it is the same input and model as before."""
         known = self._one("SELECT * FROM inputs WHERE input = ?", row[0])
         if known is None:
-            self._connection.execute("INSERT INTO inputs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             self._check_model(row[5])
-        elif (known[4], known[5], known[6]) != (row[4], row[5], row[6]):
-            what = "model" if known[5] != row[5] else "input"
+            self._connection.execute("INSERT INTO inputs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        elif (known[4], known[6]) != (row[4], row[6]):
             raise StudyError(
-                f"Input {row[0]} was stored with another {what} (fingerprint {known[5 if what == 'model' else 6]}, now "
-                f"{row[5 if what == 'model' else 6]}). The file holds results of one model and one data set."
+                f"Input {row[0]} was stored as another input (fingerprint {known[6]}, now {row[6]}). "
+                "The file holds results of one model and one data set."
             )
+        else:
+            self._check_model(row[5])
 
     def _check_model(self, fingerprint: str | None) -> None:
-        others = self._one("SELECT model_fingerprint FROM inputs WHERE model_fingerprint IS NOT ? LIMIT 1", fingerprint)
-        if others is not None:
+        """All inputs have the model of the first."""
+        first = self._one("SELECT model_fingerprint FROM inputs LIMIT 1")
+        if first is not None and first[0] != fingerprint:
             raise StudyError(
-                f"The results in {str(self.path)!r} are of another model (fingerprint {others[0]}, now {fingerprint}). "
+                f"The results in {str(self.path)!r} are of another model (fingerprint {first[0]}, now {fingerprint}). "
                 "The file holds results of one model and one data set."
             )
 
