@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.acceleration import Runner
 from holdfast.masking.batch_probe import BatchProbe, batch_probe
 from holdfast.masking.text_tokens import ALWAYS_SHOWN, Fields, Tokens, check_vocabulary
-from holdfast.masking.token_removal import drop_attention, find_removal
+from holdfast.masking.token_removal import Removal, drop_attention, find_removal
 from holdfast.masking.torch_support import device_of, dtype_of, evaluating_module, import_torch, score_tensor, to_numpy
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
@@ -75,25 +76,24 @@ class TokenModel:
 
     def _answers(self, shown: Any) -> Any:
         """Scores of shown tokens (b, T)."""
-        removal = find_removal(self.module, self.tokens) if self._drops else None
-        if removal is None or len(shown) == 0:
+        if self._removal is None or len(shown) == 0:
             return self._scores(self.fill.build(self.tokens, shown, self.fill))
-        return removal.scores(self._scores, shown)
+        return self._removal.scores(self._scores, shown)
 
     @property
     def module(self) -> Any:
         """The torch module."""
         return self.runner.module
 
-    @property
-    def _drops(self) -> bool:
-        return self.fill.name == ATTENTION_DROP
+    @cached_property
+    def _removal(self) -> Removal | None:
+        with evaluating_module(self.module):
+            return find_removal(self.module, self.tokens) if self.fill.name == ATTENTION_DROP else None
 
     @property
     def removes_tokens(self) -> bool:
         """Whether hidden tokens are left out: for the fill "drop", if the check says that scores are the same."""
-        with evaluating_module(self.module):
-            return self._drops and find_removal(self.module, self.tokens) is not None
+        return self._removal is not None
 
     @property
     def batch_probe(self) -> BatchProbe | None:
