@@ -9,7 +9,7 @@ export MKL_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format bench docs designs ci-setup clean
+.PHONY: help demo test test-all lint format bench docs designs bundled ci-setup clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -47,6 +47,9 @@ docs: $(STAMP) ## build the documentation site into build/site
 
 designs: $(STAMP) ## search the shipped stopping designs anew (about an hour)
 	$(BIN)/python -m holdfast.plans.catalog src/holdfast/plans/designs.json
+
+bundled: $(STAMP) ## train the bundled models anew (about a quarter of an hour)
+	$(BIN)/python -m training
 
 ci-setup: $(STAMP) ## what a fresh machine needs before `make lint` and `make test`
 

@@ -22,17 +22,12 @@ def bind_input(options: argparse.Namespace) -> MaskedModel:
     """Load the model and bind the input that the options name."""
     from holdfast import models
 
-    kind = "image" if options.image else "text" if options.text is not None else "table"
+    kind, value, settings = _read_input(options)
     classifier = models.load(options.model, device=options.device, kind=options.kind or kind, trusted=options.trust)
     if classifier.kind != kind:
         raise InvalidValueError(f"`--model` must classify the {kind} that is given, got one for {classifier.kind}s.")
-    fill = _fill(options.fill)
-    if kind == "image":
-        return classifier.bind(Path(options.image), groups=_grid(options), fill=fill)
-    if kind == "text":
-        return classifier.bind(options.text, groups=options.features, fill=fill)
-    row, background = _table(options)
-    return classifier.bind(row, fill=fill, background=background)
+    groups = {"image": _grid(options), "text": options.features}.get(kind)
+    return classifier.bind(value, groups=groups, fill=_fill(options.fill), **settings)
 
 
 def bind_shared(options: argparse.Namespace) -> Evaluator:
@@ -127,6 +122,32 @@ def _fill(given: str | None) -> Any:
         return None if given is None else float(given)
     except ValueError:
         return given
+
+
+def _read_input(options: argparse.Namespace) -> tuple[str, Any, dict[str, Any]]:
+    """The kind of the input, the input, and what else is needed to bind it."""
+    if options.input is not None:
+        return _named_input(options.input)
+    if options.image:
+        return "image", Path(options.image), {}
+    if options.text is not None:
+        return "text", options.text, {}
+    row, background = _table(options)
+    return "table", row, {"background": background}
+
+
+def _named_input(given: str) -> tuple[str, Any, dict[str, Any]]:
+    """One input of a data set: what names the data set, ``#``, and the number of the input from 0."""
+    from holdfast import data
+
+    spec, _, number = given.rpartition("#")
+    if not spec or not number.isascii() or not number.isdigit():
+        raise InvalidValueError(f"`--input` must look like bundled:digits#3, got {given!r}.")
+    dataset = data.load(spec)
+    if int(number) >= len(dataset):
+        raise InvalidValueError(f"`--input` must end with a number from 0 to {len(dataset) - 1}, got {given!r}.")
+    settings = {} if dataset.background is None else {"background": dataset.background}
+    return dataset.kind, dataset.inputs[int(number)], settings
 
 
 def _grid(options: argparse.Namespace) -> Any:

@@ -34,6 +34,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     given.add_argument("--image", metavar="FILE", help="an image")
     given.add_argument("--text", metavar="TEXT", help="a text")
     given.add_argument("--table", metavar="CSV", help="a table, with --row")
+    given.add_argument("--input", metavar="DATA#N", help="input N, from 0, of a data set, such as bundled:digits#3")
     model.add_argument("--row", type=int, default=0, help="row of the table, from 0 (default: %(default)s)")
     model.add_argument("--target", metavar="COLUMN", help="column of the table that is no feature")
     model.add_argument(

@@ -157,7 +157,9 @@ def _load_vader(card: BundledModel, **asked: Any) -> Classifier:
 
 def _refuse(card: BundledModel, asked: dict[str, Any]) -> None:
     for name, value in asked.items():
-        raise InvalidValueError(f"`{name}` must be left out for bundled:{card.name}, which is no torch model, got {value!r}.")
+        raise InvalidValueError(
+            f"`{name}` must be left out for bundled:{card.name}, which is no torch model, got {value!r}."
+        )
 
 
 _LOADERS: dict[str, Callable[..., Classifier]] = {"cancer-forest": _load_forest, "vader": _load_vader}

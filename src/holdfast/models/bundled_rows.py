@@ -62,5 +62,7 @@ class NamedRows:
             return rows
         missing = [name for name in self.means if name not in rows.columns]
         if missing:
-            raise InvalidValueError(f"`inputs` must have the {len(self.means)} columns of the model, no {missing[0]!r}.")
+            raise InvalidValueError(
+                f"`inputs` must have the {len(self.means)} columns of the model, no {missing[0]!r}."
+            )
         return rows[list(self.means)].to_numpy()
