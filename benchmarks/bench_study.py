@@ -6,7 +6,8 @@ import importlib.util
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,13 @@ from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, StudySpec
 from holdfast.study.store import Store, StoreWriter
 from holdfast.study.watching import Moment
-from holdfast.study.work import item_rng, load_worker
+from holdfast.study.work import Worker, item_rng
 
 N_STORED, N_TOGETHER = 4_000, 200
 """The best of many short runs is one that nothing else on the machine disturbed."""
 
 N_ITEMS = 10_000
-N_IMAGES, REPEATS = 2, 8
+N_IMAGES, REPEATS = 2, 5
 RADII = (1, 2, 3, 5, 10)
 
 BATCH_SIZE = 32
@@ -132,15 +133,26 @@ def _resident() -> float:
 
 
 def resnet20() -> Any:
-    """A factory: the zoo's ResNet-20 on images of 32×32 bytes."""
+    """A factory: the zoo's ResNet-20 on images of 32×32 bytes, with a clock on it."""
     import torch
 
     from holdfast.models.classifier import make_classifier
     from holdfast.models.engines import ModuleOnImages
 
+    class Clocked(torch.nn.Module):
+        def __init__(self, network: torch.nn.Module) -> None:
+            super().__init__()
+            self.network, self.seconds = network, 0.0
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            start = time.process_time()
+            scores = self.network(images)
+            self.seconds += time.process_time() - start
+            return scores
+
     zoo = find_zoo()
     assert zoo is not None
-    engine = ModuleOnImages(load_resnet20(zoo), _as_fractions, torch.device("cpu"), torch.float32)
+    engine = ModuleOnImages(Clocked(load_resnet20(zoo)), _as_fractions, torch.device("cpu"), torch.float32)
     return make_classifier(engine, kind="image", classes=map(str, range(10)), fingerprint="zoo")
 
 
@@ -168,21 +180,32 @@ def _write_images(zoo: Path, folder: Path) -> StudySpec:
 
 
 def _overhead(spec: StudySpec, folder: Path) -> Figure:
-    """CPU time of a study over that of the same library calls in a loop, in turns; the model is loaded before."""
-    worker, classifier = load_worker(spec), hf.models.load(spec.model.spec)
-    images = hf.data.load(spec.data.spec).inputs
-    bare, study = [], []
+    """What a study adds to the same library calls in a loop.
+
+    The time inside the network is the same work on both sides, but varies by more than the difference that is asked
+    for; so the times outside it are compared, and the difference is told as a share of the whole loop.
+    """
+    classifier, data = hf.models.load(spec.model.spec), hf.data.load(spec.data.spec)
+    here = InProcess(lambda _: Worker(spec, classifier, data))
+    added = []
     for repeat in range(REPEATS):
         path = folder / f"overhead{repeat}.db"
-        start = time.process_time()
-        rates = _bare_loop(spec, classifier, images)
-        middle = time.process_time()
-        run_study(spec, path, inputs=range(N_IMAGES), engine=InProcess(lambda _: worker))
-        bare.append(middle - start)
-        study.append(time.process_time() - middle)
+        total, outside, rates = _clocked(classifier, lambda: _bare_loop(spec, classifier, data.inputs))
+        ours = partial(run_study, spec, path, inputs=range(N_IMAGES), engine=here)
+        _, outside_study, _ = _clocked(classifier, ours)
         assert rates == _stored_rates(path), "the loop and the study did not find the same"
-    ratio = min(study) / min(bare)
-    return Figure("CPU time of a study over a bare loop, ResNet-20, 64 features", ratio, "×", at_most=1.03)
+        added.append((outside_study - outside) / total)
+    share = 100 * float(np.median(added))
+    return Figure("CPU time that a study adds to a bare loop, ResNet-20, 64 features", share, "%", at_most=3)
+
+
+def _clocked(classifier: Any, work: Callable[[], Any]) -> tuple[float, float, Any]:
+    """CPU seconds in all and outside the network, and what the work returned."""
+    network = classifier.engine.module
+    start, inside = time.process_time(), network.seconds
+    found = work()
+    total = time.process_time() - start
+    return total, total - (network.seconds - inside), found
 
 
 def _bare_loop(spec: StudySpec, classifier: Any, images: Any) -> list[float]:

@@ -1,6 +1,10 @@
 """Many inputs × explanation methods × settings → one file of results that can be resumed, merged and exported."""
 
+from holdfast.study.export import export_study, study_frame
+from holdfast.study.merge import Merged, merge_studies
 from holdfast.study.planning import PlannedCost, StudyPlan, plan_study
+from holdfast.study.results import ItemResult
+from holdfast.study.run import StudyRun, run_study
 from holdfast.study.spec import (
     CertifySpec,
     DataSpec,
@@ -12,20 +16,35 @@ from holdfast.study.spec import (
     StudySpec,
 )
 from holdfast.study.spec_file import parse_spec, read_spec, write_spec
+from holdfast.study.status import MethodStatus, StudyStatus, study_status
+from holdfast.study.store import Store
+from holdfast.study.watching import Moment
 
 __all__ = [
     "CertifySpec",
     "DataSpec",
+    "ItemResult",
     "MaskingSpec",
+    "Merged",
     "MethodSpec",
+    "MethodStatus",
     "ModelSpec",
+    "Moment",
     "MusSpec",
     "PlannedCost",
     "SmoothingSpec",
+    "Store",
     "StudyPlan",
+    "StudyRun",
     "StudySpec",
+    "StudyStatus",
+    "export_study",
+    "merge_studies",
     "parse_spec",
     "plan_study",
     "read_spec",
+    "run_study",
+    "study_frame",
+    "study_status",
     "write_spec",
 ]

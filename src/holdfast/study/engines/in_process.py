@@ -19,8 +19,10 @@ class InProcess:
 
     def run(self, spec: StudySpec, tasks: Iterator[Task], stop: Callable[[], bool], /) -> Iterator[Event]:
         """Events of the tasks in their order."""
-        worker = self.load(spec)
+        worker: Worker | None = None
         for task in tasks:
+            # Not before there is something to do: models take their time to load.
+            worker = worker or self.load(spec)
             for event in _events(worker, task):
                 yield event
                 if stop():
