@@ -380,3 +380,39 @@ def test_wrong_arguments_are_refused_before_a_file_is_made(texts: Path, tmp_path
             call()
     assert not path.exists()
     assert isinstance(make_engine(Processes(2), 0), Processes)
+
+
+def test_a_bundled_network_gives_the_same_items_after_an_interruption(tmp_path: Path) -> None:
+    """Scores of a float network may differ in their last digits; cuts, draws and counts must not."""
+    spec = StudySpec(
+        ModelSpec("bundled:digits-resnet"),
+        DataSpec("bundled:digits", n=1),
+        (MethodSpec("occlusion"), MethodSpec("integrated_gradients", n_samples=27)),
+        top_fractions=(0.25, 0.5),
+        certify=CertifySpec(radii=(1, 5)),
+    )
+    wholes, pieces = tmp_path / "whole.db", tmp_path / "pieces.db"
+    worker = load_worker(spec)
+    run_study(spec, wholes, engine=InProcess(lambda _: worker))
+    for _ in range(4):
+        stopped = run_study(spec, pieces, engine=Hasty(worker))
+        assert stopped.n_new == 1
+    with Store(wholes) as whole, Store(pieces) as parts:
+        pairs = list(zip(whole.results(), parts.results(), strict=True))
+        fingerprints = {row[0] for row in parts.query("SELECT model_fingerprint FROM inputs")}
+    assert len(pairs) == 4
+    assert None not in fingerprints
+    for one, other in pairs:
+        assert one.curve == other.curve
+        assert (one.n_calls, one.label, one.prediction) == (other.n_calls, other.label, other.prediction)
+        np.testing.assert_allclose(one.attribution.scores, other.attribution.scores, rtol=0, atol=1e-4)
+
+
+class Hasty:
+    """An engine that stops after one item."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def run(self, spec: StudySpec, tasks: Iterator[Task], stop: Callable[[], bool], /) -> Iterator[Event]:
+        yield from InProcess(lambda _: self._worker).run(spec, tasks, lambda: True)
