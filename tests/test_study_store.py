@@ -164,6 +164,30 @@ def test_the_lock_of_a_killed_process_dies_with_it(path: Path, texts: Path, hold
     writer(path, texts).close()
 
 
+COUNT = """
+import sys
+from pathlib import Path
+from holdfast.errors import StoreError
+from holdfast.study.lock import WriterLock
+path, left = Path(sys.argv[1]), 150
+while left:
+    try:
+        lock = WriterLock(path)
+    except StoreError:
+        continue
+    path.write_text(str(int(path.read_text()) + 1))
+    lock.release()
+    left -= 1
+"""
+
+
+def test_no_two_processes_hold_the_lock_at_once(path: Path) -> None:
+    path.write_text("0")
+    counting = [subprocess.Popen([sys.executable, "-c", COUNT, str(path)]) for _ in range(3)]
+    assert [one.wait() for one in counting] == [0, 0, 0]
+    assert path.read_text() == "450"
+
+
 def digest_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 

@@ -94,9 +94,16 @@ def run_study(
     -------
     StudyRun
         What was done, how far the study is, and which inputs were left out or given up.
+
+    Examples
+    --------
+    >>> run_study("study.toml", "study.db")
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.InvalidTypeError: `spec` must be a StudySpec, got str. Read a file with `read_spec`.
     """
     if not isinstance(spec, StudySpec):
-        raise InvalidTypeError(f"`spec` must be a StudySpec, got {type(spec).__name__}.")
+        raise InvalidTypeError(f"`spec` must be a StudySpec, got {type(spec).__name__}. Read a file with `read_spec`.")
     if spec.certify.precision != "per-input":
         raise StudyError("`certify.precision` must be 'per-input' here: 'data-set' has no items, only a mean curve.")
     chosen, watch, plain = make_engine(engine, workers), as_watcher(progress), plain_spec(spec)

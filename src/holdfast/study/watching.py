@@ -63,7 +63,7 @@ class Watcher(Protocol):
 
 
 class LiveBar:
-    """One line that is drawn over and over: share done, rate, time left, means. A new line at the end."""
+    """One line that is drawn over and over, and stays: share done, rate, time left, means."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stderr
