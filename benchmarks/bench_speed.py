@@ -37,7 +37,7 @@ def run() -> Iterator[Figure]:
     yield from _texts("RoBERTa-base", *roberta_base(), n_masks=12)
     folder = find_zoo()
     if folder is None:
-        print("  LEFT OUT: MiniLM (no zoo at HOLDFAST_ZOO or ../shared/zoo)")
+        print("  LEFT OUT: MiniLM (HOLDFAST_ZOO names no zoo)")
     else:
         yield from _texts("MiniLM-L6", *_minilm(folder), n_masks=32)
     yield from _patches()
