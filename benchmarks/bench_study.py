@@ -45,7 +45,7 @@ def run() -> Iterator[Figure]:
         yield _memory(folder)
         zoo = find_zoo()
         if zoo is None or importlib.util.find_spec("PIL") is None:
-            print("  LEFT OUT: engine over a bare loop, 2 workers over 1 (no zoo at HOLDFAST_ZOO or ../shared/zoo)")
+            print("  LEFT OUT: engine over a bare loop, 2 workers over 1 (no zoo at HOLDFAST_ZOO)")
             return
         spec = _write_images(zoo, folder)
         yield _overhead(spec, folder)
