@@ -1,4 +1,4 @@
-"""``cancer-forest``: a random forest on scikit-learn's breast cancer table, as a skops file that is the same every time."""
+"""``cancer-forest``: a random forest on scikit-learn's breast cancer table, the same skops file every time."""
 
 from __future__ import annotations
 

@@ -16,61 +16,49 @@ from vaderSentiment import vaderSentiment
 
 from holdfast.models.vader import Vader
 
-SUFFIXES = (
-    "s",
-    "es",
-    "d",
-    "ed",
-    "r",
-    "er",
-    "ers",
-    "est",
-    "ing",
-    "ings",
-    "ly",
-    "ness",
-    "ful",
-    "less",
-    "y",
-    "able",
-    "ment",
-)
-"""Endings that a word of the lexicon may have after a shorter one."""
-
 PUNCTUATION = (".", ",", "!", "?", ";", ":")
 
-LITTLE = (
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+SUFFIXES = _words("s es d ed r er ers est ing ings ly ness ful less y able ment")
+"""Endings that a word of the lexicon may have after a shorter one."""
+
+LITTLE = _words(
     "a an the this that these those my our your his her their its some every each one two three and or so as if when"
     " while because than then also just only even still again too i you he she it we they me him us them who what which"
     " is was are were be been being am do does did have has had will would could should may might must can to of in on"
     " at by for from with about into over under after before between during through up down out off here there now"
-    " today yesterday always often sometimes soon later all any both few many much other same such very there how"
-).split()
+    " today yesterday always often sometimes soon later all any both few many much other same such very how"
+)
 
-NOUNS = (
+NOUNS = _words(
     "room table house street door window city train bus car road river garden office school shop hotel kitchen phone"
-    " camera screen book film song story page letter report meeting plan price bill box bag coat shoe cup plate bread"
+    " camera screen book film song story sheet letter report meeting plan price bill box bag coat shoe cup plate bread"
     " soup coffee tea water day week month year morning evening night hour weekend trip flight ticket station village"
     " doctor teacher waiter driver nurse neighbour brother sister mother father child son daughter people man woman"
     " team company staff guest customer worker service food dinner breakfast music voice colour picture game update"
     " website computer printer battery machine engine answer question idea name word thing place way time part"
     " end start work job money weather rain snow wind sun sea beach mountain lake field farm horse dog cat bird tree"
-    " flower wall floor roof chair bed lamp clock map page actor plot scene ending speech lecture course museum concert"
-).split()
+    " flower wall floor roof chair bed lamp clock map pencil actor plot scene ending speech lecture course museum"
+    " concert"
+)
 """Every second of them is kept out of the vocabulary, so that unknown words are learned to mean nothing."""
 
-VERBS = (
+VERBS = _words(
     "saw took made found gave told said heard met kept left brought sent used opened closed moved turned walked ran sat"
     " stood read wrote ate drank bought sold paid built called asked showed came went looked seemed felt became stayed"
-).split()
-
-PLAIN = (
-    "red blue green white black old new small large long short round early late next last first second local".split()
 )
 
-PREPOSITIONS = "in on at near behind from after before with about".split()
+PLAIN = _words(
+    "red blue green white black old new small large long short round early late next last first second local"
+)
 
-_WITHOUT_FEELING = (LITTLE, LITTLE, NOUNS[1::2], NOUNS[1::2], NOUNS, [*VERBS, *PLAIN, *PREPOSITIONS])
+PREPOSITIONS = _words("in on at near behind from after before with about")
+
+_WITHOUT_FEELING = (LITTLE, LITTLE, NOUNS[1::2], NOUNS[1::2], NOUNS, (*VERBS, *PLAIN, *PREPOSITIONS))
 
 
 @dataclass(frozen=True)

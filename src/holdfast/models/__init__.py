@@ -54,8 +54,9 @@ def load(
     **options
         ``hf``: ``revision`` (of a hub id), ``max_length`` (cut longer texts), ``autocast`` and
         ``compile`` (as in ``mask_image``). ``onnx``: ``classes``, ``preprocess``, ``threads``.
-        ``skops``: ``classes``. ``python``: ``classes``, ``preprocess``, ``tokenizer``,
-        ``max_length``, ``autocast``, ``compile``, ``fingerprint``.
+        ``skops``: ``classes``. ``bundled``: ``max_length``, ``autocast``, ``compile`` for torch
+        models. ``python``: ``classes``, ``preprocess``, ``tokenizer``, ``max_length``, ``autocast``,
+        ``compile``, ``fingerprint``.
 
     Returns
     -------

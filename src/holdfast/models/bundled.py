@@ -77,25 +77,34 @@ def available() -> tuple[BundledModel, ...]:
     return tuple(read_card(name) for name in _names())
 
 
-def load_bundled(place: str, *, device: Any = None, dtype: Any = None, kind: str | None = None) -> Classifier:
+def load_bundled(
+    place: str,
+    *,
+    device: Any = None,
+    dtype: Any = None,
+    kind: str | None = None,
+    max_length: int | None = None,
+    autocast: str | None = None,
+    compile: bool | str = False,  # noqa: A002
+) -> Classifier:
     """Load a bundled model by its name.
 
     Parameters
     ----------
     place : str
         The name.
-    device, dtype : optional
-        For the torch models among them.
     kind : {"image", "text", "table"}, optional
         What the caller expects it to classify.
+    device, dtype, max_length, autocast, compile : optional
+        For the torch models among them, as for any Hugging Face folder.
     """
     card = read_card(check_name(place, "bundled:", _names()))
     if kind not in (None, card.kind):
         raise InvalidValueError(f"`kind` must be {card.kind!r} for bundled:{card.name}, got {kind!r}.")
+    given = {"device": device, "dtype": dtype, "max_length": max_length, "autocast": autocast, "compile": compile}
+    asked = {name: value for name, value in given.items() if value not in (None, False)}
     check_files(BOX / card.name, card)
-    loader: Callable[..., Classifier] = _LOADERS.get(card.name, _load_torch)
-    asked = {"device": device, "dtype": dtype}
-    return loader(card, **{name: value for name, value in asked.items() if value is not None})
+    return _LOADERS.get(card.name, _load_torch)(card, **asked)
 
 
 def read_card(name: str) -> BundledModel:
