@@ -370,11 +370,6 @@ def test_wrong_arguments_are_refused_before_a_file_is_made(texts: Path, tmp_path
             "`data.n` must be at most",
             lambda: run_study(make_spec(texts, data=DataSpec(f"tweeteval:{texts}", n=9)), path),
         ),
-        (
-            StudyError,
-            "`certify.precision` must be 'per-input'",
-            lambda: run_study(make_spec(texts, certify=CertifySpec(precision="data-set")), path),
-        ),
     ]:
         with pytest.raises(error, match=message):
             call()
