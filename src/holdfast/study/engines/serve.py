@@ -62,10 +62,11 @@ def _answer(pipe: Connection[Any, Any], worker: Worker, task: Task) -> bool:
 
 
 def _share_cores(n_workers: int) -> None:
-    """Leave torch the threads that are this worker's due, unless the user has said how many."""
+    """Leave torch no more threads than are this worker's due."""
     torch = sys.modules.get("torch")
-    if torch is not None and "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // n_workers))
+    if torch is not None:
+        due = max(1, (os.cpu_count() or 1) // n_workers)
+        torch.set_num_threads(min(due, torch.get_num_threads()))
 
 
 def _end_with_parent() -> None:
