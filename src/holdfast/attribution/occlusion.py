@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.attribution.task import Scored, Task
+from holdfast.attribution.task import Numbers, Scored, Task
 from holdfast.validation import check_name
+
+_N_ROUNDINGS = 8
 
 
 def occlusion(task: Task, *, leave: str = "out") -> Scored:
     """Hide each feature alone, or show it alone; the scores are the changes of the target's score.
+
+    A change within the rounding of the model's numbers counts as none, so that features which make no
+    difference tie.
 
     Parameters
     ----------
@@ -25,7 +30,14 @@ def occlusion(task: Task, *, leave: str = "out") -> Scored:
     rest, single = np.full((1, n), out), np.eye(n, dtype=bool)
     values = task.values(np.concatenate([rest, ~single if out else single]))
     change = values[0] - values[1:] if out else values[1:] - values[0]
-    return Scored(change, details={"leave": leave})
+    return Scored(np.where(np.abs(change) > _rounding(task, values), change, 0.0), details={"leave": leave})
+
+
+def _rounding(task: Task, values: Numbers) -> float:
+    """Changes up to this are rounding, not signs of a feature: models of floats differ so much between batches."""
+    kind = task.evaluator.outputs.dtype
+    precision = float(np.finfo(kind).eps) if kind.kind == "f" else 0.0
+    return float(_N_ROUNDINGS * precision * np.abs(values).max())
 
 
 def random(task: Task) -> Scored:

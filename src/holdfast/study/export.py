@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from holdfast.errors import InvalidValueError, MissingExtraError, StoreError
 from holdfast.results.frames import make_frame
+from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.results import ItemResult
 from holdfast.study.store import Store
 from holdfast.validation import check_name
@@ -49,6 +50,25 @@ COLUMNS: dict[str, str] = {
 }
 """The columns of a table: one row per item and radius. Predictions are JSON, as they may be numbers or texts."""
 
+MEAN_COLUMNS: dict[str, str] = {
+    "method": "string",
+    "top_fraction": "float64",
+    "keep_probability": "float64",
+    "radius": "int64",
+    "rate": "float64",
+    "low": "float64",
+    "high": "float64",
+    "population_low": "float64",
+    "population_high": "float64",
+    "bound": "string",
+    "confidence": "float64",
+    "n_inputs": "int64",
+    "n_consistent": "int64",
+    "n_draws": "int64",
+    "n_calls": "int64",
+}
+"""The columns for a study with precision "data-set": one row per mean curve and radius."""
+
 _N_TOGETHER = 2048
 """Rows that are held in memory at a time."""
 
@@ -56,7 +76,8 @@ _N_TOGETHER = 2048
 def export_study(path: str | Path, out: str | Path, *, kind: str | None = None) -> int:
     """Write the results in a file of results to a table or to JSON; returns the number of rows or items written.
 
-    Parquet and CSV are flat: one row per item and radius, without masks and scores. JSON is complete:
+    Parquet and CSV are flat: one row per item and radius, without masks and scores; for a study with
+    precision "data-set", one row per mean curve and radius. JSON is complete:
     the study, and per item the certificates, the scores, the explanation as a mask, hard certificates
     and witnesses, each as its own ``to_json`` writes it. The file appears when it is complete.
 
@@ -79,9 +100,9 @@ def export_study(path: str | Path, out: str | Path, *, kind: str | None = None) 
 
 
 def study_frame(path: str | Path) -> Any:
-    """Read the flat table of a file of results as a pandas ``DataFrame``, one row per item and radius."""
+    """Read the flat table of a file of results as a pandas ``DataFrame``: the rows of ``export_study``."""
     with Store(path) as store:
-        return make_frame(list(_flat_rows(store)))
+        return make_frame(list(_table(store)[1]))
 
 
 @contextmanager
@@ -101,6 +122,23 @@ def _replacing(target: Path) -> Iterator[Path]:
         unfinished.unlink(missing_ok=True)
 
 
+def _table(store: Store) -> tuple[dict[str, str], Iterator[dict[str, Any]]]:
+    """The columns with their types, and the rows."""
+    if store.spec["certify"]["precision"] == "data-set":
+        return MEAN_COLUMNS, _mean_rows(store)
+    return COLUMNS, _flat_rows(store)
+
+
+def _mean_rows(store: Store) -> Iterator[dict[str, Any]]:
+    for key, curve in store.mean_curves().items():
+        stated = {name: getattr(curve, name) for name in MEAN_COLUMNS if hasattr(curve, name)}
+        for one in curve:
+            ends = {"low": one.interval.low, "high": one.interval.high}
+            wide = {"population_low": one.population.low, "population_high": one.population.high}
+            row = {**key._asdict(), **stated, "radius": one.radius, "rate": one.rate, **ends, **wide}
+            yield {name: row[name] for name in MEAN_COLUMNS}
+
+
 def _flat_rows(store: Store) -> Iterator[dict[str, Any]]:
     for row in store.rows():
         words = {name: json.dumps(row[name]) for name in ("prediction", "full_prediction")}
@@ -108,10 +146,11 @@ def _flat_rows(store: Store) -> Iterator[dict[str, Any]]:
 
 
 def _write_csv(store: Store, path: Path) -> int:
+    columns, rows = _table(store)
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
+        writer = csv.DictWriter(file, columns)
         writer.writeheader()
-        return sum(1 for row in _flat_rows(store) if writer.writerow(row))
+        return sum(1 for row in rows if writer.writerow(row))
 
 
 def _write_parquet(store: Store, path: Path) -> int:
@@ -120,8 +159,9 @@ def _write_parquet(store: Store, path: Path) -> int:
         from pyarrow import parquet
     except ImportError as error:
         raise MissingExtraError("Parquet needs pyarrow: pip install 'holdfast[report]'") from error
-    shape = pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in COLUMNS.items()])
-    rows, n_rows = _flat_rows(store), 0
+    columns, rows = _table(store)
+    shape = pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in columns.items()])
+    n_rows = 0
     with parquet.ParquetWriter(path, shape) as writer:
         while part := list(islice(rows, _N_TOGETHER)):
             writer.write_table(pyarrow.Table.from_pylist(part, schema=shape))
@@ -134,8 +174,14 @@ def _write_json(store: Store, path: Path) -> int:
         file.write('{"study": ' + json.dumps(store.spec) + ', "items": [')
         n_items = _write_items(file, store.results())
         left_out, given_up = json.dumps(store.skips()), json.dumps(store.failures())
-        file.write(f'\n], "left_out": {left_out}, "given_up": {given_up}}}\n')
+        means = ", ".join(json.dumps(key) + ": " + curve.to_json() for key, curve in _named_means(store))
+        file.write(f'\n], "means": {{{means}}}, "left_out": {left_out}, "given_up": {given_up}}}\n')
     return n_items
+
+
+def _named_means(store: Store) -> Iterator[tuple[str, MeanCurve]]:
+    for key, curve in store.mean_curves().items():
+        yield f"{key.method}/{key.top_fraction!r}/{key.keep_probability!r}", curve
 
 
 def _write_items(file: IO[str], results: Iterator[ItemResult]) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
 from holdfast.study.engines import Engine, Event, GivenUp, make_engine
 from holdfast.study.items import Task, items_of, tasks_of
+from holdfast.study.means import run_means
 from holdfast.study.question import plain_spec
 from holdfast.study.results import Record
 from holdfast.study.spec import StudySpec
@@ -21,7 +22,7 @@ from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.stopping import listening
 from holdfast.study.store import StoreWriter
 from holdfast.study.watching import Moment, as_watcher
-from holdfast.study.work import load_data
+from holdfast.study.work import load_data, load_worker
 from holdfast.validation import check_whole
 
 _VERSIONED = ("holdfast", "numpy", "scipy", "torch", "transformers", "scikit-learn", "onnxruntime", "shapiq")
@@ -71,6 +72,9 @@ def run_study(
     workers. More inputs, methods, fractions or keep probabilities may be asked for later, in the
     same file.
 
+    With ``certify.precision = "data-set"`` items hold explanations, and when all are stored the mean curve
+    over the inputs is computed for each method, fraction and keep probability, in this process.
+
     Ctrl-C (or SIGTERM) lets the items that have begun finish; a second one stops at once.
 
     Parameters
@@ -104,8 +108,6 @@ def run_study(
     """
     if not isinstance(spec, StudySpec):
         raise InvalidTypeError(f"`spec` must be a StudySpec, got {type(spec).__name__}. Read a file with `read_spec`.")
-    if spec.certify.precision != "per-input":
-        raise StudyError("`certify.precision` must be 'per-input' here: 'data-set' has no items, only a mean curve.")
     chosen, watch, plain = make_engine(engine, workers), as_watcher(progress), plain_spec(spec)
     n_inputs = _count_inputs(spec)
     wanted = range(n_inputs) if inputs is None else _check_inputs(inputs, n_inputs)
@@ -116,6 +118,8 @@ def run_study(
         with listening() as wish:
             for event in chosen.run(spec, session.tasks(), wish):
                 session.keep(event)
+            if spec.certify.precision == "data-set" and not wish() and status_of(store).settled:
+                run_means(spec, store, load_worker(spec), wish=wish, progress=progress if progress is True else None)
         return StudyRun(status_of(store), session.n_new, wish(), session.seconds)
 
 

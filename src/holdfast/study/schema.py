@@ -48,6 +48,14 @@ UPGRADES: list[tuple[str, ...]] = [
             input INTEGER PRIMARY KEY, reason TEXT NOT NULL, n_tries INTEGER NOT NULL, items TEXT NOT NULL,
             session INTEGER NOT NULL
         )""",
+        """CREATE TABLE answers (
+            scope TEXT NOT NULL, question TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (scope, question)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE mean_curves (
+            method TEXT NOT NULL, top_fraction REAL NOT NULL, keep_probability REAL NOT NULL, content TEXT NOT NULL,
+            inputs TEXT NOT NULL, session INTEGER NOT NULL REFERENCES sessions,
+            PRIMARY KEY (method, top_fraction, keep_probability)
+        ) WITHOUT ROWID""",
     ),
 ]
 """Statements that lead from version k to k + 1, the first from nothing. Once released, only ever added to."""

@@ -13,6 +13,7 @@ from holdfast.masking import lookup_table
 from holdfast.mus import CRITERIA, mus_model
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.plans import PLANS
+from holdfast.results.mean_curve import BOUNDS
 from holdfast.study.checks import (
     check_each,
     check_flag,
@@ -130,6 +131,8 @@ class CertifySpec:
         the mean curve over the inputs is wanted, within ``half_width``).
     half_width : float
         For "data-set": the half-width of the mean curve's interval.
+    bound : str
+        For "data-set": "hoeffding" (guaranteed) or "normal" (approximate, and cheaper).
     """
 
     radii: tuple[int, ...] = (1, 2, 3, 5, 10)
@@ -141,11 +144,13 @@ class CertifySpec:
     simultaneous: bool = False
     precision: str = "per-input"
     half_width: float = 0.01
+    bound: str = "hoeffding"
 
     def __post_init__(self) -> None:
         check_name(self.plan, "certify.plan", PLANS)
         check_name(self.neighborhood, "certify.neighborhood", NEIGHBORHOODS)
         check_name(self.precision, "certify.precision", PRECISIONS)
+        check_name(self.bound, "certify.bound", BOUNDS)
         check_flag(self.simultaneous, "certify.simultaneous")
         checked_as("certify.agree", lambda: as_agreement(check_text(self.agree, "certify.agree")))
         _keep(

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.question import Plain
-from holdfast.study.store import Store
+from holdfast.study.store import CurveKey, Store
 
 _BY_METHOD = """
 SELECT i.method, count(*), avg(r.rate), sum(i.n_computed), sum(i.seconds)
@@ -44,8 +45,11 @@ class StudyStatus:
         Items of inputs that were left out; ``skips`` says which and why.
     n_given_up : int
         Items that could not be computed; ``failures`` says of which inputs and why.
+    means : dict
+        The mean curves of a study with precision "data-set".
     n_computed : int
-        Rows the model computed for certificates, and those that attributions asked for, gradients included.
+        Rows the model computed for certificates and mean curves, and those that attributions asked for,
+        gradients included.
     """
 
     path: str
@@ -61,6 +65,12 @@ class StudyStatus:
     n_sessions: int
     skips: dict[int, str] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
+    means: dict[CurveKey, MeanCurve] = field(default_factory=dict)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to try: items are stored, left out or given up."""
+        return self.n_to_do <= self.n_given_up
 
     @property
     def n_to_do(self) -> int:
@@ -73,7 +83,7 @@ class StudyStatus:
         return self.n_to_do == 0
 
     def __str__(self) -> str:
-        return "\n".join([self._head(), *self._lines(), *self._warnings()])
+        return "\n".join([self._head(), *self._lines(), *self._mean_lines(), *self._warnings()])
 
     def _head(self) -> str:
         state = "complete" if self.complete else f"{self.n_to_do} items to do"
@@ -87,6 +97,14 @@ class StudyStatus:
             f"  {one.name:<22} {one.n_done:>7} items"
             + ("" if one.mean_rate is None else f", mean rate {one.mean_rate:.3f} at radius {self.radius}")
             for one in self.methods
+        ]
+
+    def _mean_lines(self) -> list[str]:
+        return [
+            f"  {key.method}, top {key.top_fraction:g}, keep {key.keep_probability:g}: mean rate {last.rate:.3f} "
+            f"[{last.interval.low:.3f}, {last.interval.high:.3f}] at radius {last.radius} ({curve.bound})"
+            for key, curve in self.means.items()
+            for last in [list(curve)[-1]]
         ]
 
     def _warnings(self) -> list[str]:
@@ -117,25 +135,36 @@ def status_of(store: Store) -> StudyStatus:
         n_done=n_done,
         n_left_out=n_left_out,
         n_given_up=sum(len(items) for index, items in store.given_up().items() if index in failures),
-        radius=max(spec["certify"]["radii"]),
+        radius=_stored_radius(spec),
         methods=methods,
-        n_computed=sum(one.n_computed for one in methods) + _attribution_calls(store),
+        n_computed=sum(one.n_computed for one in methods) + _attribution_calls(store) + _mean_calls(store),
         n_sessions=_count(store, "SELECT count(*) FROM sessions"),
         skips=skips,
         failures=failures,
+        means=store.mean_curves(),
     )
 
 
 def _method_status(store: Store, spec: Plain, name: str, n_inputs: int) -> MethodStatus:
     fractions, keeps = spec["top_fractions"], spec["smoothing"]["keep_probabilities"]
     statement = _BY_METHOD.format(fractions=_marks(fractions), keeps=_marks(keeps))
-    values = (max(spec["certify"]["radii"]), n_inputs, name, *fractions, *keeps)
+    values = (_stored_radius(spec), n_inputs, name, *fractions, *keeps)
     (_, n_done, mean, n_computed, seconds) = next(store.query(statement, *values))
     return MethodStatus(name, n_done, mean, n_computed or 0, seconds or 0.0)
 
 
+def _stored_radius(spec: Plain) -> int:
+    """The largest radius that items hold a rate for."""
+    certify = spec["certify"]
+    return max(certify["radii"]) if certify["precision"] == "per-input" else 0
+
+
 def _attribution_calls(store: Store) -> int:
     return _count(store, "SELECT coalesce(sum(n_calls), 0) FROM attributions")
+
+
+def _mean_calls(store: Store) -> int:
+    return sum(curve.n_calls for curve in store.mean_curves().values())
 
 
 def _count(store: Store, statement: str) -> int:

@@ -8,15 +8,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from holdfast.errors import StoreError, StudyError
 from holdfast.results.attribution import Attribution
+from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.items import Item
 from holdfast.study.lock import WriterLock
 from holdfast.study.question import Plain, check_same_question
 from holdfast.study.results import ItemResult, Record, Row, StoredItem, decode, unpack_text
 from holdfast.study.schema import check_store, connect_reading, connect_writing, transaction, wrapping_errors
+
+_CURVE_KEY = "method, top_fraction, keep_probability"
 
 _ITEM_COLUMNS = (
     "input, method, top_fraction, keep_probability, selected, n_selected, prediction, consistent, curve, mus, witness, "
@@ -39,6 +42,14 @@ FROM items i JOIN inputs x USING (input) JOIN attributions a ON a.input = i.inpu
     JOIN rates r ON r.item = i.item
 ORDER BY i.input, i.method, i.top_fraction, i.keep_probability, r.radius
 """
+
+
+class CurveKey(NamedTuple):
+    """What a mean curve is about."""
+
+    method: str
+    top_fraction: float
+    keep_probability: float
 
 
 class Store:
@@ -104,6 +115,30 @@ class Store:
             names = [column[0] for column in cursor.description]
             for row in cursor:
                 yield _readable(dict(zip(names, row, strict=True)))
+
+    def mean_curves(self) -> dict[CurveKey, MeanCurve]:
+        """The mean curves of a study with precision "data-set"."""
+        rows = self.query(f"SELECT {_CURVE_KEY}, content FROM mean_curves ORDER BY {_CURVE_KEY}")
+        return {CurveKey(*row[:3]): MeanCurve.from_json(row[3]) for row in rows}
+
+    def mean_inputs(self, key: CurveKey) -> tuple[int, ...] | None:
+        """The inputs a stored mean curve is over; None if there is none."""
+        found = self._one(f"SELECT inputs FROM mean_curves WHERE ({_CURVE_KEY}) = (?, ?, ?)", *key)
+        return None if found is None else tuple(json.loads(found[0]))
+
+    def inputs_with(self, key: CurveKey) -> tuple[int, ...]:
+        """The inputs whose item of this kind is stored, in increasing order."""
+        rows = self.query(f"SELECT input FROM items WHERE ({_CURVE_KEY}) = (?, ?, ?) ORDER BY input", *key)
+        return tuple(index for (index,) in rows)
+
+    def answer(self, scope: str, question: str) -> str | None:
+        """What an input answered for a mean curve, if it was asked."""
+        found = self._one("SELECT content FROM answers WHERE scope = ? AND question = ?", scope, question)
+        return None if found is None else str(found[0])
+
+    def answers(self, scope: str) -> Iterator[str]:
+        """The questions that were answered for a mean curve."""
+        return (question for (question,) in self.query("SELECT question FROM answers WHERE scope = ?", scope))
 
     def skips(self) -> dict[int, str]:
         """The inputs that were left out, and why."""
@@ -236,6 +271,17 @@ class StoreWriter(Store):
             raise StudyError(
                 f"Input {record.input[0]} has other {record.method} scores than those its stored items were cut from."
             )
+
+    def add_answer(self, scope: str, question: str, content: str) -> None:
+        """Store what an input answered for a mean curve."""
+        with self._writing():
+            self._connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", (scope, question, content))
+
+    def add_mean_curve(self, key: CurveKey, content: str, inputs: tuple[int, ...]) -> None:
+        """Store a mean curve; one over other inputs is replaced."""
+        values = (*key, content, json.dumps(inputs), self._session)
+        with self._writing():
+            self._connection.execute("INSERT OR REPLACE INTO mean_curves VALUES (?, ?, ?, ?, ?, ?)", values)
 
     def skip(self, index: int, reason: str) -> None:
         """Remember that an input was left out."""

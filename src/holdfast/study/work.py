@@ -188,7 +188,9 @@ class _Subject:
     def _question(self) -> dict[str, Any]:
         asked = self._spec.certify
         names = ("radii", "tolerance", "confidence", "plan", "agree", "neighborhood", "simultaneous")
-        return {name: getattr(asked, name) for name in names} | {"check_determinism": False}
+        question = {name: getattr(asked, name) for name in names} | {"check_determinism": False}
+        # Nothing is certified input by input: at radius 0 there is only the explanation itself.
+        return question if asked.precision == "per-input" else question | {"radii": (0,)}
 
     def _smoothed(self, own: Evaluator, item: Item) -> MaskedModel:
         """The model whose explanation is certified; all keep probabilities of an input share their random numbers."""
