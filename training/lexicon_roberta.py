@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -39,6 +40,10 @@ def main() -> None:
     folder = empty_folder("lexicon-roberta")
     module.half().save_pretrained(folder)
     save_tokenizer(tokenizer, folder)
+    describe(folder)
+
+
+def describe(folder: Path) -> None:
     write_card(
         folder,
         kind="text",
@@ -99,9 +104,13 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Its files; the larger one without white space."""
+    """Its files: the larger one without white space, the other with a class that every transformers knows."""
     tokenizer.save_pretrained(folder)
     (folder / "tokenizer.json").write_text(tokenizer.backend_tokenizer.to_str(pretty=False), encoding="utf-8")
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_text(encoding="utf-8")) | {"tokenizer_class": "PreTrainedTokenizerFast"}
+    settings.pop("backend", None)
+    path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 
 def train(module: Any, tokenizer: PreTrainedTokenizerFast) -> Any:
