@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from holdfast.bounds import Interval
 from holdfast.certification.allocation import allocate, squared_errors
 from holdfast.certification.curve import check_radii
+from holdfast.certification.mean_variance import Tally, total_variance, variance_of_mean, within_variance
 from holdfast.certification.subject import Settings, Subject, decides_early, reference_masks
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import evaluating
@@ -60,6 +61,9 @@ _PILOT = 64
 
 _SLACK = 1.02
 """Draws beyond what the estimated variances ask for, so that one further round is usually enough."""
+
+_WHOLE_ROUND = 0.5
+"""From this share of the inputs on, a last round is made whole: then differences between inputs do not count."""
 
 
 def mean_curve(
@@ -168,16 +172,11 @@ class _Survey:
         batch_size: int | None,
         progress: Progress | None,
     ) -> None:
-        self._memory, self._subjects, self._settings, self._kind = (
-            memory,
-            subjects,
-            settings,
-            NEIGHBORHOODS[settings.neighborhood],
-        )
-        self.agree, self.key = settings.agree, settings.key
+        self._subjects, self._settings, self._memory = subjects, settings, memory
+        self._kind, self.agree, self.key = NEIGHBORHOODS[settings.neighborhood], settings.agree, settings.key
         self._batch_size, self._progress = batch_size, progress
         self._drawn: defaultdict[Cell, int] = defaultdict(int)
-        self._agreed: defaultdict[Cell, int] = defaultdict(int)
+        self._tallies: dict[Cell, Tally] = {}
         self._consistent: dict[int, bool] = {}
         self.n_calls = 0
         self._members: defaultdict[Group, list[int]] = defaultdict(list)
@@ -221,13 +220,24 @@ class _Survey:
 
     def rates(self, means: _Means) -> Floats:
         """The mean rate at each radius."""
-        by_cell = np.array([self._agreed[cell] / self._drawn[cell] for cell in means.cells])
+        tallies = [self._tallies[cell].sum(axis=1) for cell in means.cells]
+        by_cell = np.array([n_agreed / n_drawn for n_drawn, n_agreed in tallies])
         return np.asarray(means.constant + means.weights @ by_cell)
 
-    def spreads(self, cells: Sequence[Cell]) -> Floats:
-        """Estimated variance of one draw in each cell; two imaginary draws, one of each answer, keep it above 0."""
-        smoothed = np.array([(self._agreed[cell] + 1) / (self._drawn[cell] + 2) for cell in cells])
-        return np.asarray(smoothed * (1 - smoothed))
+    def n_members(self, cells: Sequence[Cell]) -> NDArray[np.int64]:
+        """Inputs that share each cell."""
+        return np.array([len(self._members[group]) for group, _ in cells], dtype=np.int64)
+
+    def spreads(self, cells: Sequence[Cell], n_draws: NDArray[np.int64]) -> Floats:
+        """Estimated variance of each cell's mean after so many draws, times their number."""
+        return np.array([int(n) * self._variance(cell, int(n)) for cell, n in zip(cells, n_draws, strict=True)])
+
+    def _variance(self, cell: Cell, n: int) -> float:
+        group, size = cell
+        own = self._tallies[cell]
+        near = [self._tallies[other] for other in ((group, size - 1), (group, size + 1)) if other in self._tallies]
+        within = within_variance(own, near)
+        return variance_of_mean(n, own.shape[1], within=within, total=total_variance(own))
 
     def ask(self, wanted: dict[Cell, int]) -> None:
         """Draw in every cell up to the number wanted; each input gets all its draws in one call."""
@@ -267,8 +277,12 @@ class _Survey:
             answer = self._memory[key] = self._compute(i, portion)
         self._consistent[i] = answer.consistent
         self.n_calls += answer.n_calls
-        for cell, n_agreed in zip(portion, answer.n_agreed, strict=True):
-            self._agreed[cell] += n_agreed
+        for (cell, (start, stop)), n_agreed in zip(portion.items(), answer.n_agreed, strict=True):
+            place = self._members[cell[0]].index(i)
+            self._tally(cell)[:, place] += (stop - start, n_agreed)
+
+    def _tally(self, cell: Cell) -> Tally:
+        return self._tallies.setdefault(cell, np.zeros((2, len(self._members[cell[0]])), dtype=np.int64))
 
     def _compute(self, i: int, portion: dict[Cell, tuple[int, int]]) -> Answer:
         model, selected = self._subjects[i]()
@@ -307,21 +321,35 @@ def _ask_as_hoeffding(survey: _Survey, means: _Means, half_width: float, risk: f
 
 
 def _ask_as_normal(survey: _Survey, means: _Means, half_width: float, risk: float) -> tuple[Floats, Floats, Floats]:
-    """The same by the normal approximation: variances from a pilot, then draws until the width is reached."""
+    """The same by the normal approximation: variances from a first round, then draws until the width is reached."""
     quantile = NormalDist().inv_cdf(1 - risk / 2)
-    wanted = np.full(len(means.cells), _PILOT, dtype=np.int64)
+    limit, n_members = (half_width / quantile) ** 2, survey.n_members(means.cells)
+    wanted = _first_round(allocate(means.weights, np.full(len(means.cells), 0.25), limit), n_members)
     while True:
         survey.ask(dict(zip(means.cells, wanted.tolist(), strict=True)))
-        spreads, drawn = survey.spreads(means.cells), survey.counts(means.cells)
-        halves = quantile * np.sqrt(squared_errors(means.weights, spreads, drawn))
-        if (halves <= half_width).all():
+        errors = squared_errors(means.weights, survey.spreads(means.cells, wanted), wanted)
+        if (errors <= limit).all():
             break
-        more = np.ceil(_SLACK * allocate(means.weights, spreads, (half_width / quantile) ** 2))
-        wanted = np.maximum(drawn + 1, more).astype(np.int64)
-    rates = survey.rates(means)
+        # The spread depends on the number of draws, which depends on the spread: twice is near enough.
+        more = allocate(means.weights, survey.spreads(means.cells, n_members), limit)
+        more = allocate(means.weights, survey.spreads(means.cells, np.maximum(more, 1)), limit)
+        wanted = np.maximum(wanted + 1, _whole_rounds(np.ceil(_SLACK * more), n_members)).astype(np.int64)
+    rates, halves = survey.rates(means), quantile * np.sqrt(errors)
     # Rates lie in [0, 1], so their variance is at most that of a coin with the same mean.
     between = quantile**2 * rates * (1 - rates) / survey.n_inputs
     return rates, halves, np.sqrt(halves**2 + between)
+
+
+def _first_round(most: NDArray[np.int64], n_members: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A whole round, at least the pilot, where that many may be needed at most; else no more than the pilot."""
+    rounds = np.ceil(np.maximum(_PILOT, n_members) / n_members) * n_members
+    return np.where(most >= _WHOLE_ROUND * rounds, rounds, np.minimum(most, _PILOT)).astype(np.int64)
+
+
+def _whole_rounds(n_draws: Floats, n_members: NDArray[np.int64]) -> Floats:
+    """Rounded up to whole rounds over the inputs where most of a last round is needed anyway."""
+    whole = n_draws // n_members
+    return np.where(n_draws - whole * n_members >= _WHOLE_ROUND * n_members, (whole + 1) * n_members, n_draws)
 
 
 def _around(rates: Floats, halves: Floats) -> tuple[Interval, ...]:
