@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,17 @@ def test_the_small_roberta_agrees_with_vader_on_sentences_neither_was_made_for()
     n_correct, n_tested = CARDS["lexicon-roberta"].counts["sentences, as VADER labels them"]
     assert (abs(int(agreed.sum()) - n_correct) <= NEAR_TIES, len(agreed)) == (True, n_tested)
     assert n_correct / n_tested >= 0.9
+
+
+def test_the_small_roberta_agrees_with_vader_on_generated_sentences_it_was_not_trained_on() -> None:
+    from training.lexicon_roberta import N_TEST, TEST_SEED
+    from training.lexicon_sentences import labelled
+
+    texts, labels = zip(*islice(labelled(TEST_SEED), N_TEST), strict=True)
+    np.testing.assert_array_equal(load("vader").predict(texts).argmax(axis=1), labels)
+    found = int((load("lexicon-roberta").predict(texts).argmax(axis=1) == labels).sum())
+    n_correct, n_tested = CARDS["lexicon-roberta"].counts["generated sentences, as VADER labels them"]
+    assert (abs(found - n_correct) <= NEAR_TIES, N_TEST) == (True, n_tested)
 
 
 # -- end to end -------------------------------------------------------------------------------------
