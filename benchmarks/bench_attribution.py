@@ -284,9 +284,7 @@ class _Seen:
         for name in self.rates:
             for i, radius in enumerate(self.radii):
                 yield Figure(f"{label}, {name}: mean rate, r ≤ {radius}", float(np.mean(self._column(name, i))))
-            yield Figure(
-                f"{label}, {name}: share consistent with the full input", float(np.mean(self.consistent[name]))
-            )
+            yield Figure(f"{label}, {name}: share consistent", float(np.mean(self.consistent[name])))
         for name in METHODS:
             for i, radius in enumerate(self.radii):
                 gap = self._column(name, i) - self._column("random", i)
