@@ -172,3 +172,20 @@ def test_a_poll_knows_how_many_features_its_lead_withstands():
     assert poll.radius(np.array([False, True]), "votes") == 1
     assert poll.radius(np.array([False, True]), "lipschitz") == 1
     assert poll.radius(np.array([True, True]), "votes") == 0
+
+
+@pytest.mark.parametrize("make_rng", [lambda: None, lambda: np.random.default_rng(1), lambda: 7])
+def test_the_key_of_a_certificate_makes_the_same_function_again(make_rng):
+    selected = np.arange(6) < 2
+    first = hf.certify_mus(score_table(6), selected, keep_probability=0.25, n_levels=8, rng=make_rng())
+    again = hf.certify_mus(score_table(6), selected, keep_probability=0.25, n_levels=8, rng=first.rng_key)
+    assert again == first
+
+
+def test_a_smoothed_model_is_certified_the_same_every_time():
+    smoothed, selected = hf.smooth(score_table(6), 0.3, 12), np.arange(6) < 2
+    first, again = (hf.certify_mus(smoothed, selected) for _ in range(2))
+    assert first.rng_key == smoothed.rng_key == again.rng_key
+    assert (first.radius, first.n_agreed) == (again.radius, again.n_agreed)
+    brackets = [hf.stability_bracket(hf.mus_model(score_table(6), 0.25, 8, rng=0), selected, rng=0) for _ in range(2)]
+    assert brackets[0] == brackets[1]

@@ -146,7 +146,7 @@ def test_smoothing_twice_is_the_bank_of_banks():
     inner = hf.smooth(model, 0.7, 5, rng=1)
     twice = hf.smooth(inner, 0.5, 3, rng=2)
     table = tabulated(inner)
-    np.testing.assert_array_equal(twice(all_masks(4)), hf.smooth(table, 0.5, 3, rng=2)(all_masks(4)))
+    np.testing.assert_array_equal(twice.count_votes(all_masks(4)), bank_votes(table, twice.bank))
     assert twice.n_base_calls <= 16
 
 
@@ -251,3 +251,59 @@ def test_smoothed_models_are_public():
     assert isinstance(hf.smooth(score_table(3), 0.5, 8), SmoothedModel)
     assert isinstance(hf.smooth(score_table(3), 0.5, 8), hf.MaskedModel)
     assert isinstance(hf.smooth(score_table(3), 0.5, 8), hf.Deciding)
+
+
+def test_smoothing_again_with_the_same_seed_draws_other_masks():
+    model = score_table(8)
+    once = hf.smooth(model, 0.5, 32, rng=0)
+    twice = hf.smooth(once, 0.5, 32, rng=0)
+    thrice = hf.smooth(hf.Evaluator(twice), 0.5, 32, rng=0)
+    assert (once.bank != twice.bank).any()
+    assert (thrice.bank != twice.bank).any()
+    assert thrice.rows_per_mask == 32**3
+
+
+def test_a_batch_size_is_the_limit_of_the_model_underneath():
+    recorded = Recorded(score_table(12))
+    smoothed = hf.smooth(recorded, 0.8, 16, rng=0)
+    hf.certify(smoothed, np.arange(12) < 3, radius=5, batch_size=4, rng=0)
+    assert max(recorded.batch_sizes) <= 4
+    assert smoothed.base.batch_size > 4
+
+
+def test_no_masks_have_no_votes():
+    smoothed = hf.smooth(score_table(5), 0.5, 8, rng=0)
+    assert smoothed(np.zeros((0, 5), dtype=bool)).shape == (0, 3)
+    assert smoothed.keeps_top_class(np.zeros((0, 5), dtype=bool), 1).shape == (0,)
+
+
+def test_a_class_that_does_not_exist_is_refused():
+    for keep in (1.0, 0.5):
+        with pytest.raises(ValueError, match="below 3, got 7"):
+            hf.smoothed_accuracy(lambda one: score_table(3), [0], [7], keep_probabilities=[keep])
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"keep_probabilities": 0.5}, TypeError),
+        ({"keep_probabilities": []}, ValueError),
+        ({"inputs": 5}, TypeError),
+        ({"inputs": []}, ValueError),
+    ],
+)
+def test_accuracy_wants_sequences(asked, error):
+    given = {"inputs": [0], "labels": [0]} | asked
+    with pytest.raises(error, match=r"`(keep_probabilities|inputs)` must"):
+        hf.smoothed_accuracy(lambda one: score_table(3), given.pop("inputs"), given.pop("labels"), **given)
+
+
+def test_adaptive_keep_stays_within_its_ends_and_refuses_the_rest():
+    assert hf.adaptive_keep(np.arange(6), lowest=0.08).max() == 1.0
+    with pytest.raises(ValueError, match="`lowest` must be at most"):
+        hf.adaptive_keep([1.0, 2.0], lowest=0.9, highest=0.5)
+    with pytest.raises(ValueError, match="`scores` must be numbers"):
+        hf.adaptive_keep(["a", "b"])
+    assert len(hf.smooth(score_table(3), np.array(0.5), 4, rng=0).bank) == 4
+    with pytest.raises(TypeError, match="in a list or an array"):
+        hf.smooth(score_table(3), {0.1, 0.2, 0.3}, 4)

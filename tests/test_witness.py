@@ -154,3 +154,15 @@ def test_bad_budgets_are_refused():
         hf.find_witness(score_table(3), np.arange(3) < 1, max_calls=-1)
     with pytest.raises(ValueError, match="`max_radius` must be a whole number"):
         hf.find_witness(score_table(3), np.arange(3) < 1, max_radius=1.5)
+
+
+def test_an_agreement_that_does_not_hold_of_itself_is_refused():
+    with pytest.raises(ValueError, match="between an output and itself"):
+        hf.find_witness(score_table(3), np.arange(3) < 1, agree=lambda outputs, reference: np.zeros(len(outputs), bool))
+
+
+def test_a_bracket_says_how_far_it_looked():
+    never = hf.mask_function(lambda shown: shown[:, 0], n_features=9)
+    unsearched = hf.stability_bracket(never, np.arange(9) < 2, max_radius=0, rng=0)
+    assert "nothing larger was searched" in str(unsearched)
+    assert "these are all there are" in str(hf.stability_bracket(never, np.arange(9) < 2, rng=0))

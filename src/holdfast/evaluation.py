@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -243,8 +243,13 @@ def evaluating(
         evaluator.batch_size, evaluator._probe = check_whole(batch_size, "batch_size", minimum=1), None
     if progress is not None:
         evaluator.progress = as_progress(progress)
+    # A model that asks another many times for one mask: the limit is meant for that other.
+    base: AbstractContextManager[Any] = nullcontext()
+    if evaluator.deciding is not None and batch_size is not None:
+        base = evaluating(evaluator.deciding.base, batch_size=batch_size)
     try:
-        yield evaluator
+        with base:
+            yield evaluator
     except KeyboardInterrupt as stop:
         stop.add_note(f"Stopped after {evaluator.n_calls} model calls; nothing was changed.")
         raise

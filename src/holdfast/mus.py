@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
-from holdfast.randomness import stream, stream_key
+from holdfast.randomness import stream_key
 from holdfast.results.hard import HardCertificate
 from holdfast.smoothing.keep import check_keep
-from holdfast.smoothing.model import Counts, SmoothedModel, check_flag, make_smoothed, tally_ballots
+from holdfast.smoothing.model import Counts, SmoothedModel, bank_stream, check_flag, make_smoothed, tally_ballots
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
 from holdfast.validation import check_mask, check_name, check_whole
 
@@ -62,9 +62,11 @@ def mus_model(
     base = model if isinstance(model, Evaluator) else Evaluator(model, batch_size=batch_size)
     q = check_whole(n_levels, "n_levels", minimum=1)
     n_kept = _whole_levels(check_keep(keep_probability, base.n_features), q, check_flag(round, "round"))
-    seeds = stream(stream_key(rng), "smoothing", "mus").integers(0, q, size=base.n_features)
+    key = stream_key(rng)
+    seeds = bank_stream(base, key, "mus").integers(0, q, size=base.n_features)
     bank = np.asarray((seeds + np.arange(q)[:, None]) % q < n_kept)
-    return make_smoothed(base, bank, keep=tuple(Fraction(int(n), q) for n in n_kept), votes=True, method="mus")
+    keep = tuple(Fraction(int(n), q) for n in n_kept)
+    return make_smoothed(base, bank, keep=keep, votes=True, method="mus", rng_key=key)
 
 
 def certify_mus(
@@ -93,7 +95,8 @@ def certify_mus(
     selected : Boolean array of shape (n_features,)
         The explanation: which features are selected.
     keep_probability, n_levels, round :
-        See ``mus_model``. By "lipschitz" the radius is always below 1 / (2 · keep_probability).
+        See ``mus_model``; of no effect on a model that is already smoothed. With one keep probability
+        for all features, "lipschitz" radii of ``mus_model`` are always below half its inverse.
     criterion : str
         "lipschitz": r features can move each vote count by the sum of the r largest l_i, so the
         lead must exceed twice that (the paper). "votes": counts for every rival which votes the r
@@ -122,7 +125,7 @@ def certify_mus(
         points = np.stack([mask, np.ones_like(mask)])[: 1 + input_removals]
         ballots = smoothed.ballots(points)
         polls = [Poll(one, smoothed.bank, int(base.outputs.shape[1])) for one in ballots]
-        return _certificate(smoothed, mask, polls, criterion, n_calls=base.n_calls - before, rng_key=stream_key(rng))
+        return _certificate(smoothed, mask, polls, criterion, n_calls=base.n_calls - before)
 
 
 class Poll:
@@ -168,7 +171,7 @@ def _largest_safe(powers: Counts, lead: int) -> int:
 
 
 def _certificate(
-    smoothed: SmoothedModel, selected: Mask, polls: list[Poll], criterion: str, *, n_calls: int, rng_key: int
+    smoothed: SmoothedModel, selected: Mask, polls: list[Poll], criterion: str, *, n_calls: int
 ) -> HardCertificate:
     here, full = polls[0], polls[1] if len(polls) > 1 else None
     consistent = None if full is None else full.winner == here.winner
@@ -186,7 +189,7 @@ def _certificate(
         n_agreed=int(here.votes[here.winner]),
         n_evaluated=len(smoothed.bank),
         n_calls=n_calls,
-        rng_key=rng_key,
+        rng_key=smoothed.rng_key,
         prediction=here.winner,
         consistent=consistent,
         selected=selected,

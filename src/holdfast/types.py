@@ -59,9 +59,12 @@ class MaskedModel(Protocol):
 class Deciding(Protocol):
     """A masked model made of many calls of another, which can tell early which class leads.
 
-    ``rows_per_mask`` calls of the other model make one full answer; ``n_base_calls`` have been made.
+    ``base`` is the evaluator of the other model, ``rows_per_mask`` calls of which make one full answer;
+    ``n_base_calls`` have been made.
     """
 
+    @property
+    def base(self) -> Any: ...
     @property
     def rows_per_mask(self) -> int: ...
     @property

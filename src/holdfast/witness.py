@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.agreement import Agreement, SameTopClass, Within, as_agreement, prediction_of
+from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import Additions
 from holdfast.randomness import stream, stream_key
@@ -90,7 +91,10 @@ class _Search:
         self._before, self._max_calls = evaluator.n_calls, max_calls
         self._free = np.flatnonzero(~selected)
         self._cost = 1 if evaluator.deciding is None else evaluator.deciding.rows_per_mask
-        self._reference = evaluator(selected[None])[0]
+        outputs = evaluator(selected[None])
+        self._reference = outputs[0]
+        if not agree(outputs, self._reference)[0]:
+            raise InvalidValueError(f"`agree` must hold between an output and itself; {agree.name} does not.")
         self._best: Mask | None = None
         evaluator.expect(max_calls // self._cost)
 

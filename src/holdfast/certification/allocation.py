@@ -40,7 +40,8 @@ def allocate(weights: Floats, spreads: Floats, limit: float) -> NDArray[np.int64
     array([50, 50])
     """
     squares = weights**2 * spreads
-    used = squares.any(axis=0)
+    # A weight may be too small to have a square; its cell gets one draw.
+    used = (weights > 0).any(axis=0)
     n_draws = np.zeros(weights.shape[1], dtype=np.int64)
     if used.any():
         exact = _solve(squares[:, used], limit)
@@ -55,6 +56,8 @@ def squared_errors(weights: Floats, spreads: Floats, n_draws: NDArray[np.int64])
 
 def _solve(squares: Floats, limit: float) -> Floats:
     """Multiplicative updates of the multipliers; the best feasible point seen, scaled onto the limit."""
+    if not squares.any():
+        return np.ones(squares.shape[1])
     multipliers = np.where(squares.any(axis=1), 1.0, 0.0)
     best: Floats | None = None
     for _ in range(_N_STEPS):

@@ -83,8 +83,8 @@ def mean_curve(
 ) -> MeanCurve:
     """Estimate the mean stability rate of many explanations, within ``half_width`` at every radius.
 
-    It costs about as many calls for ten inputs as for ten thousand. No explanation is certified by
-    itself: for that, use ``certify_radii`` on each.
+    It takes about as many draws for ten inputs as for ten thousand (and two or more calls per input
+    for its prediction). No explanation is certified by itself: for that, use ``certify_radii``.
 
     Parameters
     ----------
@@ -99,11 +99,11 @@ def mean_curve(
     confidence : float
         Of each interval; of all together if ``simultaneous``.
     bound : str
-        "hoeffding": guaranteed whatever the rates are. "normal": approximate, with variances
-        estimated on the way, and about three times cheaper.
+        "hoeffding": guaranteed whatever the rates are. "normal": approximate, for many draws and many
+        inputs, with variances estimated on the way; several times cheaper.
     memory : mapping, optional
-        Where the answers of each input are kept, such as a dict: the same question with the same
-        ``rng`` and memory goes on where it was interrupted.
+        Where the answers of each input are kept, such as a dict: the same question about the same
+        subjects with the same ``rng`` (a number) goes on where it was interrupted.
 
     Examples
     --------
@@ -115,6 +115,10 @@ def mean_curve(
     True
     """
     given, asked = _check_subjects(subjects), check_radii(radii)
+    if memory is not None and (rng is None or not isinstance(memory, MutableMapping)):
+        raise InvalidTypeError(
+            "`memory` must be a mapping such as a dict, and `rng` then a number that can be repeated."
+        )
     wide, sure = float(check_share(half_width, "half_width")), float(check_share(confidence, "confidence"))
     check_name(bound, "bound", BOUNDS)
     risk = (1 - sure) / (len(asked) if simultaneous else 1)
@@ -181,8 +185,7 @@ class _Survey:
         self.n_calls = 0
         self._members: defaultdict[Group, list[int]] = defaultdict(list)
         for i, subject in enumerate(subjects):
-            model, selected = subject()
-            self._members[self._group(check_mask(selected, "selected", n_features=model.n_features))].append(i)
+            self._members[self._group(_explained(subject)[1])].append(i)
 
     @property
     def n_inputs(self) -> int:
@@ -271,7 +274,7 @@ class _Survey:
 
     def _ask_one(self, i: int, portion: dict[Cell, tuple[int, int]]) -> None:
         spans = [f"{size}:{start}-{stop}" for (_, size), (start, stop) in portion.items()]
-        key = " ".join([str(i), *spans])
+        key = " ".join([str(self.key), self._kind.name, self.agree.name, str(i), *spans])
         answer = self._memory.get(key)
         if answer is None:
             answer = self._memory[key] = self._compute(i, portion)
@@ -285,8 +288,7 @@ class _Survey:
         return self._tallies.setdefault(cell, np.zeros((2, len(self._members[cell[0]])), dtype=np.int64))
 
     def _compute(self, i: int, portion: dict[Cell, tuple[int, int]]) -> Answer:
-        model, selected = self._subjects[i]()
-        mask = check_mask(selected, "selected", n_features=model.n_features)
+        model, mask = _explained(self._subjects[i])
         full = self._kind(mask, len(mask))
         drawn = [self._masks(i, full, cell[1], *span) for cell, span in portion.items()]
         with evaluating(model, batch_size=self._batch_size) as evaluator:
@@ -335,8 +337,10 @@ def _ask_as_normal(survey: _Survey, means: _Means, half_width: float, risk: floa
         more = allocate(means.weights, survey.spreads(means.cells, np.maximum(more, 1)), limit)
         wanted = np.maximum(wanted + 1, _whole_rounds(np.ceil(_SLACK * more), n_members)).astype(np.int64)
     rates, halves = survey.rates(means), quantile * np.sqrt(errors)
-    # Rates lie in [0, 1], so their variance is at most that of a coin with the same mean.
-    between = quantile**2 * rates * (1 - rates) / survey.n_inputs
+    # Rates lie in [0, 1], so their variance is at most that of a coin with the same mean. Two imaginary
+    # inputs, one stable and one not, stand for what so few inputs have not shown.
+    imagined = (rates * survey.n_inputs + 1) / (survey.n_inputs + 2)
+    between = quantile**2 * imagined * (1 - imagined) / survey.n_inputs
     return rates, halves, np.sqrt(halves**2 + between)
 
 
@@ -357,6 +361,14 @@ def _around(rates: Floats, halves: Floats) -> tuple[Interval, ...]:
         Interval(float(max(0.0, rate - half)), float(min(1.0, rate + half)))
         for rate, half in zip(rates, halves, strict=True)
     )
+
+
+def _explained(subject: Callable[[], Explained]) -> tuple[MaskedModel, Mask]:
+    """The model and the checked explanation of one input."""
+    given = subject()
+    if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[0], MaskedModel):
+        raise InvalidTypeError(f"`subjects` must return pairs (model, selected), got {given!r}.")
+    return given[0], check_mask(given[1], "selected", n_features=given[0].n_features)
 
 
 def _check_subjects(subjects: Any) -> Subjects:

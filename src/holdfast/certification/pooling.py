@@ -22,6 +22,8 @@ from holdfast.types import Mask, Masks
 
 Streams = Callable[[str], np.random.Generator]
 
+_MOST_LAWS = 1024
+
 
 class SizeChain:
     """The sizes of all draws at all radii: at each radius independent and of its own law, and as equal as can be.
@@ -59,9 +61,13 @@ class SizeChain:
         return sizes
 
     def _law(self, radius: int) -> Neighborhood:
-        if radius not in self._laws:
-            self._laws[radius] = self._kind(self._selected, radius)
-        return self._laws[radius]
+        known = self._laws.get(radius)
+        if known is None:
+            known = self._kind(self._selected, radius)
+            # Each law knows every feature: for thousands of features they are made again instead.
+            if len(self._selected) <= _MOST_LAWS:
+                self._laws[radius] = known
+        return known
 
 
 class SizePool:

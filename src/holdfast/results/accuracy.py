@@ -17,9 +17,9 @@ from holdfast.validation import check_share
 class SmoothedAccuracy(Value):
     """How often a smoothed classifier is right, for several keep probabilities.
 
-    Each interval on its own contains the accuracy on the population the inputs were drawn from, with
-    probability ``confidence`` over independent inputs (Clopper–Pearson). The smoothed classifier is
-    the one with these random masks; other masks make another classifier.
+    Every input is smoothed with random masks of its own. Each interval on its own contains, with
+    probability ``confidence`` over independent inputs and masks (Clopper–Pearson), the probability that
+    a new input of the same kind, smoothed with new masks, is predicted as labelled.
 
     Attributes
     ----------

@@ -105,7 +105,8 @@ class MeanCurve(Value):
 
     def __str__(self) -> str:
         sure = "guaranteed" if self.bound == "hoeffding" else "by normal approximation"
-        head = f"Mean stability rate of {self.n_inputs} explanations ({self.confidence:g} {sure}):"
+        scope = "all radii at once" if self.simultaneous else "each radius on its own"
+        head = f"Mean stability rate of {self.n_inputs} explanations (confidence {self.confidence:g} {sure}, {scope}):"
         rows = [
             f"  r = {one.radius:<4} {one.rate:.3f}  these inputs [{one.interval.low:.3f}, {one.interval.high:.3f}]"
             f"  population [{one.population.low:.3f}, {one.population.high:.3f}]"
@@ -113,4 +114,5 @@ class MeanCurve(Value):
         ]
         share = self.n_consistent / self.n_inputs
         foot = f"{self.n_calls} model calls; {share:.1%} of the explanations have the prediction of the full input."
-        return "\n".join([head, *rows, foot])
+        condition = "The population's intervals are for inputs drawn independently from it."
+        return "\n".join([head, *rows, foot, condition])

@@ -126,7 +126,13 @@ class StabilityBracket(Value):
         size = "1 feature" if self.low == 1 else f"{self.low} features"
         known = f"the {which} prediction survives every addition of up to {size} ({self.method})"
         if self.below is None:
-            return f"For certain, {known}; no addition was found that changes it ({self.n_calls} model calls)."
+            reach = self.witness.max_radius
+            searched = "nothing larger was searched"
+            if self.is_tight:
+                searched = "these are all there are"
+            elif reach > self.low:
+                searched = f"none of up to {reach} was found that changes it"
+            return f"For certain, {known}; {searched} ({self.n_calls} model calls)."
         also = f"and some addition of {self.below} changes it"
         scope = f"it is a fact about this input and masking, {NOT_RIGHT}"
         return f"For certain, {known}, {also} ({self.n_calls} model calls); {scope}."

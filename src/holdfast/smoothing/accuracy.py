@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator
 from holdfast.progress import as_progress
 from holdfast.randomness import stream, stream_key
@@ -63,18 +63,18 @@ def smoothed_accuracy(
     (1.0, 0.0)
     """
     bind = _binder(classifier)
-    given = list(inputs)
-    wanted = _as_indices(list(labels), getattr(classifier, "classes", ()))
+    given = _as_list(inputs, "inputs")
+    wanted = _as_indices(_as_list(labels, "labels"), getattr(classifier, "classes", ()))
     if len(given) != len(wanted) or not given:
         raise InvalidValueError(f"`labels` must have one entry per input: {len(given)} inputs, {len(wanted)} labels.")
-    shares = [float(check_keep(one, 1)[0]) for one in keep_probabilities]
+    shares = [float(check_keep(one, 1)[0]) for one in _as_list(keep_probabilities, "keep_probabilities")]
     check_whole(n_samples, "n_samples", minimum=1)
     sure, key, tell = float(check_share(confidence, "confidence")), stream_key(rng), as_progress(progress)
     n_correct, n_calls = np.zeros(len(shares), dtype=np.int64), 0
     for i, (one, label) in enumerate(zip(given, wanted, strict=True)):
         base = Evaluator(bind(one), batch_size=batch_size)
         own = stream_key(stream(key, "accuracy", str(i)))
-        n_correct += [_is_right(smooth(base, share, n_samples, rng=own), label) for share in shares]
+        n_correct += np.array([_is_right(smooth(base, share, n_samples, rng=own), label) for share in shares])
         n_calls += base.n_calls
         if tell is not None:
             tell(i + 1, len(given))
@@ -88,7 +88,11 @@ def _is_right(model: MaskedModel, label: int) -> bool:
     if evaluator.deciding is not None:
         return bool(evaluator.keeps_top_class(full, label)[0])
     outputs = evaluator(full)
-    return bool((outputs[0] if outputs.ndim == 1 else outputs[0].argmax()) == label)
+    if outputs.ndim == 1:
+        raise ModelError("Accuracy needs scores (b, n_classes), but the model returns labels.")
+    if label >= outputs.shape[1]:
+        raise InvalidValueError(f"`labels` must be classes below {outputs.shape[1]}, got {label}.")
+    return bool(outputs[0].argmax() == label)
 
 
 def _binder(classifier: Any) -> Bind:
@@ -100,6 +104,16 @@ def _binder(classifier: Any) -> Bind:
         )
     bound: Bind = bind
     return bound
+
+
+def _as_list(values: Any, name: str) -> list[Any]:
+    try:
+        found = list(values)
+    except TypeError as error:
+        raise InvalidTypeError(f"`{name}` must be a sequence, got {values!r}.") from error
+    if not found:
+        raise InvalidValueError(f"`{name}` must have at least one entry, got none.")
+    return found
 
 
 def _as_indices(labels: list[Any], classes: Sequence[str]) -> list[int]:

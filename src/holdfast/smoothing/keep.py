@@ -16,10 +16,12 @@ _WANTED = "`keep_probability` must be a number in (0, 1], or one per feature"
 
 def check_keep(value: Any, n_features: int) -> tuple[Fraction, ...]:
     """A keep probability in (0, 1] for every feature, as the fractions their digits say."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
     if is_number(value):
         return (_share(value),) * n_features
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__len__"):
-        raise InvalidTypeError(f"{_WANTED}, got {value!r}.")
+    if not isinstance(value, (np.ndarray, list, tuple)):
+        raise InvalidTypeError(f"{_WANTED} in a list or an array, got {value!r}.")
     if len(value) != n_features:
         raise InvalidValueError(f"{_WANTED}: the model has {n_features} features, got {len(value)}.")
     return tuple(_share(one) for one in (value.tolist() if isinstance(value, np.ndarray) else value))
@@ -56,7 +58,7 @@ def adaptive_keep(scores: Any, *, lowest: float = 0.5, highest: float = 1.0) -> 
     Returns
     -------
     keep_probability : float array (n_features,)
-        For ``smooth``, ``mus_model`` or ``certify_mus``.
+        For ``smooth``; for ``mus_model`` and ``certify_mus`` with ``round=True``.
 
     Examples
     --------
@@ -64,12 +66,14 @@ def adaptive_keep(scores: Any, *, lowest: float = 0.5, highest: float = 1.0) -> 
     [0.5, 1.0, 0.75]
     """
     wanted = "`scores` must be numbers (n_features,)"
-    values = np.abs(as_array(getattr(scores, "scores", scores), wanted).astype(float))
-    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
-        raise InvalidValueError(f"{wanted}, got an array of shape {values.shape}.")
+    given = as_array(getattr(scores, "scores", scores), wanted)
+    if given.ndim != 1 or len(given) == 0 or given.dtype.kind not in "fiub" or not np.isfinite(given).all():
+        raise InvalidValueError(f"{wanted}, finite, got {given.dtype} of shape {given.shape}.")
     low, high = float(_share(lowest)), float(_share(highest))
-    distinct, rank = np.unique(values, return_inverse=True)
-    return np.asarray(low + (high - low) * rank / max(1, len(distinct) - 1))
+    if low > high:
+        raise InvalidValueError(f"`lowest` must be at most `highest` = {highest!r}, got {lowest!r}.")
+    distinct, rank = np.unique(np.abs(given.astype(np.float64)), return_inverse=True)
+    return np.clip(low + (high - low) * rank / max(1, len(distinct) - 1), low, high)
 
 
 def selective_keep(smoothed: Any, keep_probability: float) -> NDArray[np.float64]:

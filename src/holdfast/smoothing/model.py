@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, ModelError
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream, stream_key
 from holdfast.smoothing.keep import check_keep, keep_in_words
@@ -41,6 +41,8 @@ class SmoothedModel:
         The share with which each feature is kept.
     method : str
         "mus" if every feature is kept exactly in its share of the bank, "bernoulli" if at random.
+    rng_key : int
+        Given back as ``rng`` it makes the same bank.
     """
 
     base: Evaluator
@@ -48,6 +50,7 @@ class SmoothedModel:
     votes: bool
     keep_probability: tuple[Fraction, ...]
     method: str
+    rng_key: int
     provenance: Provenance = field(repr=False)
 
     @property
@@ -57,8 +60,9 @@ class SmoothedModel:
 
     @property
     def rows_per_mask(self) -> int:
-        """Evaluations behind one full answer, repeated ones included."""
-        return len(self.bank)
+        """Evaluations of the innermost model behind one full answer, repeated ones included."""
+        inner = 1 if self.base.deciding is None else self.base.deciding.rows_per_mask
+        return len(self.bank) * inner
 
     @property
     def n_base_calls(self) -> int:
@@ -76,13 +80,13 @@ class SmoothedModel:
             return self.count_votes(masks) / len(self.bank)
         shown = check_masks(masks, self.n_features)
         outputs = self._ask(shown, np.arange(len(self.bank)))
-        return np.asarray(outputs.reshape(len(shown), len(self.bank), -1).mean(axis=1, dtype=np.float64))
+        return np.asarray(outputs.reshape(len(shown), len(self.bank), outputs.shape[1]).mean(axis=1, dtype=np.float64))
 
     def ballots(self, masks: Masks, /) -> Counts:
         """The class that each mask of the bank votes for, (b, n_samples), for masks (b, n_features)."""
         shown = check_masks(masks, self.n_features)
         outputs = self._ask(shown, np.arange(len(self.bank)))
-        return np.asarray(outputs.argmax(axis=1).reshape(len(shown), -1), dtype=np.int64)
+        return np.asarray(outputs.argmax(axis=1).reshape(len(shown), len(self.bank)), dtype=np.int64)
 
     def count_votes(self, masks: Masks, /) -> Counts:
         """Votes (b, n_classes) for masks (b, n_features)."""
@@ -94,15 +98,19 @@ class SmoothedModel:
         A row is evaluated no further once no outcome of the remaining votes could change the answer.
         Averaged scores cannot be decided early and are computed in full.
         """
+        shown = check_masks(masks, self.n_features)
         if not self.votes:
-            return np.asarray(self(masks).argmax(axis=1) == top_class)
-        return _Count(self, check_masks(masks, self.n_features), top_class).decide()
+            return np.asarray(self(shown).argmax(axis=1) == top_class)
+        return _Count(self, shown, top_class).decide()
 
     def _ask(self, shown: Masks, rows: NDArray[np.intp]) -> Outputs:
         """Scores of every mask under each of these rows of the bank, (b · len(rows), n_classes)."""
         return self._scores((shown[:, None] & self.bank[rows]).reshape(-1, self.n_features))
 
     def _scores(self, masks: Masks) -> Outputs:
+        if len(masks) == 0:
+            # The base cannot tell the number of classes from nothing.
+            return self._scores(np.ones((1, self.n_features), dtype=bool))[:0]
         outputs = self.base(masks)
         if outputs.ndim != 2:
             raise ModelError("Smoothing needs scores (b, n_classes), but the model returns labels.")
@@ -142,7 +150,10 @@ class _Count:
         sample = self._n_counted[rows][owner] + np.arange(len(owner)) - start
         ballots = self._model._scores(self._shown[rows[owner]] & self._model.bank[sample]).argmax(axis=1)
         if self._votes is None:
-            self._votes = np.zeros((len(self._shown), self._model._n_classes()), dtype=np.int64)
+            n_classes = self._model._n_classes()
+            if not 0 <= self._top < n_classes:
+                raise InvalidValueError(f"`top_class` must be a class below {n_classes}, got {self._top}.")
+            self._votes = np.zeros((len(self._shown), n_classes), dtype=np.int64)
         np.add.at(self._votes, (rows[owner], ballots), 1)
         self._n_counted[rows] += n_more
 
@@ -176,7 +187,8 @@ def smooth(
     """Smooth a model: average what it says when each feature shown is kept with some probability.
 
     The result is one deterministic function (the random masks are drawn once, from ``rng``) and a
-    ``MaskedModel``: certify it, compare it, smooth it again. It is another classifier than ``model``:
+    ``MaskedModel``: certify it, compare it, smooth it again. It remembers answers, so that a model which
+    changes its mind goes unnoticed. It is another classifier than ``model``:
     it may be less accurate, and it may be less stable as well as more. A keep probability of 1 for
     every feature gives ``model`` itself.
 
@@ -195,7 +207,7 @@ def smooth(
     votes : bool
         Average the predicted class as one-hot votes (True), or the scores (False).
     batch_size : int, optional
-        Most rows of ``model`` per call.
+        Most rows of ``model`` per call; an ``Evaluator`` keeps its own.
     rng : Generator, int or None
         Seed of the random masks. The same seed with a larger keep probability keeps a superset.
 
@@ -217,13 +229,21 @@ def smooth(
     key = stream_key(rng)
     if all(share == 1 for share in keep):
         return model
-    uniform = stream(key, "smoothing", "bernoulli").random((n_samples, base.n_features))
+    uniform = bank_stream(base, key, "bernoulli").random((n_samples, base.n_features))
     bank = np.asarray(uniform < [float(share) for share in keep])
-    return make_smoothed(base, bank, keep=keep, votes=votes, method="bernoulli")
+    return make_smoothed(base, bank, keep=keep, votes=votes, method="bernoulli", rng_key=key)
+
+
+def bank_stream(base: Evaluator, key: int, method: str) -> np.random.Generator:
+    """The random numbers of a bank; a model that is smoothed again has others under the same key."""
+    depth, inner = 0, base.model
+    while isinstance(inner, SmoothedModel):
+        depth, inner = depth + 1, inner.base.model
+    return stream(key, "smoothing", method, str(depth))
 
 
 def make_smoothed(
-    base: Evaluator, bank: Masks, *, keep: tuple[Fraction, ...], votes: bool, method: str
+    base: Evaluator, bank: Masks, *, keep: tuple[Fraction, ...], votes: bool, method: str, rng_key: int
 ) -> SmoothedModel:
     """The model smoothed over a bank, with its provenance in words."""
     bank.setflags(write=False)
@@ -233,7 +253,7 @@ def make_smoothed(
     words = f"smoothed by {what} over {len(bank)} {kind} {digest}, keep probability {keep_in_words(keep)}"
     known = base.provenance
     masking = words if known.masking is None else f"{known.masking}; {words}"
-    return SmoothedModel(base, bank, votes, keep, method, Provenance(masking, known.model, known.input))
+    return SmoothedModel(base, bank, votes, keep, method, rng_key, Provenance(masking, known.model, known.input))
 
 
 def tally_ballots(ballots: Counts, n_classes: int) -> Counts:
