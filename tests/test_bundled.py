@@ -268,6 +268,8 @@ def test_a_damaged_or_missing_file_is_found_before_it_is_read(copied_box: Path, 
         ("vader", {"kind": "image"}, "`kind` must be 'text' for bundled:vader, got 'image'"),
         ("vader", {"device": "cpu"}, "`device` must be left out for bundled:vader"),
         ("cancer-forest", {"dtype": "float16"}, "`dtype` must be left out for bundled:cancer-forest"),
+        ("vader", {"max_length": 8}, "`max_length` must be left out for bundled:vader"),
+        ("digits-vit", {"max_length": 8}, "`max_length` must be left out for bundled:digits-vit: it is for texts"),
         ("digits-vit", {"dtype": "int8"}, "`dtype` must be a floating number type"),
     ],
 )
@@ -382,6 +384,14 @@ def test_words_the_small_roberta_does_not_know_are_one_token_each() -> None:
         "didn't",
         "help",
     ]
+
+
+def test_longer_texts_are_refused_or_cut_where_asked() -> None:
+    long = " ".join(["good"] * 70)
+    with pytest.raises(InvalidValueError, match="at most 64 tokens for this model, got 72"):
+        load("lexicon-roberta").predict([long])
+    cut = hf.models.load("bundled:lexicon-roberta", max_length=64)
+    np.testing.assert_allclose(cut.predict([long]), cut.predict([" ".join(["good"] * 62)]), atol=1e-5)
 
 
 # -- shipping ---------------------------------------------------------------------------------------

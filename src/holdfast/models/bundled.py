@@ -99,12 +99,15 @@ def load_bundled(
         For the torch models among them, as for any Hugging Face folder.
     """
     card = read_card(check_name(place, "bundled:", _names()))
+    if max_length is not None and card.kind != "text":
+        raise InvalidValueError(f"`max_length` must be left out for bundled:{card.name}: it is for texts.")
     if kind not in (None, card.kind):
         raise InvalidValueError(f"`kind` must be {card.kind!r} for bundled:{card.name}, got {kind!r}.")
     given = {"device": device, "dtype": dtype, "max_length": max_length, "autocast": autocast, "compile": compile}
     asked = {name: value for name, value in given.items() if value not in (None, False)}
     check_files(BOX / card.name, card)
-    return _LOADERS.get(card.name, _load_torch)(card, **asked)
+    loader: Callable[..., Classifier] = _LOADERS.get(card.name, _load_torch)
+    return loader(card, **asked)
 
 
 def read_card(name: str) -> BundledModel:
