@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from holdfast.boolean.butterflies import Matrices, apply_in_place
-from holdfast.boolean.tables import PerFeature, Table, check_numbers, check_table, prepare
+from holdfast.boolean.tables import PerFeature, Table, check_finite, check_numbers, check_table, prepare, quiet
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +69,9 @@ def transform(value: Any, name: str, make: Callable[[int], Matrices], out: Table
     array, n = check_table(value, name)
     matrices = make(n)
     table = prepare(array, out)
-    apply_in_place(table, matrices)
-    return table
+    with quiet():
+        apply_in_place(table, matrices)
+    return check_finite(table, name)
 
 
 def fourier(h: Any, *, out: Table | None = None) -> Table:

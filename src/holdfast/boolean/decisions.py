@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.agreement import Agreement, as_agreement, within
-from holdfast.boolean.tables import Table
+from holdfast.boolean.tables import Table, quiet
 from holdfast.errors import InvalidTypeError, InvalidValueError
 
 
@@ -26,7 +26,9 @@ class MarginScale:
 
     def columns(self, scores: Table) -> Table:
         """Rescaled scores (b, k) of scores (b, k)."""
-        return scores / self.margin
+        with quiet():
+            shares = scores / self.margin
+        return _check_shares(shares, f"`margin` must be large enough to divide the scores by, got {self.margin!r}.")
 
     def size(self, moves: Table) -> Table:
         """The largest move over the columns, (b,)."""
@@ -42,7 +44,13 @@ class LeadScale:
 
     def columns(self, scores: Table) -> Table:
         """Rescaled leads (b, k - 1) of scores (b, k)."""
-        return np.asarray((scores[:, [self.winner]] - np.delete(scores, self.winner, axis=1)) / self.leads)
+        with quiet():
+            shares = (scores[:, [self.winner]] - np.delete(scores, self.winner, axis=1)) / self.leads
+        return _check_shares(
+            shares,
+            "`h` must have leads at `selected` that all its leads can be divided by in float64, "
+            f"got {self.leads.min():g} for the smallest.",
+        )
 
     def size(self, moves: Table) -> Table:
         """The largest fall over the columns, (b,)."""
@@ -59,12 +67,19 @@ def scale_for(reference: NDArray[np.float64], margin: Any) -> Scale:
     if len(reference) == 1:
         raise InvalidTypeError("`margin` must be a number > 0 for a single score; only several have a top class.")
     winner = int(reference.argmax())
-    leads = reference[winner] - np.delete(reference, winner)
+    with quiet():
+        leads = reference[winner] - np.delete(reference, winner)
     if not (leads > 0).all():
         raise InvalidValueError(
             "`h` must have one top class at `selected`; the largest scores are equal there. Give a `margin` instead."
         )
     return LeadScale(winner, leads)
+
+
+def _check_shares(shares: Table, message: str) -> Table:
+    if not np.isfinite(shares).all():
+        raise InvalidValueError(message)
+    return shares
 
 
 def agreement_for(margin: Any, agree: Any) -> Agreement:

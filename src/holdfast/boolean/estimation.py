@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.boolean.tables import Table, check_numbers
+from holdfast.boolean.tables import Table, check_items, quiet
 from holdfast.boolean.tabulation import scores_of
 from holdfast.bounds import Interval
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
@@ -27,6 +27,9 @@ _PAIRS_AT_ONCE = 1 << 20
 _MOST_SETS = 10**15
 """Levels with more sets would need more draws than their square root."""
 
+_WIDEST_RANGE = 1e60
+"""Its fourth power, times the number of sets and over the risk, is still a float."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -34,6 +37,8 @@ class Estimate:
 
     ``confidence`` is that of the interval alone, or, if it was estimated together with others, of all
     their intervals at once. It is the probability, before drawing, that the statement is true.
+    ``value`` is unbiased, and so may lie outside the interval and outside of what is possible: that of
+    a level weight may be negative, though no weight is.
     """
 
     of: tuple[int, ...] | int
@@ -94,10 +99,10 @@ def estimate_coefficients(
     """
     low, high = _check_range(score_range)
     n_draws, sure = check_whole(n_samples, "n_samples", minimum=1), check_share(confidence, "confidence")
-    share = float(check_numbers(p, "p", 1, low=0, high=1, open_ends=True)[0])
+    share = float(check_share(p, "p"))
     key = stream_key(rng)
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
-        sets = [_check_subset(each, evaluator.n_features) for each in subsets]
+        sets = _check_subsets(subsets, evaluator.n_features)
         masks, scores = _draw(evaluator, n_draws, share, stream(key, "coefficients"), target, (low, high))
     risk = float(1 - sure) / max(1, len(sets))
     middle, width = (low + high) / 2, (high - low) * math.sqrt(math.log(2 / risk) / (2 * n_draws))
@@ -105,9 +110,12 @@ def estimate_coefficients(
     characters = (share - masks) / deviation
     estimates = []
     for each in sets:
-        value = float(((scores - middle) * characters[:, each].prod(axis=1)).mean()) + (0 if each else middle)
         # Each term lies within ±(high − low)/2 times the largest value of the basis function.
-        half = width * (max(share, 1 - share) / deviation) ** len(each)
+        with quiet():
+            half = float(width * np.float64(max(share, 1 - share) / deviation) ** len(each))
+        if not math.isfinite(2 * half):
+            raise InvalidValueError(f"`p` must be farther from 0 and 1 for a set of {len(each)} features, got {p!r}.")
+        value = float(((scores - middle) * characters[:, each].prod(axis=1)).mean()) + (0 if each else middle)
         estimates.append(Estimate(each, value, Interval(value - half, value + half), float(sure), n_draws, key))
     return tuple(estimates)
 
@@ -143,12 +151,12 @@ def estimate_level_weights(
     >>> one.interval.low > 0.8 and two.interval.high < 0.2
     True
     """
-    low, high = _check_range(score_range)
+    low, high = _check_range(score_range, widest=_WIDEST_RANGE)
     n_draws, sure = check_whole(n_samples, "n_samples", minimum=2), check_share(confidence, "confidence")
     key = stream_key(rng)
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         n = evaluator.n_features
-        wanted = [_check_level(level, n) for level in levels]
+        wanted = [_check_level(level, n) for level in check_items(levels, "levels", "whole numbers such as [1, 2]")]
         masks, scores = _draw(evaluator, n_draws, 0.5, stream(key, "level-weights"), target, (low, high))
     risk = float(1 - sure) / max(1, len(wanted))
     products = _pair_products(masks, scores - (low + high) / 2)
@@ -214,17 +222,25 @@ def _chebyshev(value: float, n_draws: int, n_sets: int, *, bound: float, risk: f
     return Interval(min(max(0.0, centre - half), bound**2), min(max(0.0, centre + half), bound**2))
 
 
-def _check_range(score_range: Any) -> tuple[float, float]:
+def _check_range(score_range: Any, *, widest: float = 1e300) -> tuple[float, float]:
     wanted = f"`score_range` must be two numbers, low < high, got {score_range!r}."
     if not isinstance(score_range, (tuple, list)) or len(score_range) != 2 or not all(map(is_number, score_range)):
         raise InvalidTypeError(wanted)
     low, high = map(float, score_range)
     if not -math.inf < low < high < math.inf:
         raise InvalidValueError(wanted)
+    if not high - low <= widest:
+        raise InvalidValueError(f"`score_range` must be at most {widest:g} wide, got {score_range!r}.")
     return low, high
 
 
-def _check_subset(features: Iterable[int], n: int) -> tuple[int, ...]:
+def _check_subsets(subsets: Any, n: int) -> list[tuple[int, ...]]:
+    wanted = "sets of features such as [(0,), (0, 1)]"
+    items = check_items(subsets, "subsets", wanted)
+    return [_check_subset(check_items(each, "subsets", f"{wanted}, not single features"), n) for each in items]
+
+
+def _check_subset(features: list[Any], n: int) -> tuple[int, ...]:
     chosen = tuple(sorted({check_whole(feature, "subsets") for feature in features}))
     if chosen and chosen[-1] >= n:
         raise InvalidValueError(f"`subsets` must hold features 0 to {n - 1}, got {chosen[-1]}.")

@@ -13,7 +13,7 @@ import numpy as np
 
 from holdfast.boolean.operators import flip_operator, mask_operator
 from holdfast.boolean.profiles import degree_mass
-from holdfast.boolean.tables import Table, as_table
+from holdfast.boolean.tables import Table, as_table, check_items
 from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.randomness import stream, stream_key
 from holdfast.types import Rng
@@ -28,6 +28,8 @@ _DISTINCT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 """Colours of Okabe and Ito, told apart by the colour-blind."""
 
 _PALE = ("#B5D3E7", "#F2C9A6", "#CBE3C1")
+
+_MOST_TICKS = 8
 
 _MASS_NAMES = {"fourier": "Fourier mass", "monotone": "monotone mass"}
 
@@ -70,8 +72,9 @@ def contraction(
     operators = {"masking": mask_operator, "flipping": flip_operator}
     smooth = operators[check_name(operator, "operator", operators)]
     known = check_name(basis, "basis", _MASS_NAMES)
-    mass = [degree_mass(smooth(table, amount, basis=known)).mean(axis=1) for amount in amounts]
-    return SpectralContraction(operator, basis, tuple(map(float, amounts)), np.array(mass))
+    steps = check_items(amounts, "amounts", "several numbers such as [1, 0.5]")
+    mass = [degree_mass(smooth(table, amount, basis=known)).mean(axis=1) for amount in steps]
+    return SpectralContraction(operator, basis, tuple(map(float, steps)), np.array(mass))
 
 
 def random_contractions(
@@ -96,7 +99,7 @@ def random_contractions(
 def plot_contraction(result: SpectralContraction, *, log: bool = True, ax: Axes | None = None) -> Axes:
     """Mass per degree, one line per amount of smoothing; the unsmoothed one is black.
 
-    On the logarithmic axis it is seen that masking lifts the lowest degrees and flipping lifts none.
+    On the logarithmic axis it is seen that masking lifts degree 0, at small λ degree 1 too, and flipping none.
     """
     axes = _axes(ax)
     letter = {"masking": "λ", "flipping": "ρ"}[result.operator]
@@ -146,23 +149,28 @@ def plot_bounds(
     exact : array (R,)
         The exact rates.
     bounds : mapping of str to array (R,)
-        Lower bounds by name. Where they are not positive they say nothing and are not drawn.
+        Lower bounds by name. Where they are not positive they say nothing and are not drawn; one that never
+        is has no mark in the legend either.
     certificates : mapping of str to array (R, 2), optional
-        Intervals (low, high) by name, drawn as bars.
+        Intervals (low, high) by name, drawn as bars; an exact one, low = high, as a dot.
     """
     axes = _axes(ax)
     steps = np.asarray(radii)
     axes.plot(steps, exact, "-", color="black", lw=1.8, label="exact rate", zorder=3)
     for j, (label, intervals) in enumerate((certificates or {}).items()):
         low, high = np.asarray(intervals, dtype=float).T
-        places = steps + 0.12 * (j + 1)
-        axes.vlines(places, low, high, color=_PALE[j % len(_PALE)], lw=3.5, label=label)
+        places, colour, exactly = steps + 0.12 * (j + 1), _PALE[j % len(_PALE)], low == high
+        axes.vlines(places[~exactly], low[~exactly], high[~exactly], color=colour, lw=3.5, label=label)
+        axes.plot(places[exactly], low[exactly], "o", ms=5.5, color=colour, mec="#4A7FA5", mew=0.8, zorder=4)
     for j, (label, values) in enumerate(bounds.items()):
         drawn = np.where(np.asarray(values, dtype=float) > 0, values, np.nan)
-        name = f"{label} (never positive)" if np.isnan(drawn).all() else label
+        if np.isnan(drawn).all():
+            axes.plot([], [], ls="", label=f"{label} (never positive)")
+            continue
         marker, colour = "osv^D"[j % 5], _DISTINCT[j % 5]
-        axes.plot(steps, drawn, marker=marker, ms=4.5, lw=1.4, ls="--", color=colour, label=name)
+        axes.plot(steps, drawn, marker=marker, ms=4.5, lw=1.4, ls="--", color=colour, label=label)
     _finish(axes, "radius r (features added)", "stability rate", "")
+    axes.set_xticks(steps[:: -(-len(steps) // _MOST_TICKS)])
     axes.set_ylim(0, 1.03)
     axes.legend(frameon=False, fontsize="small")
     return axes

@@ -16,7 +16,7 @@ import numpy as np
 
 from holdfast.boolean.butterflies import apply_in_place
 from holdfast.boolean.profiles import containing_sums, expand_by_degree
-from holdfast.boolean.tables import Table, as_table, degrees
+from holdfast.boolean.tables import Table, as_table, check_finite, degrees, quiet
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.validation import check_name, check_whole, is_number
 
@@ -38,7 +38,7 @@ def shapley(weights: Any) -> Table:
     array([0.5, 0.5])
     """
     table, n = as_table(weights, "weights")
-    return containing_sums(_scaled(table, _per_size(n, 1, lambda t: 1 / t)))
+    return _values(table, _per_size(n, 1, lambda t: 1 / t))
 
 
 def banzhaf(weights: Any, *, p: float = 0.5) -> Table:
@@ -54,7 +54,7 @@ def banzhaf(weights: Any, *, p: float = 0.5) -> Table:
     """
     table, n = as_table(weights, "weights")
     share = _check_share(p)
-    return containing_sums(_scaled(table, _per_size(n, 1, lambda t: share ** (t - 1))))
+    return _values(table, _per_size(n, 1, lambda t: share ** (t - 1)))
 
 
 def interactions(weights: Any, *, order: int = 2, index: str = "shapley") -> Table:
@@ -85,7 +85,14 @@ def interactions(weights: Any, *, order: int = 2, index: str = "shapley") -> Tab
         rows = sizes == size
         plain = known == "monotone" or (known == "taylor" and size < top)
         result[rows] = table[rows] if plain else _superset_sums(table, n, size, known)[rows]
-    return result
+    return check_finite(result, "weights")
+
+
+def _values(table: Table, factors: Table) -> Table:
+    """For each feature the sum over the sets that hold it, each times its factor."""
+    with quiet():
+        sums = containing_sums(_scaled(table, factors))
+    return check_finite(sums, "weights")
 
 
 def _superset_sums(table: Table, n: int, size: int, index: str) -> Table:
@@ -96,7 +103,8 @@ def _superset_sums(table: Table, n: int, size: int, index: str) -> Table:
         "taylor": lambda t: 1 / math.comb(t, size),
     }[index]
     sums = _scaled(table, _per_size(n, size, factor))
-    apply_in_place(sums, np.broadcast_to(_UP, (n, 2, 2)))
+    with quiet():
+        apply_in_place(sums, np.broadcast_to(_UP, (n, 2, 2)))
     return sums
 
 

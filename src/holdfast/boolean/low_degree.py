@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.boolean.tables import Table
+from holdfast.boolean.tables import Table, quiet
 from holdfast.boolean.tabulation import scores_of
-from holdfast.errors import InvalidValueError
+from holdfast.errors import InvalidValueError, ModelError
 from holdfast.evaluation import evaluating
 from holdfast.neighborhood import Additions
 from holdfast.types import Mask, MaskedModel, Progress
@@ -88,7 +88,10 @@ def low_degree_weights(
         scores = np.concatenate([scores_of(evaluator, masks, None) for masks in nearby.enumerate(_PORTION)])
         n_calls = evaluator.n_calls - before
     layers = _layers(int((~mask).sum()), nearby.effective_radius)
-    values = _weights(layers, scores)
+    with quiet():
+        values = _weights(layers, scores)
+    if not all(np.isfinite(weights).all() for weights in values):
+        raise ModelError("Scores of the model must be small enough for finite weights in float64.")
     subsets = tuple(np.flatnonzero(~mask)[layer] for layer in layers)
     return LowDegreeWeights(mask, nearby.effective_radius, subsets, values, n_calls)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from holdfast.boolean.bases import biased, transform
 from holdfast.boolean.butterflies import Matrices
-from holdfast.boolean.tables import PerFeature, Table, as_table, check_numbers, degrees
+from holdfast.boolean.tables import PerFeature, Table, as_table, check_finite, check_numbers, degrees, quiet
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.validation import check_whole, is_number
 
@@ -28,7 +28,7 @@ def degree_mass(c: Any) -> Table:
     >>> degree_mass([0.25, -0.25, -0.25, 0.25])
     array([0.25, 0.5 , 0.25])
     """
-    return sum_by_degree(*as_table(c, "c"), np.abs)
+    return check_finite(sum_by_degree(*as_table(c, "c"), np.abs), "c")
 
 
 def degree_weight(c: Any) -> Table:
@@ -42,7 +42,7 @@ def degree_weight(c: Any) -> Table:
     >>> degree_weight([0.25, -0.25, -0.25, 0.25])
     array([0.0625, 0.125 , 0.0625])
     """
-    return sum_by_degree(*as_table(c, "c"), np.square)
+    return check_finite(sum_by_degree(*as_table(c, "c"), np.square), "c")
 
 
 def tail_mass(c: Any) -> Table:
@@ -53,7 +53,9 @@ def tail_mass(c: Any) -> Table:
     >>> tail_mass([0.25, -0.25, -0.25, 0.25])
     array([1.  , 0.75, 0.25])
     """
-    return np.ascontiguousarray(degree_mass(c)[::-1].cumsum(axis=0)[::-1])
+    with quiet():
+        mass = np.ascontiguousarray(degree_mass(c)[::-1].cumsum(axis=0)[::-1])
+    return check_finite(mass, "c")
 
 
 def smoothed_mass_bound(c: Any, lam: float) -> Table:
@@ -79,7 +81,7 @@ def variance(h: Any, *, p: PerFeature = 0.5) -> Any:
     >>> float(variance([0, 0, 0, 1]))
     0.1875
     """
-    return degree_weight(biased(h, p))[1:].sum(axis=0)
+    return _weights_of(h, p)[1:].sum(axis=0)
 
 
 def smoothed_variance_bound(h: Any, lam: float, *, p: float) -> Any:
@@ -109,8 +111,9 @@ def influences(h: Any, *, p: PerFeature = 0.5) -> Table:
     >>> influences([0, 1, 0, 1])  # only feature 0 matters
     array([0.25, 0.  ])
     """
-    weight = np.square(biased(h, p))
-    return containing_sums(weight)
+    with quiet():
+        sums = containing_sums(np.square(biased(h, p)))
+    return check_finite(sums, "h")
 
 
 def noise_stability(h: Any, rho: float, *, p: PerFeature = 0.5) -> Any:
@@ -125,7 +128,7 @@ def noise_stability(h: Any, rho: float, *, p: PerFeature = 0.5) -> Any:
     0.140625
     """
     ratio = _check_one(rho, "rho", low=-1)
-    weight = degree_weight(biased(h, p))
+    weight = _weights_of(h, p)
     return (weight.T * ratio ** np.arange(len(weight))).T.sum(axis=0)
 
 
@@ -163,11 +166,21 @@ def sum_by_degree(table: Table, n: int, size: Callable[[Table], Any]) -> Table:
     rows = table.reshape(2**n, -1)
     sums = np.zeros((n + 1, rows.shape[1]))
     for block in range(2 ** (n - bits)):
-        values = size(rows[block << bits : (block + 1) << bits])
+        with quiet():
+            values = size(rows[block << bits : (block + 1) << bits])
         above = block.bit_count()
         for column in range(rows.shape[1]):
             sums[above : above + bits + 1, column] += np.bincount(low, weights=values[:, column], minlength=bits + 1)
     return sums.reshape(n + 1, *table.shape[1:])
+
+
+def _weights_of(h: Any, p: PerFeature) -> Table:
+    """p-biased weight per degree of a table; that they sum to something finite is checked too."""
+    coefficients = biased(h, p)
+    weights = sum_by_degree(coefficients, len(coefficients).bit_length() - 1, np.square)
+    with quiet():
+        check_finite(weights.sum(axis=0), "h")
+    return weights
 
 
 def expand_by_degree(values: NDArray[np.float64], n: int) -> Table:

@@ -8,7 +8,7 @@ import numpy as np
 
 from holdfast.boolean.bases import AffineBasis, monotone
 from holdfast.boolean.butterflies import apply_in_place
-from holdfast.boolean.tables import Table, as_table, check_selected
+from holdfast.boolean.tables import Table, as_table, check_finite, check_selected, quiet
 from holdfast.types import Mask
 
 
@@ -66,8 +66,9 @@ def condition(weights: Any, selected: Any) -> Table:
     mask = check_selected(selected, n)
     sums = np.array(table, order="C")
     matrices = np.where(mask[:, None, None], AffineBasis.monotone(n).to_table(), np.eye(2))
-    apply_in_place(sums, matrices)
-    return _rows_that_hold(sums, mask)
+    with quiet():
+        apply_in_place(sums, matrices)
+    return _rows_that_hold(check_finite(sums, "weights"), mask)
 
 
 def _rows_that_hold(table: Table, selected: Mask) -> Table:

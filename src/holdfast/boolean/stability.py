@@ -19,9 +19,18 @@ from numpy.typing import NDArray
 from holdfast.boolean.bases import monotone
 from holdfast.boolean.decisions import Scale, agreement_for, scale_for
 from holdfast.boolean.operators import mask_operator
-from holdfast.boolean.profiles import degree_mass
+from holdfast.boolean.profiles import sum_by_degree
 from holdfast.boolean.restrictions import reveal
-from holdfast.boolean.tables import PerFeature, Table, as_table, check_numbers, check_selected, degrees
+from holdfast.boolean.tables import (
+    PerFeature,
+    Table,
+    as_table,
+    check_finite,
+    check_numbers,
+    check_selected,
+    degrees,
+    quiet,
+)
 from holdfast.types import Mask
 from holdfast.validation import check_name, check_whole
 
@@ -117,6 +126,8 @@ def stability_bound(h: Any, selected: Any, *, radius: int, margin: float | None 
 
     1 − (1/γ) Σ_{1≤|T|≤r} |g̃(T)| w_{|T|}, where g̃(T) = Σ_{U⊆α} h̃(T ∪ U). It says nothing when it is not
     positive, which is common: the proof takes Markov's inequality and then the triangle inequality.
+    It is computed in floating point: where it equals the rate, it may come out above it by a rounding
+    error (in the order of 1e-16 for scores in [0, 1] and few features). This holds for all the bounds here.
 
     Parameters
     ----------
@@ -193,9 +204,9 @@ def smoothed_stability_bound(
     weights = monotone(scale.columns(_two_dimensional(table)))
     if known == "termwise":
         mask_operator(weights, kept, basis="monotone", out=weights)
-        return 1.0 - _sum_outside(scale.size(weights), mask, steps)
+        return _one_minus(_sum_outside(scale.size(weights), mask, steps))
     most = float(kept[~mask].max(initial=0.0))
-    return 1.0 - most * _sum_outside(scale.size(weights), mask, steps)
+    return _one_minus(most * _sum_outside(scale.size(weights), mask, steps))
 
 
 def hard_bound(h: Any, selected: Any, *, margin: float | None = None) -> int:
@@ -215,7 +226,8 @@ def hard_bound(h: Any, selected: Any, *, margin: float | None = None) -> int:
     scale = scale_for(shown[0], margin)
     sizes = scale.size(monotone(scale.columns(shown)))
     degree = degrees(len(sizes).bit_length() - 1)
-    sums = [np.sort(sizes[degree == k])[::-1].cumsum() for k in range(1, int(degree[-1]) + 1)]
+    with quiet():
+        sums = [np.sort(sizes[degree == k])[::-1].cumsum() for k in range(1, int(degree[-1]) + 1)]
     radius = 0
     while radius < len(sums) and _largest_total(sums, radius + 1) < 1 - _ROUNDING:
         radius += 1
@@ -231,12 +243,18 @@ def _largest_total(sums: list[Table], radius: int) -> float:
 def _bound(shown: Table, scale: Scale, radius: int, form: str) -> float:
     """1 − Q for the scores (2^m, k) of α and everything above it."""
     columns = scale.columns(shown)
-    if form == "markov":
-        distance = degree_mass(scale.size(columns - columns[0]))
-        sizes = [math.comb(len(distance) - 1, k) for k in range(radius + 1)]
-        return 1.0 - float(distance[: radius + 1].sum()) / sum(sizes)
-    mass = degree_mass(scale.size(monotone(columns)))
-    return 1.0 - float(mass[1:] @ inclusion_probabilities(len(mass) - 1, radius)[1:])
+    m = len(columns).bit_length() - 1
+    with quiet():
+        if form == "markov":
+            distance = sum_by_degree(scale.size(columns - columns[0]), m, np.abs)
+            sizes = [math.comb(m, k) for k in range(radius + 1)]
+            return _one_minus(float(distance[: radius + 1].sum()) / sum(sizes))
+        mass = sum_by_degree(scale.size(monotone(columns)), m, np.abs)
+        return _one_minus(float(mass[1:] @ inclusion_probabilities(m, radius)[1:]))
+
+
+def _one_minus(quantity: float) -> float:
+    return 1.0 - float(check_finite(np.array(quantity), "h"))
 
 
 def _sum_outside(sizes: Table, selected: Mask, radius: int) -> float:
@@ -245,7 +263,8 @@ def _sum_outside(sizes: Table, selected: Mask, radius: int) -> float:
     chances[0] = 0.0
     n = len(selected)
     outside = int(~selected @ (1 << np.arange(n)))
-    return float(sizes @ chances[degrees(n)[np.arange(2**n) & outside]])
+    with quiet():
+        return float(sizes @ chances[degrees(n)[np.arange(2**n) & outside]])
 
 
 def _agreed_by_distance(h: Any, selected: Any, margin: Any, agree: Any) -> tuple[Counts, Counts]:
@@ -255,7 +274,9 @@ def _agreed_by_distance(h: Any, selected: Any, margin: Any, agree: Any) -> tuple
     same = agreement_for(margin, agree)
     shown = _two_dimensional(reveal(table, mask))
     m = n - int(mask.sum())
-    agreed = np.bincount(degrees(m)[same(shown, shown[0])], minlength=m + 1)
+    # A move too large for a float is infinite, which is the right side of any margin.
+    with quiet():
+        agreed = np.bincount(degrees(m)[same(shown, shown[0])], minlength=m + 1)
     return agreed, np.array([math.comb(m, k) for k in range(m + 1)])
 
 

@@ -58,6 +58,29 @@ def prepare(array: NDArray[Any], out: Table | None) -> Table:
     return out
 
 
+def check_finite(result: Table, name: str) -> Table:
+    """The result, unless the numbers of ``name`` were too large for it to be finite."""
+    with quiet():
+        # A finite sum has only finite terms; if it is not, the extremes tell.
+        fine = np.isfinite(result.sum()) or np.isfinite([result.min(), result.max()]).all()
+    if not fine:
+        raise InvalidValueError(f"`{name}` must hold numbers small enough for a finite result in float64.")
+    return result
+
+
+def quiet() -> np.errstate:
+    """Where results are checked afterwards, NumPy need not warn of an overflow."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
+def check_items(value: Any, name: str, wanted: str) -> list[Any]:
+    """The items of an iterable; ``wanted`` says what it should be."""
+    try:
+        return list(value)
+    except TypeError as error:
+        raise InvalidTypeError(f"`{name}` must be {wanted}, got {value!r}.") from error
+
+
 def _check_out(out: Any, shape: tuple[int, ...]) -> None:
     wanted = f"`out` must be a writable C-contiguous float64 array of shape {shape}"
     if not isinstance(out, np.ndarray) or out.dtype != np.float64:
@@ -132,7 +155,8 @@ def index_of(features: Iterable[int]) -> int:
     >>> index_of([0, 2])
     5
     """
-    return sum(1 << i for i in {check_whole(feature, "features") for feature in features})
+    items = check_items(features, "features", "features such as [0, 2]")
+    return sum(1 << i for i in {check_whole(feature, "features") for feature in items})
 
 
 def features_of(index: int) -> tuple[int, ...]:
