@@ -59,6 +59,17 @@ def test_shapley_values_and_occlusion_of_an_additive_model_are_its_weights(leave
         np.testing.assert_allclose(found.scores, weights, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_features_whose_loss_is_lost_in_rounding_tie_in_an_occlusion(kind: type) -> None:
+    def noisy(masks: Any) -> Any:
+        noise = (masks @ np.arange(6)) % 3 * np.finfo(kind).eps
+        return (100 * (1 + noise) + masks[:, 2])[:, None].astype(kind)
+
+    found = attribute(mask_function(noisy, n_features=6), "occlusion", target=0)
+    assert np.flatnonzero(found.scores).tolist() == [2]
+    assert found.ranking.tolist() == [2, 0, 1, 3, 4, 5]
+
+
 @pytest.mark.parametrize("method", MASK_METHODS)
 def test_by_default_the_class_predicted_on_the_full_input_is_explained(method: str) -> None:
     model = score_table(6, seed=3)
