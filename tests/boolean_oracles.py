@@ -231,6 +231,55 @@ def smoothed_bound(h: Function, alpha: Set, radius: int, margin: float, lam: flo
     return 1 - total / margin
 
 
+def leads(scores: Sequence[Function], alpha: Set) -> list[list[float]]:
+    """For each rival the lead of the class that is ahead at α, over what it is at α."""
+    ahead = max(scores, key=lambda h: at(h, alpha))
+    rivals = [h for h in scores if h is not ahead]
+    return [[(a - b) / (at(ahead, alpha) - at(h, alpha)) for a, b in zip(ahead, h, strict=True)] for h in rivals]
+
+
+def distance(moves: Sequence[float], margin: float | None) -> float:
+    """How far several scores moved: the largest move over the margin, or the largest fall of a lead."""
+    if margin is None:
+        return max(max(-move, 0.0) for move in moves)
+    return max(abs(move) for move in moves) / margin
+
+
+def class_bound(scores: Sequence[Function], alpha: Set, radius: int, margin: float | None, form: str) -> float:
+    """The bound for several scores: "weights" sums sizes of conditional weights, "markov" is the mean distance."""
+    columns = leads(scores, alpha) if margin is None else scores
+    n = n_of(scores[0])
+    if form == "markov":
+        near = additions(n, alpha, radius)
+        moved = [distance([at(h, beta) - at(h, alpha) for h in columns], margin) for beta in near]
+        return 1 - sum(moved) / len(moved)
+    outside = [t for t in subsets(frozenset(range(n)) - alpha) if 1 <= len(t) <= radius]
+    sizes = [distance([conditional_weight(h, alpha, t) for h in columns], margin) for t in outside]
+    return 1 - sum(s * inclusion(n, alpha, radius, t) for s, t in zip(sizes, outside, strict=True))
+
+
+def smoothed_class_bound(
+    scores: Sequence[Function], alpha: Set, radius: int, margin: float | None, lam: float, form: str
+) -> float:
+    """The same for M_λ of the scores: "sharp", "termwise", "factor"; leads are those of the smoothed scores at α."""
+    smoothed = [mask_operator(h, lam) for h in scores]
+    if form == "sharp":
+        return class_bound(smoothed, alpha, radius, margin, "weights")
+    n = n_of(scores[0])
+    columns = scores
+    if margin is None:
+        ahead = max(range(len(scores)), key=lambda c: at(smoothed[c], alpha))
+        rivals = [c for c in range(len(scores)) if c != ahead]
+        gaps = {c: at(smoothed[ahead], alpha) - at(smoothed[c], alpha) for c in rivals}
+        columns = [[(a - b) / gaps[c] for a, b in zip(scores[ahead], scores[c], strict=True)] for c in rivals]
+    weights, total = [monotone(h) for h in columns], 0.0
+    for t in subsets(range(n)):
+        if 1 <= len(t - alpha) <= radius:
+            factor = lam ** len(t) if form == "termwise" else lam
+            total += factor * distance([at(w, t) for w in weights], margin) * inclusion(n, alpha, radius, t - alpha)
+    return 1 - total
+
+
 def printed_quantity(h: Function, alpha: Set, radius: int) -> float:
     """Q of the paper: unconditional weights h̃(T) of sets outside α."""
     n, weights = n_of(h), monotone(h)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.stats import binom, multinomial
 
 from holdfast import (
     Additions,
@@ -33,6 +33,21 @@ SCORES = np.random.default_rng(1).random(2**N)
 
 def model_of(values: Array) -> MaskedModel:
     return lookup_table(values, n_features=len(values).bit_length() - 1)
+
+
+def weighted_runs(values: Array, n_draws: int, level: int) -> tuple[Array, Array]:
+    """The level estimates of all runs, to 9 digits, and their probabilities; only how often each mask was drawn matters."""
+    n = len(values).bit_length() - 1
+    counts = np.indices((n_draws + 1,) * (2**n - 1)).reshape(2**n - 1, -1).T
+    counts = counts[counts.sum(axis=1) <= n_draws]
+    counts = np.column_stack([counts, n_draws - counts.sum(axis=1)])
+    sets = [s for s in naive.subsets(range(n)) if len(s) == level]
+    masks = [frozenset(boolean.features_of(row)) for row in range(2**n)]
+    sums = [(counts * values) @ [naive.chi(s, a) for a in masks] for s in sets]
+    alone = len(sets) * (counts @ values**2)
+    estimates = (np.sum(np.square(sums), axis=0) - alone) / (n_draws * (n_draws - 1))
+    distinct, which = np.unique(estimates.round(9), return_inverse=True)
+    return distinct, np.bincount(which, weights=multinomial.pmf(counts, n_draws, np.full(2**n, 0.5**n)))
 
 
 def every_run(values: Array, n_draws: int, level: int) -> Array:
@@ -71,18 +86,57 @@ def test_level_estimates_are_unbiased_and_no_more_variable_than_claimed(
     assert runs.var() <= claimed + 1e-12
 
 
-@pytest.mark.parametrize("values", [SIGNS[:4], SCORES[:4] - 0.5, np.array([1.0, -1.0, -1.0, 1.0]), np.ones(2)])
+@pytest.mark.parametrize("values", [SIGNS[:4], SCORES[:4].round(1) - 0.5, np.array([1.0, -1.0, -1.0, 1.0]), np.ones(2)])
 @pytest.mark.parametrize("risk", [0.1, 0.5])
-def test_level_intervals_cover_the_truth_over_all_runs(values: Array, risk: float) -> None:
-    n, n_draws, bound = len(values).bit_length() - 1, 5, float(np.abs(values).max())
+def test_level_intervals_cover_the_truth_over_all_runs_and_say_something(values: Array, risk: float) -> None:
+    n, bound = len(values).bit_length() - 1, float(np.abs(values).max())
+    n_draws = 400 if n == 1 else 100
     for level in range(1, n + 1):
         truth = level_weight(values, level)
-        intervals = [
-            estimation._chebyshev(run, n_draws, math.comb(n, level), bound=bound, risk=risk)
-            for run in every_run(values, n_draws, level)
-        ]
-        missed = np.mean([not low - 1e-12 <= truth <= high + 1e-12 for low, high in intervals])
-        assert missed <= risk
+        estimates, chances = weighted_runs(values, n_draws, level)
+        assert np.isclose(chances @ estimates, truth)
+        low, high = np.array(
+            [estimation._chebyshev(one, n_draws, math.comb(n, level), bound=bound, risk=risk) for one in estimates]
+        ).T
+        missed = (truth < low - 1e-8) | (high + 1e-8 < truth)
+        assert chances @ missed <= risk
+        assert chances @ (high - low < 0.9 * bound**2) > 0.5, (n, level)
+
+
+def test_runs_counted_by_masks_are_those_of_the_estimator() -> None:
+    values = SCORES[:4] - 0.5
+    for level in (1, 2):
+        estimates, chances = weighted_runs(values, 4, level)
+        every = every_run(values, 4, level)
+        assert np.isclose(chances.sum(), 1)
+        for power in (1, 2, 3):
+            assert np.isclose(chances @ estimates**power, (every**power).mean())
+
+
+def test_level_weights_do_not_depend_on_where_the_range_of_scores_lies() -> None:
+    options: dict[str, Any] = {"n_samples": 300, "rng": 9}
+    here = boolean.estimate_level_weights(model_of(SCORES), [1, 2], score_range=(0, 1), **options)
+    there = boolean.estimate_level_weights(model_of(SCORES + 5), [1, 2], score_range=(5, 6), **options)
+    for one, other in zip(here, there, strict=True):
+        assert np.isclose(one.value, other.value, rtol=0, atol=1e-12)
+        assert np.allclose(one.interval, other.interval, rtol=0, atol=1e-12)
+
+
+def test_levels_share_the_risk_equally() -> None:
+    levels = boolean.estimate_level_weights(
+        model_of(SIGNS), [1, 2, 3], n_samples=5000, score_range=(-1, 1), confidence=0.9, rng=0
+    )
+    for one in levels:
+        wanted = estimation._chebyshev(one.value, 5000, math.comb(3, int(one.of)), bound=1.0, risk=0.1 / 3)  # type: ignore[arg-type]
+        assert np.allclose(one.interval, wanted, rtol=1e-12)
+        assert 0 < one.interval.high - one.interval.low < 0.9
+        assert one.confidence == 0.9
+
+
+def test_a_level_estimate_may_be_negative_and_its_interval_is_not() -> None:
+    constant = boolean.estimate_level_weights(model_of(np.ones(8)), [1, 2, 3], n_samples=50, score_range=(0, 1), rng=1)
+    assert min(one.value for one in constant) < 0
+    assert all(one.interval.low == 0 for one in constant)
 
 
 def test_level_intervals_are_the_solutions_of_chebyshev_s_inequality() -> None:
@@ -228,6 +282,59 @@ def test_what_would_void_the_intervals_is_refused(
         boolean.estimate_coefficients(model_of(SCORES), [(0,)], **options)
     with pytest.raises(error, match=message):
         boolean.estimate_level_weights(model_of(SCORES), [1], **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda m, o: boolean.estimate_coefficients(m, (0, 1), **o),
+            InvalidTypeError,
+            r"`subsets` must be sets of features such as \[\(0,\), \(0, 1\)\], not single features, got 0",
+        ),
+        (lambda m, o: boolean.estimate_coefficients(m, 3, **o), InvalidTypeError, "`subsets` must be sets of features"),
+        (
+            lambda m, o: boolean.estimate_level_weights(m, 1, **o),
+            InvalidTypeError,
+            r"`levels` must be whole numbers such as \[1, 2\], got 1",
+        ),
+        (
+            lambda m, o: boolean.estimate_coefficients(m, [(0,)], p=1.5, **o),
+            InvalidValueError,
+            r"`p` must be a number strictly between 0 and 1, got 1.5\.",
+        ),
+        (
+            lambda m, o: boolean.estimate_coefficients(m, [(0,)], p=[0.5], **o),
+            InvalidTypeError,
+            r"`p` must be a number strictly between 0 and 1, got \[0.5\]\.",
+        ),
+        (
+            lambda m, o: boolean.estimate_coefficients(m, [(0, 1, 2)], p=1e-300, **o),
+            InvalidValueError,
+            "`p` must be farther from 0 and 1 for a set of 3 features",
+        ),
+        (
+            lambda m, o: boolean.estimate_level_weights(m, [1], **o | {"score_range": (-1e300, 1e300)}),
+            InvalidValueError,
+            "`score_range` must be at most 1e\\+60 wide",
+        ),
+        (
+            lambda m, o: boolean.estimate_coefficients(m, [(1,)], **o | {"score_range": (-1e308, 1e308)}),
+            InvalidValueError,
+            "`score_range` must be at most 1e\\+300 wide",
+        ),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_answered_with_the_right_one(
+    call: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        call(model_of(SCORES), {"n_samples": 10, "score_range": (0, 1), "rng": 0})
+
+
+def test_low_layers_that_overflow_are_refused() -> None:
+    with pytest.raises(ModelError, match="small enough for finite weights"):
+        boolean.low_degree_weights(model_of(np.array([1e308, -1e308])), np.array([False]), degree=1)
 
 
 def test_sets_levels_and_degrees_that_do_not_exist_are_refused() -> None:

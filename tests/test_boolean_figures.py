@@ -35,11 +35,15 @@ def test_contractions_are_masses_of_smoothed_spectra() -> None:
             assert result.amounts == amounts
 
 
-def test_masking_lifts_low_degrees_and_flipping_lifts_none() -> None:
+def test_masking_lifts_degree_0_and_at_small_lambda_degree_1_and_flipping_lifts_none() -> None:
     masking, flipping = figures.random_contractions()
-    assert (flipping.mass[1:] <= flipping.mass[0] + 1e-9).all()
-    assert (masking.mass[-1, :2] > masking.mass[0, :2]).all()
-    assert (masking.mass[-1, 4:] < masking.mass[0, 4:]).all()
+    assert masking.amounts == (1.0, 0.9, 0.75, 0.5)
+    assert np.allclose(flipping.mass[:, 0], flipping.mass[0, 0])
+    assert (flipping.mass[1:, 1:] < flipping.mass[0, 1:]).all()
+    lifted = (masking.mass > masking.mass[0]).tolist()
+    rest = [False] * 11
+    assert lifted == [[False] * 13, [True, False, *rest], [True, True, *rest], [True, True, *rest]]
+    assert (masking.mass[1:, 2:] < masking.mass[0, 2:]).all()
     again, _ = figures.random_contractions()
     assert (again.mass == masking.mass).all()
 
@@ -67,20 +71,34 @@ def test_bounds_are_drawn_where_they_say_something() -> None:
         [1, 2, 3],
         [1.0, 0.9, 0.8],
         bounds={"sharp": [0.9, 0.2, -3.0], "factor": [-1.0, -2.0, -3.0]},
-        certificates={"SCA": [(0.9, 1.0), (0.8, 1.0), (0.7, 0.9)]},
+        certificates={"SCA": [(1.0, 1.0), (0.8, 1.0), (0.7, 0.9)]},
     )
-    exact, sharp, factor = (np.asarray(line.get_ydata(), dtype=float) for line in axes.get_lines())
+    exact, dots, sharp, factor = (np.asarray(line.get_ydata(), dtype=float) for line in axes.get_lines())
     assert exact.tolist() == [1.0, 0.9, 0.8]
     assert np.array_equal(sharp, [0.9, 0.2, np.nan], equal_nan=True)
-    assert np.isnan(factor).all()
+    assert dots.tolist() == [1.0], "an exact certificate is a dot"
+    (bars,) = axes.collections
+    assert [segment[:, 1].tolist() for segment in bars.get_segments()] == [[0.8, 1.0], [0.7, 0.9]]  # type: ignore[attr-defined]
+    assert factor.size == 0
+    assert axes.get_lines()[-1].get_marker() in ("None", "")
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert labels == ["exact rate", "SCA", "sharp", "factor (never positive)"]
     assert rendered(axes) > 1000
 
 
+@pytest.mark.parametrize("n_radii", [1, 5, 12, 40])
+def test_radii_are_marked_from_the_first_on(n_radii: int) -> None:
+    radii = range(1, n_radii + 1)
+    ticks = figures.plot_bounds(radii, np.ones(n_radii), bounds={}).get_xticks()
+    assert ticks[0] == 1
+    assert set(ticks) <= set(radii)
+    assert len(ticks) <= 8
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: figures.contraction([0, 1], 0.5), InvalidTypeError, "`amounts` must be several numbers"),
         (lambda: figures.contraction([0, 1], [1.0], operator="mask"), InvalidValueError, "Did you mean 'masking'"),
         (lambda: figures.contraction([0, 1], [1.0], basis="table"), InvalidValueError, "`basis` must be one of"),
         (lambda: figures.contraction([0, 1], [2.0]), InvalidValueError, "`lam`"),

@@ -142,6 +142,81 @@ def test_bounds_of_several_scores_are_sound(case: Any, margin: float, lam: float
             assert bound(each) <= boolean.exact_rate(table, selected, radius=radius, margin=each) + 1e-12
 
 
+def three_classes(n_functions: int, seed: int) -> Iterator[tuple[Array, int, int, float]]:
+    """Scores (2ⁿ, 3) with few strong interactions, an explanation, a radius and a keep probability."""
+    rng = np.random.default_rng(seed)
+    for _ in range(n_functions):
+        n = int(rng.integers(2, 5))
+        decay = rng.choice([0.1, 0.3, 0.7]) ** boolean.degrees(n).astype(float)
+        h = boolean.inverse_monotone(rng.standard_normal((2**n, 3)) * decay[:, None])
+        yield h, int(rng.integers(0, 2**n - 1)), int(rng.integers(1, n + 1)), float(rng.uniform(0.3, 1))
+
+
+@pytest.mark.parametrize("margin", [None, 0.4])
+@pytest.mark.parametrize("form", ["weights", "markov", *FORMS])
+def test_bounds_of_three_classes_equal_naive_sums(margin: float | None, form: str) -> None:
+    seen, wanted = [], []
+    for h, row, radius, lam in three_classes(120, seed=5):
+        selected, scores = mask_of(row, len(h).bit_length() - 1), [h[:, c].tolist() for c in range(3)]
+        alpha = frozenset(boolean.features_of(row))
+        if form in FORMS:
+            seen.append(
+                boolean.smoothed_stability_bound(
+                    h, selected, radius=radius, margin=margin, keep_probability=lam, form=form
+                )
+            )
+            wanted.append(naive.smoothed_class_bound(scores, alpha, radius, margin, lam, form))
+        else:
+            seen.append(boolean.stability_bound(h, selected, radius=radius, margin=margin, form=form))
+            wanted.append(naive.class_bound(scores, alpha, radius, margin, form))
+    assert np.isclose(seen, wanted, rtol=1e-9, atol=1e-9).all()
+    assert (np.array(seen) > 0).sum() >= 30
+
+
+def test_forms_of_the_bound_of_three_classes_are_different_numbers() -> None:
+    """Otherwise the comparison with naive sums could not tell one from another."""
+    differing = 0
+    for h, row, _, __ in three_classes(120, seed=5):
+        selected = mask_of(row, len(h).bit_length() - 1)
+        values = [
+            boolean.stability_bound(h, selected, radius=3, margin=margin, form=form)
+            for margin in (None, 0.4)
+            for form in ("weights", "markov")
+        ]
+        differing += len(set(np.round(values, 9))) == 4
+    assert differing >= 40
+
+
+TINY = 5e-324
+
+
+@pytest.mark.parametrize("form", ["weights", "markov"])
+@pytest.mark.parametrize(
+    ("h", "margin", "message"),
+    [
+        ([[TINY, 0], [0, 1]], None, "`h` must have leads at `selected` that all its leads can be divided by"),
+        ([[1e308, -1e308], [0, 0]], None, "`h` must have leads"),
+        ([0, 1.0], TINY, "`margin` must be large enough to divide the scores by, got 5e-324"),
+        ([1e308, -1e308], 1.0, "`h` must hold numbers small enough for a finite result"),
+    ],
+)
+def test_a_bound_that_overflows_is_refused(form: str, h: Any, margin: float | None, message: str) -> None:
+    with pytest.raises(InvalidValueError, match=message):
+        boolean.stability_bound(h, [False], radius=1, margin=margin, form=form)
+    for smoothed_form in FORMS:
+        with pytest.raises(InvalidValueError, match=message):
+            boolean.smoothed_stability_bound(
+                h, [False], radius=1, margin=margin, keep_probability=1.0, form=smoothed_form
+            )
+    with pytest.raises(InvalidValueError, match=message):
+        boolean.hard_bound(h, [False], margin=margin)
+
+
+def test_a_move_too_large_for_a_float_is_a_disagreement() -> None:
+    assert boolean.exact_rate([1e308, -1e308], [False], radius=1, margin=1.0) == 0.5
+    assert boolean.hard_radius([1e308, -1e308], [False], margin=1.0) == 0
+
+
 @given(cases(), st.floats(0.05, 1), st.floats(0, 1))
 @settings(max_examples=80, deadline=None)
 def test_each_form_is_at_least_as_strong_as_the_next(case: Any, margin: float, lam: float) -> None:

@@ -246,12 +246,42 @@ def test_an_output_that_cannot_be_written_is_refused_before_it_is_touched() -> N
     assert (out == 7).all()
 
 
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: boolean.monotone([1e308, -1e308]), "h"),
+        (lambda: boolean.inverse_monotone([1e308, 1e308]), "c"),
+        (lambda: boolean.condition([1e308, 1e308], [True]), "weights"),
+        (lambda: boolean.degree_mass([0, 1e308, 1e308, 0]), "c"),
+        (lambda: boolean.degree_weight([1e200, 0]), "c"),
+        (lambda: boolean.tail_mass([1e308, 1e308]), "c"),
+        (lambda: boolean.variance([1e200, 0]), "h"),
+        (lambda: boolean.influences([1e200, 0]), "h"),
+        (lambda: boolean.noise_stability([1e200, 0], 0.5), "h"),
+        (lambda: boolean.shapley([0, 1e308, 0, 1.7e308]), "weights"),
+        (lambda: boolean.banzhaf([0, 1e308, 0, 1e308], p=1), "weights"),
+        (lambda: boolean.interactions([0, 1e308, 0, 1.7e308]), "weights"),
+    ],
+)
+def test_a_result_that_overflows_is_refused_without_a_warning(call: Callable[[], Any], name: str) -> None:
+    with pytest.raises(InvalidValueError, match=f"`{name}` must hold numbers small enough for a finite result"):
+        call()
+
+
+def test_large_numbers_whose_results_are_finite_are_fine() -> None:
+    """The sum of all entries may overflow though none of them does."""
+    assert boolean.inverse_monotone([1.5e308, 0]).tolist() == [1.5e308, 1.5e308]
+    assert boolean.interactions([1e308] * 4, order=1, index="banzhaf").tolist() == [0, 1.5e308, 1.5e308, 0]
+
+
 def test_sets_and_rows_name_each_other() -> None:
     assert [boolean.index_of(boolean.features_of(j)) for j in range(64)] == list(range(64))
     assert boolean.degrees(6).tolist() == [j.bit_count() for j in range(64)]
     assert sorted(boolean.by_degree(6)) == list(range(64))
     with pytest.raises(InvalidValueError, match="`index` must be a whole number"):
         boolean.features_of(-1)
+    with pytest.raises(InvalidTypeError, match=r"`features` must be features such as \[0, 2\], got 3"):
+        boolean.index_of(3)  # type: ignore[arg-type]
     with pytest.raises(InvalidValueError, match="`n_features` of a table must be at most 30"):
         boolean.degrees(31)
 
@@ -262,11 +292,16 @@ def test_the_package_is_imported_when_it_is_asked_for_and_needs_only_numpy() -> 
 
     code = (
         "import sys, holdfast as hf; before = 'holdfast.boolean' in sys.modules\n"
-        "hf.boolean.fourier([0, 1]); import holdfast.boolean.figures\n"
+        "hf.boolean.fourier([0, 1]); hf.boolean.figures.contraction([0, 1], [0.5])\n"
         "print(before, *(name for name in ('scipy', 'matplotlib', 'torch') if name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"module 'holdfast\.boolean' has no attribute 'fourrier'"):
+        boolean.fourrier  # type: ignore[attr-defined] # noqa: B018
 
 
 def test_every_public_name_is_there_in_order_and_says_what_it_does() -> None:
