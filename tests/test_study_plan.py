@@ -20,8 +20,10 @@ from holdfast.study.items import items_of, tasks_of
 from holdfast.study.planning import StudyPlan, in_words, plan_study
 from holdfast.study.probing import GRADIENT_METHODS
 from holdfast.study.results import ItemResult
+from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, MusSpec, SmoothingSpec
 from holdfast.study.spec_file import write_spec
+from holdfast.study.store import Store
 from holdfast.study.work import load_worker
 from tests.fakes import score_table
 
@@ -167,10 +169,21 @@ def test_witnesses_are_planned_for() -> None:
     assert plan.costs[-1].name == "witnesses"
 
 
-def test_the_mean_curve_is_said_not_to_be_counted() -> None:
-    plan = plan_study(replace(SPEC, certify=CertifySpec(precision="data-set")), timed=False)
-    assert [cost.name for cost in plan.costs] == ["lime", "occlusion", "random"]
-    assert "Not counted: the mean curve" in str(plan)
+@pytest.mark.parametrize("bound", ["hoeffding", "normal"])
+def test_a_mean_curve_takes_no_more_than_planned(bound: str, tmp_path: Path) -> None:
+    certify = CertifySpec(radii=(1, 4), precision="data-set", half_width=0.1, bound=bound)
+    spec = StudySpec(
+        SPEC.model, replace(SPEC.data, n=8), (MethodSpec("random"),), masking=SPEC.masking, certify=certify
+    )
+    plan = plan_study(spec, timed=False)
+    assert [cost.name for cost in plan.costs] == ["random", "mean curves"]
+    run_study(spec, tmp_path / "means.db")
+    with Store(tmp_path / "means.db") as store:
+        (curve,) = store.mean_curves().values()
+    if bound == "hoeffding":
+        # Repeated masks of small sizes are computed once.
+        assert 0.5 * plan.costs[1].expected_calls <= curve.n_calls <= plan.costs[1].expected_calls
+    assert curve.n_calls <= plan.costs[1].most_calls
 
 
 def test_inputs_that_would_be_left_out_are_counted(tmp_path: Path) -> None:

@@ -314,12 +314,17 @@ def _ask_as_hoeffding(survey: _Survey, means: _Means, half_width: float, risk: f
     to the inputs, whose rates are independent numbers in [0, 1].
     """
     ones = np.ones(len(means.cells))
-    n_draws = allocate(means.weights, ones, 2 * half_width**2 / math.log(2 / risk))
+    n_draws = allocate(means.weights, ones, hoeffding_limit(half_width, risk))
     survey.ask(dict(zip(means.cells, n_draws.tolist(), strict=True)))
     errors = squared_errors(means.weights, ones, n_draws) / 2
     between = 1 / (2 * survey.n_inputs)
     halves, shared = (np.sqrt(errors * math.log(parts / risk)) for parts in (2, 4))
     return survey.rates(means), halves, shared + math.sqrt(between * math.log(4 / risk))
+
+
+def hoeffding_limit(half_width: float, risk: float) -> float:
+    """The largest Σ weight²/n at which the mean misses by the half-width with no more than the risk."""
+    return 2 * half_width**2 / math.log(2 / risk)
 
 
 def _ask_as_normal(survey: _Survey, means: _Means, half_width: float, risk: float) -> tuple[Floats, Floats, Floats]:

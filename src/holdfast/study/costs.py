@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,9 @@ from holdfast.attribution.lime import DEFAULT_SAMPLES as LIME_SAMPLES
 from holdfast.attribution.mfaba import MOST_STEPS
 from holdfast.attribution.shapley import DEFAULT_SAMPLES as SHAPLEY_SAMPLES
 from holdfast.attribution.shapley import MOST_EXACT_FEATURES
+from holdfast.certification.allocation import allocate
 from holdfast.certification.curve import certify_radii
+from holdfast.certification.mean_curve import hoeffding_limit
 from holdfast.evaluation import Evaluator
 from holdfast.masking.function import mask_function
 from holdfast.neighborhood import NEIGHBORHOODS
@@ -44,6 +47,36 @@ class Calls(NamedTuple):
     def times(self, n: int) -> Calls:
         """The calls of n of the same."""
         return Calls(self.expected * n, self.most * n)
+
+
+def mean_calls(certify: CertifySpec, selected: Mask, *, n_inputs: int, rate: float, rows: int) -> Calls:
+    """What the mean curve of one method takes, if all inputs have explanations like this one.
+
+    A guaranteed width has a fixed number of draws. An approximate one depends on the rates; inputs alike
+    in them would take the expected number, and whole rounds over the inputs may add to the most.
+
+    Examples
+    --------
+    >>> asked = CertifySpec(radii=(1,), precision="data-set", half_width=0.1, confidence=0.9)
+    >>> mean_calls(asked, np.arange(8) < 4, n_inputs=10, rate=0.9, rows=1)
+    Calls(expected=116.0, most=116)
+    """
+    group = tuple(len(pool) for pool in NEIGHBORHOODS[certify.neighborhood](selected, 0).pools)
+    risk = (1 - certify.confidence) / (len(certify.radii) if certify.simultaneous else 1)
+    weights = np.zeros((len(certify.radii), min(max(certify.radii), *group)))
+    for row, radius in enumerate(certify.radii):
+        rings = [math.prod(math.comb(n, k) for n in group) for k in range(min(radius, *group) + 1)]
+        weights[row, : len(rings) - 1] = [ring / sum(rings) for ring in rings[1:]]
+    references = 2 * n_inputs
+    if certify.bound == "hoeffding":
+        n_draws = allocate(weights, np.ones(weights.shape[1]), hoeffding_limit(certify.half_width, risk)).sum()
+        return Calls(float(rows * (n_draws + references)), int(rows * (n_draws + references)))
+    limit = (certify.half_width / NormalDist().inv_cdf(1 - risk / 2)) ** 2
+    expected, most = (
+        allocate(weights, np.full(weights.shape[1], spread), limit) for spread in (rate * (1 - rate), 0.25)
+    )
+    at_most = 1.1 * most.sum() + n_inputs * weights.shape[1] + 3 * references
+    return Calls(float(rows * (expected.sum() + 2 * references)), int(rows * at_most))
 
 
 def attribution_calls(method: MethodSpec, n_features: int) -> Calls:

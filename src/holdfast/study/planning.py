@@ -13,7 +13,7 @@ import numpy as np
 
 from holdfast.bounds import hoeffding_draws
 from holdfast.results.values import Value
-from holdfast.study.costs import Calls, attribution_calls, most_masks, try_curve, witness_calls
+from holdfast.study.costs import Calls, attribution_calls, mean_calls, most_masks, try_curve, witness_calls
 from holdfast.study.items import items_of
 from holdfast.study.probing import GRADIENT_METHODS, Probe, probe_study
 from holdfast.study.spec import StudySpec
@@ -110,11 +110,8 @@ class StudyPlan(Value):
         yield f"{'all':<{width}}  {self.expected_calls:>14,.0f}  {self.most_calls:>14,}"
 
     def _foot(self) -> Iterator[str]:
-        if self.precision == "data-set":
-            yield "Not counted: the mean curve, whose draws are allocated as it runs, until it is as narrow as asked."
-        else:
-            paper = f"the paper's number of draws would be {self.paper_calls:,}"
-            yield f"Expected for certification if predictions are kept at a rate of {self.assumed_rate:g}; {paper}."
+        paper = f"the paper's number of draws would be {self.paper_calls:,}"
+        yield f"Expected for certification if predictions are kept at a rate of {self.assumed_rate:g}; {paper}."
         if self.seconds is not None and self.most_seconds is not None and self.seconds_per_call is not None:
             each = f"{1000 * self.seconds_per_call:.3g} ms per call, measured on one input"
             yield f"About {in_words(self.seconds)} with one worker, at most {in_words(self.most_seconds)} ({each})."
@@ -143,7 +140,8 @@ def plan_study(spec: StudySpec, *, timed: bool = True, assumed_rate: float = 0.9
     rate = float(check_share(assumed_rate, "assumed_rate"))
     probe = probe_study(spec, timed=timed)
     n_features = median_low(probe.n_features)
-    rest = _certification(spec, n_features, rate, probe) if spec.certify.precision == "per-input" else []
+    certifying = _certification if spec.certify.precision == "per-input" else _means
+    rest = certifying(spec, n_features, rate, probe)
     n_items = sum(1 for _ in items_of(spec, range(probe.n_inputs)))
     draws = hoeffding_draws(Fraction(str(spec.certify.tolerance)), Fraction(str(spec.certify.confidence)))
     return StudyPlan(
@@ -195,6 +193,18 @@ def _certification(spec: StudySpec, n_features: int, rate: float, probe: Probe) 
     if spec.witness:
         most = sum(_witness(setting, spec.smoothing.n_samples) for setting in settings) * n_explanations
         yield _cost("witnesses", Calls(most, most), probe.seconds_per_call)
+
+
+def _means(spec: StudySpec, n_features: int, rate: float, probe: Probe) -> Iterator[PlannedCost]:
+    """The mean curves of all methods, fractions and keep probabilities."""
+    expected, most = 0.0, 0
+    for fraction, keep in product(spec.top_fractions, spec.smoothing.keep_probabilities):
+        selected = np.arange(n_features) < int(Fraction(str(fraction)) * n_features)
+        rows = 1 if keep == 1 else spec.smoothing.n_samples
+        one = mean_calls(spec.certify, selected, n_inputs=probe.n_inputs, rate=rate, rows=rows)
+        expected, most = expected + one.expected * len(spec.methods), most + one.most * len(spec.methods)
+    own = _ROWS_PER_INPUT * probe.n_inputs
+    yield _cost("mean curves", Calls(expected + own, most + own), probe.seconds_per_call)
 
 
 def _curves(spec: StudySpec, settings: list[_Setting], rate: float) -> tuple[Calls, float]:
