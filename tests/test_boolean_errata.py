@@ -81,7 +81,7 @@ AND = (0.0, 0.0, 0.0, 1.0)
 
 PRINTED: dict[str, tuple[Claim, Found]] = {
     "difference": (
-        lambda b, _, __: (b.printed_moves() != b.moves()).any(axis=1),
+        lambda b, _, __: ~np.isclose(b.printed_moves(), b.moves(), rtol=1e-9, atol=1e-9).all(axis=1),
         Found(2, 2, 1, AND, 1, 1 / 8, 1 / 4),
     ),
     "rate bound": (
@@ -136,14 +136,61 @@ CORRECTED: dict[str, Claim] = {
 }
 
 
+STATED = {
+    "difference": "α",
+    "rate bound": "αr",
+    "smoothed bound": "αrγλ",
+    "smoothed implication": "αrγλ",
+    "λ times the conditional bound": "αrγλ",
+    "hard bound, some β": "αrγ",
+    "hard bound, all β": "αrγ",
+    "smoothing improves the rate": "αrγλ",
+}
+"""Which of α, r, γ and λ the page gives with each counterexample; the claim fails whatever the others are."""
+
+FRACTIONS = {1 / 8: "⅛", 1 / 4: "¼", 1 / 2: "½", 3 / 4: "¾"}
+
+
+def stated_on_page(found: Found) -> dict[str, str]:
+    selected = ", ".join(map(str, boolean.features_of(found.selected)))
+    return {
+        "α": f"α = {{{selected}}}" if selected else "α = ∅",
+        "r": f"r = {found.radius}",
+        "γ": f"γ = {FRACTIONS[found.margin]}",
+        "λ": f"λ = {FRACTIONS[found.keep]}",
+    }
+
+
+def paragraph_of(name: str, found: Found) -> str:
+    """The paragraph with the table of a counterexample, its white space made single."""
+    section = re.search(rf"<!-- {re.escape(name)} -->(.*?)(?=<!-- |\n## |\Z)", PAGE, re.DOTALL)
+    assert section is not None
+    table = "`[" + ", ".join(f"{value:g}" for value in found.h) + "]`"
+    return next(" ".join(text.split()) for text in section[1].split("\n\n") if table in text)
+
+
 @pytest.mark.parametrize("name", PRINTED)
 def test_the_smallest_counterexample_to_what_is_printed_is_the_one_on_the_page(name: str) -> None:
     claim, documented = PRINTED[name]
     assert smallest(claim) == documented
-    values = ", ".join(f"{value:g}" for value in documented.h)
-    section = re.search(rf"<!-- {re.escape(name)} -->(.*?)(?=<!-- |\Z)", PAGE, re.DOTALL)
-    assert section is not None
-    assert f"[{values}]" in section[1]
+    paragraph, words = paragraph_of(name, documented), stated_on_page(documented)
+    for letter in STATED[name]:
+        assert words[letter] in paragraph, letter
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_what_the_page_does_not_state_of_a_counterexample_does_not_matter(name: str) -> None:
+    claim, found = PRINTED[name]
+    batch = Batch(np.array([found.h]), found.selected, found.radius)
+    margins = [found.margin] if "γ" in STATED[name] else [1e-3, *MARGINS, 0.999]
+    keeps = [found.keep] if "λ" in STATED[name] else [0.0, *KEEPS, 1.0]
+    assert all(claim(batch, margin, keep)[0] for margin in margins for keep in keeps)
+
+
+def test_any_margin_below_one_breaks_the_rate_bound_and_one_does_not() -> None:
+    claim, found = PRINTED["rate bound"]
+    assert "any γ < 1" in paragraph_of("rate bound", found)
+    assert not claim(Batch(np.array([found.h]), found.selected, found.radius), 1.0, 0.5)[0]
 
 
 @pytest.mark.parametrize("name", CORRECTED)
@@ -188,13 +235,52 @@ def _radius(fine: Array, sizes: Array) -> int:
     return int(sizes[~fine].min()) - 1 if not fine.all() else int(sizes.max())
 
 
-def test_masks_that_drop_selected_features_are_not_meant() -> None:
-    """With β unrestricted, β = ∅ has |β∖α| = 0: no radius would do for α = {0}, though Δ_r = {α}."""
-    h, selected = [0.0, 1.0], [True]
-    assert abs(h[0] - h[1]) > 0.5
-    assert boolean.hard_radius(h, selected, margin=0.5) == 0
-    assert boolean.exact_rate(h, selected, radius=0, margin=0.5) == 1
-    assert "[0, 1]" in PAGE
+def radius_over_all_masks(h: naive.Function, alpha: naive.Set, margin: float, move: Callable[..., float]) -> int | None:
+    """The largest r ≤ m with |move| ≤ γ for all β, also such as drop selected features, with |β∖α| ≤ r; None if even
+    r = 0 fails."""
+    free = naive.n_of(h) - len(alpha)
+    spoiled = [len(beta - alpha) for beta in naive.every(h) if abs(move(h, alpha, beta)) > margin]
+    largest = min(spoiled, default=free + 1) - 1
+    return largest if largest >= 0 else None
+
+
+def true_difference(h: naive.Function, alpha: naive.Set, beta: naive.Set) -> float:
+    return naive.at(h, beta) - naive.at(h, alpha)
+
+
+def test_masks_that_drop_selected_features_spoil_the_form_of_the_proof_and_not_the_printed_one() -> None:
+    h, alpha = [0.0, 1.0], frozenset({0})
+    assert radius_over_all_masks(h, alpha, 0.5, naive.printed_difference) == 0
+    assert radius_over_all_masks(h, alpha, 0.5, true_difference) is None
+    assert boolean.hard_radius(h, [True], margin=0.5) == 0
+    text = " ".join(PAGE.split())
+    assert "for `[0, 1]`, α = {0} and γ = ½, β = ∅ has |β∖α| = 0. Its sum is empty and the bracket true" in text
+
+
+def test_the_printed_bracket_is_the_same_for_all_masks_and_for_those_above_the_explanation() -> None:
+    rng = np.random.default_rng(6)
+    spoiled = 0
+    for _ in range(200):
+        n = int(rng.integers(1, 5))
+        h, row = rng.random(2**n).tolist(), int(rng.integers(0, 2**n))
+        alpha = frozenset(boolean.features_of(row))
+        above = [abs(naive.printed_difference(h, alpha, beta)) for beta in naive.additions(n, alpha, n)]
+        sizes = [len(beta - alpha) for beta in naive.additions(n, alpha, n)]
+        restricted = min((k for k, move in zip(sizes, above, strict=True) if move > 0.3), default=n - len(alpha) + 1)
+        assert radius_over_all_masks(h, alpha, 0.3, naive.printed_difference) == restricted - 1
+        spoiled += radius_over_all_masks(h, alpha, 0.3, true_difference) is None
+    assert spoiled > 50
+
+
+def test_with_equality_allowed_the_hard_radius_is_sound_but_need_not_be_maximal() -> None:
+    """[0, ½] at ∅ with γ = ½: the corrected r⋆ is 0, and with ≤ radius 1 is stable as well."""
+    h, nothing = [0.0, 0.5], frozenset[int]()
+    assert boolean.hard_radius(h, [False], margin=0.5) == 0
+    assert naive.rate(h, nothing, 1, 0.5, strict=True) < 1
+    assert naive.rate(h, nothing, 1, 0.5, strict=False) == 1
+    for batch, _, margin, __ in random_batches(20, 50, seed=7):
+        assert (batch.n_changed(margin) <= batch.n_changed(margin, strict=True)).all()
+    assert "only the r⋆ of the hard bound need not be the largest radius then" in " ".join(PAGE.split())
 
 
 def test_smoothing_may_lower_the_rate_with_nothing_selected_too() -> None:
@@ -265,7 +351,7 @@ def broken_by_smoothing(batch: Batch, keep: float, *, own_margin: bool) -> Array
 def test_a_smoothed_model_has_a_margin_of_its_own() -> None:
     found = smallest(lambda b, _, keep: broken_by_smoothing(b, keep, own_margin=False))
     assert found == Found(2, 2, 1, (0.0, 1.0, 1.0, 0.0), 1, 1 / 8, 3 / 4)
-    assert "[0, 1, 1, 0]" in PAGE
+    assert "`[0, 1, 1, 0]`, as the probability of class 1, α = {0} and λ = ¾" in " ".join(PAGE.split())
     assert smallest(lambda b, _, keep: broken_by_smoothing(b, keep, own_margin=True)) is None
     for batch, _, _, lam in random_batches(30, 100, seed=3):
         assert not broken_by_smoothing(batch, lam, own_margin=True).any()
@@ -280,7 +366,8 @@ def test_a_move_of_exactly_the_margin_may_change_the_prediction() -> None:
 
     found = smallest(lambda b, _, __: broken(b, strict=False))
     assert found == Found(1, 3, 1, (1.0, 0.5), 0, 1 / 8, 1 / 4)
-    assert "[1, 0.5]" in PAGE
+    words = "Let `[1, 0.5]` be the probability of class 1 of two, ties going to class 0, and α = ∅. Then γ = ½"
+    assert words in " ".join(PAGE.split())
     assert smallest(lambda b, _, __: broken(b, strict=True)) is None
 
 
@@ -403,6 +490,7 @@ def mus_fails(n: int, *, strict: bool) -> list[tuple[tuple[float, ...], float]]:
 
 def test_the_radius_of_mus_is_unsafe_at_equality_only() -> None:
     assert mus_fails(1, strict=False)[0] == ((1.0, 0.0), 0.5)
+    assert "f = (0, 1) at ∅ and (1, 0) at {0}, λ = ½" in " ".join(PAGE.split())
     assert all(not mus_fails(n, strict=True) for n in (1, 2, 3))
 
 
