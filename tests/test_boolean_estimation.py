@@ -36,7 +36,7 @@ def model_of(values: Array) -> MaskedModel:
 
 
 def weighted_runs(values: Array, n_draws: int, level: int) -> tuple[Array, Array]:
-    """The level estimates of all runs, to 9 digits, and their probabilities; only how often each mask was drawn matters."""
+    """Level estimates of all runs, to 9 digits, and their probabilities; only how often a mask is drawn matters."""
     n = len(values).bit_length() - 1
     counts = np.indices((n_draws + 1,) * (2**n - 1)).reshape(2**n - 1, -1).T
     counts = counts[counts.sum(axis=1) <= n_draws]
