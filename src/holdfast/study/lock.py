@@ -11,7 +11,7 @@ from holdfast.errors import StoreError
 
 
 class WriterLock:
-    """A lock on the file ``<path>.lock``, which the operating system drops with the process.
+    """A lock on the file ``<path>.lock``, links followed, which the operating system drops with the process.
 
     A lock file that a killed process left behind locks nothing.
 
@@ -29,7 +29,9 @@ class WriterLock:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path.with_name(path.name + ".lock")
+        # By whatever name the file is reached, there is one lock.
+        real = path.resolve()
+        self._path = real.with_name(real.name + ".lock")
         self._file = self._acquire(path)
 
     def _acquire(self, path: Path) -> IO[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import InvalidValueError, StoreError, StudyError
+from holdfast.study.listing import Listed, check_listing
 from holdfast.study.question import Plain, check_same_question
 from holdfast.study.results import Record, Row
 from holdfast.study.store import Store, StoreWriter
@@ -55,11 +56,11 @@ def merge_studies(paths: Iterable[str | Path], out: str | Path) -> Merged:
     with ExitStack() as stack:
         stores = [stack.enter_context(Store(path)) for path in sources]
         spec = _common_spec(stores)
-        n_repeated = _check_equal(stores)
+        n_repeated, listed = _check_equal(stores), _common_listing(stores)
         unfinished = target.with_name(f".{target.name}.unfinished")
         unfinished.unlink(missing_ok=True)
         try:
-            n_items = _write(unfinished, spec, stores)
+            n_items = _write(unfinished, spec, stores, listed)
             unfinished.rename(target)
         finally:
             unfinished.unlink(missing_ok=True)
@@ -100,11 +101,22 @@ def _check_equal(stores: list[Store]) -> int:
     return n_repeated
 
 
-def _write(path: Path, spec: Plain, stores: list[Store]) -> int:
+def _common_listing(stores: list[Store]) -> dict[int, Listed]:
+    """The inputs that the numbers stand for, which must be the same in all files."""
+    listed: dict[int, Listed] = {}
+    for store in stores:
+        mine = store.names() | store.listing()
+        check_listing(listed, mine)
+        listed |= mine
+    return listed
+
+
+def _write(path: Path, spec: Plain, stores: list[Store], listed: dict[int, Listed]) -> int:
     sources = {"merged": [str(store.path) for store in stores]}
     done: set[str] = set()
     with StoreWriter(path, spec, settings=sources, versions=_versions(stores)) as writer:
         writer.expect(max(int(store.meta("n_inputs")) for store in stores))
+        writer.list_inputs(listed)
         for store in stores:
             for record in records_of(store):
                 if record.key not in done:

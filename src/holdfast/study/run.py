@@ -14,6 +14,7 @@ from typing import Any
 from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
 from holdfast.study.engines import Engine, Event, GivenUp, make_engine
 from holdfast.study.items import Task, items_of, tasks_of
+from holdfast.study.listing import Listed, check_listing, list_inputs
 from holdfast.study.means import run_means
 from holdfast.study.question import plain_spec
 from holdfast.study.results import Record
@@ -109,10 +110,12 @@ def run_study(
     if not isinstance(spec, StudySpec):
         raise InvalidTypeError(f"`spec` must be a StudySpec, got {type(spec).__name__}. Read a file with `read_spec`.")
     chosen, watch, plain = make_engine(engine, workers), as_watcher(progress), plain_spec(spec)
-    n_inputs = _count_inputs(spec)
+    data = load_data(spec)
+    n_inputs = _count_inputs(spec, len(data))
     wanted = range(n_inputs) if inputs is None else _check_inputs(inputs, n_inputs)
     settings = {"engine": repr(chosen), "workers": workers}
     with StoreWriter(path, plain, settings=settings, versions=_versions()) as store:
+        _keep_listing(store, list_inputs(data, n_inputs))
         store.expect(n_inputs)
         session = _Session(store, spec, wanted, watch)
         with listening() as wish:
@@ -123,9 +126,16 @@ def run_study(
         return StudyRun(status_of(store), session.n_new, wish(), session.seconds)
 
 
-def _count_inputs(spec: StudySpec) -> int:
+def _keep_listing(store: StoreWriter, listed: dict[int, Listed]) -> None:
+    """Refuse data whose numbers stand for other inputs than those that have items; then remember them."""
+    names, known = store.names(), store.listing()
+    check_listing(names, listed)
+    check_listing({index: known[index] for index in names if index in known}, listed)
+    store.list_inputs(listed)
+
+
+def _count_inputs(spec: StudySpec, n_there: int) -> int:
     """How many inputs the study has: the first n, or all."""
-    n_there = len(load_data(spec))
     if spec.data.n is not None and spec.data.n > n_there:
         raise StudyError(f"`data.n` must be at most the number of inputs there are, {n_there}, got {spec.data.n}.")
     return n_there if spec.data.n is None else spec.data.n

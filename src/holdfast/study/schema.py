@@ -57,6 +57,7 @@ UPGRADES: list[tuple[str, ...]] = [
             PRIMARY KEY (method, top_fraction, keep_probability)
         ) WITHOUT ROWID""",
     ),
+    ("CREATE TABLE listing (input INTEGER PRIMARY KEY, name TEXT, digest TEXT)",),
 ]
 """Statements that lead from version k to k + 1, the first from nothing. Once released, only ever added to."""
 
@@ -112,14 +113,15 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _has_log(path: Path) -> bool:
-    return path.with_name(path.name + "-wal").exists()
+    real = path.resolve()
+    return real.with_name(real.name + "-wal").exists()
 
 
 def connect_writing(path: Path) -> sqlite3.Connection:
     """A connection to a sound store of the current version, made or upgraded if need be. The caller holds the lock."""
     is_store = check_store(path)
     with wrapping_errors(path):
-        connection = sqlite3.connect(path, isolation_level=None)
+        connection = sqlite3.connect(path.resolve(), isolation_level=None)
         try:
             if is_store:
                 _check_sound(connection, path)

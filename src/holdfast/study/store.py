@@ -14,6 +14,7 @@ from holdfast.errors import StoreError, StudyError
 from holdfast.results.attribution import Attribution
 from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.items import Item
+from holdfast.study.listing import Listed
 from holdfast.study.lock import WriterLock
 from holdfast.study.question import Plain, check_same_question
 from holdfast.study.results import ItemResult, Record, Row, StoredItem, decode, unpack_text
@@ -140,6 +141,16 @@ class Store:
         """The questions that were answered for a mean curve."""
         return (question for (question,) in self.query("SELECT question FROM answers WHERE scope = ?", scope))
 
+    def listing(self) -> dict[int, Listed]:
+        """What the inputs of the data set were called and held when the study was last run."""
+        if self._one("SELECT 1 FROM sqlite_master WHERE name = 'listing'") is None:
+            return {}  # made by an earlier version, and not run since
+        return {index: Listed(*row) for index, *row in self.query("SELECT * FROM listing ORDER BY input")}
+
+    def names(self) -> dict[int, Listed]:
+        """The names of the inputs that have items."""
+        return {index: Listed(name, None) for index, name in self.query("SELECT input, name FROM inputs")}
+
     def skips(self) -> dict[int, str]:
         """The inputs that were left out, and why."""
         return dict(self.query("SELECT input, reason FROM skips ORDER BY input"))
@@ -223,6 +234,13 @@ class StoreWriter(Store):
         """Remember how many inputs the study has."""
         with self._writing():
             self._put("n_inputs", n_inputs)
+
+    def list_inputs(self, listed: Mapping[int, Listed]) -> None:
+        """Remember which inputs the numbers stand for; the caller has checked those that have items."""
+        known = self.listing()
+        new = [(index, *one) for index, one in listed.items() if known.get(index) != one]
+        with self._writing():
+            self._connection.executemany("INSERT OR REPLACE INTO listing VALUES (?, ?, ?)", new)
 
     def add(self, record: Record) -> None:
         """Store one item: all of it or nothing. An item that is stored already is refused."""

@@ -1,0 +1,71 @@
+"""A data set → what its inputs are called and hold, so that numbers in a file of results keep meaning the same inputs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from holdfast.data.dataset import Dataset
+from holdfast.data.tables import Rows
+from holdfast.errors import StudyError
+
+
+class Listed(NamedTuple):
+    """What is known of an input without binding it; None where it has no name, or is read only when it is needed."""
+
+    name: str | None
+    digest: str | None
+
+    def differs(self, other: Listed) -> bool:
+        """Whether they are two inputs for sure: what one of them does not say is no difference."""
+        return any(mine is not None and its is not None and mine != its for mine, its in zip(self, other, strict=True))
+
+    def __str__(self) -> str:
+        return repr(self.name) if self.digest is None else f"{self.name!r} (content {self.digest[:8]})"
+
+
+def list_inputs(data: Dataset, n_inputs: int) -> dict[int, Listed]:
+    """The first inputs of a data set by number; files are not opened.
+
+    Examples
+    --------
+    >>> data = Dataset("moods", "text", ("fine", "awful"), np.array([1, 0]), ("bad", "good"))
+    >>> print(list_inputs(data, 1)[0])
+    None (content d14a58ba)
+    """
+    names = (None,) * n_inputs if data.names is None else data.names
+    return {
+        number: Listed(name, digest)
+        for number, name, digest in zip(range(n_inputs), names, _digests(data.inputs, n_inputs), strict=False)
+    }
+
+
+def _digests(inputs: Any, n_inputs: int) -> Iterator[str | None]:
+    """A digest for what is in memory: texts, arrays, rows of a table."""
+    if isinstance(inputs, Rows):
+        from pandas.util import hash_pandas_object
+
+        hashes = hash_pandas_object(inputs.frame.iloc[:n_inputs], index=False)
+        return (f"{int(one):016x}" for one in hashes)
+    if isinstance(inputs, np.ndarray):
+        return (_digest(np.ascontiguousarray(one).tobytes()) for one in inputs[:n_inputs])
+    if isinstance(inputs, tuple):
+        return (_digest(one.encode()) if isinstance(one, str) else None for one in inputs[:n_inputs])
+    return (None for _ in range(n_inputs))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def check_listing(before: Mapping[int, Listed], now: Mapping[int, Listed]) -> None:
+    """Raise where a number stands for another input than before."""
+    for number in sorted(before.keys() & now.keys()):
+        if before[number].differs(now[number]):
+            raise StudyError(
+                f"Input {number} was {before[number]} and is now {now[number]}: the numbers in the file of results "
+                "would mean other inputs. Put new inputs after the old ones, or use another file."
+            )
