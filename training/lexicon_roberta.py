@@ -39,7 +39,7 @@ def main() -> None:
     module = train(network(len(tokenizer)), tokenizer)
     folder = empty_folder("lexicon-roberta")
     module.half().save_pretrained(folder)
-    save_tokenizer(tokenizer, folder)
+    save_tokenizer(make_tokenizer(), folder)  # the one in use remembers how it padded and cut
     describe(folder)
 
 
