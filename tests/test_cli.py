@@ -150,15 +150,17 @@ def test_help_teaches(command: list[str], capsys: pytest.CaptureFixture[str]) ->
     assert "usage: holdfast" in capsys.readouterr().out
 
 
-def test_the_demo_certifies_six_explanations(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_certifies_explanations_of_all_kinds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--radius", "4"]) == 0
     printed = capsys.readouterr().out
-    assert printed.count("With confidence 0.9") == 6
-    assert "model calls for 6 certificates" in printed
+    assert printed.count("With confidence 0.9") == 8
+    assert "model calls for 8 certificates" in printed
+    for model in ("digits-vit-masked", "lexicon-roberta", "cancer-forest"):
+        assert f"bundled:{model}" in printed
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
     code = "import sys; from holdfast.cli import main; sys.exit(main(['demo']))"
     run = subprocess.run(f'{sys.executable} -c "{code}" | head -n 1', shell=True, capture_output=True, text=True)
-    assert run.stdout.startswith("A random forest")
+    assert run.stdout.startswith("How often does a prediction survive")
     assert "Traceback" not in run.stderr

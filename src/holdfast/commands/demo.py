@@ -10,8 +10,8 @@ from holdfast.commands.parsing import Commands
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    parser = commands.add_parser("demo", help="certify explanations of a scikit-learn model, a minute's first look")
-    parser.add_argument("--radius", type=int, default=8, help="pixels that may be revealed (default: %(default)s)")
+    parser = commands.add_parser("demo", help="certify explanations of the bundled models, a minute's first look")
+    parser.add_argument("--radius", type=int, default=8, help="features that may be revealed (default: %(default)s)")
     parser.add_argument("--rng", type=int, default=0, help="seed of the draws (default: %(default)s)")
     parser.set_defaults(run=run)
 
