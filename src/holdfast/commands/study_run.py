@@ -6,7 +6,6 @@ import argparse
 import json
 import re
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         progress=_progress(options),
     )
     if options.json:
-        print(json.dumps(asdict(done)))
+        print(json.dumps(done.plain()))
     elif not options.quiet:
         print(f"{_after_bar()}{done}")
     wanted = options.inputs is not None or done.status.complete
@@ -103,7 +102,7 @@ def show_status(options: argparse.Namespace) -> int:
     from holdfast.study.status import study_status
 
     status = study_status(options.results)
-    print(json.dumps(asdict(status) | {"complete": status.complete}) if options.json else status)
+    print(json.dumps(status.plain()) if options.json else status)
     return EXIT_OK
 
 

@@ -12,9 +12,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from holdfast.errors import InvalidValueError, MissingExtraError, StoreError
+from holdfast.errors import InvalidValueError, MissingExtraError, StoreError, StudyError
 from holdfast.results.frames import make_frame
-from holdfast.results.mean_curve import MeanCurve
+from holdfast.study.curves import current_means
 from holdfast.study.results import ItemResult
 from holdfast.study.store import Store
 from holdfast.validation import check_name
@@ -95,6 +95,7 @@ def export_study(path: str | Path, out: str | Path, *, kind: str | None = None) 
     with Store(path) as store:
         if target.exists() and target.samefile(path):
             raise InvalidValueError(f"`out` must be another file than the results, got {str(out)!r} for both.")
+        _check_means(store)
         with _replacing(target) as unfinished:
             return _WRITERS[chosen](store, unfinished)
 
@@ -102,7 +103,17 @@ def export_study(path: str | Path, out: str | Path, *, kind: str | None = None) 
 def study_frame(path: str | Path) -> Any:
     """Read the flat table of a file of results as a pandas ``DataFrame``: the rows of ``export_study``."""
     with Store(path) as store:
+        _check_means(store)
         return make_frame(list(_table(store)[1]))
+
+
+def _check_means(store: Store) -> None:
+    """A study about means has nothing to show before there is one."""
+    if store.spec["certify"]["precision"] == "data-set" and not current_means(store):
+        raise StudyError(
+            f"{str(store.path)!r} has no mean curve yet, which is all that a study with precision 'data-set' asks for. "
+            "Run the study to the end with this file; stored explanations are not computed again."
+        )
 
 
 @contextmanager
@@ -130,7 +141,7 @@ def _table(store: Store) -> tuple[dict[str, str], Iterator[dict[str, Any]]]:
 
 
 def _mean_rows(store: Store) -> Iterator[dict[str, Any]]:
-    for key, curve in store.mean_curves().items():
+    for key, curve in current_means(store).items():
         stated = {name: getattr(curve, name) for name in MEAN_COLUMNS if hasattr(curve, name)}
         for one in curve:
             ends = {"low": one.interval.low, "high": one.interval.high}
@@ -174,14 +185,9 @@ def _write_json(store: Store, path: Path) -> int:
         file.write('{"study": ' + json.dumps(store.spec) + ', "items": [')
         n_items = _write_items(file, store.results())
         left_out, given_up = json.dumps(store.skips()), json.dumps(store.failures())
-        means = ", ".join(json.dumps(key) + ": " + curve.to_json() for key, curve in _named_means(store))
+        means = ", ".join(json.dumps(key.name) + ": " + curve.to_json() for key, curve in current_means(store).items())
         file.write(f'\n], "means": {{{means}}}, "left_out": {left_out}, "given_up": {given_up}}}\n')
     return n_items
-
-
-def _named_means(store: Store) -> Iterator[tuple[str, MeanCurve]]:
-    for key, curve in store.mean_curves().items():
-        yield f"{key.method}/{key.top_fraction!r}/{key.keep_probability!r}", curve
 
 
 def _write_items(file: IO[str], results: Iterator[ItemResult]) -> int:

@@ -1,4 +1,4 @@
-"""A data set → what its inputs are called and hold, so that numbers in a file of results keep meaning the same inputs."""
+"""A data set → what its inputs are called and hold, so that stored numbers keep meaning the same inputs."""
 
 from __future__ import annotations
 

@@ -10,14 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, MutableMapping
-from itertools import product
+from contextlib import contextmanager
 from typing import Any
 
 from holdfast.certification.mean_curve import Answer, mean_curve
+from holdfast.errors import StoreError, StudyError
 from holdfast.evaluation import Evaluator
 from holdfast.results.mean_curve import MeanCurve
 from holdfast.selection import top_fraction
 from holdfast.smoothing.model import smooth
+from holdfast.study.curves import current_curve, curve_inputs, curve_keys
+from holdfast.study.engines.engine import describe
+from holdfast.study.question import plain_spec
 from holdfast.study.spec import StudySpec
 from holdfast.study.store import CurveKey, StoreWriter
 from holdfast.study.work import Skipped, Worker, item_rng
@@ -61,13 +65,10 @@ def run_means(
 ) -> int:
     """Compute the mean curves that are not stored yet; returns how many were."""
     n_new = 0
-    for method, fraction, keep in product(
-        [method.name for method in spec.methods], spec.top_fractions, spec.smoothing.keep_probabilities
-    ):
-        key = CurveKey(method, fraction, keep)
-        inputs = store.inputs_with(key)
+    for key in curve_keys(plain_spec(spec)):
+        inputs = curve_inputs(store, key)
         # A mean over other inputs than these is another mean.
-        if inputs and store.mean_inputs(key) != inputs:
+        if inputs and current_curve(store, key) is None:
             try:
                 curve = _mean(spec, store, worker, key, inputs, wish=wish, progress=progress)
             except StoppedError:
@@ -87,30 +88,43 @@ def _mean(
     wish: Callable[[], bool],
     progress: Any,
 ) -> MeanCurve:
-    asked = spec.certify
+    asked, at_work = spec.certify, [inputs[0]]
 
     def subject(index: int) -> tuple[MaskedModel, Mask]:
+        at_work[0] = index
         return _explained(spec, store, worker, key, index)
 
-    return mean_curve(
-        [lambda index=index: subject(index) for index in inputs],  # type: ignore[misc]
-        radii=asked.radii,
-        half_width=asked.half_width,
-        confidence=asked.confidence,
-        bound=asked.bound,
-        simultaneous=asked.simultaneous,
-        agree=asked.agree,
-        neighborhood=asked.neighborhood,
-        memory=StoredAnswers(store, _scope(key, inputs), wish),
-        progress=progress,
-        rng=item_rng(spec, "mean", key.method, repr(key.top_fraction), repr(key.keep_probability)),
-    )
+    with _naming_last(at_work):
+        return mean_curve(
+            [lambda index=index: subject(index) for index in inputs],  # type: ignore[misc]
+            radii=asked.radii,
+            half_width=asked.half_width,
+            confidence=asked.confidence,
+            bound=asked.bound,
+            simultaneous=asked.simultaneous,
+            agree=asked.agree,
+            neighborhood=asked.neighborhood,
+            memory=StoredAnswers(store, _scope(key, inputs), wish),
+            progress=progress,
+            rng=item_rng(spec, "mean", key.method, repr(key.top_fraction), repr(key.keep_probability)),
+        )
+
+
+@contextmanager
+def _naming_last(at_work: list[int]) -> Iterator[None]:
+    """Errors of the model or the data say at which input: inputs are asked one after the other."""
+    try:
+        yield
+    except (StoppedError, StoreError):
+        raise
+    except Exception as error:
+        raise StudyError(describe(at_work[0], error)) from error
 
 
 def _scope(key: CurveKey, inputs: tuple[int, ...]) -> str:
     """What an answer belongs to: one curve over exactly these inputs."""
     digest = hashlib.sha256(repr(inputs).encode()).hexdigest()[:16]
-    return f"{key.method}/{key.top_fraction!r}/{key.keep_probability!r}/{digest}"
+    return f"{key.name}/{digest}"
 
 
 def _explained(
@@ -118,10 +132,33 @@ def _explained(
 ) -> tuple[MaskedModel, Mask]:
     """One input bound to the model, smoothed if asked, and its stored explanation."""
     bound, attribution = worker.bind(index), store.attribution(index, key.method)
-    if isinstance(bound, Skipped) or attribution is None:
-        raise RuntimeError(f"input {index} has no stored explanation by {key.method}")
+    if isinstance(bound, Skipped):
+        raise StudyError(
+            f"its explanation is stored, but now it would be left out ({bound.reason}). A mean is over the inputs that "
+            "were explained: put it back as it was, or use another file."
+        )
+    if attribution is None:
+        raise StoreError(f"{str(store.path)!r} has no scores by {key.method} for input {index}, though it has items.")
+    _check_same(store, index, bound)
     model: MaskedModel = bound
     if key.keep_probability != 1:
         rng = item_rng(spec, "smooth", index)
         model = smooth(Evaluator(bound), key.keep_probability, spec.smoothing.n_samples, rng=rng)
     return model, top_fraction(attribution, key.top_fraction)
+
+
+def _check_same(store: StoreWriter, index: int, bound: MaskedModel) -> None:
+    """Raise unless the input and the model are those that were explained."""
+    now = Evaluator(bound).provenance
+    statement = "SELECT model_fingerprint, input_fingerprint, n_features FROM inputs WHERE input = ?"
+    model, content, n_features = next(store.query(statement, index))
+    for what, before, found in (
+        ("model", model, now.model),
+        ("input", content, now.input),
+        ("number of features", n_features, bound.n_features),
+    ):
+        if before != found:
+            raise StudyError(
+                f"the {what} is another than the one that was explained (it was {before}, and is now {found}). "
+                "A file holds results of one model and one data set."
+            )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import InvalidValueError, StoreError, StudyError
+from holdfast.study.curves import curve_keys
 from holdfast.study.listing import Listed, check_listing
 from holdfast.study.question import Plain, check_same_question
 from holdfast.study.results import Record, Row
@@ -23,15 +24,17 @@ FROM items i ORDER BY i.input, i.method, i.top_fraction, i.keep_probability
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge did: items written, and those that several files had, equal in all."""
+    """What a merge did: items written, those that several files had, equal in all, and mean curves still to compute."""
 
     path: str
     n_items: int
     n_repeated: int
+    n_curves: int = 0
 
     def __str__(self) -> str:
         repeated = f" ({self.n_repeated} were in more than one, and equal)" if self.n_repeated else ""
-        return f"{self.n_items} items in {self.path}{repeated}."
+        means = f" Run the study with this file to compute its {self.n_curves} mean curves." if self.n_curves else ""
+        return f"{self.n_items} items in {self.path}{repeated}.{means}"
 
 
 def merge_studies(paths: Iterable[str | Path], out: str | Path) -> Merged:
@@ -39,7 +42,8 @@ def merge_studies(paths: Iterable[str | Path], out: str | Path) -> Merged:
 
     All files must answer the same question (model, data, masking, certification, seed), with any of
     its inputs and methods. An item that several files hold must be equal in all, time and shared work
-    aside. If anything is amiss nothing is written.
+    aside. If anything is amiss nothing is written. Mean curves (precision "data-set") are over all
+    inputs and are not merged: running the study with the new file computes them.
 
     Parameters
     ----------
@@ -64,7 +68,7 @@ def merge_studies(paths: Iterable[str | Path], out: str | Path) -> Merged:
             unfinished.rename(target)
         finally:
             unfinished.unlink(missing_ok=True)
-    return Merged(str(out), n_items, n_repeated)
+    return Merged(str(out), n_items, n_repeated, len(curve_keys(spec)))
 
 
 def _common_spec(stores: list[Store]) -> Plain:

@@ -50,6 +50,11 @@ class StudyRun:
     stopped: bool
     seconds: float
 
+    def plain(self) -> dict[str, Any]:
+        """The run as what JSON can hold."""
+        told = {"n_new": self.n_new, "stopped": self.stopped, "seconds": self.seconds}
+        return {"status": self.status.plain()} | told
+
     def __str__(self) -> str:
         done = f"{self.n_new} items stored in {self.seconds:.1f} s."
         resume = "\nStopped. Run the same study with the same file to go on; nothing stored is computed again."
@@ -163,6 +168,7 @@ class _Session:
         self._started = time.perf_counter()
         self.n_new = self._n_given_up = 0
         self._skipped: set[int] = set()
+        self._done, self._n_left_out = done, 0
         self._sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
 
     @property
@@ -191,11 +197,14 @@ class _Session:
         else:
             self._store.skip(event.input, event.reason)
             self._skipped.add(event.input)
+            self._n_left_out += sum(item.key not in self._done for item in items_of(self._spec, [event.input]))
         if self._watch is not None:
             self._watch(self._moment(key))
 
     def _count(self, record: Record) -> None:
         self.n_new += 1
+        if self._spec.certify.precision == "data-set":
+            return  # nothing is certified yet
         sums = self._sums[record.method]
         sums[0] += record.last_rate
         sums[1] += 1
@@ -203,7 +212,7 @@ class _Session:
     def _moment(self, key: str | None) -> Moment:
         return Moment(
             n_done=self._n_before + self.n_new,
-            n_items=(len(self._inputs) - len(self._skipped)) * self._per_input,
+            n_items=len(self._inputs) * self._per_input - self._n_left_out,
             n_new=self.n_new,
             n_skipped=len(self._skipped),
             n_given_up=self._n_given_up,

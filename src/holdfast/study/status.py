@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from holdfast.results.mean_curve import MeanCurve
+from holdfast.study.curves import current_means, curve_inputs, curve_keys
 from holdfast.study.question import Plain
 from holdfast.study.store import CurveKey, Store
 
 _BY_METHOD = """
 SELECT i.method, count(*), avg(r.rate), sum(i.n_computed), sum(i.seconds)
-FROM items i JOIN rates r ON r.item = i.item AND r.radius = ?
+FROM items i LEFT JOIN rates r ON r.item = i.item AND r.radius = ?
 WHERE i.input < ? AND i.method = ? AND i.top_fraction IN ({fractions}) AND i.keep_probability IN ({keeps})
 """
 
@@ -21,7 +24,8 @@ WHERE i.input < ? AND i.method = ? AND i.top_fraction IN ({fractions}) AND i.kee
 class MethodStatus:
     """What is known of one method so far.
 
-    ``mean_rate`` is the mean of its items' rates at the largest radius, over whatever is done.
+    ``mean_rate`` is the mean of its items' rates at the largest radius, over whatever is done; None if
+    nothing is, or if items hold explanations only (precision "data-set").
     """
 
     name: str
@@ -42,11 +46,13 @@ class StudyStatus:
     n_done : int
         Items of it that are stored.
     n_left_out : int
-        Items of inputs that were left out; ``skips`` says which and why.
+        Items that are not stored because their inputs were left out; ``skips`` says which and why.
     n_given_up : int
         Items that could not be computed; ``failures`` says of which inputs and why.
+    n_curves : int
+        Mean curves the study asks for: none unless its precision is "data-set".
     means : dict
-        The mean curves of a study with precision "data-set".
+        Those that are stored, each over all inputs that are explained by now.
     n_computed : int
         Rows the model computed for certificates and mean curves, and those that attributions asked for,
         gradients included.
@@ -65,6 +71,7 @@ class StudyStatus:
     n_sessions: int
     skips: dict[int, str] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
+    n_curves: int = 0
     means: dict[CurveKey, MeanCurve] = field(default_factory=dict)
 
     @property
@@ -79,18 +86,29 @@ class StudyStatus:
 
     @property
     def complete(self) -> bool:
-        """Whether every item is stored, those of inputs left out aside."""
-        return self.n_to_do == 0
+        """Whether every item is stored, those of inputs left out aside, and every mean curve."""
+        return self.n_to_do == 0 and len(self.means) == self.n_curves
+
+    def plain(self) -> dict[str, Any]:
+        """The status as what JSON can hold, ``complete`` included; mean curves are named such as lime/0.25/1.0."""
+        means = {key.name: json.loads(curve.to_json()) for key, curve in self.means.items()}
+        return asdict(replace(self, means={})) | {"means": means, "complete": self.complete}
 
     def __str__(self) -> str:
         return "\n".join([self._head(), *self._lines(), *self._mean_lines(), *self._warnings()])
 
     def _head(self) -> str:
-        state = "complete" if self.complete else f"{self.n_to_do} items to do"
         return (
-            f"{self.name}: {self.n_done} of {self.n_items} items of {self.n_inputs} inputs, {state}; "
+            f"{self.name}: {self.n_done} of {self.n_items} items of {self.n_inputs} inputs, {self._state()}; "
             f"{self.n_computed} model calls in {self.n_sessions} session{'' if self.n_sessions == 1 else 's'}."
         )
+
+    def _state(self) -> str:
+        if self.complete:
+            return "complete"
+        parts = [f"{self.n_to_do} items to do"] * (self.n_to_do > 0)
+        parts += [f"mean curves: {len(self.means)} of {self.n_curves}"] * (len(self.means) < self.n_curves)
+        return ", ".join(parts)
 
     def _lines(self) -> list[str]:
         return [
@@ -126,7 +144,8 @@ def status_of(store: Store) -> StudyStatus:
     skips = {index: reason for index, reason in store.skips().items() if index < n_inputs}
     failures = {index: reason for index, reason in store.failures().items() if index < n_inputs}
     n_done = sum(one.n_done for one in methods)
-    n_left_out = len(skips) * len(methods) * per_method
+    n_left_out = len(skips) * len(methods) * per_method - _n_stored(store, spec, skips)
+    n_to_do = n_inputs * len(methods) * per_method - n_done - n_left_out
     return StudyStatus(
         path=str(store.path),
         name=spec["name"],
@@ -135,28 +154,43 @@ def status_of(store: Store) -> StudyStatus:
         n_done=n_done,
         n_left_out=n_left_out,
         n_given_up=sum(len(items) for index, items in store.given_up().items() if index in failures),
-        radius=_stored_radius(spec),
+        radius=max(spec["certify"]["radii"]),
         methods=methods,
         n_computed=sum(one.n_computed for one in methods) + _attribution_calls(store) + _mean_calls(store),
         n_sessions=_count(store, "SELECT count(*) FROM sessions"),
         skips=skips,
         failures=failures,
-        means=store.mean_curves(),
+        # Where every input was left out there is nothing to take a mean of.
+        n_curves=sum(n_to_do > 0 or bool(curve_inputs(store, key)) for key in curve_keys(spec)),
+        means=current_means(store),
     )
 
 
 def _method_status(store: Store, spec: Plain, name: str, n_inputs: int) -> MethodStatus:
     fractions, keeps = spec["top_fractions"], spec["smoothing"]["keep_probabilities"]
     statement = _BY_METHOD.format(fractions=_marks(fractions), keeps=_marks(keeps))
-    values = (_stored_radius(spec), n_inputs, name, *fractions, *keeps)
+    values = (_certified_radius(spec), n_inputs, name, *fractions, *keeps)
     (_, n_done, mean, n_computed, seconds) = next(store.query(statement, *values))
     return MethodStatus(name, n_done, mean, n_computed or 0, seconds or 0.0)
 
 
-def _stored_radius(spec: Plain) -> int:
-    """The largest radius that items hold a rate for."""
+def _n_stored(store: Store, spec: Plain, inputs: Iterable[int]) -> int:
+    """How many items of the study are stored for these inputs, such as from before they could not be read."""
+    asked = {
+        f"{name}/{fraction!r}/{keep!r}"
+        for name in (method["name"] for method in spec["methods"])
+        for fraction in spec["top_fractions"]
+        for keep in spec["smoothing"]["keep_probabilities"]
+    }
+    wanted = set(inputs)
+    parts = (key.partition("/") for key in store.keys()) if wanted else ()
+    return sum(int(number) in wanted and rest in asked for number, _, rest in parts)
+
+
+def _certified_radius(spec: Plain) -> int | None:
+    """The largest radius at which items are certified; None where they hold explanations only."""
     certify = spec["certify"]
-    return max(certify["radii"]) if certify["precision"] == "per-input" else 0
+    return max(certify["radii"]) if certify["precision"] == "per-input" else None
 
 
 def _attribution_calls(store: Store) -> int:

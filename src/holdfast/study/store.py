@@ -20,7 +20,7 @@ from holdfast.study.question import Plain, check_same_question
 from holdfast.study.results import ItemResult, Record, Row, StoredItem, decode, unpack_text
 from holdfast.study.schema import check_store, connect_reading, connect_writing, transaction, wrapping_errors
 
-_CURVE_KEY = "method, top_fraction, keep_probability"
+CURVE_KEY = "method, top_fraction, keep_probability"
 
 _ITEM_COLUMNS = (
     "input, method, top_fraction, keep_probability, selected, n_selected, prediction, consistent, curve, mus, witness, "
@@ -51,6 +51,11 @@ class CurveKey(NamedTuple):
     method: str
     top_fraction: float
     keep_probability: float
+
+    @property
+    def name(self) -> str:
+        """Such as ``lime/0.25/1.0``."""
+        return f"{self.method}/{self.top_fraction!r}/{self.keep_probability!r}"
 
 
 class Store:
@@ -118,19 +123,9 @@ class Store:
                 yield _readable(dict(zip(names, row, strict=True)))
 
     def mean_curves(self) -> dict[CurveKey, MeanCurve]:
-        """The mean curves of a study with precision "data-set"."""
-        rows = self.query(f"SELECT {_CURVE_KEY}, content FROM mean_curves ORDER BY {_CURVE_KEY}")
+        """Every mean curve that is stored, for these inputs or for others; see ``current_means``."""
+        rows = self.query(f"SELECT {CURVE_KEY}, content FROM mean_curves ORDER BY {CURVE_KEY}")
         return {CurveKey(*row[:3]): MeanCurve.from_json(row[3]) for row in rows}
-
-    def mean_inputs(self, key: CurveKey) -> tuple[int, ...] | None:
-        """The inputs a stored mean curve is over; None if there is none."""
-        found = self._one(f"SELECT inputs FROM mean_curves WHERE ({_CURVE_KEY}) = (?, ?, ?)", *key)
-        return None if found is None else tuple(json.loads(found[0]))
-
-    def inputs_with(self, key: CurveKey) -> tuple[int, ...]:
-        """The inputs whose item of this kind is stored, in increasing order."""
-        rows = self.query(f"SELECT input FROM items WHERE ({_CURVE_KEY}) = (?, ?, ?) ORDER BY input", *key)
-        return tuple(index for (index,) in rows)
 
     def answer(self, scope: str, question: str) -> str | None:
         """What an input answered for a mean curve, if it was asked."""
