@@ -23,10 +23,10 @@ demo: $(STAMP) ## install everything and certify explanations of a bundled model
 	$(BIN)/holdfast demo
 
 test: $(STAMP) ## run the tests, doctests and README examples
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -m 'not slow' -n auto --dist loadfile
 
 test-all: $(STAMP) ## also run the slow theory and scale checks
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(STAMP) ## ruff, mypy --strict and the import contracts
 	$(BIN)/ruff check .
