@@ -44,3 +44,18 @@ def test_help_teaches(command: list[str], capsys: pytest.CaptureFixture[str]) ->
         main([*command, "--help"])
     assert stopped.value.code == 0
     assert "usage: holdfast" in capsys.readouterr().out
+
+
+def test_the_example_for_texts_plans_and_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "init", "--model", "bundled:vader", "--data", "bundled:sentences"]) == 0
+    text = (folder / "study.toml").read_text()
+    assert "\n# groups = [8, 8]\n" in text
+    assert main(["study", "plan", "--untimed"]) == 0
+    (folder / "study.toml").write_text(text.replace("n = 20", "n = 2"))
+    assert main(["study", "run"]) == 0
+    assert "6 of 6 items of 2 inputs, complete" in capsys.readouterr().out
+
+
+def test_images_keep_their_grid() -> None:
+    assert parse_spec(commented_example(data="images:photos")).masking.groups == (8, 8)
+    assert parse_spec(commented_example(data="table:a.csv")).masking.groups is None

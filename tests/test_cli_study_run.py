@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from holdfast.cli import main
+from holdfast.study.question import plain_spec
+from holdfast.study.spec import DataSpec
 from holdfast.study.spec_file import write_spec
-from holdfast.study.store import Store
-from tests.study_support import make_spec, write_texts
+from holdfast.study.store import Store, StoreWriter
+from tests.study_support import SLOW, make_spec, write_texts
 
 
 @pytest.fixture
@@ -66,3 +74,46 @@ def test_errors_end_with_three_and_one_line(study: Path, capsys: pytest.CaptureF
     with pytest.raises(SystemExit) as ended:
         main(["study", "run", str(study), "--inputs", "5:2"])
     assert ended.value.code == 3
+
+
+def test_an_export_says_what_is_not_in_it(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts, out = study.with_name("texts"), str(study.with_name("a.csv"))
+    spec = replace(make_spec(texts), data=DataSpec(f"tweeteval:{texts}", skip_unreadable=True))
+    (texts / "test_text.txt").write_text("not a good day at all\n\n")
+    write_spec(spec, study)
+    assert main(["study", "run", str(study), "--quiet"]) == 0
+    assert main(["study", "export", str(study.with_suffix(".db")), out]) == 0
+    assert "Not in it: 8 items of 1 inputs that were left out.\n" in capsys.readouterr().out
+    with StoreWriter(study.with_suffix(".db"), plain_spec(spec), settings={}, versions={}) as store:
+        store.give_up(1, "it died", n_tries=3, items=("1/lime/0.25/1.0",))
+        store._connection.execute("DELETE FROM skips")
+    assert main(["study", "export", str(study.with_suffix(".db")), out]) == 0
+    told = capsys.readouterr().out
+    assert "Not in it: 1 items of 1 inputs that were given up.\n" in told
+    assert "Not in it: 7 items that are still to do.\n" in told
+
+
+def test_a_second_interrupt_ends_with_one_line(study: Path, tmp_path: Path) -> None:
+    write_spec(make_spec(study.with_name("texts"), factory="slow_moods"), study)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "holdfast.cli", "study", "run", str(study)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {SLOW: "30"},
+    )
+    wait_for(study.with_suffix(".db-wal"))
+    time.sleep(2.0)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(1.2)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, "")
+    assert err.splitlines() == ["holdfast: Interrupted. What was stored is kept; the same command goes on from there."]
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} never appeared"
+        time.sleep(0.05)

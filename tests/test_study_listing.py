@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from holdfast.study.merge import merge_studies
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, StudySpec
 from holdfast.study.store import Store
+from holdfast.study.watching import Moment
 from tests.study_support import make_spec, write_texts
 
 
@@ -138,3 +140,19 @@ def test_no_name_stands_for_a_database_in_memory(tmp_path: Path, monkeypatch: py
     run_study(make_spec(texts), ":memory:")
     assert run_study(make_spec(texts), ":memory:").n_new == 0
     assert (tmp_path / ":memory:").is_file()
+
+
+def test_items_stored_before_an_input_was_left_out_are_counted_once(tmp_path: Path) -> None:
+    folder, path = tmp_path / "photos", tmp_path / "a.db"
+    data = DataSpec(f"images:{folder}", skip_unreadable=True)
+    spec = study("brightness", "image", data)
+    paint(folder, *"abc")
+    run_study(spec, path)
+    (folder / "b.png").write_bytes(b"broken")
+    moments: list[Moment] = []
+    wider = replace(spec, methods=(MethodSpec("random"), MethodSpec("occlusion")))
+    status = run_study(wider, path, progress=moments.append).status
+    assert (status.n_items, status.n_done, status.n_left_out, status.n_to_do) == (6, 5, 1, 0)
+    assert status.complete
+    assert (moments[-1].n_done, moments[-1].n_items) == (5, 5)
+    assert "5 of 6 items of 3 inputs, complete" in str(status)

@@ -258,7 +258,7 @@ def test_errors_of_the_model_name_the_input(explained: tuple[StudySpec, Path], m
         answered(self, key, answer)
 
     monkeypatch.setattr(StoredAnswers, "__setitem__", failing)
-    with pytest.raises(StudyError, match="^Input 1: OSError: no memory"):
+    with pytest.raises(StudyError, match=r"^Input 1: OSError: no memory"):
         run_study(spec, path)
 
 

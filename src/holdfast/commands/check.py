@@ -103,13 +103,18 @@ def _told(error: Exception) -> str:
 
 
 def _report(verdict: Verdict, options: argparse.Namespace) -> None:
+    """Print the answer, then write it where asked: a file that cannot be written must not swallow it."""
+    _print(verdict, options)
     if options.junit:
         Path(options.junit).write_text(verdict.to_junit(), encoding="utf-8")
     if options.output:
         Path(options.output).write_text(verdict.to_json() + "\n", encoding="utf-8")
+
+
+def _print(verdict: Verdict, options: argparse.Namespace) -> None:
     if verdict.answer == ERROR:
         print(f"holdfast: {verdict.reason}", file=sys.stderr)
     if options.json:
-        print(verdict.to_json())
+        print(verdict.to_json(), flush=True)
     elif verdict.answer != ERROR:
-        print(f"{verdict.answer.capitalize()}: {verdict.reason}")
+        print(f"{verdict.answer.capitalize()}: {verdict.reason}", flush=True)

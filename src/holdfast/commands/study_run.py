@@ -7,10 +7,13 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holdfast.commands.codes import EXIT_NO, EXIT_OK
+from holdfast.commands.codes import EXIT_INTERRUPTED, EXIT_NO, EXIT_OK
 from holdfast.commands.parsing import Commands
+
+if TYPE_CHECKING:
+    from holdfast.study.status import StudyStatus
 
 
 def add(study: Commands) -> None:
@@ -36,10 +39,12 @@ def _add_run(study: Commands) -> None:
         "run",
         help="run a study, or what is left of it",
         epilog="Ctrl-C finishes the items that have begun; the same command goes on from there. "
-        "Exit codes: 0 complete, 1 stopped early or items given up, 3 an error.",
+        "Exit codes: 0 complete, 1 stopped early or items given up, 3 an error, 130 interrupted twice.",
     )
     parser.add_argument("file", nargs="?", default="study.toml", help="the study (default: %(default)s)")
-    parser.add_argument("--results", metavar="FILE", help="file of results (default: the study's name with .db)")
+    parser.add_argument(
+        "--results", metavar="FILE", help="file of results (default: beside the study, with .db for .toml)"
+    )
     parser.add_argument("--workers", type=int, default=0, help="worker processes; 0 for none (default: %(default)s)")
     parser.add_argument("--engine", default="local", help="default: %(default)s")
     parser.add_argument("--inputs", type=parse_inputs, metavar="FROM:TO", help="only these inputs, such as 0:500")
@@ -64,7 +69,16 @@ def parse_inputs(text: str) -> range:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the study into its file of results."""
+    """Run the study into its file of results; a second Ctrl-C ends it with one line."""
+    try:
+        return _run(options)
+    except KeyboardInterrupt:
+        told = "holdfast: Interrupted. What was stored is kept; the same command goes on from there."
+        print(f"{_after_bar()}{told}", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _run(options: argparse.Namespace) -> int:
     from holdfast.study.run import run_study
     from holdfast.study.spec_file import read_spec
 
@@ -109,10 +123,24 @@ def show_status(options: argparse.Namespace) -> int:
 def export_results(options: argparse.Namespace) -> int:
     """Write the results as a table or as JSON."""
     from holdfast.study.export import export_study
+    from holdfast.study.status import study_status
 
     n_rows = export_study(options.results, options.output, kind=options.kind)
     print(f"Wrote {n_rows} rows to {options.output}.")
+    for line in _missing(study_status(options.results)):
+        print(line)
     return EXIT_OK
+
+
+def _missing(status: StudyStatus) -> list[str]:
+    """What the study asks for and an export of it does not have."""
+    facts = (
+        (status.n_left_out, f"items of {len(status.skips)} inputs that were left out"),
+        (status.n_given_up, f"items of {len(status.failures)} inputs that were given up"),
+        (status.n_to_do - status.n_given_up, "items that are still to do"),
+        (status.n_curves - len(status.means), f"of {status.n_curves} mean curves"),
+    )
+    return [f"Not in it: {count} {what}." for count, what in facts if count > 0]
 
 
 def merge_results(options: argparse.Namespace) -> int:

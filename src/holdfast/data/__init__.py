@@ -80,3 +80,16 @@ def _check_options(loader: Callable[..., Dataset], options: dict[str, Any], sche
     known = sorted(one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY)
     if unknown := sorted(options.keys() - set(known)):
         raise InvalidTypeError(f"`{unknown[0]}` must be an option of {scheme}: data ({', '.join(known)}).")
+    for one in parameters:
+        if one.name in options:
+            _check_kind(options[one.name], one.name, str(one.annotation))
+
+
+def _check_kind(value: Any, name: str, kind: str) -> None:
+    """A text, or a list of texts, where the loader says so; files and columns are named by texts."""
+    if kind.startswith("Sequence[str]"):
+        parts = [value] if isinstance(value, str) else value
+        if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
+            raise InvalidTypeError(f"`{name}` must be a list of texts, got {value!r}.")
+    elif kind.startswith("str") and not (isinstance(value, str) or (value is None and "None" in kind)):
+        raise InvalidTypeError(f"`{name}` must be a text, got {value!r}.")

@@ -11,13 +11,13 @@ from holdfast.study.store import CURVE_KEY, CurveKey, Store
 
 
 def curve_keys(spec: Plain) -> list[CurveKey]:
-    """The mean curves a study asks for; none unless its precision is "data-set".
+    r"""The mean curves a study asks for; none unless its precision is "data-set".
 
     Examples
     --------
     >>> from holdfast.study.question import plain_spec
     >>> from holdfast.study.spec_file import parse_spec
-    >>> text = 'model = "bundled:vader"\\ndata = "bundled:sentences"\\nmethods = ["lime"]\\n'
+    >>> text = 'model = "bundled:vader"\ndata = "bundled:sentences"\nmethods = ["lime"]\n'
     >>> curve_keys(plain_spec(parse_spec(text)))
     []
     >>> curve_keys(plain_spec(parse_spec(text + 'certify.precision = "data-set"')))

@@ -12,6 +12,9 @@ from holdfast.study.spec import StudySpec
 
 Plain = dict[str, Any]
 
+_UNUSED = {"per-input": ("half_width", "bound"), "data-set": ("tolerance", "plan")}
+"""Keys of ``certify`` that no result depends on, by precision."""
+
 
 def plain_spec(spec: StudySpec) -> Plain:
     """The study as dictionaries, lists, texts and numbers, defaults written out.
@@ -58,7 +61,9 @@ def check_same_question(stored: Plain, asked: Plain) -> None:
 
 def _question(plain: Plain) -> Plain:
     """What every item depends on; methods by name, so that some may be new."""
-    question = {name: plain[name] for name in ("model", "masking", "certify", "mus", "witness", "seed")}
+    question = {name: plain[name] for name in ("model", "masking", "mus", "witness", "seed")}
+    unused = _UNUSED[plain["certify"]["precision"]]
+    question["certify"] = {name: value for name, value in plain["certify"].items() if name not in unused}
     question["data"] = {name: value for name, value in plain["data"].items() if name not in ("n", "skip_unreadable")}
     question["smoothing"] = {"n_samples": plain["smoothing"]["n_samples"]}
     question["methods"] = {method["name"]: method for method in plain["methods"]}

@@ -35,6 +35,7 @@ _SECTIONS: dict[str, type] = {
 
 _EXAMPLE = Path(__file__).with_name("example.toml")
 _EXAMPLE_MODEL, _EXAMPLE_DATA = "bundled:digits-resnet", "bundled:digits"
+_EXAMPLE_GROUPS = "groups = [8, 8]"
 
 _SHORT = {"model": "spec", "data": "spec", "methods": "name"}
 """Sections that a text alone stands for, and the key it then is."""
@@ -104,7 +105,16 @@ def commented_example(*, model: str | None = None, data: str | None = None) -> s
     for given, default in ((model, _EXAMPLE_MODEL), (data, _EXAMPLE_DATA)):
         if given is not None:
             text = text.replace(f"spec = {quoted(default)}", f"spec = {quoted(given)}")
-    return text
+    return (
+        text
+        if _are_images(data or _EXAMPLE_DATA)
+        else text.replace(f"\n{_EXAMPLE_GROUPS}\n", f"\n# {_EXAMPLE_GROUPS}\n")
+    )
+
+
+def _are_images(data: str) -> bool:
+    """Whether the data are images, as far as their name says."""
+    return data == _EXAMPLE_DATA or data.startswith("images:")
 
 
 def spec_to_plain(spec: StudySpec) -> dict[str, Any]:

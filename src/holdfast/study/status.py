@@ -183,7 +183,8 @@ def _n_stored(store: Store, spec: Plain, inputs: Iterable[int]) -> int:
         for keep in spec["smoothing"]["keep_probabilities"]
     }
     wanted = set(inputs)
-    parts = (key.partition("/") for key in store.keys()) if wanted else ()
+    stored = store.keys() if wanted else frozenset()
+    parts = (key.partition("/") for key in stored)
     return sum(int(number) in wanted and rest in asked for number, _, rest in parts)
 
 

@@ -1,28 +1,35 @@
-"""Ctrl-C → a wish to stop after the items that have begun; a second one stops at once."""
+"""Ctrl-C → a wish to stop after the items that have begun; a second one, after a second or more, stops at once."""
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+
+_SECONDS_TOGETHER = 1.0
+"""Signals within this time of the first are one wish: a key held down, or a terminal that tells every process."""
 
 
 class Wish:
     """Whether somebody wants the study to stop; calling it answers."""
 
     def __init__(self) -> None:
-        self._told = False
+        self._told: float | None = None
 
     def __call__(self) -> bool:
-        return self._told
+        return self._told is not None
 
     def tell(self, number: int, frame: FrameType | None) -> None:
         """What a signal calls: the first is a wish, the next interrupts."""
-        if self._told:
+        now = time.monotonic()
+        if self._told is None:
+            self._told = now
+        elif now - self._told >= _SECONDS_TOGETHER:
             raise KeyboardInterrupt
-        self._told = True
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from holdfast.selection import top_fraction
 from holdfast.smoothing.model import smooth
 from holdfast.study.items import Item, Task
 from holdfast.study.results import ItemResult, unpack_text
-from holdfast.study.spec import MethodSpec, StudySpec
+from holdfast.study.spec import CertifySpec, MethodSpec, StudySpec
 from holdfast.types import Mask, MaskedModel
 from holdfast.witness import find_witness
 
@@ -76,11 +76,22 @@ class Worker:
             if asked.skip_unreadable:
                 return Skipped(index, f"unreadable: {error}")
             raise StudyError(f"cannot be read: {error} Set `data.skip_unreadable` to leave such inputs out.") from error
+        if isinstance(one, str) and not one.strip():
+            return self._blank(index)
         masking = self._spec.masking
         bound = self._classifier.bind(one, groups=masking.groups, fill=masking.fill, **self._binding())
         if bound.n_features < asked.min_features:
             return Skipped(index, f"{bound.n_features} features, fewer than {asked.min_features}")
         return bound
+
+    def _blank(self, index: int) -> Skipped:
+        """A text of nothing but space has no features: fewer than any study that leaves inputs out wants."""
+        asked = self._spec.data
+        if asked.skip_unreadable or asked.min_features > 1:
+            return Skipped(index, "an empty text")
+        raise StudyError(
+            "is an empty text. Set `data.skip_unreadable`, or `data.min_features` above 1, to leave such inputs out."
+        )
 
     def _binding(self) -> dict[str, Any]:
         """Options of the masking, and the rows that hidden columns of a table are filled from."""
@@ -90,6 +101,8 @@ class Worker:
     def _method(self, name: str) -> MethodSpec:
         return next(method for method in self._spec.methods if method.name == name)
 
+
+_EXPLANATION_ONLY = {"radii": (0,), "plan": CertifySpec.plan, "tolerance": CertifySpec.tolerance}
 
 Load = Callable[[StudySpec], Worker]
 """What makes a worker; a function of a module, so that another process can be told its name."""
@@ -189,8 +202,8 @@ class _Subject:
         asked = self._spec.certify
         names = ("radii", "tolerance", "confidence", "plan", "agree", "neighborhood", "simultaneous")
         question = {name: getattr(asked, name) for name in names} | {"check_determinism": False}
-        # Nothing is certified input by input: at radius 0 there is only the explanation itself.
-        return question if asked.precision == "per-input" else question | {"radii": (0,)}
+        # Nothing is certified input by input: at radius 0 there is only the explanation itself, whatever the plan.
+        return question if asked.precision == "per-input" else question | _EXPLANATION_ONLY
 
     def _smoothed(self, own: Evaluator, item: Item) -> MaskedModel:
         """The model whose explanation is certified; all keep probabilities of an input share their random numbers."""
