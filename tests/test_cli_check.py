@@ -247,3 +247,13 @@ def test_xml_holds_any_text() -> None:
     suite = ElementTree.fromstring(Verdict(nasty, "error", nasty, 0.0).to_junit().encode())
     assert suite[0].get("name") == printable(nasty)
     assert "é <&>" in printable(nasty)
+
+
+@pytest.mark.parametrize("option", ["--junit", "--output"])
+def test_the_answer_is_told_even_if_its_file_cannot_be_written(
+    option: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check("first_word", option, folder / "nowhere" / "file") == 3
+    out, err = capsys.readouterr()
+    assert out.startswith("Holds: ")
+    assert "No such file" in err

@@ -271,3 +271,20 @@ def test_every_input_needs_a_name_or_none_has_one() -> None:
     with pytest.raises(InvalidValueError, match="`names` must have one entry per input, 1, got 2"):
         Dataset("a", "text", ("x",), np.array([0]), ("c",), names=("p", "q"))
     assert Dataset("a", "text", ("x",), np.array([0]), ("c",)).name_of(0) == "0"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"drop": 3}, "`drop` must be a list of texts, got 3"),
+        ({"drop": ["a", 3]}, r"`drop` must be a list of texts, got \['a', 3\]"),
+        ({"background": 3}, "`background` must be a text, got 3"),
+        ({"target": ["a"]}, r"`target` must be a text, got \['a'\]"),
+    ],
+    ids=str,
+)
+def test_options_of_the_wrong_kind_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    (tmp_path / "t.csv").write_text("a,b,c\n1,2,3\n")
+    with pytest.raises(InvalidTypeError, match=message):
+        hf.data.load(f"table:{tmp_path / 't.csv'}", **options)
+    assert len(hf.data.load(f"table:{tmp_path / 't.csv'}", drop="a", target=None)) == 1

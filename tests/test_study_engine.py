@@ -312,7 +312,7 @@ def test_interrupts_within_a_second_are_one(texts: Path, tmp_path: Path) -> None
 def test_empty_texts_stop_the_study_unless_they_may_be_left_out(tmp_path: Path) -> None:
     texts = write_texts(tmp_path / "texts", 2)
     (texts / "test_text.txt").write_text("not a good day at all\n \n")
-    with pytest.raises(StudyError, match="Input 1: is an empty text. Set `data.skip_unreadable`"):
+    with pytest.raises(StudyError, match=r"Input 1: is an empty text\. Set `data\.skip_unreadable`"):
         run_study(make_spec(texts), tmp_path / "a.db")
     for lenient in ({"skip_unreadable": True}, {"min_features": 2}):
         data = DataSpec(f"tweeteval:{texts}", **lenient)

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -293,6 +294,25 @@ def test_items_of_another_question_are_refused_with_the_key_named(
         writer(filled, texts, **changes)
     with Store(filled) as store:
         assert len(store.keys()) == 16
+
+
+def test_what_no_result_depends_on_may_change(filled: Path, texts: Path, tmp_path: Path) -> None:
+    changed = CertifySpec(radii=(1, 3), half_width=0.5, bound="normal")
+    with writer(filled, texts, certify=changed) as store:
+        assert len(store.keys()) == 16
+    mean, other = (
+        make_spec(texts, certify=CertifySpec((1, 3), precision="data-set", half_width=0.2, **changes))
+        for changes in ({}, {"plan": "exact", "tolerance": 0.3})
+    )
+    run_study(mean, tmp_path / "mean.db", inputs=[0])
+    assert run_study(other, tmp_path / "mean.db", inputs=[0]).n_new == 0
+    run_study(other, tmp_path / "other.db", inputs=[0])
+    with Store(tmp_path / "mean.db") as one, Store(tmp_path / "other.db") as two:
+        assert one.digests() == two.digests()
+    for changes in ({"half_width": 0.3}, {"bound": "normal"}):
+        spec = replace(mean, certify=replace(mean.certify, **changes))
+        with pytest.raises(StudyError, match=f"`certify.{next(iter(changes))}` is .* in the stored study"):
+            run_study(spec, tmp_path / "mean.db")
 
 
 def test_a_method_that_was_left_out_for_a_while_is_still_known(filled: Path, texts: Path) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-
 _SECONDS_TOGETHER = 1.0
 """Signals within this time of the first are one wish: a key held down, or a terminal that tells every process."""
 
