@@ -156,3 +156,5 @@ def test_items_stored_before_an_input_was_left_out_are_counted_once(tmp_path: Pa
     assert status.complete
     assert (moments[-1].n_done, moments[-1].n_items) == (5, 5)
     assert "5 of 6 items of 3 inputs, complete" in str(status)
+    status = run_study(spec, path).status
+    assert (status.n_done, status.n_left_out, status.skips, status.complete) == (3, 0, {}, True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,11 @@ _BY_METHOD = """
 SELECT i.method, count(*), avg(r.rate), sum(i.n_computed), sum(i.seconds)
 FROM items i LEFT JOIN rates r ON r.item = i.item AND r.radius = ?
 WHERE i.input < ? AND i.method = ? AND i.top_fraction IN ({fractions}) AND i.keep_probability IN ({keeps})
+"""
+
+_BY_SKIPPED = """
+SELECT i.input, count(*) FROM items i JOIN skips USING (input)
+WHERE i.method IN ({names}) AND i.top_fraction IN ({fractions}) AND i.keep_probability IN ({keeps}) GROUP BY i.input
 """
 
 
@@ -141,16 +146,19 @@ def status_of(store: Store) -> StudyStatus:
     spec, n_inputs = store.spec, int(store.meta("n_inputs"))
     methods = tuple(_method_status(store, spec, method["name"], n_inputs) for method in spec["methods"])
     per_method = len(spec["top_fractions"]) * len(spec["smoothing"]["keep_probabilities"])
-    skips = {index: reason for index, reason in store.skips().items() if index < n_inputs}
+    n_each = len(methods) * per_method
+    stored = _n_stored(store, spec)
+    # An input of which everything is stored is not left out, whatever became of it since.
+    skips = {i: reason for i, reason in store.skips().items() if i < n_inputs and stored[i] < n_each}
     failures = {index: reason for index, reason in store.failures().items() if index < n_inputs}
     n_done = sum(one.n_done for one in methods)
-    n_left_out = len(skips) * len(methods) * per_method - _n_stored(store, spec, skips)
-    n_to_do = n_inputs * len(methods) * per_method - n_done - n_left_out
+    n_left_out = sum(n_each - stored[index] for index in skips)
+    n_to_do = n_inputs * n_each - n_done - n_left_out
     return StudyStatus(
         path=str(store.path),
         name=spec["name"],
         n_inputs=n_inputs,
-        n_items=n_inputs * len(methods) * per_method,
+        n_items=n_inputs * n_each,
         n_done=n_done,
         n_left_out=n_left_out,
         n_given_up=sum(len(items) for index, items in store.given_up().items() if index in failures),
@@ -174,18 +182,12 @@ def _method_status(store: Store, spec: Plain, name: str, n_inputs: int) -> Metho
     return MethodStatus(name, n_done, mean, n_computed or 0, seconds or 0.0)
 
 
-def _n_stored(store: Store, spec: Plain, inputs: Iterable[int]) -> int:
-    """How many items of the study are stored for these inputs, such as from before they could not be read."""
-    asked = {
-        f"{name}/{fraction!r}/{keep!r}"
-        for name in (method["name"] for method in spec["methods"])
-        for fraction in spec["top_fractions"]
-        for keep in spec["smoothing"]["keep_probabilities"]
-    }
-    wanted = set(inputs)
-    stored = store.keys() if wanted else frozenset()
-    parts = (key.partition("/") for key in stored)
-    return sum(int(number) in wanted and rest in asked for number, _, rest in parts)
+def _n_stored(store: Store, spec: Plain) -> Counter[int]:
+    """How many items of the study are stored, by input, for those that were once left out."""
+    fractions, keeps = spec["top_fractions"], spec["smoothing"]["keep_probabilities"]
+    names = [method["name"] for method in spec["methods"]]
+    statement = _BY_SKIPPED.format(names=_marks(names), fractions=_marks(fractions), keeps=_marks(keeps))
+    return Counter(dict(store.query(statement, *names, *fractions, *keeps)))
 
 
 def _certified_radius(spec: Plain) -> int | None:
