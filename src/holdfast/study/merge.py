@@ -137,13 +137,11 @@ def _versions(stores: list[Store]) -> dict[str, list[dict[str, str]]]:
 
 
 def _write_absences(writer: StoreWriter, stores: list[Store]) -> None:
-    """Inputs that one file left out or gave up, unless another file has them."""
+    """Inputs that one file left out or gave up; a status counts those of which items are missing."""
     stored = writer.keys()
-    present = {key.partition("/")[0] for key in stored}
     for store in stores:
         for index, reason in store.skips().items():
-            if str(index) not in present:
-                writer.skip(index, reason)
+            writer.skip(index, reason)
         for index, reason, n_tries, items in store.query("SELECT input, reason, n_tries, items FROM failures"):
             left = tuple(key for key in json.loads(items) if key not in stored)
             if left:
