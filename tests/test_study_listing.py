@@ -13,6 +13,7 @@ from holdfast.errors import StoreError, StudyError
 from holdfast.study.merge import merge_studies
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, StudySpec
+from holdfast.study.status import study_status
 from holdfast.study.store import Store
 from holdfast.study.watching import Moment
 from tests.study_support import make_spec, write_texts
@@ -158,3 +159,21 @@ def test_items_stored_before_an_input_was_left_out_are_counted_once(tmp_path: Pa
     assert "5 of 6 items of 3 inputs, complete" in str(status)
     status = run_study(spec, path).status
     assert (status.n_done, status.n_left_out, status.skips, status.complete) == (3, 0, {}, True)
+
+
+def test_a_merge_keeps_why_an_input_has_not_all_its_items(tmp_path: Path) -> None:
+    folder, parts = tmp_path / "photos", [tmp_path / "1.db", tmp_path / "2.db"]
+    spec = study("brightness", "image", DataSpec(f"images:{folder}", skip_unreadable=True))
+    paint(folder, *"ab")
+    run_study(spec, parts[0])
+    (folder / "b.png").write_bytes(b"broken")
+    run_study(replace(spec, methods=(MethodSpec("occlusion"),)), parts[1])
+    merge_studies(parts, tmp_path / "all.db")
+    status = study_status(tmp_path / "all.db")
+    assert (status.n_items, status.n_done, status.n_left_out, status.complete) == (4, 3, 1, True)
+    assert list(status.skips) == [1]
+    # Where the other file has everything of the input, nothing was left out.
+    run_study(spec, tmp_path / "3.db")
+    merge_studies([tmp_path / "3.db", parts[0]], tmp_path / "both.db")
+    status = study_status(tmp_path / "both.db")
+    assert (status.n_done, status.skips, status.complete) == (2, {}, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -37,6 +37,19 @@ class Column(Sequence[Any]):
         if not -len(self) <= at < len(self):
             raise IndexError(f"{self.place!r} has {len(self)} entries, got {at}.")
         return self._read(at % len(self))
+
+    def contents(self, n: int) -> Iterator[bytes]:
+        """The first n entries as they are stored, images not decoded; nothing where there is none."""
+        table = self.table.select_columns([self.column])
+        if type(table.features[self.column]).__name__ == "Image":
+            from datasets import Image
+
+            table = table.cast_column(self.column, Image(decode=False))
+        for at in range(min(n, len(self))):
+            value = table[at][self.column]
+            if isinstance(value, dict):
+                value = value["bytes"] or value["path"]
+            yield value if isinstance(value, bytes) else str(value or "").encode()
 
     def _read(self, at: int) -> Any:
         try:

@@ -16,6 +16,7 @@ from holdfast.errors import InvalidValueError, MissingExtraError, StoreError, St
 from holdfast.results.frames import make_frame
 from holdfast.study.curves import current_means
 from holdfast.study.results import ItemResult
+from holdfast.study.status import status_of
 from holdfast.study.store import Store
 from holdfast.validation import check_name
 
@@ -184,7 +185,8 @@ def _write_json(store: Store, path: Path) -> int:
     with path.open("w", encoding="utf-8") as file:
         file.write('{"study": ' + json.dumps(store.spec) + ', "items": [')
         n_items = _write_items(file, store.results())
-        left_out, given_up = json.dumps(store.skips()), json.dumps(store.failures())
+        status = status_of(store)
+        left_out, given_up = json.dumps(status.skips), json.dumps(status.failures)
         means = ", ".join(json.dumps(key.name) + ": " + curve.to_json() for key, curve in current_means(store).items())
         file.write(f'\n], "means": {{{means}}}, "left_out": {left_out}, "given_up": {given_up}}}\n')
     return n_items

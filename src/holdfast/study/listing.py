@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from holdfast.data.dataset import Dataset
+from holdfast.data.hf_disk import Column
 from holdfast.data.tables import Rows
 from holdfast.errors import StudyError
 
@@ -44,12 +45,14 @@ def list_inputs(data: Dataset, n_inputs: int) -> dict[int, Listed]:
 
 
 def _digests(inputs: Any, n_inputs: int) -> Iterator[str | None]:
-    """A digest for what is in memory: texts, arrays, rows of a table."""
+    """A digest for what need not be opened one by one: texts, arrays, rows; files of images have their names."""
     if isinstance(inputs, Rows):
         from pandas.util import hash_pandas_object
 
         hashes = hash_pandas_object(inputs.frame.iloc[:n_inputs], index=False)
         return (f"{int(one):016x}" for one in hashes)
+    if isinstance(inputs, Column):
+        return map(_digest, inputs.contents(n_inputs))
     if isinstance(inputs, np.ndarray):
         return (_digest(np.ascontiguousarray(one).tobytes()) for one in inputs[:n_inputs])
     if isinstance(inputs, tuple):
