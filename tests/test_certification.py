@@ -78,7 +78,9 @@ def leads_by_class_one(outputs: Any, reference: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "agree", ["same_top_class", "same_top_set(1)", "same_top_set(2)", "within(0.9)", leads_by_class_one], ids=str
+    "agree",
+    ["same_top_class", "same_top_set(1)", "same_top_set(2)", "within(0.9)", leads_by_class_one],
+    ids=lambda agree: getattr(agree, "__name__", agree),
 )
 @pytest.mark.parametrize("neighborhood", KINDS)
 @pytest.mark.parametrize("rate_kind", RATE_KINDS)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
-from holdfast.certification.mean_curve import Answer, mean_curve
+from holdfast.certification.mean_curve import mean_curve
+from holdfast.certification.survey import Answer
 from holdfast.errors import StoreError, StudyError
 from holdfast.evaluation import Evaluator
 from holdfast.results.mean_curve import MeanCurve
