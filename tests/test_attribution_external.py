@@ -199,3 +199,26 @@ def test_explanations_of_lime_need_a_number_of_features_that_fits() -> None:
         from_lime(Explained())
     with pytest.raises(InvalidValueError, match=r"^`explanation` must be about features 0 to 3, got feature 4"):
         from_lime(Explained(), n_features=4)
+
+
+def test_texts_are_never_read_with_their_channels_first() -> None:
+    square = np.arange(16.0).reshape(1, 4, 4)
+    assert from_captum(square, groups=np.arange(4)).scores.tolist() == [6.0, 22.0, 38.0, 54.0]
+
+
+def test_groups_that_reorder_features_are_followed() -> None:
+    assert from_array([10.0, 20.0, 30.0], groups=[2, 0, 1]).scores.tolist() == [20.0, 30.0, 10.0]
+
+
+def test_groups_must_name_all_features_of_the_model() -> None:
+    with pytest.raises(ValueError, match="must name the model's 5 features, got 3"):
+        from_array(np.ones(6), score_table(5), groups=[0, 0, 1, 1, 2, 2])
+
+
+def test_rows_of_shap_are_not_taken_for_features() -> None:
+    class Explained:
+        values, data = np.arange(20.0).reshape(5, 4), np.ones((5, 4))
+
+    with pytest.raises(TypeError, match="`row` must name one of the 5 inputs"):
+        from_shap(Explained(), target=1)
+    assert from_shap(Explained(), row=2).scores.tolist() == [8.0, 9.0, 10.0, 11.0]

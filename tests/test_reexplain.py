@@ -249,3 +249,16 @@ def test_what_cannot_be_is_refused_before_any_call(asked: dict[str, Any], error:
     with pytest.raises(error, match=message):
         reexplain(model, **({"method": "lime", "radius": 3} | asked))
     assert model.n_rows == 0
+
+
+def test_a_function_is_not_believed_to_draw_nothing_because_of_its_name() -> None:
+    def lime(model: Any, seed: int) -> Attribution:
+        return Attribution(np.random.default_rng(seed).random(12), method="lime")
+
+    found = reexplain(score_table(12), lime, radius=2, n_repeats=6, rng=0)
+    assert found.overlap_interval.low < found.overlap_interval.high
+
+
+def test_options_of_a_function_are_refused() -> None:
+    with pytest.raises(TypeError, match="must take its options itself"):
+        reexplain(score_table(4), lambda model, seed: np.ones(4), radius=1, n_samples=7)

@@ -375,3 +375,69 @@ def test_the_certificate_of_a_selection_is_kept_for_small_texts() -> None:
     model = bind(make("Bert"), "good")
     assert model.removes_tokens
     assert certify(model, bits("0"), radius=1, rng=0).exact
+
+
+# -- a verdict is not carried over ------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_features_that_hide_little_do_not_speak_for_others() -> None:
+    module = make("DebertaV2", relative_attention=True, position_biased_input=False, pos_att_type=["c2p", "p2c"])
+    words = TEXT.split()
+    tail = " ".join(words[-2:])
+    # Leaving out a tail shifts nothing; leaving out tokens in between does.
+    mask_text(module, text=TEXT, segments=[tail], tokenizer=bert_tokenizer())(np.array([[True], [False]]))
+    model = bind(module)
+    masks = spread(model.n_features)
+    np.testing.assert_allclose(model(masks), masked_by_hand(module, model, masks), atol=1e-3)
+    assert (
+        model.removes_tokens
+        == bind(
+            make("DebertaV2", relative_attention=True, position_biased_input=False, pos_att_type=["c2p", "p2c"])
+        ).removes_tokens
+    )
+
+
+@pytest.mark.parametrize("name", ["Bert", "Roberta"])
+def test_scores_that_never_change_do_not_settle_the_question(name: str) -> None:
+    module = make(name)
+    head = module.classifier if name == "Bert" else module.classifier.out_proj
+    kept = {key: value.clone() for key, value in head.state_dict().items()}
+    with torch.no_grad():
+        for weight in head.parameters():
+            weight.zero_()
+    silent = bind(module)
+    silent(spread(silent.n_features))
+    assert not silent.removes_tokens
+    head.load_state_dict(kept)
+    model = bind(module)
+    masks = spread(model.n_features)
+    np.testing.assert_allclose(model(masks), masked_by_hand(module, model, masks), atol=1e-3)
+    assert model.removes_tokens
+
+
+def test_other_weights_are_checked_anew() -> None:
+    module = make("Bert")
+    bind(module)(spread(bind(module).n_features, n=4))
+    with counting(module) as shapes:
+        bind(module)(spread(bind(module).n_features, n=4))
+    n_known = len(shapes)
+    with torch.no_grad():
+        module.classifier.weight.mul_(2)
+    with counting(module) as shapes:
+        bind(module)(spread(bind(module).n_features, n=4))
+    assert len(shapes) > n_known
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_precision_around_the_check_does_not_loosen_it() -> None:
+    module = make("DebertaV2", relative_attention=True, position_biased_input=False, pos_att_type=["c2p", "p2c"])
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = bind(module)
+        inside(spread(inside.n_features, n=4))
+    assert (
+        inside.removes_tokens
+        == bind(
+            make("DebertaV2", relative_attention=True, position_biased_input=False, pos_att_type=["c2p", "p2c"])
+        ).removes_tokens
+    )

@@ -97,6 +97,8 @@ def from_shap(
     [-0.2, -0.5]
     """
     values, names = getattr(explanation, "values", explanation), getattr(explanation, "feature_names", None)
+    if row is None and _n_inputs(explanation) > 1:
+        raise InvalidTypeError(f"`row` must name one of the {_n_inputs(explanation)} inputs explained, got None.")
     if isinstance(values, list):
         values = values[_check_index(target, "target", len(values))]
         numbers = _one_row(as_numbers(values, "explanation"), row)
@@ -209,6 +211,14 @@ def _given(
 
 def _is_tensor(values: Any) -> bool:
     return hasattr(values, "detach") and hasattr(values, "cpu")
+
+
+def _n_inputs(explanation: Any) -> int:
+    """Of how many inputs an Explanation of shap is, by the data it holds; 1 if it does not tell."""
+    data, values = getattr(explanation, "data", None), getattr(explanation, "values", None)
+    if not isinstance(data, np.ndarray) or not isinstance(values, np.ndarray) or data.ndim < 2:
+        return 1
+    return len(data) if values.shape[: data.ndim] == data.shape else 1
 
 
 def _one_row(values: Numbers, row: int | None) -> Numbers:

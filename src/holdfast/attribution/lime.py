@@ -70,7 +70,8 @@ def fit_ridge(masks: Masks, values: Numbers, weights: Numbers, penalty: float) -
     inputs, wanted = masks - centre, moved - level
     weighted = inputs * weights[:, None]
     matrix = inputs.T @ weighted + penalty * np.eye(masks.shape[1])
-    coefficients = np.linalg.solve(matrix, weighted.T @ wanted)
+    # The smallest solution where the penalty is lost in rounding and there are many.
+    coefficients = np.linalg.lstsq(matrix, weighted.T @ wanted, rcond=None)[0]
     left = wanted - inputs @ coefficients
     total = float(weights @ wanted**2)
     fit = 1 - float(weights @ left**2) / total if total > 0 else 1.0

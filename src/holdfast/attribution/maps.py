@@ -31,8 +31,11 @@ class Maps:
         checked = None if known is None else _check_groups(known)
         told = getattr(model, "n_features", None)
         n_features = None if told is None else check_whole(told, "model.n_features", minimum=1)
-        if n_features is None and checked is not None:
-            n_features = int(checked.max()) + 1
+        if checked is not None:
+            n_grouped = int(checked.max()) + 1
+            if n_features not in (None, n_grouped):
+                raise InvalidValueError(f"`groups` must name the model's {n_features} features, got {n_grouped}.")
+            n_features = n_grouped
         return cls(checked, n_features, reduce)
 
     def fits(self, values: Numbers) -> bool:
@@ -44,7 +47,7 @@ class Maps:
         """Scores (n_features,) of scores or of a map; leading axes of length one are dropped."""
         while values.ndim > 1 and len(values) == 1 and not self.fits(values):
             values = values[0]
-        if values.ndim == 1 and self.n_features in (None, len(values)):
+        if values.ndim == 1 and self.n_features in (None, len(values)) and not self._moves(values):
             return values
         if self.groups is None:
             wanted = "one number per feature" if self.n_features is None else f"{self.n_features} numbers"
@@ -55,11 +58,18 @@ class Maps:
         inside = self.groups.ravel() >= 0
         return self._join(places[inside], self.groups.ravel()[inside])
 
+    def _moves(self, values: Numbers) -> bool:
+        """Whether one element per feature is meant, in another order than the features'."""
+        if self.groups is None or self.groups.shape != values.shape:
+            return False
+        return not np.array_equal(self.groups, np.arange(len(values)))
+
     def _by_place(self, values: Numbers, *, channels_first: bool) -> Numbers:
         """The map as (places, further numbers at each place)."""
         shape = () if self.groups is None else self.groups.shape
         first, last = values.shape[: len(shape)] == shape, values.shape[-len(shape) :] == shape
-        if last and (channels_first or not first):
+        # Channels come first in images (C, H, W), never in texts (T, d).
+        if last and ((channels_first and len(shape) > 1) or not first):
             return values.reshape(-1, int(np.prod(shape))).T
         if not first:
             raise InvalidValueError(

@@ -14,6 +14,7 @@ from holdfast.attribution.external import from_array
 from holdfast.bounds import Interval, clopper_pearson
 from holdfast.certification.single import certify
 from holdfast.certification.subject import Settings
+from holdfast.errors import InvalidTypeError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.randomness import stream, stream_key
 from holdfast.results.attribution import Attribution
@@ -89,6 +90,9 @@ def reexplain(
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         before = evaluator.n_calls
         found = [explain(evaluator, _key_of(key, i)) for i in range(repeats)]
+        explained = evaluator.n_calls
+        # Methods of ours count gradients, which go past the evaluator.
+        n_explaining = explained - before if callable(method) else sum(one.n_calls for one in found)
         masks = [_selected(select, one, evaluator.n_features) for one in found]
         distinct = {mask.tobytes(): mask for mask in masks}
         certificates = [certify(evaluator, mask, radius=radius, rng=key, **asked) for mask in distinct.values()]
@@ -100,10 +104,10 @@ def reexplain(
             which=tuple(list(distinct).index(mask.tobytes()) for mask in masks),
             rate_intervals=tuple(_joint_intervals(certificates, risk)),
             overlap=overlap,
-            overlap_interval=_overlap_interval(overlap, found, float(risk)),
+            overlap_interval=_overlap_interval(overlap, found, float(risk), known=not callable(method)),
             overlap_error=error,
             confidence=float(confidence),
-            n_calls=evaluator.n_calls - before,
+            n_calls=n_explaining + evaluator.n_calls - explained,
             rng_key=key,
         )
 
@@ -131,6 +135,9 @@ def mean_overlap(masks: list[Mask]) -> tuple[float, float | None]:
 
 def _explainer(method: Any, options: dict[str, Any]) -> Callable[[Evaluator, int], Attribution]:
     """How one repeat is made from a key."""
+    asked = sorted(name for name, value in options.items() if value is not None)
+    if callable(method) and asked:
+        raise InvalidTypeError(f"`method` must take its options itself if it is a function, got {asked}.")
     if not callable(method):
         name = check_name(method, "method", METHODS)
         return lambda model, key: attribute(model, name, rng=key, **options)
@@ -164,9 +171,9 @@ def _joint_intervals(certificates: list[Certificate], risk: Any) -> list[Interva
     ]
 
 
-def _overlap_interval(overlap: float, found: list[Attribution], risk: float) -> Interval:
-    """Where the expected overlap lies; a point if the method draws nothing."""
-    if all(one.rng_key is None and one.method in METHODS for one in found):
+def _overlap_interval(overlap: float, found: list[Attribution], risk: float, *, known: bool) -> Interval:
+    """Where the expected overlap lies; a point if a method of ours says that it draws nothing."""
+    if known and all(one.rng_key is None for one in found):
         return Interval(overlap, overlap)
     return bound_mean_of_pairs(overlap, len(found), risk)
 

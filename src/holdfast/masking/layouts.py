@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from holdfast.masking.module_notes import notes_of
 from holdfast.masking.torch_support import import_torch
 
@@ -24,6 +26,9 @@ _GAIN = 0.95
 
 _REFUSALS = ("view size is not compatible", "contiguous", "stride")
 """What torch says of modules that insist on the usual layout."""
+
+_SAME = 1e-4
+"""Most that scores may differ between layouts, of 1 or of the largest."""
 
 Work = Callable[[bool], Any]
 """Whether channels are last → scores of one batch."""
@@ -52,8 +57,12 @@ class LayoutProbe:
         start = clock()
         answer = self._try(work, channels_last)
         (last if channels_last else usual).append(clock() - start)
-        if self.channels_last is None and len(last) == _ROUNDS:
+        if self.channels_last is None and len(last) >= _ROUNDS:
             self.channels_last = min(last) <= _GAIN * min(usual)
+            if self.channels_last and not _alike(answer, work(False)):
+                # A module that reads memory as it lies is not to be laid out anew.
+                self.channels_last = False
+                return work(False)
         return answer
 
     def _try(self, work: Work, channels_last: bool) -> Any:
@@ -65,6 +74,12 @@ class LayoutProbe:
                 raise
             self.channels_last = False
             return work(False)
+
+
+def _alike(found: Any, wanted: Any) -> bool:
+    """Whether both layouts give the same scores, rounding aside."""
+    one, other = np.asarray(found, dtype=np.float64), np.asarray(wanted, dtype=np.float64)
+    return one.shape == other.shape and bool(np.abs(one - other).max() <= _SAME * max(1.0, np.abs(other).max()))
 
 
 def layout_probe(module: Any, image: Any) -> LayoutProbe:

@@ -26,3 +26,16 @@ def notes_of(module: Any) -> dict[Hashable, Any]:
         return _NOTES.setdefault(module, {})
     except TypeError:  # unhashable, or without weak references
         return {}
+
+
+def weights_mark(module: Any) -> Hashable:
+    """A mark of a module's weights, another one once they are changed in place or replaced."""
+    parameters = getattr(module, "parameters", None)
+    if parameters is None:
+        return None
+    return hash(tuple((one.data_ptr(), _version(one)) for one in parameters()))
+
+
+def _version(tensor: Any) -> int:
+    """How often torch has seen a tensor changed; tensors made in inference mode do not count."""
+    return -1 if tensor.is_inference() else int(tensor._version)

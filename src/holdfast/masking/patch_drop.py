@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidValueError
 from holdfast.masking.buckets import group_by_length, pass_overhead
 from holdfast.masking.groups import Groups
-from holdfast.masking.module_notes import notes_of
+from holdfast.masking.module_notes import notes_of, weights_mark
 from holdfast.masking.patch_tokens import ALWAYS_KEPT, PatchTokens, Run, find_embeddings, learn_patches, run_on_tokens
 from holdfast.masking.torch_support import import_torch
 from holdfast.types import Masks
@@ -55,7 +55,7 @@ def bind_patches(module: Any, run: Run, image: Any, groups: Groups) -> PatchDrop
     """
     grid = patch_grid(module, tuple(image.shape[1:]))
     owners = _features_of_patches(groups, grid)
-    notes, question = notes_of(module), ("patches", tuple(image.shape))
+    notes, question = notes_of(module), ("patches", weights_mark(module), tuple(image.shape), image.dtype)
     learnt: PatchTokens = notes.get(question) or learn_patches(module, run, image, grid)
     notes[question] = learnt
     features = np.where(learnt.patches == ALWAYS_KEPT, ALWAYS_KEPT, owners[learnt.patches])

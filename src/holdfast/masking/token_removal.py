@@ -2,7 +2,8 @@
 
 Hidden tokens that are not attended to change nothing but the time. Leaving them out is exact for
 models that take the position of every token as an input and classify by tokens that are shown.
-Whether a model is one of those is checked on random masks, once per module and longest text.
+Whether a model is one of those is checked on random masks, once per module, its weights, the longest
+text and which of its tokens may be hidden.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 
 from holdfast.masking.buckets import group_by_length, pass_overhead
 from holdfast.masking.exactness import same_scores
-from holdfast.masking.module_notes import notes_of
-from holdfast.masking.text_tokens import Fields, Tokens, first_position
+from holdfast.masking.module_notes import notes_of, weights_mark
+from holdfast.masking.text_tokens import ALWAYS_SHOWN, Fields, Tokens, first_position
 from holdfast.masking.torch_support import dtype_of, import_torch, score_tensor
 from holdfast.randomness import stream
 from holdfast.types import Masks
@@ -77,14 +78,16 @@ def find_removal(module: Any, tokens: Tokens) -> Removal | None:
     ids = tokens.fields["input_ids"]
     counted = import_torch().arange(len(ids), device=ids.device) + first_position(module)
     removal = Removal(tokens, tokens.fields.get("position_ids", counted), pass_overhead(module, ids.device))
-    known = notes_of(module).setdefault("token removal", _Known())
+    question = ("token removal", weights_mark(module), _hideable_pattern(tokens))
+    known = notes_of(module).setdefault(question, _Known())
     if not known.exact_up_to < len(ids) < known.inexact_from:
         return removal if len(ids) <= known.exact_up_to else None
-    if _is_exact(module, removal):
+    exact = _is_exact(module, removal)
+    if exact:
         known.exact_up_to = len(ids)
-        return removal
-    known.inexact_from = len(ids)
-    return None
+    elif exact is not None:
+        known.inexact_from = len(ids)
+    return removal if exact else None
 
 
 @dataclass
@@ -110,18 +113,46 @@ def _may_be_exact(module: Any, tokens: Tokens) -> bool:
     )
 
 
-def _is_exact(module: Any, removal: Removal) -> bool:
+def _hideable_pattern(tokens: Tokens) -> Any:
+    """Which tokens may be hidden, apart from their number: a check says something of texts alike in this only.
+
+    In most texts all but a few tokens at either end may be, and these few are what counts.
+    """
+    hideable = tokens.groups != ALWAYS_SHOWN
+    places = np.flatnonzero(hideable)
+    first, last = int(places[0]), len(hideable) - 1 - int(places[-1])
+    in_one_run = len(places) == len(hideable) - first - last
+    return (first, last) if in_one_run else hideable.tobytes()
+
+
+def _is_exact(module: Any, removal: Removal) -> bool | None:
+    """Whether leaving tokens out gives the scores of masking; None if scores that never change do not tell."""
     torch = import_torch()
-    shown = removal.tokens.shown(_spread_masks(len(removal.tokens.names)))
+    shown = _shown_at_random(removal.tokens)
     shown = shown[shown.any(dim=1)]
     rows = shown.split(1)
-    wanted = torch.cat([_ask(module, drop_attention(removal.tokens, row)) for row in rows])
-    try:
-        padded = _ask(module, removal.batch(shown))
-        shortest = _ask(module, removal.batch(rows[-1]))
-    except (RuntimeError, ValueError, TypeError, IndexError):
-        return False
+    # Whatever precision surrounds the check, its verdict is about full precision.
+    with torch.autocast(shown.device.type, enabled=False):
+        wanted = torch.cat([_ask(module, drop_attention(removal.tokens, row)) for row in rows])
+        if wanted.dtype not in (torch.float32, torch.float64):
+            return False
+        if bool((wanted == wanted[:1]).all()):
+            return None
+        try:
+            padded = _ask(module, removal.batch(shown))
+            shortest = _ask(module, removal.batch(rows[-1]))
+        except (RuntimeError, ValueError, TypeError, IndexError):
+            return False
     return same_scores(padded, wanted) and same_scores(torch.cat([padded[:-1], shortest]), wanted)
+
+
+def _shown_at_random(tokens: Tokens) -> Any:
+    """Shown tokens (b, T): every token that may be hidden is a feature of its own, whatever the features are."""
+    torch = import_torch()
+    places = np.flatnonzero(tokens.groups != ALWAYS_SHOWN)
+    shown = np.ones((len(_KEPT_SHARES), len(tokens.groups)), dtype=bool)
+    shown[:, places] = _spread_masks(len(places))
+    return torch.from_numpy(shown).to(tokens.fields["input_ids"].device)
 
 
 def _ask(module: Any, batch: Fields) -> Any:

@@ -104,7 +104,7 @@ def load_bundled(
     if kind not in (None, card.kind):
         raise InvalidValueError(f"`kind` must be {card.kind!r} for bundled:{card.name}, got {kind!r}.")
     given = {"device": device, "dtype": dtype, "max_length": max_length, "autocast": autocast, "compile": compile}
-    asked = {name: value for name, value in given.items() if value not in (None, False)}
+    asked = {name: value for name, value in given.items() if value is not None and value is not False}
     check_files(BOX / card.name, card)
     loader: Callable[..., Classifier] = _LOADERS.get(card.name, _load_torch)
     return loader(card, **asked)

@@ -41,7 +41,8 @@ class Attribution(Value):
         Give it back as ``rng`` to repeat the scores; None if nothing was drawn.
     errors : float array (n_features,) or None
         Estimated standard errors of sampled Shapley values: about 95 of 100 exact values lie within
-        two of them. An estimate, not a guarantee. Zero if exact, None where a method has none.
+        two of them, unless the model does something on masks so rare that none was drawn. An
+        estimate, not a guarantee. Zero if exact, None where a method has none.
     details : mapping
         Settings and diagnostics of the method.
     provenance : Provenance
@@ -116,6 +117,8 @@ class Attribution(Value):
         return f"{name} {self.scores[i]:.3g}"
 
     def _errors(self) -> str:
-        if self.errors is None or not self.errors.any():
-            return ", exact" if self.errors is not None else ""
+        if self.errors is None:
+            return ""
+        if not self.errors.any():
+            return ", exact" if self.details.get("exact", True) else ", no error was seen"
         return f", standard errors up to {self.errors.max():.2g}"
