@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -383,13 +385,12 @@ print(len(Store(sys.argv[1]).keys()))
 
 
 def test_a_read_only_folder_can_be_read_and_is_refused_clearly_for_writing(filled: Path) -> None:
-    folder = filled.parent
-    for above in [folder, *folder.parents][:3]:
-        above.chmod(0o755)
-    folder.chmod(0o555)
-    try:
-        told = subprocess.run([sys.executable, "-c", AS_NOBODY, str(filled)], capture_output=True, text=True)
-    finally:
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders can be entered by their owner alone
+        folder = Path(name)
+        copied = Path(shutil.copy(filled, folder))
+        copied.chmod(0o644)
+        folder.chmod(0o555)
+        told = subprocess.run([sys.executable, "-c", AS_NOBODY, str(copied)], capture_output=True, text=True)
         folder.chmod(0o755)
     assert told.stderr == ""
     assert "must be a folder that can be written to" in told.stdout
