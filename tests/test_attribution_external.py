@@ -222,3 +222,20 @@ def test_rows_of_shap_are_not_taken_for_features() -> None:
     with pytest.raises(TypeError, match="`row` must name one of the 5 inputs"):
         from_shap(Explained(), target=1)
     assert from_shap(Explained(), row=2).scores.tolist() == [8.0, 9.0, 10.0, 11.0]
+
+
+@pytest.mark.parametrize("heading", [b",0", b",score"])
+def test_a_series_written_by_pandas_is_read_with_its_index_as_names(tmp_path: Path, heading: bytes) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_bytes(heading + b"\n0,0.5\n1,-0.25\n")
+    read = from_array(path)
+    assert read.scores.tolist() == [0.5, -0.25]
+    assert read.feature_names == ("0", "1")
+
+
+def test_a_regression_explained_by_lime_keeps_its_sign() -> None:
+    class Explained:
+        mode, top_labels = "regression", None
+        local_exp = {1: [(0, 2.0)], 0: [(0, -2.0)]}  # noqa: RUF012
+
+    assert from_lime(Explained(), n_features=1).scores.tolist() == [2.0]

@@ -844,3 +844,14 @@ def test_a_pipeline_brings_its_module_and_its_processor() -> None:
     assert np.allclose(model(np.ones((1, 16), dtype=bool)), direct, atol=1e-5)
     with pytest.raises(InvalidValueError, match="`preprocess` must be left out for a pipeline"):
         mask_image(pipeline, image, preprocess=lambda picture: picture)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
+def test_a_traced_module_answers_as_the_module_does() -> None:
+    torch.manual_seed(0)
+    plain = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 3)).eval()
+    image = torch.rand(3, 2, 2)
+    traced = torch.jit.trace(plain, image[None])
+    masks = np.array([[True, False, True, False], [True] * 4])
+    expected = mask_image(plain, image, groups=(2, 2))(masks)
+    np.testing.assert_allclose(mask_image(traced, image, groups=(2, 2))(masks), expected, atol=1e-6)

@@ -249,6 +249,8 @@ def _lime_label(explanation: Any, by_label: dict[Any, Any], target: int | None) 
         if target not in by_label:
             raise InvalidValueError(f"`target` must be one of {', '.join(map(str, by_label))}, got {target!r}.")
         return target
+    if getattr(explanation, "mode", None) == "regression":
+        return 1  # label 0 holds the same weights with the other sign
     leading = getattr(explanation, "top_labels", None)
     if not leading and len(by_label) > 1:
         raise InvalidTypeError(f"`target` must be one of {', '.join(map(str, by_label))}, got None.")

@@ -45,11 +45,13 @@ def _read_csv(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """Rows of numbers; or rows that begin with a name. A first line without any number is a heading."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
-    if rows and not any(map(_is_number, rows[0])):
+    # A heading with an empty corner is a frame's: its first column is an index.
+    indexed = bool(rows) and len(rows[0]) > 1 and not rows[0][0].strip()
+    if rows and (indexed or not any(map(_is_number, rows[0]))):
         rows = rows[1:]
     if not rows:
         raise InvalidValueError(f"`scores` must be numbers, {path.name} has none.")
-    named = not all(_is_number(row[0]) for row in rows)
+    named = indexed or not all(_is_number(row[0]) for row in rows)
     names = tuple(row[0].strip() for row in rows) if named else None
     values = np.array([[float(cell) for cell in row[int(named) :]] for row in rows])
     return values.ravel() if 1 in values.shape else values, names

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -20,7 +19,7 @@ from holdfast.masking.layouts import layout_probe
 from holdfast.masking.onnx_support import ImageSession
 from holdfast.masking.patch_drop import PatchDrop, bind_patches
 from holdfast.masking.pictures import Pixels, is_tensor
-from holdfast.masking.torch_support import evaluating_module, import_torch, score_tensor, to_numpy
+from holdfast.masking.torch_support import evaluating_module, import_torch, score_tensor, takes, to_numpy
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
 
@@ -288,7 +287,7 @@ def _always_shown(masks: Masks) -> Masks:
 
 def call_module(run: Callable[..., Any], module: Any, batch: Any, **fields: Any) -> Any:
     """Run a module on images in the way its ``forward`` wants them."""
-    by_name = "pixel_values" in inspect.signature(module.forward).parameters
+    by_name = takes(module, "pixel_values")
     return run(pixel_values=batch, **fields) if by_name else run(batch, **fields)
 
 

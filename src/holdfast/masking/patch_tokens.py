@@ -8,7 +8,6 @@ rows may be filled up with tokens that are not attended to, is checked.
 
 from __future__ import annotations
 
-import inspect
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, ModelError
 from holdfast.masking.exactness import same_scores
-from holdfast.masking.torch_support import import_torch, score_tensor
+from holdfast.masking.torch_support import forward_parameters, import_torch, score_tensor
 from holdfast.randomness import stream
 
 Run = Callable[..., Any]
@@ -156,7 +155,7 @@ def _check_removal(run: Run, embeddings: Any, noise: Any, patches: NDArray[np.in
 
 
 def _takes_attention(module: Any) -> bool:
-    taken = inspect.signature(module.forward).parameters
+    taken = forward_parameters(module)
     return "attention_mask" in taken or any(one.kind is one.VAR_KEYWORD for one in taken.values())
 
 

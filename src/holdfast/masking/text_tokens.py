@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.text_segments import Span, preview
-from holdfast.masking.torch_support import device_of, import_torch
+from holdfast.masking.torch_support import device_of, forward_parameters, import_torch
 from holdfast.types import Masks
 from holdfast.validation import check_whole
 
@@ -197,7 +196,7 @@ def _number(keys: NDArray[Any], special: NDArray[np.bool_]) -> NDArray[np.intp]:
 def _fields(module: Any, encoding: Any) -> Fields:
     """What the tokenizer made and the module takes, as tensors (T,) on the device."""
     torch = import_torch()
-    taken = inspect.signature(module.forward).parameters
+    taken = forward_parameters(module)
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values())
     ours = ("special_tokens_mask", "offset_mapping")
     names = [name for name in encoding if name not in ours and (takes_all or name in taken)]

@@ -8,7 +8,6 @@ text and which of its tokens may be hidden.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from holdfast.masking.buckets import group_by_length, pass_overhead
 from holdfast.masking.exactness import same_scores
 from holdfast.masking.module_notes import notes_of, weights_mark
 from holdfast.masking.text_tokens import ALWAYS_SHOWN, Fields, Tokens, first_position
-from holdfast.masking.torch_support import dtype_of, import_torch, score_tensor
+from holdfast.masking.torch_support import dtype_of, import_torch, score_tensor, takes
 from holdfast.randomness import stream
 from holdfast.types import Masks
 
@@ -105,7 +104,7 @@ def _may_be_exact(module: Any, tokens: Tokens) -> bool:
     # RoBERTa and its kin count positions from a padding token in the text in another way.
     padding = getattr(config, "pad_token_id", None)
     return (
-        "position_ids" in inspect.signature(module.forward).parameters
+        takes(module, "position_ids")
         and dtype_of(module) in (torch.float32, torch.float64)
         and not (padding is not None and bool((tokens.fields["input_ids"] == padding).any()))
         # BigBird gives up its sparse attention for good at the first short text.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -42,6 +43,19 @@ def dtype_of(module: Any, dtype: Any = None) -> Any:
     if dtype is not None:
         return getattr(torch, dtype) if isinstance(dtype, str) else dtype
     return next((tensor.dtype for tensor in _tensors(module) if tensor.is_floating_point()), torch.float32)
+
+
+def takes(module: Any, name: str) -> bool:
+    """Whether the module's ``forward`` has an argument of this name; a traced module does not tell, and has none."""
+    return name in forward_parameters(module)
+
+
+def forward_parameters(module: Any) -> Mapping[str, inspect.Parameter]:
+    """The arguments of the module's ``forward``; none if it does not tell."""
+    try:
+        return inspect.signature(module.forward).parameters
+    except ValueError:
+        return {}
 
 
 def _tensors(module: Any) -> Iterator[Any]:

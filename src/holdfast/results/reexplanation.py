@@ -102,12 +102,13 @@ class Reexplanation(Value):
         return sum(self.certificates[i].consistent for i in self.which)
 
     def __str__(self) -> str:
-        first = self.certificates[0]
-        doing = event(first.neighborhood, first.rate_kind, first.effective_radius)
+        # Selections of unlike size may leave unlike numbers of features to reveal.
+        widest = max(self.certificates, key=lambda one: one.effective_radius)
+        doing = event(widest.neighborhood, widest.rate_kind, widest.effective_radius)
         return (
             f"{self.method}, {self.n_repeats} times: two selections share {self.overlap:.0%} of their features on "
             f"average ({self._shared()}). {doing} keeps the prediction in {min(self.rates):.1%} to "
-            f"{max(self.rates):.1%} of draws ({self._apart()}). {self.n_consistent} of {self.n_repeats} selections get "
+            f"{max(self.rates):.1%} of cases ({self._apart()}). {self.n_consistent} of {self.n_repeats} selections get "
             f"the full input's prediction; {self.n_calls} model calls. It is about this model, input and masking, "
             f"{NOT_RIGHT}."
         )
