@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from holdfast.errors import InvalidValueError, MissingExtraError, StoreError, StudyError
+from holdfast.errors import InvalidValueError, MissingExtraError, StudyError
 from holdfast.results.frames import make_frame
 from holdfast.study.curves import current_means
+from holdfast.study.files import replacing
 from holdfast.study.results import ItemResult
 from holdfast.study.status import status_of
 from holdfast.study.store import Store
@@ -97,7 +95,7 @@ def export_study(path: str | Path, out: str | Path, *, kind: str | None = None) 
         if target.exists() and target.samefile(path):
             raise InvalidValueError(f"`out` must be another file than the results, got {str(out)!r} for both.")
         _check_means(store)
-        with _replacing(target) as unfinished:
+        with replacing(target) as unfinished:
             return _WRITERS[chosen](store, unfinished)
 
 
@@ -115,23 +113,6 @@ def _check_means(store: Store) -> None:
             f"{str(store.path)!r} has no mean curve yet, which is all that a study with precision 'data-set' asks for. "
             "Run the study to the end with this file; stored explanations are not computed again."
         )
-
-
-@contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
-    """A file that takes its name only when nothing went wrong."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        raise StoreError(f"{str(target.parent)!r} must be a folder that can be written to: {error}") from error
-    os.close(handle)
-    unfinished = Path(name)
-    try:
-        yield unfinished
-        unfinished.chmod(0o644)
-        os.replace(unfinished, target)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _table(store: Store) -> tuple[dict[str, str], Iterator[dict[str, Any]]]:
