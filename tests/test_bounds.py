@@ -8,10 +8,12 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy.stats import binomtest
 
 from holdfast import HoldfastError, Interval, InvalidTypeError, InvalidValueError, clopper_pearson, hoeffding
+from holdfast.bounds import betting_mean
 
 F = Fraction
 Bound = Callable[[int, int], Interval]
@@ -175,3 +177,62 @@ def test_a_wrong_side_is_answered_with_the_nearest() -> None:
         clopper_pearson(1, 2, side="low")
     with pytest.raises(InvalidValueError, match="`side` must be one of"):
         clopper_pearson(0, 2, side="two-sided")
+
+
+def betting(k: int, n: int, confidence: float) -> Interval:
+    return betting_mean(np.arange(n) < k, confidence=confidence)[0]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 20, 41])
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
+def test_betting_covers_every_rate_of_a_coin(n: int, confidence: float) -> None:
+    check_bound(lambda k, n: betting(k, n, confidence), n, confidence)
+
+
+def draws_of(n: int, shares: tuple[float, ...]) -> list[tuple[tuple[int, ...], float]]:
+    """Every way in which n draws can fall on the values, with its probability."""
+    if len(shares) == 1:
+        return [((n,), shares[0] ** n)]
+    return [
+        ((k, *rest), math.comb(n, k) * shares[0] ** k * probability)
+        for k in range(n + 1)
+        for rest, probability in draws_of(n - k, shares[1:])
+    ]
+
+
+@pytest.mark.parametrize("shares", [(0.2, 0.3, 0.5), (0.05, 0.05, 0.9), (0.9, 0.08, 0.02), (0.01, 0.98, 0.01)], ids=str)
+@pytest.mark.parametrize("values", [(0.0, 0.5, 1.0), (0.0, 0.9, 1.0), (0.3, 0.4, 0.45)], ids=str)
+def test_betting_covers_the_mean_of_three_values(shares: tuple[float, ...], values: tuple[float, ...]) -> None:
+    """Summed over all outcomes of 15 draws, which is possible because their order does not matter."""
+    mean, covered = sum(p * v for p, v in zip(shares, values, strict=True)), 0.0
+    for counts, probability in draws_of(15, shares):
+        low, high = betting_mean(np.repeat(values, counts), confidence=0.9)[0]
+        covered += probability * (low <= mean <= high)
+    assert covered >= 0.9
+
+
+@pytest.mark.parametrize(("first", "second"), [(0.1, 0.9), (0.5, 1.0), (0.02, 0.3), (0.95, 0.99)])
+def test_betting_covers_the_mean_of_coins_that_differ(first: float, second: float) -> None:
+    """Half of the draws from one coin, half from another: their mean rate is covered."""
+    n, covered = 12, 0.0
+    for j in range(n + 1):
+        for k in range(n + 1):
+            probability = math.comb(n, j) * first**j * (1 - first) ** (n - j)
+            probability *= math.comb(n, k) * second**k * (1 - second) ** (n - k)
+            low, high = betting(j + k, 2 * n, 0.8)
+            covered += probability * (low <= (first + second) / 2 <= high)
+    assert covered >= 0.8
+
+
+def test_betting_is_shorter_than_hoeffding_for_numbers_that_spread_little() -> None:
+    values = np.linspace(-0.1, 0.2, 200)
+    low, high = betting_mean(values, confidence=0.95, low=-1, high=1)[0]
+    assert low < values.mean() < high
+    assert high - low < 0.35 * 2 * 2 * math.sqrt(math.log(40) / 400)
+    assert betting_mean(values[::-1], confidence=0.95, low=-1, high=1)[0] == pytest.approx((low, high), abs=1e-9)
+
+
+@pytest.mark.parametrize("values", [[], [0.5, 1.1], [-0.1], [math.nan]], ids=str)
+def test_betting_refuses_what_is_not_bounded(values: list[float]) -> None:
+    with pytest.raises(InvalidValueError, match="`values` must be numbers from 0 to 1, at least one"):
+        betting_mean(values)

@@ -10,8 +10,14 @@ import math
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from holdfast.errors import InvalidValueError
 from holdfast.validation import check_name, check_share, check_whole
+
+_BISECTIONS, _SMALLEST_MEAN, _BETTING_SLACK = 22, 1e-7, 1e-9
+"""Steps to the end of an interval, which is never beyond the true one; where ratios would overflow; float error."""
 
 
 class Interval(NamedTuple):
@@ -83,6 +89,70 @@ def clopper_pearson(
     low = float(betaincinv(k, n - k + 1, risk)) if k > 0 and side != "upper" else 0.0
     high = 1.0 - float(betaincinv(n - k, k + 1, risk)) if k < n and side != "lower" else 1.0
     return Interval(low, high)
+
+
+def betting_mean(
+    values: Any, *, confidence: float | Fraction = 0.95, low: float = 0.0, high: float = 1.0
+) -> list[Interval]:
+    """Two-sided interval for the mean of bounded numbers, by betting against every mean it leaves out.
+
+    For independent numbers X_i in [0, 1] with mean expectation m, and any stake s in [0, 1], a gambler
+    who always stakes the share s on "larger than m" turns 1 into Π(1 - s + s X_i / m), which has
+    expectation at most 1 (the inequality of the means). By Markov's inequality such a capital, or the
+    average of several, reaches 2/δ with probability at most δ/2; the m for which it does are left out
+    below, and likewise above with 1 - X_i. Numbers that spread little are won on quickly, so the
+    interval is far shorter than Hoeffding's for them. The order of the numbers does not matter, and
+    they need not be identically distributed.
+
+    Parameters
+    ----------
+    values : float array of shape (n,) or (n, R)
+        Numbers from ``low`` to ``high``: independent along the first axis, the n of them fixed in advance.
+
+    Returns
+    -------
+    list of Interval
+        One per column.
+
+    Examples
+    --------
+    >>> [interval] = betting_mean(np.linspace(0.8, 1.0, 100), confidence=0.95)
+    >>> print(f"{interval.low:.3f} {interval.high:.3f}")
+    0.852 0.918
+    """
+    risk = float(1 - check_share(confidence, "confidence"))
+    columns = np.asarray(values, dtype=np.float64)
+    if columns.size == 0 or not ((columns >= low) & (columns <= high)).all():
+        raise InvalidValueError(f"`values` must be numbers from {low:g} to {high:g}, at least one.")
+    columns = ((columns - low) / (high - low)).reshape(len(columns), -1)
+    ends = zip(_least_mean(columns, risk / 2), 1 - _least_mean(1 - columns, risk / 2), strict=True)
+    return [Interval(low + (high - low) * float(a), low + (high - low) * float(b)) for a, b in ends]
+
+
+def _least_mean(values: NDArray[np.float64], risk: float) -> NDArray[np.float64]:
+    """The largest mean found, per column, against which the bets reach 1/risk; capital falls as the mean grows."""
+    lost, won = values.mean(axis=0), np.zeros(values.shape[1])
+    goal = math.log(1 / risk) + _BETTING_SLACK
+    for _ in range(_BISECTIONS):
+        middle = (won + lost) / 2
+        reached = _log_capital(values, np.maximum(middle, _SMALLEST_MEAN)) >= goal
+        won, lost = np.where(reached, middle, won), np.where(reached, lost, middle)
+    return won
+
+
+def _log_capital(values: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithm of the average capital over stakes 0.99, 0.495, … down to about 1/√n."""
+    n_stakes = 1 + math.ceil(math.log2(len(values)) / 2)
+    ratio = values / mean
+    logs = [_sum_of_logs(1 + stake * (ratio - 1)) for stake in 0.99 * 0.5 ** np.arange(n_stakes)]
+    return np.asarray(np.logaddexp.reduce(logs, axis=0)) - math.log(n_stakes)
+
+
+def _sum_of_logs(factors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum over the first axis; eight factors are multiplied before a logarithm is taken, which is what costs."""
+    n_whole = len(factors) // 8 * 8
+    together = factors[:n_whole].reshape(8, n_whole // 8, factors.shape[1]).prod(axis=0)
+    return np.asarray(np.log(together).sum(axis=0) + np.log(factors[n_whole:]).sum(axis=0))
 
 
 def check_counts(n_agreed: Any, n_evaluated: Any) -> tuple[int, int]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from holdfast.commands import study_plan, study_run
+from holdfast.commands import study_plan, study_run, study_summary
 from holdfast.commands.parsing import Commands
 
-_COMMANDS = (study_plan, study_run)
+_COMMANDS = (study_plan, study_run, study_summary)
 
 
 def add(commands: Commands) -> None:
     """Add the command and its sub-commands."""
-    parser = commands.add_parser("study", help="whole data sets: init, plan, run, status, export, merge")
+    parser = commands.add_parser("study", help="whole data sets: init, plan, run, status, export, merge, summary")
     inner = parser.add_subparsers(dest="study_command", required=True, metavar="COMMAND")
     for command in _COMMANDS:
         command.add(inner)

@@ -1,5 +1,14 @@
 """Many inputs × explanation methods × settings → one file of results that can be resumed, merged and exported."""
 
+from holdfast.study.aggregate import (
+    DifferenceAt,
+    GroupSummary,
+    MeanAt,
+    MusSummary,
+    PairedDifference,
+    StudySummary,
+    summarize_study,
+)
 from holdfast.study.export import export_study, study_frame
 from holdfast.study.merge import Merged, merge_studies
 from holdfast.study.planning import PlannedCost, StudyPlan, plan_study
@@ -23,14 +32,19 @@ from holdfast.study.watching import Moment
 __all__ = [
     "CertifySpec",
     "DataSpec",
+    "DifferenceAt",
+    "GroupSummary",
     "ItemResult",
     "MaskingSpec",
+    "MeanAt",
     "Merged",
     "MethodSpec",
     "MethodStatus",
     "ModelSpec",
     "Moment",
     "MusSpec",
+    "MusSummary",
+    "PairedDifference",
     "PlannedCost",
     "SmoothingSpec",
     "Store",
@@ -38,6 +52,7 @@ __all__ = [
     "StudyRun",
     "StudySpec",
     "StudyStatus",
+    "StudySummary",
     "export_study",
     "merge_studies",
     "parse_spec",
@@ -46,5 +61,6 @@ __all__ = [
     "run_study",
     "study_frame",
     "study_status",
+    "summarize_study",
     "write_spec",
 ]
