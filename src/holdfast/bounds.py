@@ -19,6 +19,9 @@ from holdfast.validation import check_name, check_share, check_whole
 _BISECTIONS, _SMALLEST_MEAN, _BETTING_SLACK = 22, 1e-7, 1e-9
 """Steps to the end of an interval, which is never beyond the true one; where ratios would overflow; float error."""
 
+_TAIL_ERROR = 1e-9
+"""Relative float error of binomial tails, and more."""
+
 
 class Interval(NamedTuple):
     """A closed interval of rates."""
@@ -91,6 +94,55 @@ def clopper_pearson(
     return Interval(low, high)
 
 
+def certified_share(n_certified: int, n_inputs: int, *, level: float, confidence: float = 0.9) -> float:
+    """The share of a population that has a property, at least, when a fallible test says yes to some of a sample.
+
+    Each of ``n_inputs`` independent inputs was tested on draws of its own, and the test says yes of an input
+    without the property with probability at most ``level``. If a share π of the population has it, yes is
+    said with probability at most π + level (1 - π); the lower end of Clopper and Pearson for that
+    probability gives one for π. Taking the share of yeses for π would be wrong: see the tests.
+
+    Examples
+    --------
+    >>> round(certified_share(190, 200, level=0.02, confidence=0.9), 3)
+    0.922
+    """
+    k, n = check_counts(n_certified, n_inputs, names=("n_certified", "n_inputs"))
+    wrong = float(check_share(level, "level"))
+    low = clopper_pearson(k, n, confidence=confidence, side="lower").low
+    return max(0.0, (low - wrong) / (1 - wrong))
+
+
+def certified_count(n_certified: int, n_inputs: int, *, level: float, confidence: float = 0.9) -> int:
+    """How many of exactly these inputs have a property, at least, when a fallible test says yes to some.
+
+    If m of them do not have it, at least ``n_certified - (n_inputs - m)`` yeses are wrong, and the number of
+    wrong yeses is at most binomial (m, level). The larger m, the less likely is that; the answer is
+    ``n_inputs - m`` for the largest m that is not too unlikely at this confidence. No sample and no
+    population are needed, only independent draws.
+
+    Examples
+    --------
+    >>> certified_count(190, 200, level=0.02, confidence=0.9)
+    189
+    """
+    from scipy.special import betainc
+
+    k, n = check_counts(n_certified, n_inputs, names=("n_certified", "n_inputs"))
+    wrong, risk = check_share(level, "level"), 1 - check_share(confidence, "confidence")
+    least = np.arange(1, k + 1)  # wrong yeses there must be if m = n - k + least lack the property
+    tails = betainc(least, n - k + 1.0, float(wrong))
+    likely = tails > float(risk)
+    for near in np.flatnonzero(np.isclose(tails, float(risk), rtol=_TAIL_ERROR, atol=0)):
+        likely[near] = _tail(int(least[near]), n - k + int(least[near]), wrong) > risk
+    return int(k - np.count_nonzero(likely))
+
+
+def _tail(least: int, n: int, rate: Fraction) -> Fraction:
+    """P(at least so many of n) in whole numbers, for the rare case that floats cannot decide."""
+    return 1 - sum((math.comb(n, j) * rate**j * (1 - rate) ** (n - j) for j in range(least)), Fraction(0))
+
+
 def betting_mean(
     values: Any, *, confidence: float | Fraction = 0.95, low: float = 0.0, high: float = 1.0
 ) -> list[Interval]:
@@ -155,12 +207,14 @@ def _sum_of_logs(factors: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.log(together).sum(axis=0) + np.log(factors[n_whole:]).sum(axis=0))
 
 
-def check_counts(n_agreed: Any, n_evaluated: Any) -> tuple[int, int]:
+def check_counts(
+    n_agreed: Any, n_evaluated: Any, *, names: tuple[str, str] = ("n_agreed", "n_evaluated")
+) -> tuple[int, int]:
     """Whole numbers with 0 ≤ n_agreed ≤ n_evaluated and at least one evaluated."""
-    n = check_whole(n_evaluated, "n_evaluated", minimum=1)
-    k = check_whole(n_agreed, "n_agreed")
+    n = check_whole(n_evaluated, names[1], minimum=1)
+    k = check_whole(n_agreed, names[0])
     if k > n:
-        raise InvalidValueError(f"`n_agreed` must be at most `n_evaluated` = {n}, got {k}.")
+        raise InvalidValueError(f"`{names[0]}` must be at most `{names[1]}` = {n}, got {k}.")
     return k, n
 
 

@@ -14,10 +14,10 @@ _SECONDS_BETWEEN_LINES = 0.1
 
 
 class TerminalBar:
-    """One line on stderr: share done, rows, rate and time left. Removed when all is done."""
+    """One line on stderr: share done, rows (or whatever is counted), rate and time left. Removed when all is done."""
 
-    def __init__(self, out: TextIO | None = None) -> None:
-        self._out = out or sys.stderr
+    def __init__(self, out: TextIO | None = None, *, what: str = "masks") -> None:
+        self._out, self._what = out or sys.stderr, what
         self._started = time.monotonic()
         self._drawn = 0.0
 
@@ -34,15 +34,15 @@ class TerminalBar:
         filled = _WIDTH * done // max(1, total)
         rate = done / max(seconds, 1e-9)
         left = (total - done) / max(rate, 1e-9)
-        return f"{'█' * filled}{'░' * (_WIDTH - filled)} {done}/{total} masks, {rate:.0f}/s, ≤ {left:.0f} s left"
+        return f"{'█' * filled}{'░' * (_WIDTH - filled)} {done}/{total} {self._what}, {rate:.0f}/s, ≤ {left:.0f} s left"
 
 
-def as_progress(progress: Any) -> Progress | None:
+def as_progress(progress: Any, *, what: str = "masks") -> Progress | None:
     """None or False for silence, True for a bar, or a callable of (done, total)."""
     if progress is None or progress is False:
         return None
     if progress is True:
-        return TerminalBar()
+        return TerminalBar(what=what)
     if callable(progress):
         return progress  # type: ignore[no-any-return]
     raise InvalidTypeError(f"`progress` must be True, False, None or a function of (done, total), got {progress!r}.")

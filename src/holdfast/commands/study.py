@@ -10,7 +10,9 @@ _COMMANDS = (study_plan, study_run, study_summary)
 
 def add(commands: Commands) -> None:
     """Add the command and its sub-commands."""
-    parser = commands.add_parser("study", help="whole data sets: init, plan, run, status, export, merge, summary")
+    parser = commands.add_parser(
+        "study", help="whole data sets: init, plan, run, status, export, merge, summary, guarantee"
+    )
     inner = parser.add_subparsers(dest="study_command", required=True, metavar="COMMAND")
     for command in _COMMANDS:
         command.add(inner)

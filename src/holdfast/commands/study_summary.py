@@ -1,15 +1,21 @@
-"""``holdfast study summary``: what a file of results says as a whole."""
+"""``holdfast study summary`` and ``holdfast study guarantee``: what a file of results says as a whole."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 
 from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.parsing import Commands
 
 
 def add(study: Commands) -> None:
-    """Add the sub-command."""
+    """Add both sub-commands."""
+    _add_summary(study)
+    _add_guarantee(study)
+
+
+def _add_summary(study: Commands) -> None:
     parser = study.add_parser(
         "summary",
         help="mean rates, hard and MuS rates per method, and which methods differ",
@@ -22,6 +28,42 @@ def add(study: Commands) -> None:
     parser.add_argument("--rng", type=int, default=0, help="seed of the bootstrap (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.set_defaults(run=show_summary)
+
+
+def _add_guarantee(study: Commands) -> None:
+    parser = study.add_parser(
+        "guarantee",
+        help="at least how many inputs have explanations that are stable enough",
+        description="Test every stored explanation of a method, one-sided and on draws of its own: is the prediction "
+        "kept in at least --min-rate of the cases at --radius? Then say for how many inputs it truly is, at least: of "
+        "the population that the inputs are independent draws from, and of exactly these inputs.",
+        epilog="Fix the question before looking at results. Example: "
+        "holdfast study guarantee study.db --method lime --radius 5 --min-rate 0.9",
+    )
+    parser.add_argument("results", metavar="RESULTS", help="the file of results")
+    parser.add_argument("--method", required=True, help="the explanation method")
+    parser.add_argument("--radius", type=int, required=True, help="how many more features may be revealed")
+    parser.add_argument("--min-rate", type=float, required=True, help="the rate to be reached, between 0 and 1")
+    parser.add_argument("--confidence", type=float, default=0.9, help="of each statement (default: %(default)s)")
+    parser.add_argument(
+        "--level", type=float, default=0.02, help="risk of a wrong yes per input (default: %(default)s)"
+    )
+    parser.add_argument("--top-fraction", type=float, metavar="Q", help="which cut, if the study has several")
+    parser.add_argument("--keep-probability", type=float, metavar="P", help="which smoothing, if it has several")
+    parser.add_argument("--stored", action="store_true", help="use the stored certificates and do not call the model")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.set_defaults(run=show_guarantee)
+
+
+def show_guarantee(options: argparse.Namespace) -> int:
+    """Print the guarantee."""
+    from holdfast.study.aggregate import study_guarantee
+
+    names = ("method", "radius", "min_rate", "confidence", "level", "top_fraction", "keep_probability", "stored")
+    asked = {name: getattr(options, name) for name in names}
+    found = study_guarantee(options.results, **asked, progress=sys.stderr.isatty() and not options.json)
+    print(found.to_json() if options.json else found)
+    return EXIT_OK
 
 
 def show_summary(options: argparse.Namespace) -> int:

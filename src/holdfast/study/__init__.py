@@ -1,12 +1,14 @@
 """Many inputs × explanation methods × settings → one file of results that can be resumed, merged and exported."""
 
 from holdfast.study.aggregate import (
+    DataSetGuarantee,
     DifferenceAt,
     GroupSummary,
     MeanAt,
     MusSummary,
     PairedDifference,
     StudySummary,
+    study_guarantee,
     summarize_study,
 )
 from holdfast.study.export import export_study, study_frame
@@ -31,6 +33,7 @@ from holdfast.study.watching import Moment
 
 __all__ = [
     "CertifySpec",
+    "DataSetGuarantee",
     "DataSpec",
     "DifferenceAt",
     "GroupSummary",
@@ -60,6 +63,7 @@ __all__ = [
     "read_spec",
     "run_study",
     "study_frame",
+    "study_guarantee",
     "study_status",
     "summarize_study",
     "write_spec",

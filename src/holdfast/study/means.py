@@ -24,7 +24,7 @@ from holdfast.study.curves import current_curve, curve_inputs, curve_keys
 from holdfast.study.engines.engine import describe
 from holdfast.study.question import plain_spec
 from holdfast.study.spec import StudySpec
-from holdfast.study.store import CurveKey, StoreWriter
+from holdfast.study.store import CurveKey, Store, StoreWriter
 from holdfast.study.work import Skipped, Worker, item_rng
 from holdfast.types import Mask, MaskedModel
 
@@ -93,7 +93,7 @@ def _mean(
 
     def subject(index: int) -> tuple[MaskedModel, Mask]:
         at_work[0] = index
-        return _explained(spec, store, worker, key, index)
+        return explained(spec, store, worker, key, index)
 
     with _naming_last(at_work):
         return mean_curve(
@@ -128,15 +128,13 @@ def _scope(key: CurveKey, inputs: tuple[int, ...]) -> str:
     return f"{key.name}/{digest}"
 
 
-def _explained(
-    spec: StudySpec, store: StoreWriter, worker: Worker, key: CurveKey, index: int
-) -> tuple[MaskedModel, Mask]:
+def explained(spec: StudySpec, store: Store, worker: Worker, key: CurveKey, index: int) -> tuple[MaskedModel, Mask]:
     """One input bound to the model, smoothed if asked, and its stored explanation."""
     bound, attribution = worker.bind(index), store.attribution(index, key.method)
     if isinstance(bound, Skipped):
         raise StudyError(
-            f"its explanation is stored, but now it would be left out ({bound.reason}). A mean is over the inputs that "
-            "were explained: put it back as it was, or use another file."
+            f"its explanation is stored, but now it would be left out ({bound.reason}). What is asked is about the "
+            "inputs that were explained: put it back as it was, or use another file."
         )
     if attribution is None:
         raise StoreError(f"{str(store.path)!r} has no scores by {key.method} for input {index}, though it has items.")
@@ -148,7 +146,7 @@ def _explained(
     return model, top_fraction(attribution, key.top_fraction)
 
 
-def _check_same(store: StoreWriter, index: int, bound: MaskedModel) -> None:
+def _check_same(store: Store, index: int, bound: MaskedModel) -> None:
     """Raise unless the input and the model are those that were explained."""
     now = Evaluator(bound).provenance
     statement = "SELECT model_fingerprint, input_fingerprint, n_features FROM inputs WHERE input = ?"

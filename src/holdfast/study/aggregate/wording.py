@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from holdfast.bounds import Interval
-
 if TYPE_CHECKING:
     from holdfast.study.aggregate.summary import GroupSummary, MeanAt, StudySummary
 
@@ -34,27 +32,25 @@ def _group_lines(one: GroupSummary) -> Iterator[str]:
     cut = f"top {one.top_fraction:g}" + (f", keep {one.keep_probability:g}" if one.keep_probability != 1 else "")
     share = f"{one.n_consistent} consistent with the full input"
     yield f"{one.method}, {cut}: {one.n_inputs} inputs, {share}, {one.n_calls + one.attribution_calls} model calls"
-    yield from _mean_lines("mean stability rate", one.soft)
-    yield from _mean_lines("share with no change in any draw", one.hard)
-    for votes in one.mus:
-        yield from _mean_lines(f"share certified by votes, keep {votes.keep_probability:g}", votes.rates)
+    columns = [_column("mean rate", one.soft), _column("all draws agree", one.hard, approximate=False)]
+    columns += [_column(f"votes {v.keep_probability:g}", v.rates, approximate=False) for v in one.mus]
+    shown = [["radius", *map(str, one.radii)], *filter(None, columns)]
+    step = -(-len(one.soft) // _MOST_RADII)
+    table = [list(row) for row in zip(*shown, strict=True)]
+    widths = [max(map(len, column)) for column in shown]
+    for row in [table[0], *table[:0:-step][::-1]]:
+        yield "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _mean_lines(what: str, means: tuple[MeanAt, ...]) -> Iterator[str]:
-    if means:
-        yield f"  {what}"
-    step = -(-len(means) // _MOST_RADII)
-    for one in means[:: -max(1, step)][::-1]:
-        yield f"    r = {one.radius:<4} {one.mean:.3f}{_told(one)}"
+def _column(title: str, means: tuple[MeanAt, ...], *, approximate: bool = True) -> list[str]:
+    """A title and a cell per radius; nothing if there are no means."""
+    return [title, *(_cell(at, approximate) for at in means)] if means else []
 
 
-def _told(one: MeanAt) -> str:
-    sure = "" if one.guaranteed is None else f"  guaranteed {_span(one.guaranteed)}"
-    return sure + ("" if one.approximate is None else f"  approximate {_span(one.approximate)}")
-
-
-def _span(interval: Interval) -> str:
-    return f"[{interval.low:.3f}, {interval.high:.3f}]"
+def _cell(at: MeanAt, approximate: bool) -> str:
+    sure = "" if at.guaranteed is None else f" [{at.guaranteed.low:.3f}, {at.guaranteed.high:.3f}]"
+    near = "" if at.approximate is None else f" ≈[{at.approximate.low:.3f}, {at.approximate.high:.3f}]"
+    return f"{at.mean:.3f}{sure}{near if approximate else ''}"
 
 
 def _rankings(summary: StudySummary) -> Iterator[str]:
@@ -71,8 +67,8 @@ def _rankings(summary: StudySummary) -> Iterator[str]:
 
 def _feet(summary: StudySummary) -> Iterator[str]:
     if summary.precision == "per-input":
-        yield f"Guaranteed: at confidence {summary.confidence:g} each, {_POPULATION}."
-        yield f"Approximate: percentile bootstrap over inputs, {summary.n_resamples} resamples."
+        yield f"[ ] guaranteed at confidence {summary.confidence:g} each, {_POPULATION};"
+        yield f"≈[ ] approximate, by {summary.n_resamples} bootstrap resamples of the inputs."
     else:
         sure = ", ".join(sorted({f"{one.confidence:g}" for one in summary.groups})) or "none"
-        yield f"Intervals of mean curves at confidence {sure}, {_POPULATION}."
+        yield f"[ ] guaranteed and ≈[ ] approximate at confidence {sure}, {_POPULATION}."
