@@ -1,4 +1,4 @@
-"""Studies: items per second of the store, overhead of the engine over a bare loop, workers, memory over many items."""
+"""Studies: items stored per second, a summary, overhead of the engine over a bare loop, workers, memory."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import numpy as np
 import holdfast as hf
 from benchmarks.figures import Figure
 from benchmarks.zoo import find_zoo, load_labelled_images, load_resnet20
+from holdfast.study.aggregate import summarize_study
 from holdfast.study.engines import InProcess
 from holdfast.study.items import Item
 from holdfast.study.merge import records_of
@@ -63,12 +64,16 @@ def _store(folder: Path) -> Iterator[Figure]:
         one = next(records_of(store))
     records = [_renamed(one, index) for index in range(N_STORED)]
     with StoreWriter(folder / "many.db", plain_spec(spec), settings={}, versions={}) as writer:
+        writer.expect(N_STORED)
         seconds = [_seconds_of(writer, records[start : start + N_TOGETHER]) for start in range(0, N_STORED, N_TOGETHER)]
     size = (folder / "many.db").stat().st_size / len(records) / 1024
     yield Figure(
         "items stored per second, a transaction each, 5 radii", N_TOGETHER / min(seconds), "/s", at_least=2_000
     )
     yield Figure("size of a stored item, 16 features, 5 radii", size, "KiB")
+    start = time.process_time()
+    summarize_study(folder / "many.db")
+    yield Figure(f"CPU time to summarise {N_STORED:,} items", time.process_time() - start, "s", at_most=2)
 
 
 def _seconds_of(writer: StoreWriter, records: list[Record]) -> float:

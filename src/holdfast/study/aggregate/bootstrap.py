@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,12 +37,19 @@ def _resampled(values: NDArray[Any], n_resamples: int, key: int) -> NDArray[np.f
 
     A resample is counted, not copied out: how often it has each row, times the values.
     """
-    n, numbers, rng = len(values), values.astype(np.float64), stream(key, "bootstrap")
-    step = max(1, _TOGETHER // n)
-    means = []
-    for start in range(0, n_resamples, step):
-        size = min(step, n_resamples - start)
-        drawn = rng.integers(n, size=(size, n)) + n * np.arange(size)[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)
-        means.append(counts @ numbers / n)
-    return np.concatenate(means)
+    numbers = values.astype(np.float64)
+    parts = _counts(len(values), n_resamples, key)
+    return np.concatenate([part.astype(np.float64) @ numbers for part in parts]) / len(values)
+
+
+@lru_cache(maxsize=2)
+def _counts(n: int, n_resamples: int, key: int) -> tuple[NDArray[np.uint32], ...]:
+    """How often each resample has each row, in parts; groups over equally many inputs share them."""
+    rng, step = stream(key, "bootstrap"), max(1, _TOGETHER // n)
+    sizes = [min(step, n_resamples - start) for start in range(0, n_resamples, step)]
+    return tuple(_count(rng.integers(n, size=(size, n)), n) for size in sizes)
+
+
+def _count(drawn: NDArray[np.int64], n: int) -> NDArray[np.uint32]:
+    flat = drawn + n * np.arange(len(drawn))[:, None]
+    return np.bincount(flat.ravel(), minlength=len(drawn) * n).reshape(len(drawn), n).astype(np.uint32)
