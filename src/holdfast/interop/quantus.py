@@ -1,0 +1,138 @@
+"""A metric of Quantus: explanations of a batch → the stability rate of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
+from holdfast.interop.scoring import Question, Stream, as_tensor
+from holdfast.masking.torch_support import is_module
+from holdfast.results import Certificate
+
+try:
+    from quantus.helpers.enums import DataType, EvaluationCategory, ModelType, ScoreDirection
+    from quantus.metrics.base import Metric
+except ImportError as error:  # pragma: no cover - the test environment has it
+    raise MissingExtraError("This needs Quantus: pip install 'holdfast[torch]' quantus") from error
+
+
+class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
+    """How often the prediction survives when more features are revealed than an explanation selects.
+
+    Called like every metric of Quantus, it returns one rate per input, between 0 and 1; higher is more
+    stable. Each is within ``tolerance`` of the true rate with probability ``confidence``; the certificates
+    are kept in ``certificates``. Rates are about the prediction for the selected features, whatever
+    ``y_batch`` says; whether that is the prediction for the whole input is ``certificate.consistent``.
+
+    Parameters
+    ----------
+    radius : int
+        How many more features may be revealed.
+    top_fraction : float
+        The share of the features, those with the largest attributions, that is the explanation.
+    groups, fill : optional
+        What a feature is and how a hidden one looks, as for ``mask_image``, and ``mask_tabular`` for rows.
+    reduce : {"sum", "mean", "max"}
+        How the attributions of a feature's pixels become one.
+    tolerance, confidence, plan, rng : optional
+        As for ``certify``. Every input has draws of its own, whatever ``batch_size`` is.
+    abs, normalise, normalise_func, normalise_func_kwargs, return_aggregate, aggregate_func : optional
+        As for every metric of Quantus. Attributions are not normalised by default: their order is all that counts.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 2, bias=False))
+    >>> with torch.no_grad():
+    ...     _ = module[1].weight.copy_(torch.tensor([[0.0], [1.0]]).expand(2, 16))
+    >>> images = np.ones((2, 1, 4, 4), dtype=np.float32)
+    >>> metric = StabilityRate(radius=3, groups=(4, 4), rng=0)
+    >>> metric(model=module, x_batch=images, y_batch=np.array([1, 1]), a_batch=np.arange(32.0).reshape(2, 1, 4, 4))
+    [1.0, 1.0]
+    """
+
+    name = "Stability Rate"
+    data_applicability = {DataType.IMAGE, DataType.TABULAR}  # noqa: RUF012
+    model_applicability = {ModelType.TORCH}  # noqa: RUF012
+    score_direction = ScoreDirection.HIGHER
+    evaluation_category = EvaluationCategory.ROBUSTNESS
+
+    def __init__(
+        self,
+        radius: int = 5,
+        *,
+        top_fraction: float = 0.25,
+        groups: Any = None,
+        fill: Any = 0.0,
+        reduce: str = "sum",
+        tolerance: float = 0.1,
+        confidence: float = 0.9,
+        plan: str = "sequential",
+        rng: Any = None,
+        abs: bool = False,  # noqa: A002
+        normalise: bool = False,
+        normalise_func: Callable[..., Any] | None = None,
+        normalise_func_kwargs: dict[str, Any] | None = None,
+        return_aggregate: bool = False,
+        aggregate_func: Callable[..., Any] | None = None,
+    ) -> None:
+        super().__init__(
+            abs=abs,
+            normalise=normalise,
+            normalise_func=normalise_func,
+            normalise_func_kwargs=normalise_func_kwargs,
+            return_aggregate=return_aggregate,
+            aggregate_func=aggregate_func,
+            default_plot_func=None,
+            disable_warnings=True,
+            display_progressbar=False,
+        )
+        self.question = Question(
+            radius,
+            top_fraction,
+            groups=groups,
+            fill=fill,
+            reduce=reduce,
+            tolerance=tolerance,
+            confidence=confidence,
+            plan=plan,
+        )
+        self.certificates: list[Certificate] = []
+        self._rng, self._stream = rng, Stream(rng)
+
+    def __call__(self, model: Any, x_batch: Any, y_batch: Any, a_batch: Any = None, **given: Any) -> list[float]:
+        """The rate of each input; see the metrics of Quantus for what else can be given."""
+        if not is_module(model):
+            raise InvalidTypeError(f"`model` must be a torch module, got {type(model).__name__}.")
+        self.certificates, self._stream = [], Stream(self._rng)
+        rates: list[float] = super().__call__(model, x_batch, y_batch, a_batch, **(_LEFT_OUT | given))
+        return rates
+
+    def evaluate_batch(self, model: Any, x_batch: Any, y_batch: Any, a_batch: Any, **_: Any) -> list[float]:
+        """Certify the explanations of one batch (b, C, H, W) or (b, d)."""
+        if len(x_batch) != len(a_batch):
+            raise InvalidValueError(f"`a_batch` must be as long as `x_batch`, {len(x_batch)}, got {len(a_batch)}.")
+        module = model.get_model()
+        found = [
+            self.question.answer(module, as_tensor(one), as_tensor(_own_shape(scores)), rng=self._stream.following())
+            for one, scores in zip(x_batch, a_batch, strict=True)
+        ]
+        self.certificates.extend(found)
+        return [one.rate for one in found]
+
+
+_LEFT_OUT: dict[str, Any] = {
+    "s_batch": None,
+    "channel_first": None,
+    "explain_func": None,
+    "explain_func_kwargs": None,
+    "model_predict_kwargs": None,
+    "softmax": False,
+}
+"""What Quantus asks for and may be left out here."""
+
+
+def _own_shape(scores: Any) -> Any:
+    """Attributions of one input; the single channel that Quantus adds to maps without channels is dropped."""
+    return scores[0] if scores.ndim == 3 and len(scores) == 1 else scores

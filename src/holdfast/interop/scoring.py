@@ -1,0 +1,90 @@
+"""A torch module, one input and a map of scores → the certificate of its leading features: what metrics average."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.attribution.external import from_array
+from holdfast.certification import certify
+from holdfast.errors import InvalidValueError
+from holdfast.masking.image import mask_image
+from holdfast.masking.tabular import mask_tabular
+from holdfast.masking.torch_support import import_torch
+from holdfast.plans import PLANS
+from holdfast.randomness import stream, stream_key
+from holdfast.results import Certificate
+from holdfast.selection import top_fraction
+from holdfast.types import MaskedModel
+from holdfast.validation import check_name, check_share, check_whole
+
+
+@dataclass(frozen=True)
+class Question:
+    """How often the prediction survives ``radius`` more features than the leading ``share`` of them.
+
+    Attributes
+    ----------
+    radius : int
+        How many more features may be revealed.
+    share : float
+        How much of the input an explanation selects.
+    groups, fill : optional
+        What a feature is and how a hidden one looks: arguments of ``mask_image`` or ``mask_tabular``.
+    reduce : str
+        How the scores of a feature's elements become one: "sum", "mean" or "max".
+    """
+
+    radius: int
+    share: float = 0.25
+    groups: Any = None
+    fill: Any = 0.0
+    reduce: str = "sum"
+    tolerance: float = 0.1
+    confidence: float = 0.9
+    plan: str = "sequential"
+
+    def __post_init__(self) -> None:
+        check_whole(self.radius, "radius")
+        check_share(self.share, "top_fraction")
+        check_share(self.tolerance, "tolerance")
+        check_share(self.confidence, "confidence")
+        check_name(self.plan, "plan", PLANS)
+
+    def answer(self, module: Any, one: Any, scores: Any, *, rng: int) -> Certificate:
+        """Certify the leading features of one input, a tensor (C, H, W) or (d,); scores are as ``from_array`` takes."""
+        bound = self._bind(module, one)
+        selected = top_fraction(from_array(scores, bound, reduce=self.reduce), self.share)
+        return certify(
+            bound,
+            selected,
+            radius=self.radius,
+            tolerance=self.tolerance,
+            confidence=self.confidence,
+            plan=self.plan,
+            rng=rng,
+        )
+
+    def _bind(self, module: Any, one: Any) -> MaskedModel:
+        if one.ndim == 3:
+            return mask_image(module, one, groups=self.groups, fill=self.fill)
+        if one.ndim == 1:
+            return mask_tabular(module, one.cpu().numpy(), groups=self.groups, fill=self.fill)
+        raise InvalidValueError(f"Inputs must be images (C, H, W) or rows (d,), got one of shape {tuple(one.shape)}.")
+
+
+class Stream:
+    """Random numbers for one input after the other, independent of each other and of how they are batched."""
+
+    def __init__(self, rng: Any, *place: str) -> None:
+        self._key, self._place, self._n_inputs = stream_key(rng), place, 0
+
+    def following(self) -> int:
+        """The key of the next input."""
+        self._n_inputs += 1
+        return stream_key(stream(self._key, "metric", *self._place, str(self._n_inputs)))
+
+
+def as_tensor(values: Any) -> Any:
+    """An array or a tensor as a tensor."""
+    return import_torch().as_tensor(values)

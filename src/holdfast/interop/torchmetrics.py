@@ -1,0 +1,117 @@
+"""A metric of torchmetrics: batches of inputs and attributions → the mean stability rate, also over processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.bounds import Interval, betting_mean
+from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
+from holdfast.interop.scoring import Question, Stream, as_tensor
+from holdfast.masking.torch_support import import_torch, is_module
+
+try:
+    from torchmetrics import Metric
+    from torchmetrics.utilities import dim_zero_cat
+except ImportError as error:  # pragma: no cover - the test environment has it
+    raise MissingExtraError("This needs torchmetrics: pip install 'holdfast[torch]' torchmetrics") from error
+
+
+class StabilityRate(Metric):  # type: ignore[misc]
+    """The mean, over inputs, of how often a prediction survives when more features are revealed.
+
+    ``update`` certifies a batch, ``compute`` gives the mean of the unbiased rates, and ``interval`` where the
+    mean over all inputs such as these lies, guaranteed if these were drawn independently.
+    Works with ``MetricCollection``, Lightning and several processes, each of which draws its own masks.
+
+    Parameters
+    ----------
+    module : torch module
+        The classifier; it is called in evaluation mode, and is no part of the metric's state.
+    radius : int
+        How many more features may be revealed.
+    top_fraction : float
+        The share of the features, those with the largest attributions, that is the explanation.
+    groups, fill, reduce, tolerance, confidence, plan, rng : optional
+        As for ``mask_image`` (``mask_tabular`` for rows), ``from_array`` and ``certify``.
+    **settings
+        Of ``torchmetrics.Metric``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> module = torch.nn.Linear(4, 2, bias=False)
+    >>> with torch.no_grad():
+    ...     _ = module.weight.copy_(torch.tensor([[0.0] * 4, [1.0] * 4]))
+    >>> metric = StabilityRate(module, radius=2, rng=0)
+    >>> rows = torch.ones(3, 4)
+    >>> metric.update(rows, rows)
+    >>> metric.compute().item()
+    1.0
+    """
+
+    full_state_update = False
+    higher_is_better = True
+    is_differentiable = False
+
+    def __init__(
+        self,
+        module: Any,
+        radius: int,
+        *,
+        top_fraction: float = 0.25,
+        groups: Any = None,
+        fill: Any = 0.0,
+        reduce: str = "sum",
+        tolerance: float = 0.1,
+        confidence: float = 0.9,
+        plan: str = "sequential",
+        rng: Any = None,
+        **settings: Any,
+    ) -> None:
+        if not is_module(module):
+            raise InvalidTypeError(f"`module` must be a torch module, got {type(module).__name__}.")
+        super().__init__(**settings)
+        # In a list: a module that is an attribute would become part of the metric, and of its state.
+        self._classifier = [module]
+        self.question = Question(
+            radius,
+            top_fraction,
+            groups=groups,
+            fill=fill,
+            reduce=reduce,
+            tolerance=tolerance,
+            confidence=confidence,
+            plan=plan,
+        )
+        self._stream = Stream(rng, str(_rank()))
+        self.add_state("rates", default=[], dist_reduce_fx="cat")
+
+    def update(self, inputs: Any, attributions: Any) -> None:
+        """Certify the explanations of a batch: inputs (b, C, H, W) or (b, d), attributions per feature or element."""
+        n = len(inputs)
+        if n != len(attributions):
+            raise InvalidValueError(f"`attributions` must be as long as `inputs`, {n}, got {len(attributions)}.")
+        for one, scores in zip(as_tensor(inputs), as_tensor(attributions), strict=True):
+            found = self.question.answer(self._classifier[0], one, scores, rng=self._stream.following())
+            self.rates.append(as_tensor([found.rate_unbiased]).to(self.device))
+
+    def compute(self) -> Any:
+        """The mean rate."""
+        return self._all_rates().mean()
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """Where the mean over all inputs such as these lies: guaranteed if they were drawn independently."""
+        with self.sync_context(dist_sync_fn=self.dist_sync_fn):
+            rates = self._all_rates().cpu().numpy()
+        return betting_mean(rates, confidence=confidence)[0]
+
+    def _all_rates(self) -> Any:
+        if len(self.rates) == 0:
+            raise InvalidValueError("`update` must be called with at least one input before the mean is asked for.")
+        return dim_zero_cat(self.rates)
+
+
+def _rank() -> int:
+    """The number of this process among those that train together."""
+    distributed = import_torch().distributed
+    return int(distributed.get_rank()) if distributed.is_available() and distributed.is_initialized() else 0
