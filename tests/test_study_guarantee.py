@@ -14,6 +14,7 @@ from holdfast import models
 from holdfast.bounds import certified_count, certified_share, clopper_pearson
 from holdfast.cli import main
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StudyError
+from holdfast.plans import rate_test
 from holdfast.study.aggregate import DataSetGuarantee, study_guarantee
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec, SmoothingSpec, StudySpec
@@ -116,6 +117,13 @@ def test_bad_counts_are_refused() -> None:
             bound(6, 5, level=0.1)
         with pytest.raises(InvalidValueError, match="`level` must be a number strictly between 0 and 1, got 0"):
             bound(3, 5, level=0)
+
+
+@pytest.mark.parametrize(("level", "n_draws", "found"), [("0.1", 22, 0.90), ("0.02", 38, 0.89), ("0.001", 66, 0.52)])
+def test_what_a_level_costs_and_finds_is_what_the_documentation_says(level: str, n_draws: int, found: float) -> None:
+    test = rate_test(0.9, 1 - Fraction(level))
+    assert test.looks[0] == n_draws
+    assert float(test.outcome_probabilities(Fraction(95, 100))[0]) == pytest.approx(found, abs=0.006)
 
 
 N_INPUTS = 14
