@@ -1,0 +1,32 @@
+"""Spectra under masking and flipping → axes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.boolean.figures import SpectralContraction, plot_contraction
+from holdfast.report.figures.style import as_axes, whole_ticks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_spectra(result: SpectralContraction, *, log: bool = True, ax: Axes | None = None) -> Axes:
+    """Draw the mass per degree of a spectrum, one line per amount of smoothing.
+
+    Parameters
+    ----------
+    result : SpectralContraction
+        What ``holdfast.boolean.figures.contraction`` returned.
+    log : bool
+        Whether mass is on a logarithmic axis.
+
+    Examples
+    --------
+    >>> from holdfast.boolean.figures import contraction
+    >>> plot_spectra(contraction([0.25, -0.25, -0.25, 0.25], [1.0, 0.5])).get_title()
+    'Random masking'
+    """
+    axes = plot_contraction(result, log=log, ax=as_axes(ax))
+    whole_ticks(axes)
+    return axes
