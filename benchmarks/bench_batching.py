@@ -11,16 +11,15 @@ included.
 from __future__ import annotations
 
 import importlib.util
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import holdfast as hf
 from benchmarks.bench_speed import resnet, roberta_base, vit_base
 from benchmarks.figures import Figure
+from holdfast.experiments.timing import Bind, Times, time_batches
 from holdfast.masking.image import mask_image
 from holdfast.masking.text import mask_text
 
@@ -29,9 +28,6 @@ N_INPUTS = 3
 N_MASKS = 15
 N_TOKENS = 25
 """About as many as a tweet has."""
-
-Bind = Callable[[int], Any]
-"""The number of an input → that input, bound."""
 
 
 def run() -> Iterator[Figure]:
@@ -45,7 +41,7 @@ def run() -> Iterator[Figure]:
     lines = [_header()]
     print(lines[0])
     for name, bind in _models():
-        times = _measure(bind)
+        times = time_batches(bind, SIZES, n_inputs=N_INPUTS, n_masks=N_MASKS)
         lines.append(_row(name, times))
         print(lines[-1], flush=True)
         best = min(np.mean(times[size]) for size in SIZES if size is not None)
@@ -80,26 +76,12 @@ def _text_binder(module: Any, tokenizer: Any) -> Bind:
     return bind
 
 
-def _measure(bind: Bind) -> dict[int | None, list[float]]:
-    """Seconds per mask, for each batch size and input."""
-    times: dict[int | None, list[float]] = {size: [] for size in SIZES}
-    bind(0)(np.ones((2, bind(0).n_features), dtype=bool))  # the first pass of a module is slower than the rest
-    for number in range(N_INPUTS):
-        model = bind(number)
-        masks = np.random.default_rng(number).random((N_MASKS, model.n_features)) < 0.5
-        for size in SIZES[number:] + SIZES[:number]:
-            start = time.process_time()
-            hf.Evaluator(model, batch_size=size)(masks)
-            times[size].append((time.process_time() - start) / len(masks))
-    return times
-
-
 def _header() -> str:
     names = ["auto" if size is None else f"batch {size}" for size in SIZES]
     return f"  {'ms per pass':<10}" + "".join(f"{name:>24}" for name in names)
 
 
-def _row(name: str, times: dict[int | None, list[float]]) -> str:
+def _row(name: str, times: Times) -> str:
     alone = np.mean(times[1])
     cells = [
         f"{1e3 * np.mean(seconds):.1f} ± {1e3 * np.std(seconds, ddof=1):.1f} ({alone / np.mean(seconds):.2f}×)"

@@ -1,0 +1,67 @@
+"""Summaries of studies → contrasts between methods, radius by radius."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+from typing import Any
+
+from holdfast.bounds import Interval
+from holdfast.experiments.experiment import Table
+from holdfast.experiments.studies import CONTRAST_COLUMNS, Studied, contrast_row
+from holdfast.experiments.words import Contrast
+from holdfast.report.figures.curves import band_of
+from holdfast.study.aggregate import DifferenceAt, GroupSummary, MeanAt, StudySummary
+
+ByRadius = dict[int, Contrast]
+
+
+def method_contrasts(
+    summary: StudySummary, first: str, second: str, *, top_fraction: float, keep_probability: float = 1.0
+) -> ByRadius:
+    """How much more stable the first method's explanations are, by radius.
+
+    Input by input where there are certificates of inputs; from the two means' own intervals where
+    there are only mean curves.
+    """
+    cut = {"top_fraction": top_fraction, "keep_probability": keep_probability}
+    if summary.differences:
+        return {one.radius: of_pair(one) for one in summary.difference(first, second, **cut)}
+    pairs = zip(summary.group(first, **cut).soft, summary.group(second, **cut).soft, strict=True)
+    return {a.radius: of_means(a, b) for a, b in pairs}
+
+
+def of_pair(one: DifferenceAt) -> Contrast:
+    """A paired difference as a contrast."""
+    return Contrast(one.mean, one.approximate, one.guaranteed)
+
+
+def of_means(first: MeanAt, second: MeanAt) -> Contrast:
+    """Two means with intervals of their own: their difference lies between the farthest ends."""
+    a, b = band_of(first), band_of(second)
+    span = Interval(a.low - b.high, a.high - b.low)
+    sure = span if first.approximate is None and second.approximate is None else None
+    return Contrast(first.mean - second.mean, span, sure)
+
+
+def methods_of(groups: Iterable[GroupSummary]) -> list[str]:
+    """The methods, in the order of the study."""
+    return list(dict.fromkeys(group.method for group in groups))
+
+
+def method_table(studied: Iterable[Studied]) -> Table:
+    """Every pair of methods at every fraction, keep probability and radius."""
+    return Table.of(CONTRAST_COLUMNS, [row for one in studied for row in _method_rows(one)])
+
+
+def _method_rows(studied: Studied) -> Iterator[dict[str, Any]]:
+    summary = studied.summary
+    cuts = dict.fromkeys((group.top_fraction, group.keep_probability) for group in summary.groups)
+    for fraction, keep in cuts:
+        for first, second in combinations(methods_of(summary.groups), 2):
+            found = method_contrasts(summary, first, second, top_fraction=fraction, keep_probability=keep)
+            n_inputs = summary.group(first, top_fraction=fraction, keep_probability=keep).n_inputs
+            cut = {"top_fraction": fraction, "keep_probability": keep}
+            named = {"model": studied.subject.name, "first": first, "second": second, "n_inputs": n_inputs}
+            for radius, contrast in found.items():
+                yield contrast_row(contrast, **named, **cut, radius=radius)

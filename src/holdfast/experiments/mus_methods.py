@@ -1,0 +1,168 @@
+"""Methods compared by the hard certificates of MuS alone, one keep probability at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holdfast.experiments.contrasts import method_contrasts, methods_of
+from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
+from holdfast.experiments.sca_vs_mus import CRITERION, KEEPS, ratio
+from holdfast.experiments.studies import (
+    CONTRAST_COLUMNS,
+    Studied,
+    certify_spec,
+    contrast_row,
+    curve_table,
+    item_table,
+    paired,
+    study_subject,
+)
+from holdfast.experiments.subjects import RESNET, ROBERTA, VIT
+from holdfast.experiments.words import TOLD, Contrast, Verdicts, counted
+from holdfast.report.figures.curves import Line, band_of, plot_lines
+from holdfast.report.figures.style import colour_of, label_of, legend_below, make_panels
+from holdfast.study.aggregate import GroupSummary
+from holdfast.study.spec import MusSpec
+from holdfast.study.store import CurveKey
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RADII = (1, 2, 3, 4, 5, 6)
+"""A keep probability of 1/8 certifies at most radius 3."""
+
+
+def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
+    """Certify every explanation by votes, and softly at the same radii for comparison."""
+    keeps = tuple(request.keep or KEEPS)
+    radii = request.radii or RADII
+    found = [
+        study_subject(
+            experiment,
+            subject,
+            request,
+            desk,
+            {
+                "methods": request.method_specs(),
+                "certify": certify_spec(radii, request),
+                "mus": MusSpec(keeps, criterion=CRITERION),
+            },
+        )
+        for subject in experiment.chosen(request)
+    ]
+    pairs = [pair for one in found for pair in pairs_of(one, request.seed)]
+    tables = {"curves": curve_table(found), "differences": _table(pairs), "certificates": item_table(found)}
+    return Outcome(tables, draw(found, keeps), tell(found, pairs))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two methods at one keep probability and radius: the difference of the shares of inputs that MuS certifies."""
+
+    model: str
+    first: str
+    second: str
+    top_fraction: float
+    keep_probability: float
+    radius: int
+    n_inputs: int
+    contrast: Contrast
+
+
+def pairs_of(studied: Studied, key: int) -> Iterator[Pair]:
+    """Every pair of methods wherever MuS can certify anything."""
+    columns = {group.method: studied.columns(CurveKey(*group.key), group.radii) for group in studied.summary.groups}
+    fractions = {group.method: group.top_fraction for group in studied.summary.groups}
+    radii = np.array(studied.summary.groups[0].radii)
+    for first, second in combinations(columns, 2):
+        a, b = columns[first], columns[second]
+        _, here, there = np.intersect1d(a.inputs, b.inputs, assume_unique=True, return_indices=True)
+        for keep in a.voted:
+            certified = (a.voted[keep][here, None] >= radii, b.voted[keep][there, None] >= radii)
+            for radius, contrast in zip(radii.tolist(), paired(*certified, key=key), strict=True):
+                if 2 * keep * radius < 1:
+                    named = (studied.subject.name, first, second, fractions[first], keep, radius)
+                    yield Pair(*named, len(here), contrast)
+
+
+def _table(pairs: Sequence[Pair]) -> Table:
+    rows = [
+        contrast_row(
+            one.contrast,
+            model=one.model,
+            first=f"{one.first}, MuS",
+            second=f"{one.second}, MuS",
+            top_fraction=one.top_fraction,
+            keep_probability=one.keep_probability,
+            radius=one.radius,
+            n_inputs=one.n_inputs,
+        )
+        for one in pairs
+    ]
+    return Table.of(CONTRAST_COLUMNS, rows)
+
+
+def draw(found: Sequence[Studied], keeps: Sequence[float]) -> Figure:
+    """A row of panels per model, one per keep probability."""
+    figure, panels = make_panels(len(found), len(keeps), size=(2.5, 2.2))
+    for row, one in zip(panels, found, strict=True):
+        for place, (axes, keep) in enumerate(zip(row, keeps, strict=True)):
+            plot_lines([_line(group, keep) for group in one.summary.groups], ax=axes, legend=False)
+            axes.set_title(f"{one.subject.name}\nλ = {ratio(keep)}")
+            axes.set_ylabel("" if place else "certified by MuS")
+    legend_below(figure, panels[0][0])
+    return figure
+
+
+def _line(group: GroupSummary, keep: float) -> Line:
+    rates = next(one.rates for one in group.mus if one.keep_probability == keep)
+    points = [(one.radius, one.mean, band_of(one)) for one in rates]
+    return Line.of(label_of(group.method), points, colour=colour_of(group.method))
+
+
+def tell(found: Sequence[Studied], pairs: Sequence[Pair]) -> str:
+    """The findings in words."""
+    parts = [_of_subject(one, [pair for pair in pairs if pair.model == one.subject.name]) for one in found]
+    return " ".join([*parts, _compared(found, pairs), TOLD])
+
+
+def _of_subject(one: Studied, pairs: Sequence[Pair]) -> str:
+    apart = Verdicts.of(pair.contrast for pair in pairs)
+    soft = Verdicts.of(soft_contrasts(one))
+    return (
+        f"{one.subject.name}, {counted(one.summary.groups[0].n_inputs, 'input')}: below radius 1/(2λ), MuS tells two "
+        f"methods apart in {apart.n - apart.n_open} of {counted(apart.n, 'comparison')} of two methods at one λ and "
+        f"radius ({apart.n_guaranteed} guaranteed); SCA-soft does in {soft.n - soft.n_open} of {soft.n} at the same "
+        f"radii ({soft.n_guaranteed} guaranteed)."
+    )
+
+
+def soft_contrasts(one: Studied) -> list[Contrast]:
+    """Soft rates of every pair of methods at every radius."""
+    fraction = one.summary.groups[0].top_fraction
+    return [
+        contrast
+        for first, second in combinations(methods_of(one.summary.groups), 2)
+        for contrast in method_contrasts(one.summary, first, second, top_fraction=fraction).values()
+    ]
+
+
+def _compared(found: Sequence[Studied], pairs: Sequence[Pair]) -> str:
+    hard = Verdicts.of(pair.contrast for pair in pairs)
+    soft = Verdicts.of(contrast for one in found for contrast in soft_contrasts(one))
+    if not hard.n or not soft.n:
+        return "There are no two methods to compare."
+    told = (1 - hard.n_open / hard.n, 1 - soft.n_open / soft.n)
+    how = "less often than" if told[0] < told[1] else "not less often than"
+    return (
+        f"The paper reports that MuS can hardly tell methods apart; here it does in {100 * told[0]:.0f} % of all "
+        f"comparisons, {how} SCA-soft ({100 * told[1]:.0f} %)."
+    )
+
+
+SUBJECTS = ((RESNET, 60), (VIT, 6), (ROBERTA, 50))

@@ -1,0 +1,91 @@
+"""The name of an experiment → its data, its figure and its findings, in a folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import InvalidValueError
+from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request
+from holdfast.experiments.files import write_outcome
+from holdfast.experiments.registry import find_experiment
+from holdfast.report.figures.style import import_figure, themed
+from holdfast.study.spec import PRECISIONS
+from holdfast.validation import check_name, check_whole
+
+FOLDER = Path("build/reproduce")
+"""Where results go unless another folder is named."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reproduced:
+    """What came out of an experiment, and the files that hold it."""
+
+    id: str
+    outcome: Outcome
+    files: tuple[Path, ...]
+
+    @property
+    def findings(self) -> str:
+        """What the data say, in words."""
+        return self.outcome.findings
+
+
+def reproduce(
+    name: str,
+    request: Request | None = None,
+    *,
+    output: str | Path | None = None,
+    workers: int = 0,
+    progress: Any = None,
+) -> Reproduced:
+    """Carry out an experiment of the paper, or what is left of it, and write data, figure and findings.
+
+    The same request gives the same data files, whatever the number of workers and however often it was
+    interrupted; only times differ (batching-table).
+
+    Parameters
+    ----------
+    name : str
+        Its name, or how its name begins, such as "q1".
+    request : Request, optional
+        What is changed about it.
+    output : str or Path, optional
+        The folder; by default ``build/reproduce/<id>``.
+    workers : int
+        Worker processes of its studies; 0 for none.
+    progress : bool, optional
+        True for a live bar.
+
+    Examples
+    --------
+    >>> reproduce("masking", Request(radii=(1, 2)))
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.InvalidValueError: `radii` is no option of masking-vs-flipping, which takes n, keep and seed.
+    """
+    experiment, asked = find_experiment(name), request or Request()
+    check_request(experiment, asked)
+    folder = Path(output) if output is not None else FOLDER / experiment.id
+    desk = Desk(folder, check_whole(workers, "workers"), progress)
+    import_figure()  # what a figure needs is missed before anything runs, not after
+    with themed():
+        outcome = experiment.run(experiment, asked, desk)
+    return Reproduced(experiment.id, outcome, write_outcome(experiment, outcome, folder))
+
+
+def check_request(experiment: Experiment, request: Request) -> None:
+    """Options that would have no effect are an error, never ignored."""
+    for option in request.given():
+        if option not in experiment.options:
+            known = ", ".join(one.replace("_", "-") for one in experiment.options)
+            shown = option.replace("_", "-")
+            raise InvalidValueError(f"`{shown}` is no option of {experiment.id}, which takes {known} and seed.")
+    if request.n is not None:
+        check_whole(request.n, "n", minimum=1)
+    if request.min_tokens is not None:
+        check_whole(request.min_tokens, "min-tokens", minimum=1)
+    if request.precision is not None:
+        check_name(request.precision, "precision", PRECISIONS)
+    check_whole(request.seed, "seed")

@@ -1,0 +1,203 @@
+"""Question 1 of the paper: how much SCA certifies, softly and hardly, and how much MuS does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holdfast.bounds import Interval
+from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
+from holdfast.experiments.studies import (
+    CONTRAST_COLUMNS,
+    Studied,
+    certify_spec,
+    contrast_row,
+    curve_table,
+    item_table,
+    paired,
+    study_subject,
+)
+from holdfast.experiments.subjects import RESNET, ROBERTA, VIT
+from holdfast.experiments.words import TOLD, Contrast, Verdicts, compared, counted, joined, share
+from holdfast.report.figures.curves import Line, LineStyle, band_of, plot_lines
+from holdfast.report.figures.style import COLOURS, label_of, legend_below, make_panels
+from holdfast.study.aggregate import GroupSummary, MeanAt
+from holdfast.study.spec import MusSpec
+from holdfast.study.store import CurveKey
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RADII = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
+KEEPS = (1 / 2, 3 / 8, 1 / 4, 1 / 8)
+CRITERION = "lipschitz"
+"""The paper's; it certifies no radius of 1/(2λ) or more."""
+
+_LOOKS: tuple[tuple[str, LineStyle], ...] = (("grey", ":"), ("orange", "--"), ("green", "-."), ("purple", (0, (4, 1))))
+
+
+def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
+    """Certify every explanation at the paper's number of draws, and by votes."""
+    keeps = request.keep or KEEPS
+    found = [
+        study_subject(
+            experiment,
+            subject,
+            request,
+            desk,
+            {
+                "methods": request.method_specs(),
+                "certify": certify_spec(request.radii or subject.reachable(RADII), request, plan="hoeffding"),
+                "mus": MusSpec(tuple(keeps), criterion=CRITERION),
+            },
+        )
+        for subject in experiment.chosen(request)
+    ]
+    cells = [cell for one in found for cell in _cells(one, request.seed)]
+    tables = {"curves": curve_table(found), "differences": _table(cells), "certificates": item_table(found)}
+    return Outcome(tables, draw(found), tell(found, cells))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method, keep probability and radius: SCA's share minus that of MuS, input by input."""
+
+    model: str
+    method: str
+    top_fraction: float
+    keep_probability: float
+    radius: int
+    n_inputs: int
+    certified: float
+    soft: Contrast
+    hard: Contrast
+
+    @property
+    def beyond(self) -> bool:
+        """Whether MuS cannot certify it whatever the votes are."""
+        return 2 * self.keep_probability * self.radius >= 1
+
+
+def _cells(studied: Studied, key: int) -> Iterator[Cell]:
+    for group in studied.summary.groups:
+        columns = studied.columns(CurveKey(*group.key), group.radii)
+        for keep, reach in columns.voted.items():
+            certified = reach[:, None] >= np.array(group.radii)
+            soft, hard = (paired(rates, certified, key=key) for rates in (columns.rates, columns.all_agreed))
+            for i, radius in enumerate(group.radii):
+                share_of = float(certified[:, i].mean())
+                named = (studied.subject.name, group.method, group.top_fraction, keep, radius, len(columns))
+                yield Cell(*named, share_of, soft[i], hard[i])
+
+
+def _table(cells: Sequence[Cell]) -> Table:
+    rows = []
+    for cell in cells:
+        named = {
+            "model": cell.model,
+            "top_fraction": cell.top_fraction,
+            "keep_probability": 1.0,
+            "radius": cell.radius,
+            "n_inputs": cell.n_inputs,
+        }
+        for kind, contrast in (("soft", cell.soft), ("hard", cell.hard)):
+            first, second = f"{cell.method}, SCA-{kind}", f"{cell.method}, MuS at {cell.keep_probability!r}"
+            rows.append(contrast_row(contrast, first=first, second=second, **named))
+    return Table.of(CONTRAST_COLUMNS, rows)
+
+
+def draw(found: Sequence[Studied]) -> Figure:
+    """A panel per model and method."""
+    n_columns = max(len(one.summary.groups) for one in found)
+    figure, panels = make_panels(len(found), n_columns, size=(2.5, 2.3))
+    for row, one in zip(panels, found, strict=True):
+        for axes, group in zip(row, one.summary.groups, strict=False):
+            plot_lines(_lines(group), ax=axes, legend=False)
+            axes.set_title(f"{one.subject.name}\n{label_of(group.method)}")
+        for axes in row[len(one.summary.groups) :]:
+            axes.set_visible(False)
+    for axes in [axes for row in panels for axes in row[1:]]:
+        axes.set_ylabel("")
+    for axes in [axes for row in panels[:-1] for axes in row]:
+        axes.set_xlabel("")
+    legend_below(figure, panels[0][0])
+    return figure
+
+
+def _lines(group: GroupSummary) -> list[Line]:
+    lines = [
+        Line.of("SCA-soft", _points(group.soft), colour=COLOURS["sky"], width=3.2),
+        Line.of("SCA-hard", _points(group.hard), colour=COLOURS["vermilion"]),
+    ]
+    for place, one in enumerate(group.mus):
+        colour, style = _LOOKS[place % len(_LOOKS)]
+        label = f"MuS, λ = {ratio(one.keep_probability)}"
+        lines.append(Line.of(label, _points(one.rates), colour=COLOURS[colour], style=style))
+    return lines
+
+
+def _points(means: Sequence[MeanAt]) -> list[tuple[int, float, Interval]]:
+    return [(one.radius, one.mean, band_of(one)) for one in means]
+
+
+def ratio(keep: float) -> str:
+    """A keep probability as people write it.
+
+    Examples
+    --------
+    >>> ratio(0.375), ratio(0.3)
+    ('3/8', '3/10')
+    """
+    return str(Fraction(keep).limit_denominator(64))
+
+
+def tell(found: Sequence[Studied], cells: Sequence[Cell]) -> str:
+    """The findings in words."""
+    parts = [_of_subject(one, [cell for cell in cells if cell.model == one.subject.name]) for one in found]
+    closing = compared(
+        "SCA certifies more than MuS wherever they are compared", Verdicts.of(cell.soft for cell in cells)
+    )
+    return " ".join([*parts, closing, _emptiness(cells), _about(), TOLD])
+
+
+def _of_subject(one: Studied, cells: Sequence[Cell]) -> str:
+    group = one.summary.groups[0]
+    shown = min(len(group.radii) - 1, 3)
+    best = max(group.mus, key=lambda mus: (mus.rates[shown].mean, -mus.keep_probability))
+    soft, hard, voted = group.soft[shown], group.hard[shown], best.rates[shown]
+    named = f"{one.subject.name}, {counted(group.n_inputs, 'input')}"
+    return (
+        f"{named}: over {counted(len(cells), 'combination')} of method, λ and radius, the share that SCA-soft "
+        f"certifies is {Verdicts.of(cell.soft for cell in cells)}, compared with MuS; that of SCA-hard is "
+        f"{Verdicts.of(cell.hard for cell in cells)}. For instance {label_of(group.method)} at radius {soft.radius}: "
+        f"SCA-soft {share(soft.mean, band_of(soft))}, SCA-hard {share(hard.mean, band_of(hard))}, "
+        f"MuS at best {share(voted.mean, band_of(voted))} (λ = {ratio(best.keep_probability)})."
+    )
+
+
+def _emptiness(cells: Sequence[Cell]) -> str:
+    beyond = [cell for cell in cells if cell.beyond]
+    alive = [cell for cell in beyond if cell.certified > 0]
+    said = "The paper reports that MuS certifies nothing from radius 1/(2λ) on;"
+    if not alive:
+        return f"{said} here its share is 0 in all {len(beyond)} combinations there."
+    names = joined(sorted({f"{cell.model} at λ = {ratio(cell.keep_probability)}" for cell in alive}))
+    return (
+        f"{said} here its share is 0 in {len(beyond) - len(alive)} of {len(beyond)} combinations there, and above 0 "
+        f"for {names}: an input with no more unselected features than the certified radius is certified whole."
+    )
+
+
+def _about() -> str:
+    return (
+        "SCA speaks of the model itself, softly of a share of the additions and hardly of 150 random ones "
+        "of which none changed the prediction (all of them where there are fewer); MuS proves something, about the "
+        "smoothed model."
+    )
+
+
+SUBJECTS = ((RESNET, 60), (VIT, 6), (ROBERTA, 50))

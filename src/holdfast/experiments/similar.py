@@ -1,0 +1,148 @@
+"""Two explanations that look alike, with their stability curves: chosen on one set of draws, certified on another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.certification.comparison import compare
+from holdfast.certification.single import certify
+from holdfast.errors import InvalidValueError
+from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
+from holdfast.experiments.methods import radii_for
+from holdfast.experiments.opening import Explained, Opened, open_subject
+from holdfast.experiments.showing import show
+from holdfast.experiments.subjects import RESNET
+from holdfast.experiments.words import counted, joined, points, share
+from holdfast.report.figures.curves import plot_curves
+from holdfast.report.figures.style import label_of, make_panels
+from holdfast.results.comparison import Comparison, Difference
+from holdfast.types import Mask
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+METHODS, TOP = ("lime", "shap"), 0.25
+ALIKE = 0.5
+"""Two explanations look alike if they have at least this share of their joint features in common."""
+
+COLUMNS = {
+    "model": "string",
+    "input": "int64",
+    "overlap": "float64",
+    "radius": "int64",
+    "method": "string",
+    "rate": "float64",
+    "low": "float64",
+    "high": "float64",
+    "difference": "float64",
+    "difference_low": "float64",
+    "difference_high": "float64",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One input with two explanations, and how far apart their rates seem."""
+
+    explained: Explained
+    masks: dict[str, Mask]
+    overlap: float
+    gap: float
+
+
+def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
+    """Choose an input on one set of draws, then compare its explanations on another."""
+    methods = _check_methods(request.methods or METHODS)
+    [subject, *_] = experiment.chosen(request)
+    opened, radii = open_subject(subject), radii_for(subject, request)
+    candidates = [_candidate(opened, index, methods, radii, request.seed) for index in range(opened.n)]
+    chosen = choose(candidates)
+    model, rng = chosen.explained.model, chosen.explained.rng("compare")
+    comparison = compare(model, chosen.masks, radii, rng=rng)
+    return Outcome(
+        {"comparison": _table(chosen, comparison)}, draw(chosen, comparison), tell(chosen, comparison, candidates)
+    )
+
+
+def _check_methods(methods: Sequence[str]) -> tuple[str, str]:
+    if len(methods) != 2:
+        raise InvalidValueError(f"`--methods` must be two methods, such as lime,shap, got {', '.join(methods)}.")
+    return methods[0], methods[1]
+
+
+def _candidate(opened: Opened, index: int, methods: tuple[str, str], radii: Sequence[int], seed: int) -> Candidate:
+    explained = Explained(opened, index, seed)
+    masks = {method: explained.selected(method, TOP) for method in methods}
+    first, second = masks.values()
+    overlap = float((first & second).sum() / max(1, (first | second).sum()))
+    radius = radii[len(radii) // 2]
+    rates = [certify(explained.model, mask, radius=radius, rng=explained.rng("choose")).rate for mask in masks.values()]
+    return Candidate(explained, masks, overlap, abs(rates[0] - rates[1]))
+
+
+def choose(candidates: Sequence[Candidate]) -> Candidate:
+    """The widest gap among explanations that look alike; the most alike if none do."""
+    alike = [one for one in candidates if ALIKE <= one.overlap < 1]
+    return max(alike, key=lambda one: one.gap) if alike else max(candidates, key=lambda one: one.overlap)
+
+
+def _table(chosen: Candidate, comparison: Comparison) -> Table:
+    rows = []
+    for difference in comparison:
+        for name in comparison.names:
+            one = comparison.curve(name)[difference.radius]
+            rows.append(
+                {
+                    "model": chosen.explained.opened.subject.name,
+                    "input": chosen.explained.index,
+                    "overlap": chosen.overlap,
+                    "radius": difference.radius,
+                    "method": name,
+                    "rate": one.rate,
+                    "low": one.interval.low,
+                    "high": one.interval.high,
+                    "difference": difference.estimate,
+                    "difference_low": difference.interval.low,
+                    "difference_high": difference.interval.high,
+                }
+            )
+    return Table.of(COLUMNS, rows)
+
+
+def draw(chosen: Candidate, comparison: Comparison) -> Figure:
+    """The input, both explanations, and both curves."""
+    figure, panels = make_panels(1, 4, size=(2.8, 2.6))
+    explained = chosen.explained
+    name = explained.opened.class_name
+    show(explained, title=f"Input {explained.index}: {name(explained.prediction)}", ax=panels[0][0])
+    for axes, (method, mask) in zip(panels[0][1:3], chosen.masks.items(), strict=True):
+        show(explained, mask, title=f"{label_of(method)}: {name(explained.predict(mask))}", ax=axes)
+    plot_curves(comparison, ax=panels[0][3])
+    return figure
+
+
+def tell(chosen: Candidate, comparison: Comparison, candidates: Sequence[Candidate]) -> str:
+    """The findings in words."""
+    first, second = (label_of(name) for name in comparison.names)
+    told = [one for one in comparison if one.better]
+    widest = max(comparison, key=lambda one: abs(one.estimate))
+    there = {name: comparison.curve(name)[widest.radius] for name in comparison.names}
+    rates = joined([f"{label_of(name)} {share(one.rate, one.interval)}" for name, one in there.items()])
+    return (
+        f"{chosen.explained.opened.subject.name}, input {chosen.explained.index}, chosen among "
+        f"{counted(len(candidates), 'input')} for the gap between explanations that look alike: those by {first} and "
+        f"{second} share {share(chosen.overlap)} of their joint features. On fresh draws, their rates are certified to "
+        f"differ at {len(told)} of {len(comparison)} radii, all claims together at confidence "
+        f"{comparison.confidence:g}. The widest estimate is at radius {widest.radius}: {rates}; difference "
+        f"{points(widest.estimate, widest.interval)}. {_compared(told)}"
+    )
+
+
+def _compared(told: Sequence[Difference]) -> str:
+    said = "The paper shows two explanations that look alike and differ in stability;"
+    return f"{said} here that is certified for one input." if told else f"{said} here no such difference is certified."
+
+
+SUBJECTS = ((RESNET, 30),)

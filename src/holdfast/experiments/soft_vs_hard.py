@@ -1,0 +1,185 @@
+"""One input: how far its prediction provably stays, beside how often it stays further out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.certification.bracket import stability_bracket
+from holdfast.certification.curve import certify_radii
+from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
+from holdfast.experiments.opening import Explained, Opened, open_subject
+from holdfast.experiments.showing import show
+from holdfast.experiments.subjects import RESNET
+from holdfast.experiments.words import counted, share
+from holdfast.report.figures.curves import plot_curves
+from holdfast.report.figures.style import COLOURS, label_of, make_panels
+from holdfast.results.curve import StabilityCurve
+from holdfast.results.witness import StabilityBracket
+from holdfast.types import Mask
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+METHOD, TOP = "lime", 0.25
+RADII = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 30, 40, 60, 80, 100)
+ENOUGH = 0.9
+"""The rate that is asked for when it is said how far the prediction mostly stays."""
+
+TOLERANCE = 0.05
+MAX_CALLS = 20_000
+
+COLUMNS = {
+    "model": "string",
+    "input": "int64",
+    "method": "string",
+    "radius": "int64",
+    "rate": "float64",
+    "low": "float64",
+    "high": "float64",
+    "n_agreed": "int64",
+    "n_evaluated": "int64",
+    "exact": "bool",
+    "hard_radius_low": "int64",
+    "hard_radius_below": "int64",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One input, its explanation, its curve and the bounds on its hard radius."""
+
+    explained: Explained
+    method: str
+    selected: Mask
+    curve: StabilityCurve
+    bracket: StabilityBracket
+
+
+def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
+    """Certify one input softly at many radii, and bracket its hard radius."""
+    method = (request.methods or (METHOD,))[0]
+    [subject, *_] = experiment.chosen(request)
+    explained, selected = first_unstable(open_subject(subject), method, request.seed)
+    radii = request.radii or subject.reachable(RADII)
+    curve = certify_radii(
+        explained.model,
+        selected,
+        radii=radii,
+        tolerance=TOLERANCE,
+        plan="exact",
+        simultaneous=True,
+        rng=explained.rng("certify"),
+    )
+    bracket = stability_bracket(explained.model, selected, max_calls=MAX_CALLS, rng=explained.rng("bracket"))
+    case = Case(explained, method, selected, curve, bracket)
+    return Outcome({"curve": _table(case)}, draw(case), tell(case))
+
+
+def first_unstable(opened: Opened, method: str, seed: int) -> tuple[Explained, Mask]:
+    """The first input whose explanation is right and that one or a few features can overturn; else the first."""
+    fallback = None
+    for index in range(opened.n):
+        explained = Explained(opened, index, seed)
+        selected = explained.selected(method, TOP)
+        fallback = fallback or (explained, selected)
+        if explained.is_right(selected):
+            bracket = stability_bracket(explained.model, selected, max_calls=2000, rng=explained.rng("choose"))
+            if bracket.below is not None:
+                return explained, selected
+    assert fallback is not None
+    return fallback
+
+
+def _table(case: Case) -> Table:
+    rows = [
+        {
+            "model": case.explained.opened.subject.name,
+            "input": case.explained.index,
+            "method": case.method,
+            "radius": one.radius,
+            "rate": one.rate,
+            "low": one.interval.low,
+            "high": one.interval.high,
+            "n_agreed": one.n_agreed,
+            "n_evaluated": one.n_evaluated,
+            "exact": one.exact,
+            "hard_radius_low": case.bracket.low,
+            "hard_radius_below": case.bracket.below,
+        }
+        for one in case.curve
+    ]
+    return Table.of(COLUMNS, rows)
+
+
+def draw(case: Case) -> Figure:
+    """The input, its explanation, and the curve with the hard radius in it."""
+    figure, panels = make_panels(1, 3, size=(3.0, 2.7))
+    explained, bracket = case.explained, case.bracket
+    name = explained.opened.class_name
+    show(explained, title=f"Input {explained.index}: {name(explained.prediction)}", ax=panels[0][0])
+    alone = name(explained.predict(case.selected))
+    show(explained, case.selected, title=f"{label_of(case.method)}: {alone}", ax=panels[0][1])
+    axes = plot_curves(case.curve, ax=panels[0][2])
+    axes.axvspan(0, bracket.low, color=COLOURS["green"], alpha=0.18, lw=0)
+    _note(axes, f"never changes up to {bracket.low}", (bracket.low, 0.06))
+    if bracket.below is not None:
+        axes.axvline(bracket.below, color=COLOURS["vermilion"], ls="--", lw=1.2)
+        _note(axes, f"can change from {bracket.below}", (bracket.below, 0.16))
+    axes.set_xlim(left=0)
+    return figure
+
+
+def _note(axes: Axes, text: str, place: tuple[float, float]) -> None:
+    axes.annotate(text, place, xytext=(4, 0), textcoords="offset points")
+
+
+def tell(case: Case) -> str:
+    """The findings in words."""
+    explained, curve, bracket = case.explained, case.curve, case.bracket
+    last = curve.certificates[-1]
+    return (
+        f"{explained.opened.subject.name}, input {explained.index}, {label_of(case.method)} explanation of "
+        f"{int(case.selected.sum())} of {counted(explained.model.n_features, 'feature')}: {_hard(bracket)} "
+        f"{_soft(case)} At radius {last.radius} the rate is {share(last.rate, last.interval)}. The intervals hold for "
+        f"all radii at once with confidence {last.confidence:g}. {_compared(case)}"
+    )
+
+
+def _hard(bracket: StabilityBracket) -> str:
+    kept = f"no addition of up to {counted(bracket.low, 'feature')} changes the prediction"
+    if bracket.below is None:
+        return f"{kept}, and none was found that does."
+    exact = ", so that the hard radius is known" if bracket.is_tight else ""
+    return f"{kept}, but some addition of {bracket.below} does{exact}."
+
+
+def soft_radius(curve: StabilityCurve) -> int:
+    """The largest radius up to which the rate is certified to be enough at every radius asked for."""
+    reached = 0
+    for one in curve:
+        if one.interval.low < ENOUGH:
+            break
+        reached = one.radius
+    return reached
+
+
+def _soft(case: Case) -> str:
+    radius = soft_radius(case.curve)
+    if radius == 0:
+        return f"A rate of {share(ENOUGH)} is not certified at any radius."
+    one = case.curve[radius]
+    there = share(one.rate, one.interval)
+    return f"Yet up to radius {radius} the rate is certified to be at least {share(ENOUGH)} ({there} there)."
+
+
+def _compared(case: Case) -> str:
+    said = "The paper's example has a small hard radius and a high rate far beyond it;"
+    below, soft = case.bracket.below, soft_radius(case.curve)
+    if below is None:
+        return f"{said} here no change was found, so that the two cannot be contrasted."
+    return f"{said} here, too." if soft >= below else f"{said} here the rate is not certified to stay high beyond it."
+
+
+SUBJECTS = ((RESNET, 40),)

@@ -1,0 +1,124 @@
+"""A model with its inputs: what an experiment is carried out on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from holdfast.errors import InvalidValueError
+from holdfast.study.spec import DataSpec, MaskingSpec, ModelSpec
+
+BUNDLED = "bundled:"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, its inputs and what a feature of them is.
+
+    Attributes
+    ----------
+    name : str
+        What its files are called.
+    kind : {"image", "text", "table"}
+        What the inputs are.
+    model, data, masking
+        As a study takes them; ``data.n`` is the number of inputs, None for all.
+    most : int or None
+        The most features that can be unselected at a quarter selected, where that is known: larger radii
+        would repeat it.
+    """
+
+    name: str
+    kind: str
+    model: ModelSpec
+    data: DataSpec
+    masking: MaskingSpec = field(default_factory=MaskingSpec)
+    most: int | None = None
+
+    def first(self, n: int | None, *, min_features: int = 1) -> Subject:
+        """The same with the first n inputs, short ones left out."""
+        return replace(self, data=replace(self.data, n=n, min_features=min_features))
+
+    def reachable(self, radii: Sequence[int]) -> tuple[int, ...]:
+        """The radii up to all there is to reveal, and that one.
+
+        Examples
+        --------
+        >>> RESNET.reachable((1, 10, 100))
+        (1, 10, 48)
+        """
+        if self.most is None:
+            return tuple(radii)
+        return tuple(radius for radius in radii if radius < self.most) + (self.most,) * (max(radii) >= self.most)
+
+
+def _digits(name: str) -> Subject:
+    model, data = ModelSpec(f"{BUNDLED}{name}"), DataSpec(f"{BUNDLED}digits")
+    return Subject(name, "image", model, data, MaskingSpec((8, 8)), most=48)
+
+
+RESNET = _digits("digits-resnet")
+VIT = _digits("digits-vit")
+ROBERTA = Subject(
+    "lexicon-roberta", "text", ModelSpec(f"{BUNDLED}lexicon-roberta"), DataSpec(f"{BUNDLED}sentences"), most=14
+)
+"""Its longest sentence has 18 tokens, of which a quarter, rounded, is selected."""
+
+
+def make_subject(
+    model: str,
+    data: str,
+    *,
+    kind: str | None = None,
+    grid: tuple[int, int] | None = None,
+    split: str | None = None,
+    device: str | None = None,
+) -> Subject:
+    """A subject from what names its parts; the data are looked at, the model is not loaded yet.
+
+    Parameters
+    ----------
+    model, data : str
+        What ``holdfast.models.load`` and ``holdfast.data.load`` take.
+    kind : str, optional
+        What the model classifies, where its source leaves that open.
+    grid : (int, int), optional
+        Patches of an image; the model's own, or 14 × 14, if left out.
+    split : str, optional
+        Of the data.
+    device : str, optional
+        Where to compute.
+
+    Examples
+    --------
+    >>> make_subject("bundled:vader", "bundled:sentences").name
+    'vader'
+    """
+    from holdfast import data as datasets
+
+    options: dict[str, Any] = {} if split is None else {"split": split}
+    settings = {name: value for name, value in (("kind", kind), ("device", device)) if value is not None}
+    found = datasets.load(data, **options)
+    if grid is not None and found.kind != "image":
+        raise InvalidValueError(f"`--grid` must be left out: {data!r} holds inputs of kind {found.kind!r}.")
+    return Subject(
+        name=short_name(model),
+        kind=found.kind,
+        model=ModelSpec(model, settings),
+        data=DataSpec(data, options=options),
+        masking=MaskingSpec(grid),
+    )
+
+
+def short_name(spec: str) -> str:
+    """The last part of what names a model, fit for a file name.
+
+    Examples
+    --------
+    >>> short_name("hf:google/vit-base-patch16-224"), short_name("python:zoo:cifar10_resnet20")
+    ('vit-base-patch16-224', 'cifar10_resnet20')
+    """
+    last = re.split(r"[:/\\]", spec.rstrip("/\\"))[-1]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-.") or "model"

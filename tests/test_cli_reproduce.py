@@ -1,0 +1,124 @@
+"""``holdfast reproduce``: names, options, what is printed, and that a killed run goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli import main
+from holdfast.commands.reproduce import parse_shares
+from holdfast.experiments.registry import IDS
+from tests.experiment_support import contents, read_rows, texts_subject
+from tests.study_support import SLOW, write_texts
+
+
+def arguments(folder: Path, output: Path, factory: str = "tests.study_support:moods") -> list[str]:
+    """Options for two methods on four texts."""
+    return [
+        *("--model", f"python:{factory}", "--kind", "text", "--data", f"tweeteval:{folder}"),
+        *("--methods", "occlusion,random", "--radii", "1-3", "--output", str(output)),
+    ]
+
+
+def test_list_names_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(IDS)
+
+
+def test_several_experiments_go_into_folders_of_their_own_and_print_their_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_texts(tmp_path / "texts", 4)
+    assert main(["reproduce", "q2", "mus-by", *arguments(folder, tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    for name in ("q2-methods", "mus-by-lambda"):
+        findings = (tmp_path / "out" / name / "findings.md").read_text(encoding="utf-8")
+        assert findings.split("\n\n")[1].strip() in said
+
+
+def test_one_experiment_goes_into_the_folder_itself_and_quiet_prints_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", "masking", "--n", "3", "--keep", "1,1/2", "--output", str(tmp_path), "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+    rows = read_rows(tmp_path / "spectra.csv")
+    assert len(rows) == 2 * 2 * 13
+    assert {row["amount"] for row in rows} == {"1.0", "0.5"}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["q9"], "must be one of"),
+        (["q2-method", "--n", "x"], "invalid int value"),
+        (["topk-ablatoin"], "Did you mean 'topk-ablation'?"),
+        (["list", "q1"], "`list` must stand alone"),
+        (["q4", "--radii", "1,2"], "`radii` is no option of q4-accuracy"),
+        (["q1", "--kind", "text"], "`--kind` must be given with `--model`"),
+        (["q1", "--model", "bundled:vader"], "`--data` must be given with `--model`"),
+        (["q1", "--keep", "half"], "must be numbers such as 1/2,0.25"),
+        (["q1", "--model", "bundled:vader", "--data", "bundled:sentences", "--grid", "4"], "must look like 14x14"),
+        (["q2", "--methods", "limes", "--n", "1"], "Did you mean 'lime'?"),
+    ],
+)
+def test_what_cannot_be_used_is_an_error_in_words(
+    given: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main(["reproduce", *given, "--output", str(tmp_path / "out")])
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    assert code == 3
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out" / "findings.md").exists()
+
+
+def test_shares_are_numbers_or_fractions() -> None:
+    assert parse_shares("1/2,3/8,.25,1") == (0.5, 0.375, 0.25, 1.0)
+
+
+def test_two_models_of_one_name_keep_their_files_apart(tmp_path: Path) -> None:
+    folder = write_texts(tmp_path / "texts", 3)
+    given = arguments(folder, tmp_path / "out")
+    again = ["--model", "python:tests.study_support:moods"]
+    assert main(["reproduce", "q2", *given, *again, "--quiet"]) == 0
+    assert {path.name for path in (tmp_path / "out").glob("*.db")} == {"moods-1.db", "moods-2.db"}
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_goes_on_and_ends_with_the_same_files(tmp_path: Path) -> None:
+    folder = texts_subject(tmp_path / "texts", 12).data.spec.removeprefix("tweeteval:")
+    given = arguments(Path(folder), tmp_path / "killed", "tests.study_support:slow_moods")
+    command = [sys.executable, "-m", "holdfast.cli", "reproduce", "q1", *given]
+    process = subprocess.Popen(command, env=os.environ | {SLOW: "0.02"}, stdout=subprocess.DEVNULL)
+    store = tmp_path / "killed" / "slow_moods.db"
+    deadline = time.monotonic() + 120
+    while not _has_items(store) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "killed" / "findings.md").exists()
+    os.environ[SLOW] = "0"
+    try:
+        assert main(["reproduce", "q1", *given, "--quiet"]) == 0
+        fresh = arguments(Path(folder), tmp_path / "fresh", "tests.study_support:slow_moods")
+        assert main(["reproduce", "q1", *fresh, "--quiet"]) == 0
+    finally:
+        del os.environ[SLOW]
+    assert contents(tmp_path / "killed") == contents(tmp_path / "fresh")
+
+
+def _has_items(path: Path) -> bool:
+    import sqlite3
+
+    try:
+        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+            return bool(connection.execute("SELECT count(*) FROM items").fetchone()[0] >= 2)
+    except sqlite3.Error:
+        return False

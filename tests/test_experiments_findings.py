@@ -1,0 +1,215 @@
+"""Findings say what the data say: constructed data in both directions give opposite words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast.bounds import Interval
+from holdfast.experiments import methods, mus_methods, sca_vs_mus, smoothing, spectra
+from holdfast.experiments.accuracy import compared_losses, loss
+from holdfast.experiments.batching import tell as tell_times
+from holdfast.experiments.studies import Studied
+from holdfast.experiments.subjects import RESNET, ROBERTA, Subject
+from holdfast.experiments.words import Contrast, Verdicts, compared, points, share
+from holdfast.study.aggregate import (
+    DifferenceAt,
+    GroupSummary,
+    MeanAt,
+    MusSummary,
+    PairedDifference,
+    StudySummary,
+)
+
+UP, DOWN, OPEN = (Contrast(x, Interval(x - 0.1, x + 0.1), Interval(x - 0.2, x + 0.2)) for x in (0.5, -0.5, 0.0))
+WEAK = Contrast(0.15, Interval(0.05, 0.25), Interval(-0.05, 0.35))
+
+
+def mean_at(radius: int, value: float) -> MeanAt:
+    around = Interval(max(0.0, value - 0.02), min(1.0, value + 0.02))
+    return MeanAt(radius, value, around, around)
+
+
+def group(method: str, rates: dict[int, float], *, keep: float = 1.0, mus: tuple[MusSummary, ...] = ()) -> GroupSummary:
+    soft = tuple(mean_at(radius, rate) for radius, rate in rates.items())
+    return GroupSummary(method, 0.25, keep, 0.95, 50, 50, 0, 0, 0.0, 0.0, soft, soft, mus)
+
+
+def difference(first: str, second: str, contrasts: dict[int, Contrast]) -> PairedDifference:
+    rows = tuple(
+        DifferenceAt(radius, one.estimate, one.interval, one.guaranteed or one.interval, one.interval)
+        for radius, one in contrasts.items()
+    )
+    return PairedDifference(first, second, 0.25, 1.0, 0.95, 50, rows)
+
+
+def studied(subject: Subject, groups: Any, differences: Any = ()) -> Studied:
+    summary = StudySummary(
+        "s",
+        "m",
+        "d",
+        "per-input",
+        "sequential",
+        "additions",
+        0.95,
+        1000,
+        50,
+        0,
+        0,
+        0,
+        tuple(groups),
+        tuple(differences),
+    )
+    return Studied(subject, summary, Path("none.db"))
+
+
+def test_a_direction_is_said_only_where_the_interval_leaves_out_zero() -> None:
+    assert "higher" in str(UP)
+    assert "lower" in str(DOWN)
+    assert str(OPEN).startswith("cannot be told apart at this number of inputs")
+    assert "guaranteed" in str(UP)
+    assert "guaranteed" not in str(WEAK)
+    assert WEAK.direction == 1
+
+
+def test_verdicts_count_each_direction() -> None:
+    found = Verdicts.of([UP, DOWN, OPEN, WEAK])
+    assert (found.n_higher, found.n_lower, found.n_open, found.n_guaranteed) == (2, 1, 1, 2)
+    assert str(found) == "higher in 2 of 4, lower in 1, open in 1, guaranteed in 2"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "words"),
+    [
+        (Verdicts(4, 0, 0), "that is so in all 4"),
+        (Verdicts(0, 4, 0), "the data contradict it in all 4"),
+        (Verdicts(1, 2, 3), "that is so in 1 of 6 comparisons, contradicted in 2 and open in 3"),
+        (Verdicts(0, 0, 0), "nothing to compare"),
+    ],
+)
+def test_a_trend_of_the_paper_is_confirmed_contradicted_or_left_open(verdicts: Verdicts, words: str) -> None:
+    assert words in compared("A is above B", verdicts)
+
+
+def test_numbers_are_written_as_percentages_and_points() -> None:
+    assert share(0.5, Interval(0.4, 0.6)) == "50.0 % [40.0, 60.0]"
+    assert points(-0.5, Interval(-0.6, -0.0)) == "-50.0 points [-60.0, +0.0]"
+
+
+def methods_study(subject: Subject, contrast: Contrast) -> Studied:
+    groups = [group(name, {1: 0.9, 5: 0.8}) for name in ("lime", "shap", "random")]
+    pairs = [("lime", "shap", OPEN), ("lime", "random", contrast), ("shap", "random", contrast)]
+    return studied(subject, groups, [difference(a, b, {1: one, 5: one}) for a, b, one in pairs])
+
+
+@pytest.mark.parametrize(
+    ("contrast", "words"),
+    [
+        (UP, "that is so in all 4"),
+        (DOWN, "the data contradict it in all 4"),
+        (OPEN, "0 of 4 comparisons and open in 4"),
+    ],
+)
+def test_methods_are_ranked_on_images_as_the_data_say(contrast: Contrast, words: str) -> None:
+    told = methods.tell([methods_study(RESNET, contrast)], (0.25,))
+    assert "on images LIME and SHAP are more stable than random" in told
+    assert words in told
+
+
+@pytest.mark.parametrize(("images", "texts", "words"), [(UP, WEAK, ", smaller than"), (WEAK, UP, ", not smaller than")])
+def test_texts_are_compared_with_images_as_the_data_say(images: Contrast, texts: Contrast, words: str) -> None:
+    told = methods.tell([methods_study(RESNET, images), methods_study(ROBERTA, texts)], (0.25,))
+    assert words in told
+
+
+def cell(radius: int, contrast: Contrast, certified: float) -> sca_vs_mus.Cell:
+    return sca_vs_mus.Cell(RESNET.name, "lime", 0.25, 0.25, radius, 50, certified, contrast, contrast)
+
+
+def mus_study() -> Studied:
+    voted = (MusSummary(0.25, (mean_at(1, 0.4), mean_at(2, 0.0))),)
+    return studied(RESNET, [group("lime", {1: 0.9, 2: 0.8}, mus=voted)])
+
+
+@pytest.mark.parametrize(
+    ("contrast", "words"), [(UP, "that is so in all 2"), (DOWN, "the data contradict it in all 2"), (OPEN, "open in 2")]
+)
+def test_sca_and_mus_are_compared_as_the_data_say(contrast: Contrast, words: str) -> None:
+    told = sca_vs_mus.tell([mus_study()], [cell(1, contrast, 0.4), cell(2, contrast, 0.0)])
+    assert f"SCA certifies more than MuS wherever they are compared; here {words}" in told or words in told
+
+
+@pytest.mark.parametrize(("certified", "words"), [(0.0, "its share is 0 in all 1"), (0.1, "0 in 0 of 1")])
+def test_mus_beyond_its_reach_is_reported_as_it_is(certified: float, words: str) -> None:
+    told = sca_vs_mus.tell([mus_study()], [cell(1, UP, 0.4), cell(2, UP, certified)])
+    assert words in told
+    assert ("certified whole" in told) == (certified > 0)
+
+
+def gain(keep: float, contrast: Contrast) -> smoothing.Gain:
+    return smoothing.Gain(RESNET.name, "random", keep, 1, 50, contrast)
+
+
+@pytest.mark.parametrize(
+    ("contrast", "words"), [(UP, "that is so in all 2"), (DOWN, "the data contradict it in all 2"), (OPEN, "open in 2")]
+)
+def test_smoothing_is_said_to_help_only_where_it_does(contrast: Contrast, words: str) -> None:
+    # Only small radii: nothing is read from the store.
+    one = studied(RESNET, [group("random", {1: 0.5}), group("random", {1: 0.6}, keep=0.5)])
+    told = smoothing.tell([one], [gain(0.9, contrast), gain(0.5, contrast)], 0)
+    assert words in told
+
+
+def test_smoothing_below_a_half_is_not_what_the_paper_speaks_of() -> None:
+    one = studied(RESNET, [group("random", {1: 0.5}), group("random", {1: 0.6}, keep=0.5)])
+    told = smoothing.tell([one], [gain(0.5, UP), gain(0.25, DOWN)], 0)
+    assert "that is so in all 1 comparisons" in told
+
+
+@pytest.mark.parametrize(
+    ("half", "quarter", "words"),
+    [
+        (0.95, 0.3, "second loss is larger"),
+        (0.4, 0.35, "second loss is smaller"),
+        (0.8, 0.6, "cannot be told apart"),
+    ],
+)
+def test_accuracy_collapses_only_where_it_does(half: float, quarter: float, words: str) -> None:
+    def measured(value: float) -> tuple[float, Interval]:
+        return value, Interval(value - 0.03, value + 0.03)
+
+    assert words in compared_losses(loss(measured(0.97), measured(half)), loss(measured(half), measured(quarter)))
+
+
+@pytest.mark.parametrize(
+    ("hard", "soft", "words"), [(OPEN, UP, "0 % of all comparisons, less often"), (UP, OPEN, "not less")]
+)
+def test_mus_tells_methods_apart_as_often_as_the_data_say(hard: Contrast, soft: Contrast, words: str) -> None:
+    voted = (MusSummary(0.25, (mean_at(1, 0.4),)),)
+    groups = [group(name, {1: 0.9}, mus=voted) for name in ("lime", "random")]
+    one = studied(RESNET, groups, [difference("lime", "random", {1: soft})])
+    pair = mus_methods.Pair(RESNET.name, "lime", "random", 0.25, 0.25, 1, 50, hard)
+    assert words in mus_methods.tell([one], [pair])
+
+
+def spectral(operator: str, degree: int, lift: Contrast) -> spectra.Cell:
+    return spectra.Cell(operator, 0.5, degree, 2.0, Interval(1.9, 2.1), lift)
+
+
+def test_masking_and_flipping_are_told_as_they_are() -> None:
+    usual = [spectral("masking", 0, UP), spectral("masking", 5, DOWN), spectral("flipping", 0, OPEN)]
+    assert "here, too, masking raises low degrees and flipping none" in spectra.tell(usual, 8)
+    strange = [spectral("masking", 0, DOWN), spectral("flipping", 1, UP)]
+    assert "here masking and flipping does not behave so" in spectra.tell(strange, 8)
+
+
+@pytest.mark.parametrize(("together", "words"), [(0.001, "so in all 1"), (0.009, "the data contradict it in all 1")])
+def test_batching_is_said_to_be_faster_only_where_it_is(together: float, words: str) -> None:
+    rng = np.random.default_rng(0)
+    times: Any = {1: (0.004 + 1e-5 * rng.random(20)).tolist(), 5: (together + 1e-5 * rng.random(20)).tolist()}
+    ratio = 0.004 / together
+    speed_ups = {"m": {1: (1.0, Interval(1.0, 1.0)), 5: (ratio, Interval(ratio - 0.1, ratio + 0.1))}}
+    assert words in tell_times({"m": times}, speed_ups)
