@@ -11,31 +11,32 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
+from holdfast.study.engines.crew import DONE, ERROR, EVENT, READY
 from holdfast.study.engines.engine import as_event, describe
 from holdfast.study.items import Task
 from holdfast.study.spec import StudySpec
 from holdfast.study.work import Load, Worker
 
-EVENT, READY, DONE, ERROR, STOP = "event", "ready", "done", "error", "stop"
-"""What is said through the pipe; the last by the parent, the others by the worker."""
+STOP = "stop"
+"""What the parent says to a worker that is to be done after the item it has begun."""
 
 
-def serve(pipe: Connection[Any, Any], spec: StudySpec, load: Load, n_workers: int) -> None:
+def serve(pipe: Connection[Any, Any], spec: StudySpec, load: Load, n_threads: int) -> None:
     """Load once, then answer tasks until there are none, the parent says stop, or it is gone."""
     # Ctrl-C reaches every process of the terminal; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     try:
-        _serve(pipe, spec, load, n_workers)
+        _serve(pipe, spec, load, n_threads)
     except (BrokenPipeError, ConnectionResetError, EOFError):
         # Nobody listens any more.
         return
 
 
-def _serve(pipe: Connection[Any, Any], spec: StudySpec, load: Load, n_workers: int) -> None:
+def _serve(pipe: Connection[Any, Any], spec: StudySpec, load: Load, n_threads: int) -> None:
     try:
         worker = load(spec)
-        _share_cores(n_workers)
+        share_cores(n_threads)
     except Exception as error:
         pipe.send((ERROR, (str(error), traceback.format_exc())))
         return
@@ -61,16 +62,19 @@ def _answer(pipe: Connection[Any, Any], worker: Worker, task: Task) -> bool:
     return True
 
 
-def _share_cores(n_workers: int) -> None:
+def share_cores(n_threads: int) -> None:
     """Leave torch no more threads than are this worker's due."""
     torch = sys.modules.get("torch")
     if torch is not None:
-        due = max(1, (os.cpu_count() or 1) // n_workers)
-        torch.set_num_threads(min(due, torch.get_num_threads()))
+        torch.set_num_threads(min(n_threads, torch.get_num_threads()))
 
 
-def _end_with_parent() -> None:
-    """A parent that is killed cannot say so: its workers would go on computing for nobody."""
+def end_with_parent() -> None:
+    """A parent that is killed cannot say so: its processes would go on computing for nobody."""
+    threading.Thread(target=_wait_for_parent, daemon=True).start()
+
+
+def _wait_for_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
