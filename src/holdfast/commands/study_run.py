@@ -45,13 +45,26 @@ def _add_run(study: Commands) -> None:
     parser.add_argument(
         "--results", metavar="FILE", help="file of results (default: beside the study, with .db for .toml)"
     )
-    parser.add_argument("--workers", type=int, default=0, help="worker processes; 0 for none (default: %(default)s)")
-    parser.add_argument("--engine", default="local", help="default: %(default)s")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=0,
+        help="worker processes; 0 for none, with ray for as many as fit (default: %(default)s)",
+    )
+    parser.add_argument("--engine", default="local", help="local or ray (default: %(default)s)")
+    _add_ray(parser)
     parser.add_argument("--inputs", type=parse_inputs, metavar="FROM:TO", help="only these inputs, such as 0:500")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--quiet", action="store_true", help="show nothing but errors")
     shown.add_argument("--json", action="store_true", help="show progress and the end as JSON lines on stdout")
     parser.set_defaults(run=run)
+
+
+def _add_ray(parser: argparse.ArgumentParser) -> None:
+    ray = parser.add_argument_group("with --engine ray")
+    ray.add_argument("--address", help="a cluster: auto, or HOST:PORT (default: one on this machine, for this run)")
+    ray.add_argument("--cpus-per-worker", type=float, metavar="N", help="CPUs that each worker reserves (default: 1)")
+    ray.add_argument("--gpus-per-worker", type=float, metavar="N", help="GPUs that each worker reserves (default: 0)")
 
 
 def parse_inputs(text: str) -> range:
@@ -86,7 +99,7 @@ def _run(options: argparse.Namespace) -> int:
         read_spec(options.file),
         options.results or Path(options.file).with_suffix(".db"),
         inputs=options.inputs,
-        engine=options.engine,
+        engine=_engine(options),
         workers=options.workers,
         progress=_progress(options),
     )
@@ -96,6 +109,22 @@ def _run(options: argparse.Namespace) -> int:
         print(f"{_after_bar()}{done}")
     wanted = options.inputs is not None or done.status.complete
     return EXIT_OK if wanted and not done.stopped and not done.status.failures else EXIT_NO
+
+
+def _engine(options: argparse.Namespace) -> Any:
+    """The engine by its name, or the one on Ray with what the command line says of it."""
+    from holdfast.errors import InvalidValueError
+
+    names = ("address", "cpus_per_worker", "gpus_per_worker")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if not given:
+        return options.engine
+    if options.engine != "ray":
+        flag = "--" + next(iter(given)).replace("_", "-")
+        raise InvalidValueError(f"`{flag}` must come with `--engine ray`, got `--engine {options.engine}`.")
+    from holdfast.study.engines import Ray
+
+    return Ray(**given)
 
 
 def _progress(options: argparse.Namespace) -> Any:

@@ -11,6 +11,7 @@ from holdfast.study.aggregate import (
     study_guarantee,
     summarize_study,
 )
+from holdfast.study.engines import Ray
 from holdfast.study.export import export_study, study_frame
 from holdfast.study.merge import Merged, merge_studies
 from holdfast.study.planning import PlannedCost, StudyPlan, plan_study
@@ -49,6 +50,7 @@ __all__ = [
     "MusSummary",
     "PairedDifference",
     "PlannedCost",
+    "Ray",
     "SmoothingSpec",
     "Store",
     "StudyPlan",

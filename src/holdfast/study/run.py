@@ -93,10 +93,12 @@ def run_study(
         Only these inputs now, by their numbers, such as ``range(0, 500)``: several machines can share a
         study, each with a file of its own, to be merged later.
     engine : str or Engine
-        "local": this machine.
+        "local": this machine. "ray", or a ``Ray`` with its settings: actors on a cluster, or on one that is
+        started on this machine for this run.
     workers : int
-        Worker processes, each with its own copy of the model; 0 for none, in this process. A script
-        that asks for some must guard its top level with ``if __name__ == "__main__":``.
+        Worker processes, each with its own copy of the model; 0 for none, in this process; with Ray, actors, and
+        0 for as many as fit. A script that asks for workers, or for Ray, must guard its top level with
+        ``if __name__ == "__main__":``.
     progress : bool, str or callable, optional
         True for a live bar, "json" for JSON lines (both on stderr), or a function of a ``Moment``.
 

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from holdfast.study.engines.engine import Engine, Event, GivenUp
 from holdfast.study.engines.in_process import InProcess
+from holdfast.study.engines.on_ray import Ray
 from holdfast.study.engines.processes import Processes
 from holdfast.validation import check_name, check_whole
 
-__all__ = ["ENGINES", "Engine", "Event", "GivenUp", "InProcess", "Processes", "make_engine"]
+__all__ = ["ENGINES", "Engine", "Event", "GivenUp", "InProcess", "Processes", "Ray", "make_engine"]
 
 
 def _local(workers: int) -> Engine:
     return InProcess() if workers == 0 else Processes(workers)
 
 
-ENGINES: dict[str, Callable[[int], Engine]] = {"local": _local}
+ENGINES: dict[str, Callable[[int], Engine]] = {"local": _local, "ray": Ray}
 """Engines by name, made for a number of workers."""
 
 
 def make_engine(engine: Any, workers: int) -> Engine:
-    """The engine of this name, or the one that is given.
+    """The engine of this name, or the one that is given; one on Ray takes the number of workers from here, if any.
 
     Examples
     --------
@@ -30,6 +32,8 @@ def make_engine(engine: Any, workers: int) -> Engine:
     InProcess()
     """
     n_workers = check_whole(workers, "workers")
+    if isinstance(engine, Ray) and n_workers:
+        return replace(engine, n_workers=n_workers)
     if not isinstance(engine, str) and isinstance(engine, Engine):
         return engine
     return ENGINES[check_name(engine, "engine", ENGINES)](n_workers)

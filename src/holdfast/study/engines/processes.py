@@ -91,7 +91,7 @@ class _Process(Hand):
 
 @dataclass(frozen=True)
 class _Machine:
-    """This machine, where workers are processes."""
+    """The machine of this process, where workers are processes too."""
 
     engine: Processes
     spec: StudySpec

@@ -1,0 +1,185 @@
+"""Tasks → events, by actors on a Ray cluster that load the model once each; those that are lost are replaced."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError, StudyError
+from holdfast.study.engines.crew import ERROR, EVENT, error_of
+from holdfast.study.engines.engine import Event
+from holdfast.study.engines.ray_link import WANT, attend
+from holdfast.study.engines.ray_site import RESUME
+from holdfast.study.engines.serve import STOP
+from holdfast.study.items import Task
+from holdfast.study.spec import StudySpec
+from holdfast.study.work import Load, load_worker
+from holdfast.validation import check_whole, is_number
+
+_SECONDS_BETWEEN_LOOKS = 0.1
+_SECONDS_TO_LEAVE = 15.0
+"""How long the connection to a cluster may take to be closed."""
+
+
+@dataclass(frozen=True)
+class Ray:
+    """The engine on Ray: actors on a cluster, or on this machine.
+
+    Every actor loads the model and the data by the study's spec; specs, tasks and records are all that
+    Ray carries. Results are written by the process that runs the study. The same study gives the same
+    items as on any other engine.
+
+    Parameters
+    ----------
+    n_workers : int
+        Number of actors; 0 for as many as fit. ``run_study(…, workers=8)`` sets it too.
+    address : str, optional
+        An existing cluster that this machine is a node of: ``"auto"``, or host and port of its head. By default a
+        cluster is started on this machine, for this run only; one that exists is never touched.
+    cpus_per_worker, gpus_per_worker : float
+        What each actor reserves. Torch gets as many threads as CPUs.
+    load : callable
+        Makes the worker in each actor; a function of a module.
+    max_tries : int
+        How many actors may die at one task before its items are given up. The loss of a node counts a tenth.
+    patience : float
+        Seconds to wait, with no actor at work, until one finds its place.
+
+    Examples
+    --------
+    >>> Ray(address="auto", gpus_per_worker=1)
+    Ray(n_workers=0, address='auto', cpus_per_worker=1, gpus_per_worker=1, max_tries=3, patience=600)
+    """
+
+    n_workers: int = 0
+    address: str | None = None
+    cpus_per_worker: float = 1
+    gpus_per_worker: float = 0
+    load: Load = field(default=load_worker, repr=False)
+    max_tries: int = 3
+    patience: float = 600
+
+    def __post_init__(self) -> None:
+        check_whole(self.n_workers, "n_workers")
+        check_whole(self.max_tries, "max_tries", minimum=1)
+        _check_address(self.address)
+        _check_amount(self.cpus_per_worker, "cpus_per_worker", may_be_zero=False)
+        _check_amount(self.gpus_per_worker, "gpus_per_worker", may_be_zero=True)
+        _check_number(self.patience, "patience", may_be_zero=True)
+        if find_spec("ray") is None:
+            raise MissingExtraError("The engine 'ray' needs Ray: pip install 'holdfast[ray]'")
+
+    @property
+    def request(self) -> str:
+        """What each worker asks for, in words."""
+        return f"{self.cpus_per_worker:g} CPUs and {self.gpus_per_worker:g} GPUs"
+
+    def run(self, spec: StudySpec, tasks: Iterator[Task], stop: Callable[[], bool], /) -> Iterator[Event]:
+        """Events of the tasks, in the order in which they are finished."""
+        first = next(tasks, None)
+        if first is None:
+            return
+        link = _Link(self, spec)
+        try:
+            yield from link.work(_chained(first, tasks), stop)
+        finally:
+            link.end()
+
+
+def _chained(first: Task, rest: Iterator[Task]) -> Iterator[Task]:
+    yield first
+    yield from rest
+
+
+class _Link:
+    """The process that is connected to the cluster, by the near end of its pipe."""
+
+    def __init__(self, engine: Ray, spec: StudySpec) -> None:
+        # Paths of sockets are short: a folder for temporary files may have a name that is too long for them.
+        short = "/tmp" if os.path.isdir("/tmp") else None
+        self._folder = tempfile.mkdtemp(prefix="holdfast-ray-", dir=short)
+        self._address = engine.address
+        context = multiprocessing.get_context("spawn")
+        self._pipe: Connection[Any, Any]
+        self._pipe, far_end = context.Pipe()
+        self._process = context.Process(target=attend, args=(far_end, engine, spec, self._folder), daemon=True)
+        self._process.start()
+        # Only that process may hold the far end, or its death would not close the pipe.
+        far_end.close()
+
+    def work(self, tasks: Iterator[Task], stop: Callable[[], bool]) -> Iterator[Event]:
+        stopping = False
+        while True:
+            if self._pipe.poll(_SECONDS_BETWEEN_LOOKS):
+                kind, content = self._receive()
+                if kind == EVENT:
+                    yield content
+                elif kind == WANT:
+                    self._send(next(tasks, None))
+                elif kind == ERROR:
+                    raise error_of(content)
+                else:
+                    return
+            if not stopping and stop():
+                stopping = True
+                self._send(STOP)
+
+    def end(self) -> None:
+        """Close the connection; a cluster that was started for it ends with it."""
+        self._pipe.close()
+        self._process.join(_SECONDS_TO_LEAVE)
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _receive(self) -> tuple[str, Any]:
+        try:
+            return self._pipe.recv()  # type: ignore[no-any-return]
+        except (EOFError, OSError):
+            where = "on this machine" if self._address is None else f"at {self._address!r}"
+            error = StudyError(f"The connection to the Ray cluster {where} was lost. {RESUME}")
+            error.add_note(f"The last that Ray said:\n{self._last_words()}")
+            raise error from None
+
+    def _send(self, message: Task | str | None) -> None:
+        # If nobody listens any more, that is noticed where the pipe is read.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._pipe.send(message)
+
+    def _last_words(self) -> str:
+        with suppress(OSError):
+            return Path(self._folder, "log").read_text(errors="replace")[-2000:]
+        return "(nothing)"
+
+
+def _check_address(address: Any) -> None:
+    wanted = "`address` must be 'auto', or host and port of the head of a cluster, such as '10.0.0.1:6379', got"
+    if address is not None and not isinstance(address, str):
+        raise InvalidTypeError(f"{wanted} {address!r}.")
+    if address is not None and address != "auto" and (":" not in address or "://" in address):
+        raise InvalidValueError(f"{wanted} {address!r}.")
+
+
+def _check_amount(amount: Any, name: str, *, may_be_zero: bool) -> None:
+    """A number of CPUs or GPUs: parts of one, or whole ones."""
+    _check_number(amount, name, may_be_zero=may_be_zero)
+    if amount > 1 and amount != int(amount):
+        raise InvalidValueError(f"`{name}` must be whole where it is above 1, got {amount!r}.")
+
+
+def _check_number(value: Any, name: str, *, may_be_zero: bool) -> None:
+    wanted = f"`{name}` must be a number {'≥' if may_be_zero else '>'} 0, got {value!r}."
+    if not is_number(value):
+        raise InvalidTypeError(wanted)
+    if not value >= 0 or (value == 0 and not may_be_zero):
+        raise InvalidValueError(wanted)
