@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +118,28 @@ def _die_if_told() -> None:
     if left:
         left[0].unlink()
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class MortalIn:
+    """Loads a worker that dies at the second item of an input, once for each file ``<input>-…`` in the folder."""
+
+    folder: str
+
+    def __call__(self, spec: StudySpec) -> Worker:
+        worker = load_worker(spec)
+        run = worker.run
+
+        def mortal(task: Any) -> Any:
+            for n_found, found in enumerate(run(task)):
+                if n_found == 1:
+                    self._die_if_told(task.input)
+                yield found
+
+        worker.run = mortal  # type: ignore[method-assign]
+        return worker
+
+    def _die_if_told(self, index: int) -> None:
+        for file in sorted(Path(self.folder).glob(f"{index}-*"))[:1]:
+            file.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)

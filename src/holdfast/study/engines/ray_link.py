@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+import socket
 import sys
 import traceback
 from collections.abc import Iterator
@@ -32,6 +33,8 @@ WANT = "want"
 
 _OBJECT_STORE = 80 * 2**20
 """Bytes of shared memory of a local cluster: records are a few kilobytes and stay outside; Ray asks for 75 MiB."""
+
+_SECONDS_TO_ANSWER = 10.0
 
 _SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_gcs_rpc_server_reconnect_timeout_s": "30"}
 """Environment of Ray where nothing else is set: no network traffic of its own, and a head that is gone is noticed."""
@@ -111,12 +114,20 @@ def _connect(engine: Ray, folder: str) -> None:
         ray.init(address="local", num_cpus=n_cpus, **own, **quiet)
         return
     try:
+        _knock(engine.address)
         ray.init(address=engine.address, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise StudyError(
             f"There is no Ray cluster at {engine.address!r} that this machine is a node of: {error} "
             "Start one with `ray start --head`, or leave `address` out for one on this machine only."
         ) from error
+
+
+def _knock(address: str) -> None:
+    """Ray itself tries for minutes to reach a head that is not there."""
+    host, _, port = address.rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), timeout=_SECONDS_TO_ANSWER).close()
 
 
 def _with_workers(engine: Ray) -> Ray:

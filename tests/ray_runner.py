@@ -1,0 +1,20 @@
+"""Runs a study on Ray as a process of its own: ``python -m tests.ray_runner FOLDER DB [ADDRESS]``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from holdfast.study import Ray, run_study
+from tests.study_support import make_spec
+
+
+def main(folder: str, path: str, address: str | None = None) -> int:
+    """Tell each stored item as a JSON line on stderr; without an address, on a cluster of its own."""
+    run = run_study(make_spec(Path(folder), factory="slow_moods"), path, engine=Ray(2, address), progress="json")
+    print(run, flush=True)
+    return 0 if run.status.complete else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
