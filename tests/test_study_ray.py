@@ -18,9 +18,11 @@ from holdfast.cli import main
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError, StudyError
 from holdfast.study import Ray, Store, run_study, study_status, write_spec
 from holdfast.study.engines import make_engine
-from holdfast.study.engines.ray_actor import Place
+from holdfast.study.engines.ray_actor import Actor, Home, Place
 from holdfast.study.engines.ray_site import _check_version
-from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, SmoothingSpec
+from holdfast.study.items import tasks_of
+from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, SmoothingSpec, StudySpec
+from holdfast.study.work import Worker, load_worker
 from tests.contracts import check_engine
 from tests.ray_cluster import RayCluster
 from tests.study_support import SLOW, MortalIn, make_spec, write_texts
@@ -336,3 +338,41 @@ def test_the_command_line_runs_on_a_cluster(
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["n_done"] for line in lines[:-1]] == list(range(1, PER_INPUT + 1))
     assert lines[-1]["status"]["n_done"] == PER_INPUT
+
+
+@pytest.fixture
+def own_signals() -> Iterator[None]:
+    """What an actor does to its process is undone."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_an_actor_sends_what_is_quick_together_and_what_is_slow_at_once(texts: Path) -> None:
+    spec = make_spec(texts)
+    (task,) = tasks_of(spec, [0], frozenset())
+    actor = Actor(Home.here())
+    assert actor.load(spec, load_worker, 1) == [("ready", None)]
+    quick = actor.begin(task)
+    while quick[-1][0] == "event":
+        quick += actor.step()
+    assert [kind for kind, _ in quick] == ["event"] * PER_INPUT + ["done"]
+    assert actor.load(spec, load_slow, 1) == [("ready", None)]
+    slow = [actor.begin(task), *(actor.step() for _ in range(PER_INPUT))]
+    assert [[kind for kind, _ in one] for one in slow] == [["event"]] * PER_INPUT + [["done"]]
+    assert [one[0][1].key for one in slow[:-1]] == [event.key for _, event in quick[:-1]]
+
+
+def load_slow(spec: StudySpec) -> Worker:
+    """A worker whose items each take a little longer than what is sent together."""
+    worker = load_worker(spec)
+    run = worker.run
+
+    def slowly(task: Any) -> Any:
+        for found in run(task):
+            time.sleep(0.11)
+            yield found
+
+    worker.run = slowly  # type: ignore[method-assign]
+    return worker

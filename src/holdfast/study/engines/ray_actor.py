@@ -21,7 +21,7 @@ from holdfast.study.spec import StudySpec
 from holdfast.study.work import Load, Worker
 
 _SECONDS_TOGETHER = 0.1
-"""Items that are finished within this time of each other are sent together: a call costs about a millisecond."""
+"""Items that are finished within this time are sent together: a call costs about a millisecond."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ class Actor:
 
     def step(self) -> list[Message]:
         """At least one event more, or that the task is done."""
-        messages, until = [self._next()], time.monotonic() + _SECONDS_TOGETHER
+        until = time.monotonic() + _SECONDS_TOGETHER
+        messages = [self._next()]
         while messages[-1][0] == EVENT and time.monotonic() < until:
             messages.append(self._next())
         return messages

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import StudyError
 from holdfast.study.engines.crew import DONE, ERROR, EVENT, Crew
-from holdfast.study.engines.ray_site import RaySite, alive_nodes, room_for
+from holdfast.study.engines.ray_site import RESUME, RaySite, alive_nodes, room_for
 from holdfast.study.engines.serve import STOP, end_with_parent
 from holdfast.study.items import Task
 from holdfast.study.spec import StudySpec
@@ -34,7 +35,8 @@ WANT = "want"
 _OBJECT_STORE = 80 * 2**20
 """Bytes of shared memory of a local cluster: records are a few kilobytes and stay outside; Ray asks for 75 MiB."""
 
-_SECONDS_TO_ANSWER = 10.0
+_SECONDS_TO_ANSWER, _SECONDS_TO_CONNECT = 10.0, 120.0
+"""For the head of a cluster to be reached at all, and for the whole of connecting or of starting a cluster."""
 
 _SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_gcs_rpc_server_reconnect_timeout_s": "30"}
 """Environment of Ray where nothing else is set: no network traffic of its own, and a head that is gone is noticed."""
@@ -45,7 +47,7 @@ def attend(pipe: Connection[Any, Any], engine: Ray, spec: StudySpec, folder: str
     _keep_quiet(folder)
     end_with_parent()
     try:
-        with _connected(engine, folder) as placed:
+        with _connected(engine, folder, _Patience(pipe)) as placed:
             _attend(pipe, placed, spec)
     except (BrokenPipeError, ConnectionResetError, EOFError):
         # Nobody listens any more.
@@ -63,6 +65,26 @@ def _attend(pipe: Connection[Any, Any], engine: Ray, spec: StudySpec) -> None:
         pipe.send((DONE, None))
     finally:
         crew.dismiss()
+
+
+class _Patience:
+    """Ends this process, with an error for the parent, when the block takes too long: Ray can try for ever."""
+
+    def __init__(self, pipe: Connection[Any, Any], seconds: float = _SECONDS_TO_CONNECT) -> None:
+        self._pipe, self._seconds = pipe, seconds
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _end(self) -> None:
+        told = f"There was no connection to a Ray cluster within {self._seconds:g} s. {RESUME}"
+        self._pipe.send((ERROR, (told, "(waiting for Ray)")))
+        os._exit(1)
 
 
 class _Orders:
@@ -90,12 +112,13 @@ class _Orders:
 
 
 @contextmanager
-def _connected(engine: Ray, folder: str) -> Iterator[Ray]:
+def _connected(engine: Ray, folder: str, patience: _Patience) -> Iterator[Ray]:
     """A connection to the cluster, and the engine with the number of workers that it will have there."""
     import ray
 
     try:
-        _connect(engine, folder)
+        with patience:
+            _connect(engine, folder)
         # Ray takes signals for itself; here they are the parent's business.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
