@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.results.html import attribution_html
 from holdfast.results.values import Value, frozen_numbers
 from holdfast.types import Provenance
 from holdfast.validation import check_whole
@@ -100,6 +101,9 @@ class Attribution(Value):
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return type(self).from_json, (self.to_json(),)
+
+    def _repr_html_(self) -> str:
+        return attribution_html(self)
 
     def __str__(self) -> str:
         leaders = ", ".join(self._named(i) for i in self.ranking[:_N_SHOWN])

@@ -12,6 +12,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.plans import PLANS, RATE_KINDS
 from holdfast.plans.design import Design
+from holdfast.results.html import certificate_html
 from holdfast.results.values import Value
 from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first, same
 from holdfast.types import Mask, Provenance
@@ -110,6 +111,9 @@ class Certificate(Value):
             raise InvalidTypeError(f"`rate` must be a number from 0 to 1, got {rate!r}.")
         asked = Fraction(int(rate)) if rate in (0, 1) else check_share(rate, "rate")
         return Fraction(repr(self.interval.low)) >= asked
+
+    def _repr_html_(self) -> str:
+        return certificate_html(self)
 
     def __str__(self) -> str:
         return f"{self._claim()} {self._evidence()}{self._caveats()}"

@@ -11,6 +11,7 @@ from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.results.curve import StabilityCurve, sparkline
 from holdfast.results.frames import make_frame
+from holdfast.results.html import comparison_html
 from holdfast.results.values import Value
 
 
@@ -117,6 +118,9 @@ class Comparison(Value):
                 for one in self.differences
             ]
         )
+
+    def _repr_html_(self) -> str:
+        return comparison_html(self)
 
     def __str__(self) -> str:
         width = max(map(len, self.names))

@@ -12,6 +12,7 @@ from holdfast.plans import is_valid_design
 from holdfast.plans.search import Goal
 from holdfast.results.certificate import Certificate
 from holdfast.results.frames import make_frame
+from holdfast.results.html import curve_html
 from holdfast.results.values import Value
 from holdfast.results.wording import STABLY_WRONG, event, lower_first, same
 
@@ -96,6 +97,9 @@ class StabilityCurve(Value):
             for one in self.certificates
         ]
         return make_frame(rows)
+
+    def _repr_html_(self) -> str:
+        return curve_html(self)
 
     def __str__(self) -> str:
         last = self.certificates[-1]
