@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from holdfast.commands import study_plan, study_run, study_summary
+from holdfast.commands import study_plan, study_report, study_run, study_summary
 from holdfast.commands.parsing import Commands
 
-_COMMANDS = (study_plan, study_run, study_summary)
+_COMMANDS = (study_plan, study_run, study_summary, study_report)
 
 
 def add(commands: Commands) -> None:
     """Add the command and its sub-commands."""
     parser = commands.add_parser(
-        "study", help="whole data sets: init, plan, run, status, export, merge, summary, guarantee"
+        "study", help="whole data sets: init, plan, run, status, export, merge, summary, guarantee, report"
     )
     inner = parser.add_subparsers(dest="study_command", required=True, metavar="COMMAND")
     for command in _COMMANDS:

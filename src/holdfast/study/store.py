@@ -31,8 +31,10 @@ _STORED = """
 SELECT i.input, i.method, i.top_fraction, i.keep_probability, i.selected, i.curve, i.mus, i.witness, i.n_calls,
     i.n_computed, i.seconds, x.name, x.label, x.prediction, x.n_features, a.content, a.seconds
 FROM items i JOIN inputs x USING (input) JOIN attributions a ON a.input = i.input AND a.method = i.method
-ORDER BY i.input, i.method, i.top_fraction, i.keep_probability
+WHERE i.input BETWEEN ? AND ? ORDER BY i.input, i.method, i.top_fraction, i.keep_probability
 """
+
+_LARGEST = 2**63 - 1
 
 _ROWS = """
 SELECT i.input, x.name, x.label, x.prediction AS full_prediction, x.n_features, i.method, i.top_fraction,
@@ -109,9 +111,9 @@ class Store:
         found = self._one("SELECT content FROM attributions WHERE input = ? AND method = ?", index, method)
         return None if found is None else bytes(found[0])
 
-    def results(self) -> Iterator[ItemResult]:
-        """Every item in full, by input, one at a time; each certificate is checked as it is read."""
-        for row in self.query(_STORED):
+    def results(self, index: int | None = None) -> Iterator[ItemResult]:
+        """Every item, or those of one input, in full and one at a time; each certificate is checked as it is read."""
+        for row in self.query(_STORED, *((0, _LARGEST) if index is None else (index, index))):
             yield decode(StoredItem(*row))
 
     def rows(self) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,23 @@
+"""Words → the same words, emphasised where a person reads them on a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TextIO
+
+_CODES = {"bold": "1", "path": "4;36"}
+
+
+def paint(text: str, how: str, stream: TextIO | None = None) -> str:
+    """The text in bold or as a path on a terminal; as it is in files and pipes, and where ``NO_COLOR`` is set.
+
+    Examples
+    --------
+    >>> import io
+    >>> paint("report.html", "path", io.StringIO())
+    'report.html'
+    """
+    out = stream or sys.stdout
+    plain = not out.isatty() or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    return text if plain else f"\x1b[{_CODES[how]}m{text}\x1b[0m"

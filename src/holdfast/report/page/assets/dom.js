@@ -1,0 +1,81 @@
+// Small tools that every part of the page uses. Data only ever become text nodes and attribute values.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element with attributes, listeners (on…) and children; texts become text nodes, never markup. */
+function make(name, attributes, ...children) {
+  return furnish(document.createElement(name), attributes, children);
+}
+
+/** The same for a drawing. */
+function draw(name, attributes, ...children) {
+  return furnish(document.createElementNS(SVG, name), attributes, children);
+}
+
+function furnish(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** Text that came with the data: kept apart, so that its direction of writing stays its own. */
+function quoted(text, name) {
+  return make("bdi", { class: name }, String(text));
+}
+
+function replaceIn(place, ...children) {
+  place.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
+}
+
+const percent = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1).replace(/\.0$/, "")}%`);
+const whole = (number) => Math.round(number).toLocaleString("en");
+const plural = (count, word) => `${whole(count)} ${word}${count === 1 ? "" : "s"}`;
+
+let nNames = 0;
+/** A name that no other element has. */
+const unique = (stem) => `${stem}-${++nNames}`;
+
+/** Radio buttons that look like one switch. `options` are pairs [value, words]. */
+function switchOf(legend, options, chosen, onChange) {
+  const name = unique("switch");
+  const choices = options.map(([value, words]) =>
+    make("label", { class: "choice" },
+      make("input", { type: "radio", name, value, checked: value === chosen, onchange: () => onChange(value) }),
+      make("span", {}, words)));
+  return make("fieldset", { class: "switch" }, make("legend", {}, legend), make("div", { class: "choices" }, choices));
+}
+
+/** A drop-down list with its label. */
+function selectOf(legend, options, chosen, onChange) {
+  const id = unique("select");
+  const list = make("select", { id, onchange: (event) => onChange(options[event.target.selectedIndex][0]) },
+    options.map(([value, words]) => make("option", { selected: value === chosen }, words)));
+  return make("div", { class: "field" }, make("label", { for: id }, legend), list);
+}
+
+/** What screen readers are told when something changes. */
+function say(text) {
+  document.getElementById("said").textContent = text;
+}
+
+/** A table with a caption; `rows` are lists of cells, the first of which names its row. */
+function tableOf(caption, heads, rows) {
+  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    make("table", { class: "plain" }, make("caption", {}, caption),
+      make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col" }, head)))),
+      make("tbody", {}, rows.map(([first, ...rest]) =>
+        make("tr", {}, make("th", { scope: "row" }, first), rest.map((cell) => make("td", {}, cell)))))));
+}
+
+/** Something that is shown when asked for, and only then made. */
+function onDemand(words, build) {
+  const box = make("details", {}, make("summary", {}, words));
+  box.addEventListener("toggle", () => {
+    if (box.open && box.children.length === 1) box.append(build());
+  });
+  return box;
+}

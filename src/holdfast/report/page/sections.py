@@ -1,0 +1,175 @@
+"""A file of results → everything that the page shows of one study, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.report.page.cards import make_card
+from holdfast.report.page.choice import HOW_CHOSEN, choose_inputs
+from holdfast.report.page.claims import findings, headline, rankings
+from holdfast.report.page.rows import MOST_INPUTS, InputRows, read_rows
+from holdfast.report.page.source import Source
+from holdfast.report.page.wording import counted, method_label, percent, span
+from holdfast.results.accuracy import SmoothedAccuracy
+from holdfast.results.wording import event, lower_first
+from holdfast.study.aggregate import GroupSummary, MeanAt, StudySummary
+from holdfast.study.status import StudyStatus, status_of
+from holdfast.study.store import Store
+
+Plain = dict[str, Any]
+Tell = Callable[[int, int], None]
+
+
+def make_section(
+    store: Store,
+    source: Source,
+    summary: StudySummary,
+    *,
+    n_gallery: int,
+    accuracy: SmoothedAccuracy | None = None,
+    tell: Tell | None = None,
+) -> tuple[Plain, InputRows]:
+    """One study: its facts, its curves, what is certified, its table and its gallery; and the rows it is made of."""
+    rows, status = read_rows(store), status_of(store)
+    chosen = choose_inputs(rows, n_gallery)
+    gallery = []
+    for n_done, one in enumerate(chosen, start=1):
+        gallery.append(make_card(store, source, rows, one))
+        if tell is not None:
+            tell(n_done, len(chosen))
+    section = {
+        **_question(store, source, summary),
+        "headline": headline(summary),
+        "findings": findings(summary, rows),
+        "facts": _facts(store, summary, status),
+        "notes": _notes(status),
+        "groups": [_group(one) for one in summary.groups],
+        "curves_note": _curves_note(summary),
+        "rankings": rankings(summary),
+        "ranking_lead": "Methods are compared input by input, at the largest radius of the study.",
+        "accuracy": None if accuracy is None else _accuracy(accuracy),
+        "table": rows.plain(source),
+        "table_lead": _table_lead(rows, status),
+        "gallery": gallery,
+        "gallery_lead": f"{counted(len(gallery), 'input')}. {HOW_CHOSEN}",
+    }
+    return section, rows
+
+
+def _question(store: Store, source: Source, summary: StudySummary) -> Plain:
+    certify = source.spec.certify
+    radius = max(certify.radii)
+    change = lower_first(event(certify.neighborhood, "uniform", "r"))
+    known = {one.method for one in summary.groups}
+    methods = [one.name for one in source.spec.methods if one.name in known]
+    return {
+        "name": summary.name,
+        "kind": None if source.data is None else source.data.kind,
+        "neighborhood": certify.neighborhood,
+        "precision": certify.precision,
+        "radii": list(summary.groups[0].radii),
+        "radius": radius,
+        "methods": [{"name": name, "label": method_label(name)} for name in methods],
+        "curves_lead": f"How often the prediction is kept, {change}; r is the radius.",
+        "spec": store.spec,
+    }
+
+
+def _facts(store: Store, summary: StudySummary, status: StudyStatus) -> list[tuple[str, str]]:
+    spec = store.spec
+    certify = spec["certify"]
+    promise = f"±{certify['tolerance']:g} at confidence {certify['confidence']:g}, {certify['plan']}"
+    means = f"means within ±{certify['half_width']:g} ({certify['bound']})"
+    shares = ", ".join(f"{100 * share:g}%" for share in spec["top_fractions"])
+    masking = next(store.query("SELECT content FROM attributions LIMIT 1"), None)
+    return [
+        ("model", summary.model),
+        ("data", summary.data),
+        ("inputs", f"{status.n_inputs:,}"),
+        ("explanations", f"{status.n_done:,}"),
+        ("selected", f"top {shares}"),
+        ("features", _masking(masking)),
+        ("certificates", promise if summary.precision == "per-input" else means),
+        ("model calls", f"{status.n_computed:,}"),
+    ]
+
+
+def _masking(row: Any) -> str:
+    from holdfast.results.attribution import Attribution
+    from holdfast.study.results import unpack_text
+
+    words = None if row is None else Attribution.from_json(unpack_text(row[0])).provenance.masking
+    return words or "as the model has them"
+
+
+def _notes(status: StudyStatus) -> list[str]:
+    """What is missing; nothing is left out in silence."""
+    facts = (
+        (status.n_to_do - status.n_given_up, "still to do: this page shows what is stored by now"),
+        (status.n_given_up, f"given up, of {counted(len(status.failures), 'input')}"),
+        (
+            status.n_left_out,
+            f"left out, of {counted(len(status.skips), 'input')}: the population is that of the others",
+        ),
+    )
+    return [f"{counted(count, 'explanation')} {what}." for count, what in facts if count > 0]
+
+
+def _group(one: GroupSummary) -> Plain:
+    curves: list[tuple[str, float | None, tuple[MeanAt, ...]]] = [("soft", None, one.soft), ("hard", None, one.hard)]
+    curves += [("mus", votes.keep_probability, votes.rates) for votes in one.mus]
+    return {
+        **one.key._asdict(),
+        "n_inputs": one.n_inputs,
+        "n_consistent": one.n_consistent,
+        "n_calls": one.n_calls + one.attribution_calls,
+        "seconds": round(one.seconds + one.attribution_seconds, 3),
+        "curves": [_curve(kind, keep, means) for kind, keep, means in curves if means],
+    }
+
+
+def _curve(kind: str, keep: float | None, means: tuple[MeanAt, ...]) -> Plain:
+    sure = [one.guaranteed for one in means if one.guaranteed is not None]
+    rough = [one.approximate for one in means if one.approximate is not None]
+    return {
+        "kind": kind,
+        "keep": keep,
+        "mean": [round(one.mean, 5) for one in means],
+        "low": [round(one.low, 5) for one in sure] or None,
+        "high": [round(one.high, 5) for one in sure] or None,
+        "bootstrap_low": [round(one.low, 5) for one in rough] or None,
+        "bootstrap_high": [round(one.high, 5) for one in rough] or None,
+    }
+
+
+def _curves_note(summary: StudySummary) -> str:
+    about = "about the population that the inputs are an independent sample of"
+    if summary.precision == "data-set":
+        return f"Mean curves over the data set; their intervals are {about}."
+    return (
+        f"Bands are {about}, at confidence {summary.confidence:g} for each point on its own: a reader who picks the "
+        "most striking one has no guarantee for it. Hard rates count draws and prove nothing; MuS rates are proven, "
+        "for the smoothed model."
+    )
+
+
+def _table_lead(rows: InputRows, status: StudyStatus) -> str:
+    is_cut = len(rows.inputs) == MOST_INPUTS < status.n_inputs
+    cut = f" The first {MOST_INPUTS:,} of {status.n_inputs:,}." if is_cut else ""
+    return f"Each rate is an estimate, as good as its certificate states. Open an input to look closer.{cut}"
+
+
+def _accuracy(found: SmoothedAccuracy) -> Plain:
+    keeps, shares, sure = found.keep_probabilities, found.accuracies, found.intervals
+    first, last = (f"{percent(shares[i])} ({span(sure[i])}) at λ = {keeps[i]:g}" for i in (0, -1))
+    return {
+        "keep_probabilities": list(keeps),
+        "accuracy": list(shares),
+        "low": [one.low for one in sure],
+        "high": [one.high for one in sure],
+        "lead": (
+            f"Share of {counted(found.n_inputs, 'input')} predicted as labelled: {first}, {last}; {found.n_samples} "
+            f"masks vote, intervals at confidence {found.confidence:g} each."
+        ),
+    }

@@ -1,0 +1,125 @@
+"""Files of results → one page, written whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.progress import as_progress
+from holdfast.report.page.findings import page_findings
+from holdfast.report.page.html import as_bytes, render_page
+from holdfast.report.page.sections import make_section
+from holdfast.report.page.source import open_source
+from holdfast.results.accuracy import SmoothedAccuracy
+from holdfast.study.aggregate import summarize_study
+from holdfast.study.files import replacing
+from holdfast.study.store import Store
+from holdfast.types import Progress
+from holdfast.validation import check_whole
+
+SCHEMA_VERSION = 1
+
+
+def write_report(
+    results: str | Path | Sequence[str | Path],
+    output: str | Path,
+    *,
+    title: str | None = None,
+    n_gallery: int = 24,
+    use_model: bool = True,
+    confidence: float = 0.95,
+    accuracy: Mapping[str, SmoothedAccuracy] | None = None,
+    progress: Progress | bool | None = None,
+) -> tuple[str, ...]:
+    """Write one HTML page about one or several studies; returns its leading sentences.
+
+    The page is a single file that loads nothing: curves with intervals, what is certified about the order
+    of the methods, a table of every input, and a closer look at a few that are chosen by a stated rule.
+    It claims only what ``summarize_study`` certifies.
+
+    Parameters
+    ----------
+    results : path, or list of paths
+        Files of results; a run may be writing them, and then what is stored by now is shown.
+    output : str or Path
+        The page; it appears when it is complete.
+    title : str, optional
+        By default the name of the study.
+    n_gallery : int
+        Most inputs that are looked at closer, per study.
+    use_model : bool
+        Load the model and the data, to draw inputs as the model sees them, to name classes and to
+        show sampled additions. Without, only what is stored is shown, and the inputs if they can be read.
+    confidence : float
+        Of the intervals over inputs.
+    accuracy : mapping, optional
+        ``SmoothedAccuracy`` by the name of the study it belongs to.
+    progress : bool or callable, optional
+        True for a bar, or a function of (inputs done, inputs in all) of each gallery.
+
+    Examples
+    --------
+    >>> write_report("no such file.db", "report.html")
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.StoreError: 'no such file.db' must be a file of results; there is none.
+    """
+    paths, target = _check_paths(results), Path(output)
+    check_whole(n_gallery, "n_gallery")
+    if title is not None and not isinstance(title, str):
+        raise InvalidTypeError(f"`title` must be a text, got {title!r}.")
+    payload = make_payload(
+        paths,
+        title=title,
+        n_gallery=n_gallery,
+        use_model=use_model,
+        confidence=confidence,
+        accuracy=accuracy or {},
+        progress=progress,
+    )
+    if any(target.exists() and target.samefile(path) for path in paths):
+        raise InvalidValueError(f"`output` must be another file than the results, got {str(output)!r} for both.")
+    with replacing(target) as unfinished:
+        unfinished.write_bytes(as_bytes(render_page(payload)))
+    return tuple(payload["findings"])
+
+
+def _check_paths(results: Any) -> list[Path]:
+    paths = [results] if isinstance(results, (str, Path)) else list(results)
+    if not paths:
+        raise InvalidValueError("`results` must be at least one file of results, got none.")
+    return [Path(one) for one in paths]
+
+
+def make_payload(
+    paths: Sequence[Path],
+    *,
+    title: str | None,
+    n_gallery: int,
+    use_model: bool,
+    confidence: float,
+    accuracy: Mapping[str, SmoothedAccuracy],
+    progress: Progress | bool | None,
+) -> dict[str, Any]:
+    """The data of a page: ``docs/report.md`` describes them."""
+    tell, sections, told = as_progress(progress, what="inputs"), [], []
+    with ExitStack() as opened:
+        # Every file is opened before the first model is loaded.
+        stores = [opened.enter_context(Store(path)) for path in paths]
+        for store in stores:
+            summary = summarize_study(store, confidence=confidence)
+            source = open_source(store, use_model=use_model)
+            found = accuracy.get(summary.name)
+            section, rows = make_section(store, source, summary, n_gallery=n_gallery, accuracy=found, tell=tell)
+            sections.append(section)
+            told.append((summary, rows))
+    return {
+        "schema": "holdfast.report",
+        "schema_version": SCHEMA_VERSION,
+        "title": title or (sections[0]["name"] if len(sections) == 1 else "Do these explanations hold fast?"),
+        "findings": page_findings(told),
+        "studies": sections,
+    }
