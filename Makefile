@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: $(STAMP) ## install everything and certify explanations of a bundled model
+demo: $(STAMP) ## install everything, study the bundled models and write build/demo/report.html
 	$(BIN)/holdfast demo
 
 test: $(STAMP) ## run the tests, doctests and README examples
@@ -52,6 +52,8 @@ bundled: $(STAMP) ## train the bundled models anew (about a quarter of an hour)
 	$(BIN)/python -m training
 
 ci-setup: $(STAMP) ## what a fresh machine needs before `make lint` and `make test`
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium; } \
+		|| echo "There is no chromium, and only root can install it: tests of pages will say so."
 
 clean: ## remove everything that was built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

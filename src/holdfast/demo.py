@@ -1,92 +1,83 @@
-"""The main job on the models that come with holdfast: digits, a sentence and a table row, explained and certified.
-
-Each input gets two explanations with the same number of features: LIME's and random ones.
-"""
+"""The main job on the models that come with holdfast: five studies of images, texts and table rows, and one page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
-import numpy as np
+from holdfast.report.page.accuracy import study_accuracy
+from holdfast.report.page.wording import counted
+from holdfast.report.page.write import write_report
+from holdfast.results.accuracy import SmoothedAccuracy
+from holdfast.study.run import run_study
+from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, MusSpec, StudySpec
 
-from holdfast.attribution import attribute
-from holdfast.certification import certify
-from holdfast.evaluation import Evaluator
-from holdfast.plans import plan_samples
-from holdfast.results import Certificate
-from holdfast.selection import top_fraction
-from holdfast.types import Mask
+PAGE = "report.html"
+TITLE = "Do these explanations hold fast?"
 
-_FRACTION = 0.25
-_METHODS = {"lime": "LIME's features", "random": "Random features"}
-
-
-@dataclass(frozen=True)
-class _Example:
-    """A model with the first n of its inputs."""
-
-    model: str
-    data: str
-    what: str
-    groups: Any = None
-    n: int = 1
+_ANY_MODEL = ("lime", "shap", "occlusion", "random")
+_WITH_GRADIENTS = ("lime", "shap", "integrated_gradients", "mfaba", "occlusion", "random")
+_N_MASKS = {"lime": 300, "shap": 300}
+_VOTES = MusSpec((0.5, 0.25, 0.125), n_levels=64)
+_N_GALLERY, _N_LABELLED = 9, 40
 
 
-_EXAMPLES = (
-    _Example("bundled:digits-vit-masked", "bundled:digits", "handwritten digits, 64 patches", (8, 8), n=2),
-    _Example("bundled:lexicon-roberta", "bundled:sentences", "the mood of a sentence, word by word", "words"),
-    _Example("bundled:cancer-forest", "bundled:cancer", "30 measurements of a tumour"),
-)
+def demo_studies(*, n_inputs: int | None = None, rng: int = 0) -> dict[str, StudySpec]:
+    """The studies of the demo by the names of their files; ``n_inputs`` of each, or as many as three minutes allow.
+
+    Examples
+    --------
+    >>> list(demo_studies())
+    ['digits-vit', 'digits-resnet', 'moods-roberta', 'moods-vader', 'tumours-forest']
+    """
+
+    def study(name: str, model: str, data: str, n: int, radii: tuple[int, ...], methods: tuple[str, ...]) -> StudySpec:
+        texts = data == "sentences"
+        return StudySpec(
+            ModelSpec(f"bundled:{model}"),
+            DataSpec(f"bundled:{data}", n=n_inputs or n),
+            tuple(MethodSpec(method, n_samples=_N_MASKS.get(method)) for method in methods),
+            masking=MaskingSpec(groups={"digits": (8, 8), "sentences": "words"}.get(data)),
+            certify=CertifySpec(radii=radii),
+            mus=_VOTES,
+            witness=texts,  # the search for the smallest change is short where there are few features
+            seed=rng,
+            name=name,
+        )
+
+    pixels, words, columns = (1, 2, 4, 8, 16, 32), (1, 2, 3, 4, 6, 8), (1, 2, 4, 8, 12, 16)
+    return {
+        "digits-vit": study("Digits, vision transformer", "digits-vit", "digits", 16, pixels, _WITH_GRADIENTS),
+        "digits-resnet": study("Digits, ResNet", "digits-resnet", "digits", 16, pixels, _WITH_GRADIENTS),
+        "moods-roberta": study("Moods, RoBERTa", "lexicon-roberta", "sentences", 24, words, _WITH_GRADIENTS),
+        "moods-vader": study("Moods, VADER", "vader", "sentences", 60, words, _ANY_MODEL),
+        "tumours-forest": study("Tumours, forest", "cancer-forest", "cancer", 24, columns, _ANY_MODEL),
+    }
 
 
-def run_demo(*, radius: int, rng: int) -> Iterator[str]:
-    """Explain and certify; yields the lines to print."""
-    planned = plan_samples()
-    yield f"How often does a prediction survive when up to {radius} more features are revealed than were selected?"
-    yield f"{planned}"
-    found: list[Certificate] = []
-    for example in _EXAMPLES:
-        yield f"\n{example.model}: {example.what}"
-        for line, certificate in _certify(example, radius, rng):
-            found.append(certificate)
-            yield line
-    n_calls, paper = sum(one.n_calls for one in found), planned.paper_draws * len(found)
-    yield f"\n{n_calls} model calls for {len(found)} certificates; the paper draws {paper} masks for as many."
+def run_demo(folder: str | Path, *, n_inputs: int | None = None, rng: int = 0) -> Iterator[str]:
+    """Run the studies into files of the folder and write the page; yields the lines to print.
+
+    The studies start afresh: files of an earlier demo in this folder are replaced.
+    """
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    studies = demo_studies(n_inputs=n_inputs, rng=rng)
+    paths = {name: place / f"{name}.db" for name in studies}
+    accuracies: dict[str, SmoothedAccuracy] = {}
+    for name, spec in studies.items():
+        _forget(paths[name])
+        yield f"{spec.name}: {counted(spec.data.n or 0, 'input')} × {len(spec.methods)} methods, {spec.model.spec}"
+        done = run_study(spec, paths[name])
+        accuracies[spec.name] = study_accuracy(spec, n_inputs=n_inputs or _N_LABELLED)
+        yield f"  {done.n_new} explanations certified: {done.status.n_computed:,} model calls, {done.seconds:.0f} s"
+    sentences = write_report(list(paths.values()), place / PAGE, title=TITLE, n_gallery=_N_GALLERY, accuracy=accuracies)
+    yield ""
+    yield from sentences
+    yield ""
+    yield str(place / PAGE)
 
 
-def _certify(example: _Example, radius: int, rng: int) -> Iterator[tuple[str, Certificate]]:
-    from holdfast import data, models
-
-    classifier, given = models.load(example.model), data.load(example.data)
-    background = {"background": data.load(example.data, split="train").inputs} if given.kind == "table" else {}
-    for one in given.inputs[: example.n]:
-        bound = classifier.bind(one, groups=example.groups, **background)
-        for method, name in _METHODS.items():
-            selected = top_fraction(attribute(bound, method, rng=rng), _FRACTION)
-            # Memory of its own: calls of the explanation are not those of the certificate.
-            certificate = certify(Evaluator(bound), selected, radius=radius, rng=rng)
-            yield f"\n{_show(one, selected, bound)}\n{name}: {_bar(certificate.rate)}\n{certificate}", certificate
-
-
-def _show(one: Any, selected: Mask, bound: Any) -> str:
-    """The input and what was selected of it."""
-    if isinstance(one, np.ndarray) and one.ndim == 3:
-        return _picture(one[..., 0], selected)
-    names = getattr(bound, "feature_names", None) or [str(i) for i in range(len(selected))]
-    chosen = ", ".join(name for name, is_in in zip(names, selected, strict=True) if is_in)
-    return f"{one}\nselected: {chosen}" if isinstance(one, str) else f"selected columns: {chosen}"
-
-
-def _picture(image: Any, selected: Mask) -> str:
-    """The digit beside its selected pixels."""
-    shades = np.array(list(" ░▒▓█"))[np.minimum(image.ravel() // 64, 4).astype(int)]
-    shown = np.where(selected, np.where(shades == " ", "·", shades), " ")
-    rows = zip(shades.reshape(8, 8), shown.reshape(8, 8), strict=True)
-    return "\n".join("".join(np.repeat(left, 2)) + "  │  " + "".join(np.repeat(right, 2)) for left, right in rows)
-
-
-def _bar(rate: float) -> str:
-    filled = round(20 * rate)
-    return f"{'█' * filled}{'░' * (20 - filled)} {rate:.0%}"
+def _forget(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
