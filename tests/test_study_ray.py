@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraErr
 from holdfast.study import Ray, Store, run_study, study_status, write_spec
 from holdfast.study.engines import make_engine
 from holdfast.study.engines.ray_actor import Actor, Home, Place
+from holdfast.study.engines.ray_link import _Patience
 from holdfast.study.engines.ray_site import _check_version
 from holdfast.study.items import tasks_of
 from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, SmoothingSpec, StudySpec
@@ -89,6 +91,7 @@ def test_every_engine_and_number_of_workers_gives_the_same_store(
     assert digests(path) == truth
 
 
+@pytest.mark.slow
 def test_mean_curves_follow_explanations_that_were_made_on_ray(texts: Path, address: str, tmp_path: Path) -> None:
     certify = CertifySpec(radii=(1, 3), precision="data-set", half_width=0.2, bound="hoeffding")
     data = DataSpec(f"tweeteval:{texts}", n=3)
@@ -224,6 +227,7 @@ def test_a_driver_that_is_killed_is_resumed_by_another(
     driver.process.send_signal(signal.SIGKILL)
     driver.finish()
     wait_until_none(driver.process.pid)
+    assert not list(Path("/tmp").glob(f"holdfast-ray-{driver.process.pid}-*")), "files outlive their driver"
     assert len(driver.told) <= study_status(path).n_done < len(truth)
     run = run_study(make_spec(texts, factory="slow_moods"), path, engine=Ray(2, address))
     assert run.status.complete
@@ -376,3 +380,20 @@ def load_slow(spec: StudySpec) -> Worker:
 
     worker.run = slowly  # type: ignore[method-assign]
     return worker
+
+
+def connect_for_ever(pipe: Any) -> None:
+    with _Patience(pipe, 0.2):
+        time.sleep(60)
+
+
+def test_a_head_that_never_answers_is_not_waited_for() -> None:
+    context = multiprocessing.get_context("spawn")
+    near, far = context.Pipe()
+    process = context.Process(target=connect_for_ever, args=(far,), daemon=True)
+    process.start()
+    far.close()
+    kind, (message, _) = near.recv()
+    process.join(20)
+    assert (kind, process.exitcode) == ("error", 1)
+    assert "no connection to a Ray cluster within 0.2 s. What was stored is kept" in message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
@@ -31,31 +32,31 @@ class Died(Exception):  # noqa: N818
         self.reason, self.counts = reason, counts
 
 
-class Hand:
+class Hand(ABC):
     """One worker, wherever it is, and the task it has, less what it has sent."""
 
     task: Task | None = None
     is_ready = False
 
+    @abstractmethod
     def give(self, task: Task) -> None:
         """Let it begin a task."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stop(self) -> None:
         """Let it finish the item that it has begun, and then be done."""
-        raise NotImplementedError
 
+    @abstractmethod
     def hear(self) -> Message:
         """What it says next; ``Died`` once everything has been heard that it said before."""
-        raise NotImplementedError
 
     def leave(self) -> None:
         """Let a worker go that has nothing to do."""
         self.end()
 
+    @abstractmethod
     def end(self) -> None:
         """End it at once."""
-        raise NotImplementedError
 
 
 _Hand = TypeVar("_Hand", bound=Hand)

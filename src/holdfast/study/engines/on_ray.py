@@ -106,7 +106,7 @@ class _Link:
     def __init__(self, engine: Ray, spec: StudySpec) -> None:
         # Paths of sockets are short: a folder for temporary files may have a name that is too long for them.
         short = "/tmp" if os.path.isdir("/tmp") else None
-        self._folder = tempfile.mkdtemp(prefix="holdfast-ray-", dir=short)
+        self._folder = tempfile.mkdtemp(prefix=f"holdfast-ray-{os.getpid()}-", dir=short)
         self._address = engine.address
         context = multiprocessing.get_context("spawn")
         self._pipe: Connection[Any, Any]

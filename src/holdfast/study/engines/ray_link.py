@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -16,6 +17,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +47,7 @@ _SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_gcs_rpc_server_reconnect_timeo
 def attend(pipe: Connection[Any, Any], engine: Ray, spec: StudySpec, folder: str) -> None:
     """Run the tasks that the parent gives on a cluster; what Ray prints goes to a file in the folder."""
     _keep_quiet(folder)
-    end_with_parent()
+    end_with_parent(partial(shutil.rmtree, folder, ignore_errors=True))
     try:
         with _connected(engine, folder, _Patience(pipe)) as placed:
             _attend(pipe, placed, spec)

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -69,13 +70,14 @@ def share_cores(n_threads: int) -> None:
         torch.set_num_threads(min(n_threads, torch.get_num_threads()))
 
 
-def end_with_parent() -> None:
-    """A parent that is killed cannot say so: its processes would go on computing for nobody."""
-    threading.Thread(target=_wait_for_parent, daemon=True).start()
+def end_with_parent(clean: Callable[[], object] = lambda: None) -> None:
+    """A parent that is killed cannot say so, or clean up: its processes would go on computing for nobody."""
+    threading.Thread(target=_wait_for_parent, args=(clean,), daemon=True).start()
 
 
-def _wait_for_parent() -> None:
+def _wait_for_parent(clean: Callable[[], object]) -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
+        clean()
         os._exit(1)
