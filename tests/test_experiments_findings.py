@@ -125,6 +125,12 @@ def test_texts_are_compared_with_images_as_the_data_say(images: Contrast, texts:
     assert words in told
 
 
+def test_texts_alone_are_not_compared_with_images() -> None:
+    told = methods.tell([methods_study(ROBERTA, UP)], (0.25,))
+    assert "higher in 4 of 4" in told
+    assert "there are none here to compare with" in told
+
+
 def cell(radius: int, contrast: Contrast, certified: float) -> sca_vs_mus.Cell:
     return sca_vs_mus.Cell(RESNET.name, "lime", 0.25, 0.25, radius, 50, certified, contrast, contrast)
 
@@ -147,6 +153,11 @@ def test_mus_beyond_its_reach_is_reported_as_it_is(certified: float, words: str)
     told = sca_vs_mus.tell([mus_study()], [cell(1, UP, 0.4), cell(2, UP, certified)])
     assert words in told
     assert ("certified whole" in told) == (certified > 0)
+
+
+def test_where_mus_certifies_more_is_named() -> None:
+    told = sca_vs_mus.tell([mus_study()], [cell(1, DOWN, 0.4), cell(2, UP, 0.0)])
+    assert "MuS at λ = 1/4 certifies more than SCA-soft at radius 1 for LIME on digits-resnet." in told
 
 
 def gain(keep: float, contrast: Contrast) -> smoothing.Gain:

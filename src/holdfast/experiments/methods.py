@@ -139,7 +139,9 @@ def _text(found: Sequence[Studied], fractions: Sequence[float]) -> str:
         return ""
     said = f"On texts LIME and SHAP, compared with random, are {Verdicts.of(texts)}."
     if not images:
-        return said
+        return (
+            f"{said} The paper reports less distinction on texts than on images; there are none here to compare with."
+        )
     gaps = [sum(one.estimate for one in some) / len(some) for some in (images, texts)]
     how = "smaller than" if gaps[1] < gaps[0] else "not smaller than"
     return (

@@ -161,7 +161,7 @@ def tell(found: Sequence[Studied], cells: Sequence[Cell]) -> str:
     closing = compared(
         "SCA certifies more than MuS wherever they are compared", Verdicts.of(cell.soft for cell in cells)
     )
-    return " ".join([*parts, closing, _emptiness(cells), _about(), TOLD])
+    return " ".join([*parts, closing, *_exceptions(cells), _emptiness(cells), _about(), TOLD])
 
 
 def _of_subject(one: Studied, cells: Sequence[Cell]) -> str:
@@ -177,6 +177,20 @@ def _of_subject(one: Studied, cells: Sequence[Cell]) -> str:
         f"SCA-soft {share(soft.mean, band_of(soft))}, SCA-hard {share(hard.mean, band_of(hard))}, "
         f"MuS at best {share(voted.mean, band_of(voted))} (λ = {ratio(best.keep_probability)})."
     )
+
+
+def _exceptions(cells: Sequence[Cell]) -> list[str]:
+    """Where MuS certifies more than SCA-soft, by keep probability."""
+    keeps = sorted({cell.keep_probability for cell in cells if cell.soft.direction < 0})
+    return [_exception(keep, [cell for cell in cells if cell.keep_probability == keep]) for keep in keeps]
+
+
+def _exception(keep: float, cells: Sequence[Cell]) -> str:
+    lower = [cell for cell in cells if cell.soft.direction < 0]
+    names = list(dict.fromkeys(f"{label_of(cell.method)} on {cell.model}" for cell in lower))
+    radii = sorted({cell.radius for cell in lower})
+    span = f"radius {radii[0]}" if len(radii) == 1 else f"radii {radii[0]} to {radii[-1]}"
+    return f"MuS at λ = {ratio(keep)} certifies more than SCA-soft at {span} for {joined(names)}."
 
 
 def _emptiness(cells: Sequence[Cell]) -> str:

@@ -145,4 +145,4 @@ def _compared(told: Sequence[Difference]) -> str:
     return f"{said} here that is certified for one input." if told else f"{said} here no such difference is certified."
 
 
-SUBJECTS = ((RESNET, 30),)
+SUBJECTS = ((RESNET, 80),)
