@@ -49,7 +49,8 @@ def plot_example_text(
         _write(axes, word, column, line, _look(plain, bool(shown[place]), place in added))
         column += len(word) + 2
     axes.set_xlim(-1, _WIDTH + 2)
-    axes.set_ylim(max(line + 1, _N_LINES), -1)
+    spare = max(0, _N_LINES - line) / 2
+    axes.set_ylim(line + 1 + spare, -1 - spare)
     return bare(axes, title)
 
 
