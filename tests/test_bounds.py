@@ -232,6 +232,46 @@ def test_betting_is_shorter_than_hoeffding_for_numbers_that_spread_little() -> N
     assert betting_mean(values[::-1], confidence=0.95, low=-1, high=1)[0] == pytest.approx((low, high), abs=1e-9)
 
 
+def capital(values: list[F], mean: F) -> F:
+    """The gambler's capital against a mean, in whole numbers, by its definition."""
+    stakes = [F(99, 100) / 2**j for j in range(1 + math.ceil(math.log2(len(values)) / 2))]
+    return sum((math.prod(1 - s + s * value / mean for value in values) for s in stakes), F(0)) / len(stakes)
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 16, 33])
+@pytest.mark.parametrize("confidence", ["0.5", "0.95", "0.999"])
+@pytest.mark.parametrize("shape", [(0.1, 0.1), (1.0, 1.0), (20.0, 1.0)], ids=str)
+def test_betting_leaves_out_no_mean_against_which_the_exact_capital_is_too_small(
+    n: int, confidence: str, shape: tuple[float, float]
+) -> None:
+    """Both ends, in exact arithmetic; values of exactly 0 and 1 are among them."""
+    values = np.random.default_rng(n).beta(*shape, size=n)
+    values[: n // 2] = values[: n // 2].round()
+    low, high = betting_mean(values, confidence=float(confidence))[0]
+    goal = 2 / (1 - F(confidence))
+    assert low == 0 or capital([F(value) for value in values], F(low)) >= goal
+    assert high == 1 or capital([1 - F(value) for value in values], 1 - F(high)) >= goal
+    assert low - 1e-12 < values.mean() < high + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("values", "ends", "wanted"),
+    [
+        ([0.5], (0.5, 0.5), "`low` must be less than `high`, got 0.5 and 0.5"),
+        ([0.5], (1.0, 0.0), "`low` must be less than `high`, got 1.0 and 0.0"),
+        ([0.5], (0.0, math.inf), "`low` must be less than `high`, got 0.0 and inf"),
+        ([[[0.5]]], (0.0, 1.0), r"of shape \(n,\) or \(n, R\), got an array of shape \(1, 1, 1\)"),
+        (0.5, (0.0, 1.0), r"of shape \(n,\) or \(n, R\), got an array of shape \(\)"),
+        (["half"], (0.0, 1.0), "`values` must be numbers from 0 to 1, at least one, got something else"),
+        ([[0.5], [0.5, 0.5]], (0.0, 1.0), "got rows of unequal length"),
+    ],
+    ids=str,
+)
+def test_betting_refuses_what_it_cannot_bet_on(values: Any, ends: tuple[float, float], wanted: str) -> None:
+    with pytest.raises(HoldfastError, match=wanted):
+        betting_mean(values, low=ends[0], high=ends[1])
+
+
 @pytest.mark.parametrize("values", [[], [0.5, 1.1], [-0.1], [math.nan]], ids=str)
 def test_betting_refuses_what_is_not_bounded(values: list[float]) -> None:
     with pytest.raises(InvalidValueError, match="`values` must be numbers from 0 to 1, at least one"):

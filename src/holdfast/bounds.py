@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidValueError
-from holdfast.validation import check_name, check_share, check_whole
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.validation import as_array, check_name, check_share, check_whole
 
 _BISECTIONS, _SMALLEST_MEAN, _BETTING_SLACK = 22, 1e-7, 1e-9
 """Steps to the end of an interval, which is never beyond the true one; where ratios would overflow; float error."""
@@ -160,6 +160,8 @@ def betting_mean(
     ----------
     values : float array of shape (n,) or (n, R)
         Numbers from ``low`` to ``high``: independent along the first axis, the n of them fixed in advance.
+    low, high : float
+        Between which numbers the values must be, whatever happens; not the smallest and largest seen.
 
     Returns
     -------
@@ -173,12 +175,26 @@ def betting_mean(
     0.852 0.918
     """
     risk = float(1 - check_share(confidence, "confidence"))
-    columns = np.asarray(values, dtype=np.float64)
-    if columns.size == 0 or not ((columns >= low) & (columns <= high)).all():
-        raise InvalidValueError(f"`values` must be numbers from {low:g} to {high:g}, at least one.")
-    columns = ((columns - low) / (high - low)).reshape(len(columns), -1)
+    columns = (_bounded(values, low, high) - low) / (high - low)
     ends = zip(_least_mean(columns, risk / 2), 1 - _least_mean(1 - columns, risk / 2), strict=True)
     return [Interval(low + (high - low) * float(a), low + (high - low) * float(b)) for a, b in ends]
+
+
+def _bounded(values: Any, low: float, high: float) -> NDArray[np.float64]:
+    """The numbers as columns, if they are where they were said to be."""
+    if not -math.inf < low < high < math.inf:
+        raise InvalidValueError(f"`low` must be less than `high`, got {low!r} and {high!r}.")
+    wanted = f"`values` must be numbers from {low:g} to {high:g}, at least one"
+    given = as_array(values, wanted)
+    try:
+        numbers = given.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"{wanted}, got something else.") from error
+    if numbers.ndim not in (1, 2):
+        raise InvalidValueError(f"{wanted}, of shape (n,) or (n, R), got an array of shape {numbers.shape}.")
+    if numbers.size == 0 or not ((numbers >= low) & (numbers <= high)).all():
+        raise InvalidValueError(f"{wanted}.")
+    return numbers.reshape(len(numbers), -1)
 
 
 def _least_mean(values: NDArray[np.float64], risk: float) -> NDArray[np.float64]:
@@ -195,8 +211,7 @@ def _least_mean(values: NDArray[np.float64], risk: float) -> NDArray[np.float64]
 def _log_capital(values: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
     """Logarithm of the average capital over stakes 0.99, 0.495, … down to about 1/√n."""
     n_stakes = 1 + math.ceil(math.log2(len(values)) / 2)
-    ratio = values / mean
-    logs = [_sum_of_logs(1 + stake * (ratio - 1)) for stake in 0.99 * 0.5 ** np.arange(n_stakes)]
+    logs = [_sum_of_logs(values * (stake / mean) + (1 - stake)) for stake in 0.99 * 0.5 ** np.arange(n_stakes)]
     return np.asarray(np.logaddexp.reduce(logs, axis=0)) - math.log(n_stakes)
 
 
