@@ -166,6 +166,16 @@ class Store:
         with wrapping_errors(self.path):
             yield from self._connection.execute(statement, values)
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All questions inside are answered by the file as it is now, whatever a writer adds meanwhile."""
+        with wrapping_errors(self.path):
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._connection.execute("ROLLBACK")
+
     def _one(self, statement: str, *values: Any) -> Any:
         with wrapping_errors(self.path):
             return self._connection.execute(statement, values).fetchone()
