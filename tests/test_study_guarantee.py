@@ -210,7 +210,7 @@ def test_the_sentence_says_what_is_claimed_and_under_which_conditions(texts: Pat
     assert "each wrongly with probability at most 0.02 (fresh draws" in text
     assert "independent draws" in text
     assert "Of the study's inputs 2 were left out and 2 have no explanation" in text
-    assert "chosen before any result for these inputs was seen" in text
+    assert "Method, radius, rate and inputs must have been chosen before any result for these inputs was seen" in text
     assert DataSetGuarantee.from_json(found.to_json()) == found
     forged = json.loads(found.to_json()) | {"share": 0.99}
     with pytest.raises(InvalidValueError, match="must follow from the counts"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from itertools import pairwise
@@ -16,7 +17,8 @@ from holdfast.bounds import betting_mean, clopper_pearson
 from holdfast.cli import main
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StoreError, StudyError
 from holdfast.randomness import stream
-from holdfast.study.aggregate import StudySummary, bootstrap, summarize_study
+from holdfast.study.aggregate import StudySummary, bootstrap, summarize, summarize_study
+from holdfast.study.aggregate.columns import read_columns
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec
 from holdfast.study.store import Store
@@ -152,6 +154,48 @@ def test_what_is_left_out_is_counted_and_in_no_mean(texts: Path, tmp_path: Path)
     assert (summary.n_inputs, summary.n_skipped, summary.n_to_do) == (9, 3, 0)
     assert {one.n_inputs for one in summary} == {6}
     assert "(3 inputs left out)" in str(summary)
+    assert "Items are missing" not in str(summary)
+
+
+def test_a_summary_of_part_of_a_study_says_what_its_guarantee_needs(texts: Path, tmp_path: Path) -> None:
+    run_study(mixed_spec(texts), tmp_path / "a.db", inputs=range(4))
+    summary = summarize_study(tmp_path / "a.db")
+    assert summary.n_to_do == 20
+    assert "(20 items not computed)" in str(summary)
+    assert "Items are missing: guaranteed only if it depends on no result which ones, and how many." in str(summary)
+
+
+def test_what_is_written_meanwhile_is_not_half_read(
+    mixed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An item that appears between two questions to the file would have rates and no place among the items."""
+    path = tmp_path / "a.db"
+    shutil.copy(mixed, path)
+    before = summarize_study(path)
+
+    def read_while_written(*args: object, **asked: object) -> object:
+        with sqlite3.connect(path) as connection:
+            connection.execute("INSERT OR REPLACE INTO rates SELECT item, 99, 99, 1, 1, 1, 1, 1, 1, 1 FROM items")
+        connection.close()
+        return read_columns(*args, **asked)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(summarize, "read_columns", read_while_written)
+    assert summarize_study(path) == before
+    with pytest.raises(StoreError, match="without a rate for each radius"):
+        summarize_study(path)
+
+
+def test_what_is_printed_of_a_guarantee_is_never_more_than_it(mixed: Path) -> None:
+    summary = summarize_study(mixed)
+    printed = [tuple(map(float, ends.split(", "))) for ends in re.findall(r" \[(\d[^\]]+)\]", str(summary))]
+    exact = []
+    for one in summary:
+        kinds = (one.soft, one.hard, *(votes.rates for votes in one.mus))
+        exact += [at.guaranteed for row in zip(*kinds, strict=True) for at in row]
+    assert len(printed) == len(exact) == 4 * 4 * len(RADII)
+    for (low, high), (shown_low, shown_high) in zip(exact, printed, strict=True):
+        assert low - 0.0011 < shown_low <= low
+        assert high + 0.0011 > shown_high >= high
 
 
 def test_mean_curves_keep_their_own_intervals(texts: Path, tmp_path: Path) -> None:
@@ -165,7 +209,12 @@ def test_mean_curves_keep_their_own_intervals(texts: Path, tmp_path: Path) -> No
         for group in summary:
             curve = curves[group.key]
             kept = [one.population for one in curve]
-            assert group.confidence == 0.9
+            assert group.confidence == 0.9  # also of votes, though the summary was asked for at 0.95
+            assert [one.guaranteed for v in group.mus for one in v.rates] == [
+                clopper_pearson(round(one.mean * group.n_inputs), group.n_inputs, confidence=0.9)
+                for v in group.mus
+                for one in v.rates
+            ]
             assert group.hard == ()
             assert [one.mean for one in group.soft] == list(curve.rates)
             assert [one.guaranteed for one in group.soft] == (kept if bound == "hoeffding" else [None, None])

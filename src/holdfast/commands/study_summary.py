@@ -50,7 +50,11 @@ def _add_guarantee(study: Commands) -> None:
     )
     parser.add_argument("--top-fraction", type=float, metavar="Q", help="which cut, if the study has several")
     parser.add_argument("--keep-probability", type=float, metavar="P", help="which smoothing, if it has several")
-    parser.add_argument("--stored", action="store_true", help="use the stored certificates and do not call the model")
+    parser.add_argument(
+        "--stored",
+        action="store_true",
+        help="use the stored certificates, at the level of their confidence, and do not call the model",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.set_defaults(run=show_guarantee)
 

@@ -43,13 +43,14 @@ def _resampled(values: NDArray[Any], n_resamples: int, key: int) -> NDArray[np.f
 
 
 @lru_cache(maxsize=2)
-def _counts(n: int, n_resamples: int, key: int) -> tuple[NDArray[np.uint32], ...]:
+def _counts(n: int, n_resamples: int, key: int) -> tuple[NDArray[np.unsignedinteger[Any]], ...]:
     """How often each resample has each row, in parts; groups over equally many inputs share them."""
     rng, step = stream(key, "bootstrap"), max(1, _TOGETHER // n)
     sizes = [min(step, n_resamples - start) for start in range(0, n_resamples, step)]
     return tuple(_count(rng.integers(n, size=(size, n)), n) for size in sizes)
 
 
-def _count(drawn: NDArray[np.int64], n: int) -> NDArray[np.uint32]:
+def _count(drawn: NDArray[np.int64], n: int) -> NDArray[np.unsignedinteger[Any]]:
+    """In the smallest type that holds a row drawn n times: many resamples of many inputs are kept."""
     flat = drawn + n * np.arange(len(drawn))[:, None]
-    return np.bincount(flat.ravel(), minlength=len(drawn) * n).reshape(len(drawn), n).astype(np.uint32)
+    return np.bincount(flat.ravel(), minlength=len(drawn) * n).reshape(len(drawn), n).astype(np.min_scalar_type(n))

@@ -10,6 +10,7 @@ from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.results.frames import make_frame
 from holdfast.results.values import Value
+from holdfast.study.aggregate.rounding import outward
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ class PairedDifference(Value):
     def __str__(self) -> str:
         head = f"{self.first} - {self.second}, mean over {self.n_inputs} inputs (confidence {self.confidence:g}):"
         rows = [
-            f"  r = {one.radius:<4} {one.mean:+.3f}  guaranteed {_span(one.guaranteed)}  "
+            f"  r = {one.radius:<4} {one.mean:+.3f}  guaranteed {_span(outward(one.guaranteed))}  "
             f"bootstrap, approximate {_span(one.approximate)}"
             for one in self.rows
         ]

@@ -22,7 +22,7 @@ class DataSetGuarantee(Value):
     Two statements, each with probability at least ``confidence`` on its own. ``share`` is about the
     population, and holds if the inputs are independent draws from it. ``count`` is about exactly
     these inputs. Both take into account that each input is certified on its own draws, wrongly
-    with probability at most ``level``. They are void if method, radius or rate were chosen
+    with probability at most ``level``. They are void if method, radius, rate or inputs were chosen
     after seeing results; with fresh draws ``count`` may be asked for, once, of a study that was seen.
 
     Attributes
@@ -88,7 +88,7 @@ class DataSetGuarantee(Value):
         share, sure = f"{math.floor(1000 * self.share) / 10:g}%", f"ith confidence {self.confidence:g}"
         return (
             f"W{sure}, for at least {share} of inputs such as these {doing} keeps the prediction on the explanation "
-            f"({cut}){judged} in at least {self.min_rate:g} of cases; and w{sure} it does for at least {self.count} of "
+            f"({cut}){judged} in at least {self.min_rate} of cases; and w{sure} it does for at least {self.count} of "
             f"exactly these {self.n_inputs} inputs."
         )
 
@@ -106,5 +106,5 @@ class DataSetGuarantee(Value):
         if left:
             lines.append(f"Of the study's inputs {' and '.join(left)}: it is about inputs of which this is not true.")
         seen = "any result of the study" if self.source == "stored" else "any result for these inputs"
-        lines.append(f"Method, radius and rate must have been chosen before {seen} was seen.")
+        lines.append(f"Method, radius, rate and inputs must have been chosen before {seen} was seen.")
         return [*lines, "Nothing is said about whether predictions are right."]

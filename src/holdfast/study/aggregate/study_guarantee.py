@@ -20,7 +20,7 @@ from holdfast.study.engines.engine import naming_input
 from holdfast.study.means import explained
 from holdfast.study.spec import StudySpec
 from holdfast.study.spec_file import spec_from_plain
-from holdfast.study.status import status_of
+from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.store import CURVE_KEY, CurveKey, Store
 from holdfast.study.work import item_rng, load_worker
 from holdfast.types import Progress
@@ -91,10 +91,13 @@ def study_guarantee(
     watch = as_progress(progress, what="inputs")
     with nullcontext(results) if isinstance(results, Store) else Store(results) as store:
         key = _choose(store, method, top_fraction, keep_probability)
-        if stored:
-            question = question.at_level_of(store)
-        answers = list(_stored(store, key, question) if stored else _fresh(store, key, question, watch))
-        return _guarantee(store, key, question, answers, source="stored" if stored else "fresh")
+        with store.snapshot():
+            status, inputs = status_of(store), curve_inputs(store, key)
+            question = question.at_level_of(store) if stored else question
+            answers = list(_stored(store, key, question)) if stored else []
+        if not stored:  # takes long, and leaves the file to a writer meanwhile
+            answers = list(_fresh(store, key, inputs, question, watch))
+        return _guarantee(store, key, question, answers, status=status, source="stored" if stored else "fresh")
 
 
 @dataclass(frozen=True)
@@ -148,9 +151,11 @@ def _stored(store: Store, key: CurveKey, question: _Question) -> Iterator[_Answe
         yield _Answer(Fraction(repr(low)) >= question.min_rate, bool(consistent))
 
 
-def _fresh(store: Store, key: CurveKey, question: _Question, watch: Progress | None) -> Iterator[_Answer]:
+def _fresh(
+    store: Store, key: CurveKey, inputs: tuple[int, ...], question: _Question, watch: Progress | None
+) -> Iterator[_Answer]:
     spec = spec_from_plain(store.spec)
-    worker, inputs = load_worker(spec), curve_inputs(store, key)
+    worker = load_worker(spec)
     for n_done, index in enumerate(inputs, 1):
         with naming_input(index):
             model, selected = explained(spec, store, worker, key, index)
@@ -176,12 +181,11 @@ def _test(spec: StudySpec, key: CurveKey, question: _Question, index: int, model
 
 
 def _guarantee(
-    store: Store, key: CurveKey, question: _Question, answers: list[_Answer], *, source: str
+    store: Store, key: CurveKey, question: _Question, answers: list[_Answer], *, status: StudyStatus, source: str
 ) -> DataSetGuarantee:
     if not answers:
         raise StudyError(f"{str(store.path)!r} has no explanations by {key.method} yet. Run the study first.")
-    spec, status = store.spec, status_of(store)
-    n, n_certified = len(answers), sum(one.certified for one in answers)
+    spec, n, n_certified = store.spec, len(answers), sum(one.certified for one in answers)
     level, sure = float(question.level), question.confidence
     return DataSetGuarantee(
         *key,

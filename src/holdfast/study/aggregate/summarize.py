@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,9 @@ def summarize_study(
     Parameters
     ----------
     results : str, Path or Store
-        The file of results; a run may be writing it, and then what is stored by now is summarised.
+        The file of results; a run may be writing it, and then what is stored by now is summarised. Guaranteed
+        intervals need a set of inputs that depends on no result: what is done first may be what is quickly
+        certified, and stopping a study when its summary pleases voids them.
     confidence : float
         Of each interval on its own. Mean curves (precision "data-set") keep the study's own confidence.
     n_resamples : int
@@ -59,7 +61,7 @@ def summarize_study(
     """
     sure = float(check_share(confidence, "confidence"))
     settings = _Settings(sure, check_whole(n_resamples, "n_resamples", minimum=1), stream_key(rng))
-    with nullcontext(results) if isinstance(results, Store) else Store(results) as store:
+    with nullcontext(results) if isinstance(results, Store) else Store(results) as store, store.snapshot():
         return _summarize(store, settings)
 
 
@@ -108,10 +110,12 @@ def _summarize(store: Store, settings: _Settings) -> StudySummary:
 def _group(
     key: CurveKey, columns: Columns, radii: tuple[int, ...], settings: _Settings, curve: MeanCurve | None
 ) -> GroupSummary:
+    if curve is not None:
+        settings = replace(settings, confidence=curve.confidence)  # one confidence for all intervals of a group
     soft = _soft(columns, radii, settings) if curve is None else _of_curve(curve)
     return GroupSummary(
         *key,
-        confidence=settings.confidence if curve is None else curve.confidence,
+        confidence=settings.confidence,
         n_inputs=len(columns),
         n_consistent=int(columns.consistent.sum()),
         n_calls=columns.n_calls + (0 if curve is None else curve.n_calls),

@@ -133,7 +133,8 @@ class StudySummary(Value):
     independently. Those of soft rates hold as well for the mean of the true rates of exactly
     these inputs. Each holds on its own with probability ``confidence`` (for mean curves: with that of the
     study); a reader who picks the most striking has no guarantee for it. Inputs that were left out
-    belong to no mean: the population is that of inputs which are not left out.
+    belong to no mean: the population is that of inputs which are not left out. Where items are not
+    computed (``n_to_do``), intervals are guaranteed only if it depends on no result which ones.
 
     Attributes
     ----------

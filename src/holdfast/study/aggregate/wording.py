@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from holdfast.bounds import Interval
+from holdfast.study.aggregate.rounding import outward
+
 if TYPE_CHECKING:
     from holdfast.study.aggregate.summary import GroupSummary, MeanAt, StudySummary
 
@@ -48,9 +51,13 @@ def _column(title: str, means: tuple[MeanAt, ...], *, approximate: bool = True) 
 
 
 def _cell(at: MeanAt, approximate: bool) -> str:
-    sure = "" if at.guaranteed is None else f" [{at.guaranteed.low:.3f}, {at.guaranteed.high:.3f}]"
-    near = "" if at.approximate is None else f" ≈[{at.approximate.low:.3f}, {at.approximate.high:.3f}]"
+    sure = "" if at.guaranteed is None else f" {_span(outward(at.guaranteed))}"
+    near = "" if at.approximate is None else f" ≈{_span(at.approximate)}"
     return f"{at.mean:.3f}{sure}{near if approximate else ''}"
+
+
+def _span(interval: Interval) -> str:
+    return f"[{interval.low:.3f}, {interval.high:.3f}]"
 
 
 def _rankings(summary: StudySummary) -> Iterator[str]:
@@ -62,7 +69,7 @@ def _rankings(summary: StudySummary) -> Iterator[str]:
         known = summary.ranking(radius, top_fraction=fraction, keep_probability=keep)
         claims = ", ".join(f"{better} > {worse}" for better, worse in known) or "cannot tell the methods apart"
         cut = f"top {fraction:g}" + (f", keep {keep:g}" if keep != 1 else "")
-        yield f"Certified at radius {radius}, {cut}: {claims}"
+        yield f"Certified at radius {radius}, {cut}, confidence {summary.confidence:g} for all pairs at once: {claims}"
 
 
 def _feet(summary: StudySummary) -> Iterator[str]:
@@ -72,3 +79,5 @@ def _feet(summary: StudySummary) -> Iterator[str]:
     else:
         sure = ", ".join(sorted({f"{one.confidence:g}" for one in summary.groups})) or "none"
         yield f"[ ] guaranteed and ≈[ ] approximate at confidence {sure}, {_POPULATION}."
+    if summary.n_to_do:
+        yield "Items are missing: guaranteed only if it depends on no result which ones, and how many."
