@@ -312,3 +312,12 @@ def test_without_scripts_the_findings_can_be_read(browser: Any, report: Path) ->
     assert page.locator(".sentences li").count() == 3
     assert "need JavaScript" in page.content()
     page.close()
+
+
+@pytest.mark.slow
+def test_the_page_of_ten_thousand_items_is_small_and_opens_quickly() -> None:
+    from benchmarks.bench_report import run
+
+    figures = {figure.name: figure for figure in run()}
+    assert figures["size of that page"].kept
+    assert figures["open that page, until it can be used"].kept

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from holdfast import lookup_table, mask_function
 from holdfast.agreement import same_top_class
+from holdfast.bounds import Interval
 from holdfast.cli import main
 from holdfast.errors import HoldfastError
 from holdfast.evaluation import Evaluator
@@ -29,6 +30,7 @@ from holdfast.report.page.flips import reduce_flip
 from holdfast.report.page.html import as_bytes, embed_json, render_page
 from holdfast.report.page.pictures import cut_text, describe_input, png_uri, text_parts
 from holdfast.report.page.rows import read_rows
+from holdfast.report.page.wording import outward
 from holdfast.results.certificate import Certificate
 from holdfast.study.aggregate import summarize_study
 from holdfast.study.run import run_study
@@ -82,8 +84,13 @@ def test_curves_are_those_of_the_summary(stores: list[Path], payload: dict[str, 
         soft, hard, votes = shown["curves"]
         for drawn, means in ((soft, one.soft), (hard, one.hard), (votes, one.mus[0].rates)):
             assert drawn["mean"] == [round(at.mean, 5) for at in means]
-            assert drawn["low"] == [round(at.guaranteed.low, 5) for at in means if at.guaranteed]
-            assert drawn["bootstrap_high"] == [round(at.approximate.high, 5) for at in means if at.approximate]
+            assert drawn["low"] == pytest.approx([at.guaranteed.low for at in means if at.guaranteed], abs=1.01e-5)
+            assert all(
+                low <= at.guaranteed.low + 1e-10 for low, at in zip(drawn["low"], means, strict=True) if at.guaranteed
+            )
+            assert drawn["bootstrap_high"] == pytest.approx(
+                [at.approximate.high for at in means if at.approximate], abs=1.01e-5
+            )
 
 
 def test_the_ranking_claims_exactly_the_certified_pairs(tmp_path: Path) -> None:
@@ -109,7 +116,7 @@ def test_the_ranking_claims_exactly_the_certified_pairs(tmp_path: Path) -> None:
 
 def test_the_headline_repeats_means_and_guaranteed_intervals_at_the_largest_radius(stores: list[Path]) -> None:
     from holdfast.report.page.claims import headline
-    from holdfast.report.page.wording import percent
+    from holdfast.report.page.wording import percent, span
 
     summary = summarize_study(stores[2])
     groups = sorted(summary.groups, key=lambda one: -one.soft[-1].mean)
@@ -117,7 +124,7 @@ def test_the_headline_repeats_means_and_guaranteed_intervals_at_the_largest_radi
     for one in (groups[0], groups[-1]):
         interval = one.soft[-1].guaranteed
         assert interval is not None
-        assert f"{percent(one.soft[-1].mean)} (guaranteed {percent(interval.low)} to {percent(interval.high)})" in told
+        assert f"{percent(one.soft[-1].mean)} (guaranteed {span(interval)})" in told
 
 
 # -- what is shown ----------------------------------------------------------------------------------
@@ -432,3 +439,13 @@ def test_images_are_shown_as_the_model_sees_them(tmp_path: Path) -> None:
     assert (entry["picture"]["width"], entry["picture"]["height"]) == (16, 12)
     assert entry["picture"]["groups"] == {"rows": 3, "cols": 4}
     assert entry["title"].endswith("<b>'\"&🌊 שלום.png")
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.integers(2, 5))
+def test_intervals_are_rounded_outwards(a: float, b: float, digits: int) -> None:
+    exact = Interval(min(a, b), max(a, b))
+    shown = outward(exact, digits)
+    assert shown.low <= exact.low + 1e-6 / 10**digits
+    assert shown.high >= exact.high - 1e-6 / 10**digits
+    assert max(exact.low - shown.low, shown.high - exact.high) <= 1.001 / 10**digits
+    assert 0 <= shown.low <= shown.high <= 1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.bounds import Interval
     from holdfast.results.attribution import Attribution
     from holdfast.results.certificate import Certificate
     from holdfast.results.comparison import Comparison
@@ -24,7 +26,7 @@ _WIDTH, _HEIGHT = 280, 90
 
 def certificate_html(one: Certificate) -> str:
     """A certificate: its rate and interval on a line, and its sentence."""
-    rate = f"<strong>{_percent(one.rate)}</strong> [{_percent(one.interval.low)}, {_percent(one.interval.high)}]"
+    rate = f"<strong>{_percent(one.rate)}</strong> {_span(one.interval)}"
     head = f"{rate} kept at radius {one.radius}{', exactly' if one.exact else ''}"
     return _box(f"<div>{head} {_range(one.rate, *one.interval)}</div>", str(one))
 
@@ -36,10 +38,7 @@ def curve_html(curve: StabilityCurve) -> str:
     foot = f"±{last.tolerance} at confidence {last.confidence}, {scope}; {curve.n_calls} model calls."
     wrong = "" if last.consistent else " Beware: the full input is predicted differently."
     step = -(-len(curve) // _MOST_ROWS)
-    rows = [
-        (str(one.radius), _percent(one.rate), f"[{_percent(one.interval.low)}, {_percent(one.interval.high)}]")
-        for one in curve.certificates[::-step][::-1]
-    ]
+    rows = [(str(one.radius), _percent(one.rate), _span(one.interval)) for one in curve.certificates[::-step][::-1]]
     head = f"<div>How often the prediction <strong>{_text(last.prediction)}</strong> is kept</div>"
     return _box(head + _plot([curve]) + _table(("radius", "rate", "interval"), rows), foot + wrong)
 
@@ -99,7 +98,15 @@ def _text(value: Any) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f}".removesuffix(".0") + "%"
+    if 0.9995 <= share < 1:
+        return "&gt;99.9%"
+    return "&lt;0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}".removesuffix(".0") + "%"
+
+
+def _span(interval: Interval) -> str:
+    """An interval, rounded outwards as in the sentence of a certificate."""
+    low, high = math.floor(1000 * interval.low) / 1000, math.ceil(1000 * interval.high) / 1000
+    return f"[{_percent(low)}, {_percent(high)}]"
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -13,7 +13,7 @@ from holdfast.report.page.flips import known_flip
 from holdfast.report.page.pictures import describe_input, lay_grid
 from holdfast.report.page.rows import InputRows
 from holdfast.report.page.source import Source
-from holdfast.report.page.wording import class_name, method_label, shortened
+from holdfast.report.page.wording import class_name, method_label, outward, shortened
 from holdfast.results.certificate import Certificate
 from holdfast.study.results import ItemResult
 from holdfast.study.store import Store
@@ -119,8 +119,8 @@ def _curve(curve: tuple[Certificate, ...]) -> Plain:
     return {
         "radii": [one.radius for one in curve],
         "rates": [round(one.rate, 4) for one in curve],
-        "low": [round(one.interval.low, 4) for one in curve],
-        "high": [round(one.interval.high, 4) for one in curve],
+        "low": [outward(one.interval, 4).low for one in curve],
+        "high": [outward(one.interval, 4).high for one in curve],
     }
 
 

@@ -10,7 +10,7 @@ from holdfast.report.page.choice import HOW_CHOSEN, choose_inputs
 from holdfast.report.page.claims import findings, headline, rankings
 from holdfast.report.page.rows import MOST_INPUTS, InputRows, read_rows
 from holdfast.report.page.source import Source
-from holdfast.report.page.wording import counted, method_label, percent, span
+from holdfast.report.page.wording import counted, method_label, outward, percent, span
 from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.results.wording import event, lower_first
 from holdfast.study.aggregate import GroupSummary, MeanAt, StudySummary
@@ -130,16 +130,16 @@ def _group(one: GroupSummary) -> Plain:
 
 
 def _curve(kind: str, keep: float | None, means: tuple[MeanAt, ...]) -> Plain:
-    sure = [one.guaranteed for one in means if one.guaranteed is not None]
-    rough = [one.approximate for one in means if one.approximate is not None]
+    sure = [outward(one.guaranteed, 5) for one in means if one.guaranteed is not None]
+    rough = [outward(one.approximate, 5) for one in means if one.approximate is not None]
     return {
         "kind": kind,
         "keep": keep,
         "mean": [round(one.mean, 5) for one in means],
-        "low": [round(one.low, 5) for one in sure] or None,
-        "high": [round(one.high, 5) for one in sure] or None,
-        "bootstrap_low": [round(one.low, 5) for one in rough] or None,
-        "bootstrap_high": [round(one.high, 5) for one in rough] or None,
+        "low": [one.low for one in sure] or None,
+        "high": [one.high for one in sure] or None,
+        "bootstrap_low": [one.low for one in rough] or None,
+        "bootstrap_high": [one.high for one in rough] or None,
     }
 
 

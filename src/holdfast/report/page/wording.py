@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -43,19 +44,34 @@ def class_name(prediction: Any, classes: Sequence[str]) -> str | None:
 
 
 def percent(share: float) -> str:
-    """A share as a percentage, without a decimal that says nothing.
+    """A share as a percentage, without a decimal that says nothing; all and nothing are said only of all and nothing.
 
     Examples
     --------
-    >>> percent(0.5), percent(0.123)
-    ('50%', '12.3%')
+    >>> percent(0.5), percent(0.123), percent(0.9999), percent(0.0001), percent(1.0)
+    ('50%', '12.3%', '>99.9%', '<0.1%', '100%')
     """
-    return f"{100 * share:.1f}".removesuffix(".0") + "%"
+    if 0.9995 <= share < 1:
+        return ">99.9%"
+    return "<0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}".removesuffix(".0") + "%"
 
 
 def span(interval: Interval) -> str:
-    """An interval of shares in words."""
-    return f"{percent(interval.low)} to {percent(interval.high)}"
+    """An interval of shares in words, rounded outwards: what is said never claims more than what is known.
+
+    Examples
+    --------
+    >>> span(Interval(0.12349, 0.5671))
+    '12.3% to 56.8%'
+    """
+    low, high = outward(interval, 3)
+    return f"{percent(low)} to {percent(high)}"
+
+
+def outward(interval: Interval, digits: int) -> Interval:
+    """The interval with so many digits, no end of it inside."""
+    scale = 10**digits
+    return Interval(math.floor(scale * interval.low + 1e-6) / scale, math.ceil(scale * interval.high - 1e-6) / scale)
 
 
 def listed(parts: Iterable[str]) -> str:

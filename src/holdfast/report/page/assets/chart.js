@@ -81,7 +81,7 @@ function placeBeside(told, svg, share) {
 }
 
 function valueText(line, i) {
-  const band = line.low ? ` [${percent(line.low[i])}, ${percent(line.high[i])}]` : "";
+  const band = line.low ? ` ${between(line.low[i], line.high[i])}` : "";
   return `${percent(line.y[i])}${band}`;
 }
 

@@ -18,15 +18,21 @@ function curvesPanel(study) {
   const chart = chartOf({ title: `Stability rate by radius, ${study.name}`, xLabel: "radius", yLabel: "rate" });
   const legend = make("fieldset", { class: "legend" });
   const asTable = make("div");
+  const keys = make("div", { class: "legend" }, keeps.map((keep, i) => make("span", { class: "toggle" }, keyOf(i % 8), `λ = ${keep}`)));
 
   function refresh() {
-    const lines = linesOf(study, state);
-    chart.show(lines, { log: state.log });
+    chart.show(linesOf(study, state), { log: state.log });
+    const smoothing = state.across === "smoothing";
+    legend.hidden = smoothing;
+    keys.hidden = !smoothing;
+    for (const [field, shown] of [[keepField, !smoothing], [methodField, smoothing]]) field.hidden = keeps.length < 2 || !shown;
     replaceIn(asTable, onDemand("The same as a table", () => chartTable("Rates by radius", "radius", linesOf(study, state))));
   }
   const set = (name) => (value) => { state[name] = value; refresh(); };
   const toggle = (chosen, value) => () => { chosen.has(value) ? chosen.delete(value) : chosen.add(value); refresh(); };
 
+  const keepField = selectOf("Keep probability", keeps.map((value) => [value, value === 1 ? "1 (the model itself)" : `${value} (smoothed)`]), state.keep, set("keep"));
+  const methodField = selectOf("Method", study.methods.map(({ name, label }) => [name, label]), state.method, set("method"));
   replaceIn(legend, make("legend", {}, "Methods"), study.methods.map(({ name, label }) =>
     make("label", { class: "toggle" },
       make("input", { type: "checkbox", checked: true, "data-method": name, onchange: toggle(state.methods, name) }),
@@ -38,15 +44,14 @@ function curvesPanel(study) {
   const controls = make("div", { class: "controls" },
     keeps.length > 1 ? switchOf("Lines", [["methods", "methods"], ["smoothing", "keep probabilities"]], "methods", set("across")) : null,
     fractions.length > 1 ? selectOf("Selected", fractions.map((value) => [value, `top ${100 * value}%`]), state.fraction, set("fraction")) : null,
-    keeps.length > 1 ? selectOf("Keep probability", keeps.map((value) => [value, value === 1 ? "1 (the model itself)" : `${value} (smoothed)`]), state.keep, set("keep")) : null,
-    keeps.length > 1 ? selectOf("One method", study.methods.map(({ name, label }) => [name, label]), state.method, set("method")) : null,
+    keepField, methodField,
     switchOf("Radius", [["linear", "linear"], ["log", "logarithmic"]], "linear", (value) => set("log")(value === "log")),
     switchOf("Bands", hasBootstrap ? BANDS : BANDS.filter(([name]) => name !== "bootstrap"), "guaranteed", set("band")));
   refresh();
   return make("section", { class: "panel", "aria-labelledby": `curves-${study.id}` },
     make("h3", { id: `curves-${study.id}` }, "How fast they hold"),
     make("p", { class: "lead" }, study.curves_lead),
-    controls, make("div", { class: "legends" }, legend, certificates || null), chart.figure, asTable,
+    controls, make("div", { class: "legends" }, legend, keys, certificates || null), chart.figure, asTable,
     make("p", { class: "small" }, study.curves_note));
 }
 
@@ -96,10 +101,10 @@ function rankingOf(study, one) {
   const bars = one.order.map((row) => make("li", {},
     make("span", { class: "who" }, methodLabel(study, row.method)),
     rangeOf(row, methodColor(study, row.method)),
-    make("span", { class: "number" }, `${percent(row.mean)} `, make("small", {}, `[${percent(row.low)}, ${percent(row.high)}]`))));
+    make("span", { class: "number" }, `${percent(row.mean)} `, make("small", {}, between(row.low, row.high)))));
   const claims = one.claims.map((claim) => make("li", {}, make("strong", {}, methodLabel(study, claim.better)),
     " is more stable than ", make("strong", {}, methodLabel(study, claim.worse)),
-    ` by ${percent(claim.low)} to ${percent(claim.high)}`));
+    ` by ${ends(claim.low, claim.high).join(" to ")}`));
   return make("div", { class: "ranking" },
     make("div", {}, make("h4", {}, `Mean rate at radius ${one.radius}`), make("ol", { class: "bars" }, bars)),
     make("div", {}, make("h4", {}, "What is certified"),

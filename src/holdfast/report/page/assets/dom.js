@@ -31,7 +31,16 @@ function replaceIn(place, ...children) {
   place.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
 }
 
-const percent = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1).replace(/\.0$/, "")}%`);
+/** A share as a percentage; all and nothing are said only of all and nothing. */
+function percent(share) {
+  if (share === null || share === undefined) return "–";
+  if (share < 1 && share >= 0.9995) return ">99.9%";
+  if (share > 0 && share < 0.0005) return "<0.1%";
+  return `${(100 * share).toFixed(1).replace(/\.0$/, "")}%`;
+}
+/** The ends of an interval, rounded outwards: what is shown never claims more than what is known. */
+const ends = (low, high) => [Math.floor(1000 * low + 1e-6) / 1000, Math.ceil(1000 * high - 1e-6) / 1000].map(percent);
+const between = (low, high) => `[${ends(low, high).join(", ")}]`;
 const whole = (number) => Math.round(number).toLocaleString("en");
 const plural = (count, word) => `${whole(count)} ${word}${count === 1 ? "" : "s"}`;
 
