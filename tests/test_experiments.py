@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,16 @@ def test_workers_change_no_file(tmp_path: Path) -> None:
     reproduce("q2", asked, output=tmp_path / "alone")
     reproduce("q2", asked, output=tmp_path / "together", workers=2)
     assert contents(tmp_path / "alone") == contents(tmp_path / "together")
+
+
+@pytest.mark.slow
+def test_bundled_models_give_the_same_files_twice_whatever_the_workers(tmp_path: Path) -> None:
+    asked = Request(subjects=(RESNET, ROBERTA), n=2, methods=("lime", "mfaba"), radii=(1, 8))
+    for name, changes in (("q1", {}), ("q3", {"methods": None, "keep": (1.0, 0.5)})):
+        some = replace(asked, **changes)
+        reproduce(name, some, output=tmp_path / f"{name}-alone")
+        reproduce(name, some, output=tmp_path / f"{name}-together", workers=2)
+        assert contents(tmp_path / f"{name}-alone") == contents(tmp_path / f"{name}-together")
 
 
 def test_another_seed_gives_other_draws(tmp_path: Path) -> None:

@@ -79,17 +79,15 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
 
 def first_unstable(opened: Opened, method: str, seed: int) -> tuple[Explained, Mask]:
     """The first input whose explanation is right and that one or a few features can overturn; else the first."""
-    fallback = None
     for index in range(opened.n):
         explained = Explained(opened, index, seed)
         selected = explained.selected(method, TOP)
-        fallback = fallback or (explained, selected)
         if explained.is_right(selected):
             bracket = stability_bracket(explained.model, selected, max_calls=2000, rng=explained.rng("choose"))
             if bracket.below is not None:
                 return explained, selected
-    assert fallback is not None
-    return fallback
+    first = Explained(opened, 0, seed)
+    return first, first.selected(method, TOP)
 
 
 def _table(case: Case) -> Table:
