@@ -168,8 +168,8 @@ def tell(found: Sequence[Studied], gains: Sequence[Gain], key: int) -> str:
         "smoothing with λ from 1/2 up raises the stability rate",
         Verdicts.of(gain.contrast for gain in gains if gain.keep_probability >= 0.5),
     )
-    most = [_most_where(one, key) for one in found if one.per_input]
-    return " ".join([*parts, closing, *most, TOLD]).replace("  ", " ")
+    where = [words for one in found if one.per_input and (words := _most_where(one, key))]
+    return " ".join([*parts, closing, *_compared_radii(where), TOLD])
 
 
 def _of_subject(one: Studied, gains: Sequence[Gain]) -> str:
@@ -201,10 +201,14 @@ def _most_where(one: Studied, key: int) -> str:
     near, far = values[:, small].mean(axis=1), values[:, ~small].mean(axis=1)
     [contrast] = paired(near[:, None], far[:, None], key=key, reach=2.0)
     how = {1: "larger", -1: "smaller", 0: "not told apart at this number of inputs"}[contrast.direction]
-    return (
-        f"The paper finds the gain largest at small radii; for {one.subject.name} the mean gain up to radius {SMALL}, "
-        f"compared with that beyond, is {how} ({points(contrast.estimate, contrast.interval)})."
-    )
+    return f"{how} for {one.subject.name} ({points(contrast.estimate, contrast.interval)})"
 
 
-SUBJECTS = ((RESNET, 24), (VIT, 2), (ROBERTA, 60))
+def _compared_radii(where: Sequence[str]) -> list[str]:
+    if not where:
+        return []
+    said = "The paper finds the gain largest at small radii; here the mean gain up to radius"
+    return [f"{said} {SMALL}, compared with that beyond, is {joined(where)}."]
+
+
+SUBJECTS = ((RESNET, 30), (VIT, 4), (ROBERTA, 60))
