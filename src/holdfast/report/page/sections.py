@@ -105,9 +105,10 @@ def _masking(row: Any) -> str:
 
 def _notes(status: StudyStatus) -> list[str]:
     """What is missing; nothing is left out in silence."""
+    unbiased = "and intervals are guaranteed only if no result decides which are missing"
     facts = (
-        (status.n_to_do - status.n_given_up, "still to do: this page shows what is stored by now"),
-        (status.n_given_up, f"given up, of {counted(len(status.failures), 'input')}"),
+        (status.n_to_do - status.n_given_up, f"still to do: this page shows what is stored by now, {unbiased}"),
+        (status.n_given_up, f"given up, of {counted(len(status.failures), 'input')}, {unbiased}"),
         (
             status.n_left_out,
             f"left out, of {counted(len(status.skips), 'input')}: the population is that of the others",

@@ -115,7 +115,7 @@ function columnsOf(picture, states, words, size) {
       state === "added" ? make("span", { class: "unseen" }, " (added)") : null));
   const left = sorted.length - rows.length;
     return make("ul", { class: `columns ${size}`, "aria-label": words, tabindex: size === "" ? 0 : null }, rows,
-    left > 0 && size === "small" ? make("li", { class: "more" }, `and ${left} more, hidden`) : null);
+    left > 0 && size === "small" ? make("li", { class: "more" }, `and ${left} more`) : null);
 }
 
 /** Numbers of the features whose bits are set, from base64. */
