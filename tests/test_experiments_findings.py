@@ -203,7 +203,17 @@ def test_mus_tells_methods_apart_as_often_as_the_data_say(hard: Contrast, soft: 
     groups = [group(name, {1: 0.9}, mus=voted) for name in ("lime", "random")]
     one = studied(RESNET, groups, [difference("lime", "random", {1: soft})])
     pair = mus_methods.Pair(RESNET.name, "lime", "random", 0.25, 0.25, 1, 50, hard)
-    assert words in mus_methods.tell([one], [pair])
+    told = mus_methods.tell([one], [pair])
+    assert words in told
+    assert ("compared with random explanations, is higher in 1 of 1" in told) == (hard is UP)
+
+
+def test_mus_that_ranks_random_explanations_first_is_told() -> None:
+    voted = (MusSummary(0.25, (mean_at(1, 0.4),)),)
+    groups = [group(name, {1: 0.9}, mus=voted) for name in ("lime", "random")]
+    one = studied(RESNET, groups, [difference("lime", "random", {1: UP})])
+    pair = mus_methods.Pair(RESNET.name, "lime", "random", 0.25, 0.25, 1, 50, DOWN)
+    assert "compared with random explanations, is higher in 0 of 1, lower in 1" in mus_methods.tell([one], [pair])
 
 
 def spectral(operator: str, degree: int, lift: Contrast) -> spectra.Cell:

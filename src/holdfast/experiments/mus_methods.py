@@ -11,6 +11,7 @@ import numpy as np
 
 from holdfast.experiments.contrasts import method_contrasts, methods_of
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
+from holdfast.experiments.methods import BASELINE, LEADING
 from holdfast.experiments.sca_vs_mus import CRITERION, KEEPS, ratio
 from holdfast.experiments.studies import (
     CONTRAST_COLUMNS,
@@ -128,7 +129,7 @@ def _line(group: GroupSummary, keep: float) -> Line:
 def tell(found: Sequence[Studied], pairs: Sequence[Pair]) -> str:
     """The findings in words."""
     parts = [_of_subject(one, [pair for pair in pairs if pair.model == one.subject.name]) for one in found]
-    return " ".join([*parts, _compared(found, pairs), TOLD])
+    return " ".join([*parts, _compared(found, pairs), *_ranked(pairs), TOLD])
 
 
 def _of_subject(one: Studied, pairs: Sequence[Pair]) -> str:
@@ -163,6 +164,17 @@ def _compared(found: Sequence[Studied], pairs: Sequence[Pair]) -> str:
         f"The paper reports that MuS can hardly tell methods apart; here it does in {100 * told[0]:.0f} % of all "
         f"comparisons, {how} SCA-soft ({100 * told[1]:.0f} %)."
     )
+
+
+def _ranked(pairs: Sequence[Pair]) -> list[str]:
+    """Which way MuS ranks the methods that SCA finds most stable and random explanations."""
+    ranked = Verdicts.of(pair.contrast for pair in pairs if pair.second == BASELINE and pair.first in LEADING)
+    if ranked.n == ranked.n_open:
+        return []
+    return [
+        f"The share of inputs that MuS certifies for LIME and SHAP, compared with random explanations, is {ranked}; a "
+        "random explanation of which every vote says the same is as good to MuS as any other."
+    ]
 
 
 SUBJECTS = ((RESNET, 60), (VIT, 6), (ROBERTA, 50))
