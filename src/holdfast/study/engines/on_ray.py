@@ -17,17 +17,15 @@ from typing import Any
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError, StudyError
 from holdfast.study.engines.crew import ERROR, EVENT, error_of
 from holdfast.study.engines.engine import Event
-from holdfast.study.engines.ray_link import WANT, attend
+from holdfast.study.engines.ray_link import SECONDS_TO_LEAVE, WANT, attend
 from holdfast.study.engines.ray_site import RESUME
-from holdfast.study.engines.serve import STOP
+from holdfast.study.engines.serve import STOP, holding_back_ctrl_c
 from holdfast.study.items import Task
 from holdfast.study.spec import StudySpec
 from holdfast.study.work import Load, load_worker
 from holdfast.validation import check_whole, is_number
 
 _SECONDS_BETWEEN_LOOKS = 0.1
-_SECONDS_TO_LEAVE = 15.0
-"""How long the connection to a cluster may take to be closed."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,13 @@ class _Link:
         self._pipe: Connection[Any, Any]
         self._pipe, far_end = context.Pipe()
         self._process = context.Process(target=attend, args=(far_end, engine, spec, self._folder), daemon=True)
-        self._process.start()
+        self._was_heard = False
+        try:
+            with holding_back_ctrl_c():
+                self._process.start()
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
         # Only that process may hold the far end, or its death would not close the pipe.
         far_end.close()
 
@@ -136,20 +140,29 @@ class _Link:
     def end(self) -> None:
         """Close the connection; a cluster that was started for it ends with it."""
         self._pipe.close()
-        self._process.join(_SECONDS_TO_LEAVE)
-        self._process.kill()
-        self._process.join()
-        self._process.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        try:
+            self._process.join(SECONDS_TO_LEAVE)
+        finally:
+            self._process.kill()
+            self._process.join()
+            self._process.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _receive(self) -> tuple[str, Any]:
         try:
-            return self._pipe.recv()  # type: ignore[no-any-return]
+            message: tuple[str, Any] = self._pipe.recv()
         except (EOFError, OSError):
-            where = "on this machine" if self._address is None else f"at {self._address!r}"
-            error = StudyError(f"The connection to the Ray cluster {where} was lost. {RESUME}")
-            error.add_note(f"The last that Ray said:\n{self._last_words()}")
-            raise error from None
+            raise self._loss() from None
+        self._was_heard = True
+        return message
+
+    def _loss(self) -> StudyError:
+        """What to say when the connected process is gone."""
+        where = "on this machine" if self._address is None else f"at {self._address!r}"
+        what = "was lost" if self._was_heard else "ended before it was made"
+        error = StudyError(f"The connection to the Ray cluster {where} {what}. {RESUME}")
+        error.add_note(f"The last that Ray said:\n{self._last_words()}")
+        return error
 
     def _send(self, message: Task | str | None) -> None:
         # If nobody listens any more, that is noticed where the pipe is read.

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +41,9 @@ _OBJECT_STORE = 80 * 2**20
 _SECONDS_TO_ANSWER, _SECONDS_TO_CONNECT = 10.0, 120.0
 """For the head of a cluster to be reached at all, and for the whole of connecting or of starting a cluster."""
 
+SECONDS_TO_LEAVE = 30.0
+"""How long the connection to a cluster may take to be closed."""
+
 _SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_gcs_rpc_server_reconnect_timeout_s": "30"}
 """Environment of Ray where nothing else is set: no network traffic of its own, and a head that is gone is noticed."""
 
@@ -47,7 +51,8 @@ _SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_gcs_rpc_server_reconnect_timeo
 def attend(pipe: Connection[Any, Any], engine: Ray, spec: StudySpec, folder: str) -> None:
     """Run the tasks that the parent gives on a cluster; what Ray prints goes to a file in the folder."""
     _keep_quiet(folder)
-    end_with_parent(partial(shutil.rmtree, folder, ignore_errors=True))
+    _ignore_signals()
+    end_with_parent(partial(_clean_late, folder))
     try:
         with _connected(engine, folder, _Patience(pipe)) as placed:
             _attend(pipe, placed, spec)
@@ -56,6 +61,21 @@ def attend(pipe: Connection[Any, Any], engine: Ray, spec: StudySpec, folder: str
         return
     except Exception as error:
         pipe.send((ERROR, (str(error), traceback.format_exc())))
+    finally:
+        # The parent does this too, unless it was killed.
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _clean_late(folder: str) -> None:
+    """A parent that is gone is also an end of file, at which all of a cluster is ended; this is for when that hangs."""
+    time.sleep(SECONDS_TO_LEAVE)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ignore_signals() -> None:
+    """Ctrl-C reaches every process of the terminal; the parent decides what it means."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _attend(pipe: Connection[Any, Any], engine: Ray, spec: StudySpec) -> None:
@@ -121,9 +141,8 @@ def _connected(engine: Ray, folder: str, patience: _Patience) -> Iterator[Ray]:
     try:
         with patience:
             _connect(engine, folder)
-        # Ray takes signals for itself; here they are the parent's business.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
+        # Ray takes signals for itself.
+        _ignore_signals()
         yield _with_workers(engine)
     finally:
         ray.shutdown()
@@ -134,7 +153,8 @@ def _connect(engine: Ray, folder: str) -> None:
 
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if engine.address is None:
-        n_cpus = math.ceil(engine.n_workers * engine.cpus_per_worker) or os.cpu_count()
+        # Where no number is asked for, Ray counts the CPUs that this process may use, in a container too.
+        n_cpus = math.ceil(engine.n_workers * engine.cpus_per_worker) or None
         own = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE, "_temp_dir": folder}
         ray.init(address="local", num_cpus=n_cpus, **own, **quiet)
         return
@@ -159,7 +179,10 @@ def _with_workers(engine: Ray) -> Ray:
     """As many workers as fit, if no number is asked for; a local cluster gets no more nodes to wait for."""
     n_places = room_for({"CPU": engine.cpus_per_worker, "GPU": engine.gpus_per_worker}, alive_nodes().values())
     if n_places == 0 and (engine.address is None or engine.n_workers == 0):
-        raise StudyError(f"There is no place for a worker: each asks for {engine.request}, and no node has that.")
+        raise StudyError(
+            f"There is no place for a worker: each asks for {engine.request}, and no node has that. Ask for less; on a "
+            "cluster that is to grow, give the number of `workers`, and they will wait."
+        )
     return engine if engine.n_workers else replace(engine, n_workers=n_places)
 
 
@@ -168,7 +191,8 @@ def _keep_quiet(folder: str) -> None:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     log = os.open(os.path.join(folder, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-        os.dup2(log, stream.fileno())
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        if stream is not None:
+            stream.flush()
+        os.dup2(log, number)
     os.close(log)

@@ -8,7 +8,9 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -68,6 +70,21 @@ def share_cores(n_threads: int) -> None:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(min(n_threads, torch.get_num_threads()))
+
+
+@contextmanager
+def holding_back_ctrl_c() -> Iterator[None]:
+    """Processes that are started inside never see Ctrl-C, not even before they can say that they ignore it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    # Started with the first process otherwise, and it would let the signals of this thread through again.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def end_with_parent(clean: Callable[[], object] = lambda: None) -> None:
