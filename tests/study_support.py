@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +89,17 @@ def make_spec(folder: Path, *, factory: str = "moods", **changes: Any) -> StudyS
     return StudySpec(**(asked | changes))
 
 
+@dataclass(frozen=True)
+class Slowly:
+    """Loads a worker whose calls of ``slow_moods`` take so long, in processes that inherit nothing from this one."""
+
+    seconds: float
+
+    def __call__(self, spec: StudySpec) -> Worker:
+        os.environ[SLOW] = str(self.seconds)
+        return load_worker(spec)
+
+
 DEADLY = "HOLDFAST_TEST_DEADLY"
 """Names a folder: input 2 kills its worker as long as there is a file in it, and takes one away."""
 
@@ -110,6 +122,12 @@ def load_mortal(spec: StudySpec) -> Worker:
 def load_stillborn(spec: StudySpec) -> Worker:
     """A worker that is killed while it loads."""
     os.kill(os.getpid(), signal.SIGKILL)
+    return load_worker(spec)
+
+
+def load_lingering(spec: StudySpec) -> Worker:
+    """A worker whose model has started a thread that never ends, as servers and watchers do."""
+    threading.Thread(target=time.sleep, args=(3600,)).start()
     return load_worker(spec)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from holdfast.errors import StudyError
 from holdfast.study.engines.engine import Engine, Event, GivenUp
 from holdfast.study.engines.in_process import InProcess
 from holdfast.study.engines.on_ray import Ray
@@ -13,6 +15,12 @@ from holdfast.study.engines.processes import Processes
 from holdfast.validation import check_name, check_whole
 
 __all__ = ["ENGINES", "Engine", "Event", "GivenUp", "InProcess", "Processes", "Ray", "make_engine"]
+
+
+_NO_GUARD = (
+    "A worker process imports the script that started the study, and the script starts the study again. Put what "
+    'the script does under `if __name__ == "__main__":`.'
+)
 
 
 def _local(workers: int) -> Engine:
@@ -32,6 +40,14 @@ def make_engine(engine: Any, workers: int) -> Engine:
     InProcess()
     """
     n_workers = check_whole(workers, "workers")
+    chosen = _choose(engine, n_workers)
+    # While a process that was just started imports the script of its parent, it cannot start processes itself.
+    if getattr(multiprocessing.current_process(), "_inheriting", False) and not isinstance(chosen, InProcess):
+        raise StudyError(_NO_GUARD)
+    return chosen
+
+
+def _choose(engine: Any, n_workers: int) -> Engine:
     if isinstance(engine, Ray) and n_workers:
         return replace(engine, n_workers=n_workers)
     if not isinstance(engine, str) and isinstance(engine, Engine):

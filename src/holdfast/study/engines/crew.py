@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.errors import StudyError
 from holdfast.study.engines.engine import Event, GivenUp
 from holdfast.study.items import Task
 from holdfast.study.results import Record
+from holdfast.study.work import Skipped
 
 EVENT, READY, DONE, ERROR = "event", "ready", "done", "error"
 """What a worker says: an event, that it is loaded, that its task is done, or what went wrong."""
@@ -159,8 +161,8 @@ class Crew(Generic[_Hand]):
             yield from self._bury(hand, death)
             return
         if kind == EVENT:
-            if isinstance(content, Record) and hand.task is not None:
-                hand.task = hand.task.after(content.key, content.method, content.attribution[2])
+            assert hand.task is not None
+            hand.task = _left_of(hand.task, content)
             yield content
         elif kind == ERROR:
             raise error_of(content)
@@ -203,8 +205,15 @@ class Crew(Generic[_Hand]):
         if self._deaths_loading >= self._max_tries:
             raise StudyError(
                 f"{self._deaths_loading} workers in a row died while they loaded the model and the data ({reason}). "
-                "Is there memory for as many workers?"
+                "Is there memory for as many workers, and has every machine what they need?"
             )
+
+
+def _left_of(task: Task, event: Event) -> Task:
+    """What a worker has still to do of its task; of an input that is left out, nothing."""
+    if isinstance(event, Record):
+        return task.after(event.key, event.method, event.attribution[2])
+    return replace(task, items=()) if isinstance(event, Skipped) else task
 
 
 def error_of(content: tuple[str, str]) -> StudyError:

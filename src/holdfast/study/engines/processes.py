@@ -13,10 +13,13 @@ from typing import Any
 
 from holdfast.study.engines.crew import Crew, Died, Hand, Message
 from holdfast.study.engines.engine import Event
-from holdfast.study.engines.serve import STOP, serve
+from holdfast.study.engines.serve import STOP, holding_back_ctrl_c, serve
 from holdfast.study.items import Task
 from holdfast.study.spec import StudySpec
 from holdfast.study.work import Load, load_worker
+
+_SECONDS_TO_LEAVE = 5.0
+"""How long a worker that is done may take to end: threads that a model has started can keep it for ever."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,8 @@ class _Process(Hand):
         self.pipe, far_end = context.Pipe()
         n_threads = max(1, (os.cpu_count() or 1) // engine.n_workers)
         self._process = context.Process(target=serve, args=(far_end, spec, engine.load, n_threads), daemon=True)
-        self._process.start()
+        with holding_back_ctrl_c():
+            self._process.start()
         # Only the worker may hold the far end, or its death would not close the pipe.
         far_end.close()
 
@@ -69,12 +73,12 @@ class _Process(Hand):
         try:
             return self.pipe.recv()  # type: ignore[no-any-return]
         except (EOFError, OSError):
-            self._process.join()
+            self._process.join(_SECONDS_TO_LEAVE)
             raise Died(_cause(self._process.exitcode)) from None
 
     def leave(self) -> None:
         self._send(None)
-        self._process.join()
+        self._process.join(_SECONDS_TO_LEAVE)
         self.end()
 
     def end(self) -> None:
