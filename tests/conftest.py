@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import settings
@@ -22,3 +23,11 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="holdfast-cache-")
     os.environ["HOLDFAST_CACHE"] = folder.name
     config.add_cleanup(folder.cleanup)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Examples that make a ``Ray`` say what they lack, where there is none."""
+    if find_spec("ray") is None:
+        for item in items:
+            if item.nodeid.endswith(("on_ray.Ray", "clusters.md]")):
+                item.add_marker(pytest.mark.skip(reason="needs Ray: pip install 'holdfast[ray]'"))

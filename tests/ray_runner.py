@@ -6,12 +6,13 @@ import sys
 from pathlib import Path
 
 from holdfast.study import Ray, run_study
-from tests.study_support import make_spec
+from tests.study_support import Slowly, make_spec
 
 
 def main(folder: str, path: str, address: str | None = None) -> int:
     """Tell each stored item as a JSON line on stderr; without an address, on a cluster of its own."""
-    run = run_study(make_spec(Path(folder), factory="slow_moods"), path, engine=Ray(2, address), progress="json")
+    engine = Ray(2, address, load=Slowly(0.2))
+    run = run_study(make_spec(Path(folder), factory="slow_moods"), path, engine=engine, progress="json")
     print(run, flush=True)
     return 0 if run.status.complete else 1
 
