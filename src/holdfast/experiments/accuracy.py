@@ -48,22 +48,22 @@ COLUMNS = {
 def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Measure accuracy at every keep probability."""
     keeps = tuple(request.keep or KEEPS)
-    found = {one.name: measure(one, keeps, request, desk) for one in experiment.chosen(request)}
+    found = {one.name: measure(one, keeps, seed=request.seed, desk=desk) for one in experiment.chosen(request)}
     data = {one.name: one.data.spec for one in experiment.chosen(request)}
     return Outcome({"accuracy": _table(found, data)}, draw(found), tell(found))
 
 
-def measure(subject: Subject, keeps: tuple[float, ...], request: Request, desk: Desk) -> SmoothedAccuracy:
+def measure(subject: Subject, keeps: tuple[float, ...], *, seed: int, desk: Desk) -> SmoothedAccuracy:
     """Accuracy of one subject, part by part; parts that are stored are not computed again."""
     opened = open_subject(subject)
     numbers = _labelled(opened)
-    job = _Job(opened, keeps, request.seed)
+    job = _Job(opened, keeps, seed)
     parts = []
     for start in range(0, len(numbers), N_TOGETHER):
         parts.append(job.part(numbers[start : start + N_TOGETHER], desk.folder / "parts"))
         if desk.progress is True:
             _show(subject.name, min(start + N_TOGETHER, len(numbers)), len(numbers))
-    return added(parts, stream_key(request.seed))
+    return added(parts, stream_key(seed))
 
 
 def _labelled(opened: Opened) -> list[int]:

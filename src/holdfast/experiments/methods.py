@@ -33,28 +33,26 @@ def radii_for(subject: Subject, request: Request) -> tuple[int, ...]:
 
 def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Compare methods at a quarter of the features."""
-    found = _studied(experiment, request, desk, (TOP,))
+    found = _studied(experiment, request, desk, fractions=(TOP,))
     return Outcome(_tables(found), draw(found, (TOP,)), tell(found, (TOP,)))
 
 
 def run_ablation(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Compare methods at several shares of the features."""
-    found = _studied(experiment, request, desk, FRACTIONS)
+    found = _studied(experiment, request, desk, fractions=FRACTIONS)
     return Outcome(_tables(found), draw(found, FRACTIONS), tell(found, FRACTIONS))
 
 
-def _studied(experiment: Experiment, request: Request, desk: Desk, fractions: tuple[float, ...]) -> list[Studied]:
+def _studied(experiment: Experiment, request: Request, desk: Desk, *, fractions: tuple[float, ...]) -> list[Studied]:
     return [
         study_subject(
             experiment,
             subject,
             request,
-            desk,
-            {
-                "methods": request.method_specs(),
-                "top_fractions": fractions,
-                "certify": certify_spec(radii_for(subject, request), request),
-            },
+            desk=desk,
+            methods=request.method_specs(),
+            top_fractions=fractions,
+            certify=certify_spec(radii_for(subject, request), request),
         )
         for subject in experiment.chosen(request)
     ]

@@ -47,12 +47,10 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
             experiment,
             subject,
             request,
-            desk,
-            {
-                "methods": request.method_specs(),
-                "certify": certify_spec(radii, request),
-                "mus": MusSpec(keeps, criterion=CRITERION),
-            },
+            desk=desk,
+            methods=request.method_specs(),
+            certify=certify_spec(radii, request),
+            mus=MusSpec(keeps, criterion=CRITERION),
         )
         for subject in experiment.chosen(request)
     ]

@@ -48,12 +48,10 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
             experiment,
             subject,
             request,
-            desk,
-            {
-                "methods": request.method_specs(),
-                "certify": certify_spec(request.radii or subject.reachable(RADII), request, plan="hoeffding"),
-                "mus": MusSpec(tuple(keeps), criterion=CRITERION),
-            },
+            desk=desk,
+            methods=request.method_specs(),
+            certify=certify_spec(request.radii or subject.reachable(RADII), request, plan="hoeffding"),
+            mus=MusSpec(tuple(keeps), criterion=CRITERION),
         )
         for subject in experiment.chosen(request)
     ]

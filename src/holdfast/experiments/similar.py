@@ -11,7 +11,7 @@ from holdfast.certification.single import certify
 from holdfast.errors import InvalidValueError
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.methods import radii_for
-from holdfast.experiments.opening import Explained, Opened, open_subject
+from holdfast.experiments.opening import Explained, open_subject
 from holdfast.experiments.showing import show
 from holdfast.experiments.subjects import RESNET
 from holdfast.experiments.words import counted, joined, points, share
@@ -57,7 +57,8 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     methods = _check_methods(request.methods or METHODS)
     [subject, *_] = experiment.chosen(request)
     opened, radii = open_subject(subject), radii_for(subject, request)
-    candidates = [_candidate(opened, index, methods, radii, request.seed) for index in range(opened.n)]
+    explained = [Explained(opened, index, request.seed) for index in range(opened.n)]
+    candidates = [_candidate(one, methods, radii[len(radii) // 2]) for one in explained]
     chosen = choose(candidates)
     model, rng = chosen.explained.model, chosen.explained.rng("compare")
     comparison = compare(model, chosen.masks, radii, rng=rng)
@@ -72,12 +73,10 @@ def _check_methods(methods: Sequence[str]) -> tuple[str, str]:
     return methods[0], methods[1]
 
 
-def _candidate(opened: Opened, index: int, methods: tuple[str, str], radii: Sequence[int], seed: int) -> Candidate:
-    explained = Explained(opened, index, seed)
+def _candidate(explained: Explained, methods: tuple[str, str], radius: int) -> Candidate:
     masks = {method: explained.selected(method, TOP) for method in methods}
     first, second = masks.values()
     overlap = float((first & second).sum() / max(1, (first | second).sum()))
-    radius = radii[len(radii) // 2]
     rates = [certify(explained.model, mask, radius=radius, rng=explained.rng("choose")).rate for mask in masks.values()]
     return Candidate(explained, masks, overlap, abs(rates[0] - rates[1]))
 

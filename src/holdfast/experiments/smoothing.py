@@ -50,12 +50,10 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
             experiment,
             subject,
             request,
-            desk,
-            {
-                "methods": request.method_specs((METHOD,)),
-                "certify": certify_spec(_radii(subject, request), request),
-                "smoothing": SmoothingSpec(tuple(keeps), N_SAMPLES),
-            },
+            desk=desk,
+            methods=request.method_specs((METHOD,)),
+            certify=certify_spec(_radii(subject, request), request),
+            smoothing=SmoothingSpec(tuple(keeps), N_SAMPLES),
         )
         for subject in experiment.chosen(request)
     ]
@@ -90,11 +88,11 @@ def gains_of(studied: Studied, key: int) -> list[Gain]:
         Gain(studied.subject.name, group.method, group.keep_probability, radius, group.n_inputs, contrast)
         for group in studied.summary.groups
         if group.keep_probability != 1 and group.method in plain
-        for radius, contrast in zip(group.radii, _gain(studied, group, plain[group.method], key), strict=True)
+        for radius, contrast in zip(group.radii, _gain(studied, group, plain[group.method], key=key), strict=True)
     ]
 
 
-def _gain(studied: Studied, group: GroupSummary, plain: GroupSummary, key: int) -> list[Contrast]:
+def _gain(studied: Studied, group: GroupSummary, plain: GroupSummary, *, key: int) -> list[Contrast]:
     if not studied.per_input:
         return [of_means(a, b) for a, b in zip(group.soft, plain.soft, strict=True)]
     return paired(*_rates(studied, group, plain), key=key)

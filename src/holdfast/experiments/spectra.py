@@ -47,7 +47,11 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     spectra = stream(request.seed, "random-spectra").standard_normal((2**N_FEATURES, n_spectra))
     found = {operator: masses(spectra, amounts, operator) for operator in OPERATORS}
     [plain] = masses(spectra, (1.0,), "masking")
-    cells = [cell for operator, mass in found.items() for cell in _cells(operator, amounts, mass, plain, request.seed)]
+    cells = [
+        cell
+        for operator, mass in found.items()
+        for cell in _cells(operator, amounts, mass=mass, before=plain, key=request.seed)
+    ]
     return Outcome({"spectra": _table(cells, n_spectra)}, draw(found, amounts), tell(cells, n_spectra))
 
 
@@ -57,7 +61,7 @@ def masses(spectra: NDArray[np.float64], amounts: Sequence[float], operator: str
     return np.stack(each, axis=2)
 
 
-def expected_mass(operator: str, amount: float, degree: int, n_features: int = N_FEATURES) -> float:
+def expected_mass(operator: str, amount: float, degree: int, *, n_features: int = N_FEATURES) -> float:
     """The mean mass at a degree over all spectra ĥ(S) ~ N(0, 1).
 
     A coefficient of the smoothed function is normal with mean 0; flipping multiplies it by ρ^k, masking
@@ -85,7 +89,7 @@ class Cell:
 
 
 def _cells(
-    operator: str, amounts: Sequence[float], mass: NDArray[np.float64], before: NDArray[np.float64], key: int
+    operator: str, amounts: Sequence[float], *, mass: NDArray[np.float64], before: NDArray[np.float64], key: int
 ) -> Iterator[Cell]:
     for amount, by_degree in zip(amounts, mass, strict=True):
         spans, lifts = _interval(by_degree.T, key), _interval((by_degree - before).T, key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,9 +127,7 @@ def certify_spec(radii: Iterable[int], request: Request, *, plan: str = "sequent
     return CertifySpec(tuple(radii), plan=plan)
 
 
-def study_subject(
-    experiment: Experiment, subject: Subject, request: Request, desk: Desk, parts: Mapping[str, Any]
-) -> Studied:
+def study_subject(experiment: Experiment, subject: Subject, request: Request, *, desk: Desk, **parts: Any) -> Studied:
     """Run the study of one subject, or what is left of it, and summarise it.
 
     ``parts`` are fields of the study, such as ``methods`` and ``certify``.

@@ -59,14 +59,14 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Search every input for the smallest change, and show the smallest of all."""
     method = (request.methods or (METHOD,))[0]
     cases = {
-        one.name: search(open_subject(one), method, request.seed, request.min_tokens or 1)
+        one.name: search(open_subject(one), method, seed=request.seed, least=request.min_tokens or 1)
         for one in experiment.chosen(request)
     }
     shown = {name: choose(some) for name, some in cases.items()}
     return Outcome({"witnesses": _table(cases, shown)}, draw(shown), tell(cases, shown))
 
 
-def search(opened: Opened, method: str, seed: int, least: int) -> list[Case]:
+def search(opened: Opened, method: str, *, seed: int, least: int) -> list[Case]:
     """Explain and search the inputs that have enough features."""
     found = []
     for index in range(opened.n):

@@ -46,7 +46,8 @@ def plot_example_text(
     for place, word in enumerate(words):
         if column and column + len(word) > _WIDTH:
             column, line = 0, line + 1
-        _write(axes, word, column, line, _look(plain, bool(shown[place]), place in added))
+        look = _look(plain=plain, shown=bool(shown[place]), added=place in added)
+        _write(axes, word, (column, line), look=look)
         column += len(word) + 2
     axes.set_xlim(-1, _WIDTH + 2)
     spare = max(0, _N_LINES - line) / 2
@@ -54,7 +55,7 @@ def plot_example_text(
     return bare(axes, title)
 
 
-def _look(plain: bool, shown: bool, added: bool) -> dict[str, Any]:
+def _look(*, plain: bool, shown: bool, added: bool) -> dict[str, Any]:
     if plain:
         return {"color": COLOURS["black"]}
     if added:
@@ -68,6 +69,6 @@ def _frame(colour: str, style: str, face: str) -> dict[str, Any]:
     return {"boxstyle": "round,pad=0.18", "ec": colour, "fc": face, "ls": style, "lw": 1.0}
 
 
-def _write(axes: Axes, word: str, column: int, line: int, look: dict[str, Any]) -> None:
+def _write(axes: Axes, word: str, place: tuple[int, int], *, look: dict[str, Any]) -> None:
     # A dollar sign would begin a formula.
-    axes.text(column, line, word.replace("$", r"\$"), family="DejaVu Sans Mono", fontsize=7.5, va="center", **look)
+    axes.text(*place, word.replace("$", r"\$"), family="DejaVu Sans Mono", fontsize=7.5, va="center", **look)
