@@ -2,7 +2,7 @@
 // the pointer or the arrow keys and says what it passes.
 
 const FRAME = innerWidth < 600
-  ? { width: 400, height: 300, left: 60, right: 14, top: 12, bottom: 44 }
+  ? { width: 400, height: 300, left: 60, right: 22, top: 12, bottom: 44 }
   : { width: 760, height: 380, left: 64, right: 18, top: 16, bottom: 46 };
 const DASHES = ["", "7 4", "2 3", "10 3 2 3", "5 2 1 2 1 2"];
 const MARKS = [
@@ -54,13 +54,14 @@ function chartOf({ title, xLabel, yLabel, frame = FRAME }) {
     return `${xLabel} ${value}: ${rows.map(([line, text]) => `${line.label} ${text}`).join("; ")}`;
   }
 
-  svg.addEventListener("pointermove", (event) => {
+  const follow = (event) => {
     if (!state) return;
     const area = svg.getBoundingClientRect();
     const wanted = ((event.clientX - area.left) / area.width) * box.width;
     const gaps = state.values.map((value) => Math.abs(state.x(value) - wanted));
     point(gaps.indexOf(Math.min(...gaps)));
-  });
+  };
+  for (const name of ["pointermove", "pointerdown"]) svg.addEventListener(name, follow);
   const leave = () => { told.hidden = true; svg.querySelector(".guide")?.replaceChildren(); };
   svg.addEventListener("pointerleave", leave);
   svg.addEventListener("blur", leave);

@@ -4,6 +4,8 @@ const KINDS = { soft: "soft", hard: "hard", mus: "MuS" };
 const BANDS = [["guaranteed", "guaranteed"], ["bootstrap", "bootstrap (approximate)"], ["none", "none"]];
 
 const kindName = (curve) => (curve.kind === "mus" ? `MuS λ = ${curve.keep}` : KINDS[curve.kind]);
+/** What a kind of certificate is, where it is chosen. */
+const kindWords = (kind) => ({ soft: "soft (mean rate)", hard: "hard (no draw changed it)" })[kind] ?? `${kind} (proven, smoothed model)`;
 const methodLabel = (study, name) => study.methods.find((method) => method.name === name)?.label ?? name;
 const methodColor = (study, name) => Math.max(0, study.methods.findIndex((method) => method.name === name)) % 8;
 const distinct = (values) => [...new Set(values)];
@@ -15,7 +17,7 @@ function curvesPanel(study) {
   const hasBootstrap = study.groups.some((group) => group.curves.some((curve) => curve.bootstrap_low));
   const state = { fraction: fractions[0], keep: keeps[0], across: "methods", method: study.methods[0].name, log: false,
     band: "guaranteed", methods: new Set(study.methods.map((method) => method.name)), kinds: new Set([kinds[0]]) };
-  const chart = chartOf({ title: `Stability rate by radius, ${study.name}`, xLabel: "radius", yLabel: "rate" });
+  const chart = chartOf({ title: `Stability rate by radius, ${study.name}`, xLabel: "radius", yLabel: "share kept" });
   const legend = make("fieldset", { class: "legend" });
   const asTable = make("div");
   const keys = make("div", { class: "legend" }, keeps.map((keep, i) => make("span", { class: "toggle" }, keyOf(i % 8), `λ = ${keep}`)));
@@ -31,7 +33,7 @@ function curvesPanel(study) {
   const set = (name) => (value) => { state[name] = value; refresh(); };
   const toggle = (chosen, value) => () => { chosen.has(value) ? chosen.delete(value) : chosen.add(value); refresh(); };
 
-  const keepField = selectOf("Keep probability", keeps.map((value) => [value, value === 1 ? "1 (the model itself)" : `${value} (smoothed)`]), state.keep, set("keep"));
+  const keepField = selectOf("Keep probability λ", keeps.map((value) => [value, value === 1 ? "1 (the model itself)" : `${value} (smoothed)`]), state.keep, set("keep"));
   const methodField = selectOf("Method", study.methods.map(({ name, label }) => [name, label]), state.method, set("method"));
   replaceIn(legend, make("legend", {}, "Methods"), study.methods.map(({ name, label }) =>
     make("label", { class: "toggle" },
@@ -40,7 +42,7 @@ function curvesPanel(study) {
   const certificates = kinds.length > 1 && make("fieldset", { class: "legend" }, make("legend", {}, "Certificates"), kinds.map((kind, i) =>
     make("label", { class: "toggle" },
       make("input", { type: "checkbox", checked: state.kinds.has(kind), "data-kind": kind, onchange: toggle(state.kinds, kind) }),
-      keyOf(null, i), make("span", {}, kind))));
+      keyOf(null, i), make("span", {}, kindWords(kind)))));
   const controls = make("div", { class: "controls" },
     keeps.length > 1 ? switchOf("Lines", [["methods", "methods"], ["smoothing", "keep probabilities"]], "methods", set("across")) : null,
     fractions.length > 1 ? selectOf("Selected", fractions.map((value) => [value, `top ${100 * value}%`]), state.fraction, set("fraction")) : null,
@@ -49,7 +51,7 @@ function curvesPanel(study) {
     switchOf("Bands", hasBootstrap ? BANDS : BANDS.filter(([name]) => name !== "bootstrap"), "guaranteed", set("band")));
   refresh();
   return make("section", { class: "panel", "aria-labelledby": `curves-${study.id}` },
-    make("h3", { id: `curves-${study.id}` }, "How fast they hold"),
+    make("h3", { id: `curves-${study.id}` }, "How stable the explanations are"),
     make("p", { class: "lead" }, study.curves_lead),
     controls, make("div", { class: "legends" }, legend, keys, certificates || null), chart.figure, asTable,
     make("p", { class: "small" }, study.curves_note));
@@ -89,7 +91,7 @@ function rankingPanel(study) {
   const show = (i) => replaceIn(place, rankingOf(study, study.rankings[i]));
   show(0);
   return make("section", { class: "panel", "aria-labelledby": `ranking-${study.id}` },
-    make("h3", { id: `ranking-${study.id}` }, "Which method can be trusted more"),
+    make("h3", { id: `ranking-${study.id}` }, "Which method is more stable"),
     make("p", { class: "lead" }, study.ranking_lead),
     settings.length > 1 ? make("div", { class: "controls" }, selectOf("Setting", settings, 0, show)) : null, place);
 }
@@ -104,9 +106,9 @@ function rankingOf(study, one) {
     make("span", { class: "number" }, `${percent(row.mean)} `, make("small", {}, between(row.low, row.high)))));
   const claims = one.claims.map((claim) => make("li", {}, make("strong", {}, methodLabel(study, claim.better)),
     " is more stable than ", make("strong", {}, methodLabel(study, claim.worse)),
-    ` by ${ends(claim.low, claim.high).join(" to ")}`));
+    ` by ${points(claim.low, claim.high)} percentage points`));
   return make("div", { class: "ranking" },
-    make("div", {}, make("h4", {}, `Mean rate at radius ${one.radius}`), make("ol", { class: "bars" }, bars)),
+    make("div", {}, make("h4", {}, `Mean rate at radius ${one.radius}, with its interval`), make("ol", { class: "bars" }, bars)),
     make("div", {}, make("h4", {}, "What is certified"),
       claims.length ? make("ul", { class: "claims" }, claims) : null, make("p", { class: "small" }, one.note)));
 }

@@ -34,7 +34,7 @@ function explanationParts(study, entry, one, state) {
     words.textContent = `radius ${radius}`;
     slider.setAttribute("aria-valuetext", `radius ${radius}`);
     sentence.textContent = one.certificates.length ? one.certificates[state.at].sentence : "";
-    replaceIn(draws, drawsOf(entry, one, state.at));
+    replaceIn(draws, drawsOf(study, entry, one, state.at));
     replaceIn(json, one.certificates.length ? onDemand("The certificate as JSON", () => jsonOf(certificateText(one, state.at))) : null);
   }
   move();
@@ -44,6 +44,7 @@ function explanationParts(study, entry, one, state) {
     sentence, draws,
     one.witness ? make("div", { class: "witness" }, make("h4", {}, one.witness.title), make("p", {}, quoted(one.witness.sentence))) : null,
     one.mus.length ? make("div", {}, make("h4", {}, "Hard certificates of the smoothed model"),
+      make("p", { class: "small" }, "MuS: a vote over masks that keep each feature with the keep probability λ. What is proven is about that vote, which may answer otherwise than the model."),
       make("ul", { class: "claims" }, one.mus.map((text) => make("li", {}, text)))) : null,
     json,
     one.witness?.json ? onDemand("The witness as JSON", () => jsonOf(one.witness.json)) : null,
@@ -51,13 +52,13 @@ function explanationParts(study, entry, one, state) {
 }
 
 function itemChart(study, one) {
-  const chart = chartOf({ title: `Stability rate of this explanation by ${one.label}`, xLabel: "radius", yLabel: "rate", frame: { height: 260 } });
+  const chart = chartOf({ title: `Stability rate of this explanation by ${one.label}`, xLabel: "radius", yLabel: "share kept", frame: { height: 260 } });
   const line = { label: one.label, color: methodColor(study, one.method), dash: 0, x: one.curve.radii, y: one.curve.rates, low: one.curve.low, high: one.curve.high };
   chart.show([line], {});
   return chart.figure;
 }
 
-function drawsOf(entry, one, at) {
+function drawsOf(study, entry, one, at) {
   if (!one.draws) return make("p", { class: "small" }, one.no_draws);
   const drawn = one.draws.at[at];
   const n = drawn.masks.length;
@@ -68,14 +69,14 @@ function drawsOf(entry, one, at) {
     return make("li", { class: flip === null ? "kept" : "flip" },
       drawOf(entry, one, added), make("span", { class: "verdict" }, flip === null ? "kept" : make("span", {}, "flips to ", quoted(flip))));
   });
-  return make("div", { class: "draws" }, make("h4", {}, `Sampled additions: ${kept} of ${n} kept`),
+  return make("div", { class: "draws" }, make("h4", {}, `Sampled ${study.neighborhood}: ${kept} of ${n} keep the prediction`),
     make("p", { class: "small" }, one.draws.note), make("ul", { class: `thumbs ${entry.picture.kind}` }, cells));
 }
 
 function drawOf(entry, one, added) {
-  const words = `${plural(added.length, "feature")} added`;
+  const words = `${plural(added.length, "feature")} changed`;
   if (entry.picture.kind === "image") return pictureOf(entry, statesOf(entry.n_features, one.selected, added), words, "tiny");
-  if (!added.length) return make("span", { class: "none" }, "nothing added");
+  if (!added.length) return make("span", { class: "none" }, "nothing changed");
   return make("span", { class: "chips" }, added.map((i) => make("mark", { class: "added" }, quoted(featureName(entry, i)))));
 }
 

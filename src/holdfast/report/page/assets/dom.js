@@ -41,6 +41,9 @@ function percent(share) {
 /** The ends of an interval, rounded outwards: what is shown never claims more than what is known. */
 const ends = (low, high) => [Math.floor(1000 * low + 1e-6) / 1000, Math.ceil(1000 * high - 1e-6) / 1000].map(percent);
 const between = (low, high) => `[${ends(low, high).join(", ")}]`;
+/** The ends of a difference between rates, in percentage points: a percentage would read as a ratio. */
+const points = (low, high) => [Math.floor(1000 * low + 1e-6) / 10, Math.ceil(1000 * high - 1e-6) / 10]
+  .map((end) => end.toFixed(1).replace(/\.0$/, "")).join(" to ");
 const whole = (number) => Math.round(number).toLocaleString("en");
 const plural = (count, word) => `${whole(count)} ${word}${count === 1 ? "" : "s"}`;
 

@@ -94,6 +94,7 @@ setTheme(THEMES.includes(kept) ? kept : "auto");
 let before = null;
 addEventListener("beforeprint", () => {
   before = panels.map((panel) => panel.hidden);
+  document.querySelector(".hero details").open = true;
   DATA.studies.forEach((study) => { build(study).hidden = false; });
 });
 addEventListener("afterprint", () => { if (before) panels.forEach((panel, i) => { panel.hidden = before[i]; }); });

@@ -1,5 +1,5 @@
 // One input with some of its features marked: pixels, words or columns. Selected features are blue with a
-// plain outline, additions are orange and hatched, so that neither needs its colour to be told apart.
+// plain outline, additions are yellow and hatched, so that neither needs its colour to be told apart.
 
 const HIDDEN = 0, SELECTED = 1, ADDED = 2;
 
@@ -74,7 +74,7 @@ function overlayOf(picture, states) {
   return canvas;
 }
 
-const BLUE = [0, 114, 178], ORANGE = [240, 160, 0], VEIL = [128, 136, 140];
+const BLUE = [0, 114, 178], YELLOW = [250, 200, 0], VEIL = [128, 136, 140];
 
 function shadeOf(stateAt, x, y, edge, width, height) {
   const state = stateAt(x, y);
@@ -84,7 +84,7 @@ function shadeOf(stateAt, x, y, edge, width, height) {
     const [i, j] = [x + dx, y + dy];
     return i < 0 || j < 0 || i >= width || j >= height || stateAt(i, j) !== state;
   };
-  const color = state === SELECTED ? BLUE : ORANGE;
+  const color = state === SELECTED ? BLUE : YELLOW;
   if (other(edge, 0) || other(-edge, 0) || other(0, edge) || other(0, -edge)) return [...color, 255];
   if (state === ADDED && (x + y) % 8 < 3) return [...color, 200];
   return [...color, state === SELECTED ? 46 : 90];
@@ -114,7 +114,7 @@ function columnsOf(picture, states, words, size) {
     make("li", { class: state }, quoted(name), value === null ? null : make("b", {}, quoted(value)),
       state === "added" ? make("span", { class: "unseen" }, " (added)") : null));
   const left = sorted.length - rows.length;
-    return make("ul", { class: `columns ${size}`, "aria-label": words, tabindex: size === "" ? 0 : null }, rows,
+  return make("ul", { class: `columns ${size}`, "aria-label": words, tabindex: size === "" ? 0 : null }, rows,
     left > 0 && size === "small" ? make("li", { class: "more" }, `and ${left} more`) : null);
 }
 

@@ -68,7 +68,7 @@ function rowsOf(study, state, columns) {
   const tests = {
     all: () => true,
     unstable: (i) => groups.some((group) => group.rates[state.radius][i] !== null && group.rates[state.radius][i] < 0.9),
-    wrongly: (i) => table.groups.some((group) => group.consistent[i] === 0),
+    wrongly: (i) => (groups.length ? groups : table.groups).some((group) => group.consistent[i] === 0),
     misclassified: (i) => table.right[i] === 0,
     gallery: (i) => shown.has(table.input[i]),
   };
@@ -114,7 +114,7 @@ function cellOf(study, column, i, inGallery, open) {
 /** What is known of an input that is not in the gallery. */
 function briefOf(study, input) {
   const i = study.table.input.indexOf(input);
-  const chart = chartOf({ title: "Stability rates of this input", xLabel: "radius", yLabel: "rate", frame: { height: 300 } });
+  const chart = chartOf({ title: "Stability rates of this input", xLabel: "radius", yLabel: "share kept", frame: { height: 300 } });
   const groups = study.table.groups.filter((group) => group.rates.length && group.rates[0][i] !== null);
   const keeps = distinct(groups.map((group) => group.keep_probability)), fractions = distinct(groups.map((group) => group.top_fraction));
   const lines = groups.filter((group) => group.keep_probability === keeps[0] && group.top_fraction === fractions[0]).map((group) => ({
@@ -123,5 +123,5 @@ function briefOf(study, input) {
   return make("div", {}, make("p", { class: "facts" }, `Predicted `, quoted(study.table.prediction[i]),
     study.table.label[i] === null ? "." : make("span", {}, ", labelled ", quoted(study.table.label[i]), ".")),
     lines.length ? chart.figure : null, lines.length ? chartTable("Rates by radius", "radius", lines) : null,
-    make("p", { class: "small" }, "Certificates, masks and witnesses of inputs outside the gallery are in the file of results."));
+    make("p", { class: "small" }, "Certificates, draws and witnesses are on the page for the inputs that it looks at closer (the option --gallery sets how many), and for every input in the file of results."));
 }
