@@ -168,7 +168,13 @@ class Store:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """All questions inside are answered by the file as it is now, whatever a writer adds meanwhile."""
+        """All questions inside are answered by the file as it is now, whatever a writer adds meanwhile.
+
+        Within another one, it is that one.
+        """
+        if self._connection.in_transaction:
+            yield
+            return
         with wrapping_errors(self.path):
             self._connection.execute("BEGIN")
             try:

@@ -7,24 +7,31 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from holdfast.report.page.claims import certified_pairs, flip_sizes, headline, main_groups, unlike_counts
-from holdfast.report.page.rows import InputRows
+from holdfast.report.page.claims import (
+    Told,
+    accuracy_at,
+    aside,
+    certified_pairs,
+    farthest_votes,
+    flip_sizes,
+    headline,
+    main_groups,
+    unlike_counts,
+)
 from holdfast.report.page.wording import counted, listed, method_label, percent
-from holdfast.study.aggregate import GroupSummary, StudySummary
-
-Told = tuple[StudySummary, InputRows]
+from holdfast.study.aggregate import GroupSummary, MusSummary
 
 
 def page_findings(studies: Sequence[Told]) -> list[str]:
     """What the page says first: the headline of one study, or what several have in common."""
     if len(studies) == 1:
-        return [headline(studies[0][0])]
+        return [headline(studies[0].summary, studies[0].joint)]
     return [*_methods(studies), *_proofs(studies), *_flips(studies)]
 
 
 def _methods(studies: Sequence[Told]) -> Iterator[str]:
     """How often each method leads, and where a method is certified to beat chance."""
-    compared = [summary for summary, _ in studies if len(main_groups(summary)) > 1]
+    compared = [one.summary for one in studies if len(main_groups(one.summary)) > 1]
     if not compared:
         return
     leaders = Counter(main_groups(summary)[0].method for summary in compared)
@@ -32,39 +39,37 @@ def _methods(studies: Sequence[Told]) -> Iterator[str]:
     with_random = [summary for summary in compared if any(one.method == "random" for one in main_groups(summary))]
     beaten = sum(any(worse == "random" for _, worse in certified_pairs(summary)) for summary in with_random)
     sure = (
-        f"; in {beaten} of {len(with_random)} some method is certified to be more stable than a random selection"
+        f" In {beaten} of {len(with_random)} some method is certified to be more stable than a random selection, "
+        f"with confidence {with_random[0].confidence:g} in each study on its own."
         if with_random
         else ""
     )
-    yield f"Of {len(compared)} studies, the most stable explanations on average are those of {led}{sure}."
+    order = "the highest mean stability rate is that of"
+    yield f"Of {len(compared)} studies, {order} {led}; the order of means is no claim.{sure}"
 
 
 def _proofs(studies: Sequence[Told]) -> Iterator[str]:
     """Mean soft rates against the shares that votes prove, of each study's leading method at its largest radius."""
-    leaders = [main_groups(summary)[0] for summary, _ in studies]
-    leaders = [one for one in leaders if one.mus]
-    if not leaders:
+    voted = [(one, main_groups(one.summary)[0]) for one in studies if main_groups(one.summary)[0].mus]
+    if not voted:
         return
-    soft, proven, near = ([pick(one) for one in leaders] for pick in (_last_soft, _last_proven, _first_proven))
-    radii = sorted({one.soft[-1].radius for one in leaders})
+    soft = [best.soft[-1].mean for _, best in voted]
+    votes = [farthest_votes(best) for _, best in voted]
+    radii = sorted({best.soft[-1].radius for _, best in voted})
     where = f"{radii[0]} to {radii[-1]}" if len(radii) > 1 else f"{radii[0]}"
     yield (
-        f"At the largest radius ({where}), these explanations keep the prediction in {_range(soft)} of cases on "
-        f"average, by study; votes of the smoothed model (MuS) prove stability there for {_range(proven)} of the "
-        f"inputs, and for {_range(near)} at the smallest radius."
+        f"At the largest radius ({where}, by study), explanations by these methods keep the prediction in "
+        f"{_range(soft)} of cases on average. Proofs (MuS) exist only for smoothed models, here for "
+        f"{_range([one.rates[0].mean for one in votes])} of the inputs at the smallest radius and for "
+        f"{_range([one.rates[-1].mean for one in votes])} at the largest{_accuracies(voted, votes)}."
     )
 
 
-def _last_soft(one: GroupSummary) -> float:
-    return one.soft[-1].mean
-
-
-def _last_proven(one: GroupSummary) -> float:
-    return max(votes.rates[-1].mean for votes in one.mus)
-
-
-def _first_proven(one: GroupSummary) -> float:
-    return max(votes.rates[0].mean for votes in one.mus)
+def _accuracies(voted: Sequence[tuple[Told, GroupSummary]], votes: Sequence[MusSummary]) -> str:
+    """What the proofs are worth: a model that always answers the same is provably stable."""
+    pairs = zip(voted, votes, strict=True)
+    known = [right for (told, _), one in pairs if (right := accuracy_at(told, one.keep_probability)) is not None]
+    return f", and the accuracy of these smoothed models is {_range(known)}" if known else ""
 
 
 def _range(shares: Sequence[float]) -> str:
@@ -74,11 +79,19 @@ def _range(shares: Sequence[float]) -> str:
 
 def _flips(studies: Sequence[Told]) -> Iterator[str]:
     """How few features flip an explanation, and how many explanations are predicted unlike their input."""
-    sizes = np.concatenate([flip_sizes(rows) for _, rows in studies])
-    n_odd, n_all = (sum(counts) for counts in zip(*(unlike_counts(rows) for _, rows in studies), strict=True))
-    wrong = f"{percent(n_odd / n_all)} of {counted(n_all, 'explanation')} alone are predicted unlike their input"
+    sizes = np.concatenate([flip_sizes(one.rows) for one in studies])
+    n_odd, n_all = (sum(counts) for counts in zip(*(unlike_counts(one.rows) for one in studies), strict=True))
+    wrong = (
+        f"shown alone, {percent(n_odd / n_all)} of {counted(n_all, 'explanation')}{_aside(studies)} get another "
+        "prediction than the full input"
+    )
     if len(sizes) == 0:
-        yield f"{wrong}."
+        yield f"{wrong[0].upper()}{wrong[1:]}."
         return
     share = percent(float((sizes <= 2).mean()))
-    yield f"One or two more features flip {share} of {counted(len(sizes), 'explanation')} that were searched; {wrong}."
+    searched = f"{counted(len(sizes), 'explanation')} that were searched for the smallest change"
+    yield f"One or two more features flip {share} of {searched}; {wrong}."
+
+
+def _aside(studies: Sequence[Told]) -> str:
+    return next((words for one in studies if (words := aside(one.rows))), "")

@@ -7,9 +7,10 @@ from typing import Any
 
 from holdfast.report.page.cards import make_card
 from holdfast.report.page.choice import HOW_CHOSEN, choose_inputs
-from holdfast.report.page.claims import findings, headline, rankings
+from holdfast.report.page.claims import Told, findings, headline, main_groups, rankings
 from holdfast.report.page.rows import MOST_INPUTS, InputRows, read_rows
 from holdfast.report.page.source import Source
+from holdfast.report.page.together import joint_means
 from holdfast.report.page.wording import counted, method_label, outward, percent, span
 from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.results.wording import event, lower_first
@@ -29,9 +30,10 @@ def make_section(
     n_gallery: int,
     accuracy: SmoothedAccuracy | None = None,
     tell: Tell | None = None,
-) -> tuple[Plain, InputRows]:
-    """One study: its facts, its curves, what is certified, its table and its gallery; and the rows it is made of."""
+) -> tuple[Plain, Told]:
+    """One study: its facts, curves, what is certified, its table and its gallery; and what its sentences rest on."""
     rows, status = read_rows(store), status_of(store)
+    told = Told(summary, rows, joint_means(store, main_groups(summary)), accuracy)
     chosen = choose_inputs(rows, n_gallery)
     gallery = []
     for n_done, one in enumerate(chosen, start=1):
@@ -40,21 +42,22 @@ def make_section(
             tell(n_done, len(chosen))
     section = {
         **_question(store, source, summary),
-        "headline": headline(summary),
-        "findings": findings(summary, rows),
+        "headline": headline(summary, told.joint),
+        "findings": findings(told),
         "facts": _facts(store, summary, status),
         "notes": _notes(status),
         "groups": [_group(one) for one in summary.groups],
         "curves_note": _curves_note(summary),
         "rankings": rankings(summary),
-        "ranking_lead": "Methods are compared input by input, at the largest radius of the study.",
+        "ranking_lead": "Methods are compared input by input, at the largest radius of the study. More stable does not "
+        "mean more right: a stable explanation of a wrong prediction is stable too.",
         "accuracy": None if accuracy is None else _accuracy(accuracy),
         "table": rows.plain(source),
         "table_lead": _table_lead(rows, status),
         "gallery": gallery,
         "gallery_lead": f"{counted(len(gallery), 'input')}. {HOW_CHOSEN}",
     }
-    return section, rows
+    return section, told
 
 
 def _question(store: Store, source: Source, summary: StudySummary) -> Plain:
@@ -71,7 +74,8 @@ def _question(store: Store, source: Source, summary: StudySummary) -> Plain:
         "radii": list(summary.groups[0].radii),
         "radius": radius,
         "methods": [{"name": name, "label": method_label(name)} for name in methods],
-        "curves_lead": f"How often the prediction is kept, {change}; r is the radius.",
+        "curves_lead": f"How often {change} at random keeps the prediction that the explanation alone gets, on "
+        "average; r is the radius.",
         "spec": store.spec,
     }
 
@@ -79,7 +83,7 @@ def _question(store: Store, source: Source, summary: StudySummary) -> Plain:
 def _facts(store: Store, summary: StudySummary, status: StudyStatus) -> list[tuple[str, str]]:
     spec = store.spec
     certify = spec["certify"]
-    promise = f"±{certify['tolerance']:g} at confidence {certify['confidence']:g}, {certify['plan']}"
+    promise = f"rate ±{certify['tolerance']:g} at confidence {certify['confidence']:g} each, {certify['plan']} plan"
     means = f"means within ±{certify['half_width']:g} ({certify['bound']})"
     shares = ", ".join(f"{100 * share:g}%" for share in spec["top_fractions"])
     masking = next(store.query("SELECT content FROM attributions LIMIT 1"), None)
@@ -88,7 +92,7 @@ def _facts(store: Store, summary: StudySummary, status: StudyStatus) -> list[tup
         ("data", summary.data),
         ("inputs", f"{status.n_inputs:,}"),
         ("explanations", f"{status.n_done:,}"),
-        ("selected", f"top {shares}"),
+        ("selected by each explanation", f"top {shares} of the features"),
         ("features", _masking(masking)),
         ("certificates", promise if summary.precision == "per-input" else means),
         ("model calls", f"{status.n_computed:,}"),
@@ -150,15 +154,28 @@ def _curves_note(summary: StudySummary) -> str:
         return f"Mean curves over the data set; their intervals are {about}."
     return (
         f"Bands are {about}, at confidence {summary.confidence:g} for each point on its own: a reader who picks the "
-        "most striking one has no guarantee for it. Hard rates count draws and prove nothing; MuS rates are proven, "
-        "for the smoothed model."
+        "most striking one has no guarantee for it. Bootstrap bands are approximate, and too short where inputs are "
+        "few or rates alike. Soft: the mean rate. Hard: the share of inputs for which no draw changed the prediction; "
+        "it counts draws and proves nothing. MuS: the share of inputs for which the prediction of the smoothed model, "
+        "a vote over masks that keep each feature with probability λ, is proven not to change. It proves nothing of "
+        "the model itself, and a vote that always ends the same is stable as well, whatever its accuracy."
     )
 
 
 def _table_lead(rows: InputRows, status: StudyStatus) -> str:
     is_cut = len(rows.inputs) == MOST_INPUTS < status.n_inputs
     cut = f" The first {MOST_INPUTS:,} of {status.n_inputs:,}." if is_cut else ""
-    return f"Each rate is an estimate, as good as its certificate states. Open an input to look closer.{cut}"
+    return (
+        "Rates at one radius, by method: the estimated share of changes that keep the prediction, each within the "
+        "tolerance of its certificate. ≠ marks explanations that, shown alone, get another prediction than the full "
+        f"input.{_flipped_lead(rows)} Open an input to look closer.{cut}"
+    )
+
+
+def _flipped_lead(rows: InputRows) -> str:
+    searched = any(one.searched for one in rows.groups)
+    told = " “Flipped by” is the fewest added features found to change the prediction of one of its explanations."
+    return told if searched else ""
 
 
 def _accuracy(found: SmoothedAccuracy) -> Plain:
@@ -170,7 +187,9 @@ def _accuracy(found: SmoothedAccuracy) -> Plain:
         "low": [one.low for one in sure],
         "high": [one.high for one in sure],
         "lead": (
-            f"Share of {counted(found.n_inputs, 'input')} predicted as labelled: {first}, {last}; {found.n_samples} "
-            f"masks vote, intervals at confidence {found.confidence:g} each."
+            "The smoothed model takes a vote over random masks that keep each feature with probability λ; at λ = 1 it "
+            f"is the model itself. Of {counted(found.n_inputs, 'input')}, {first} and {last} are predicted as labelled "
+            f"({found.n_samples} masks vote; intervals at confidence {found.confidence:g} each, for the population "
+            "that the inputs are an independent sample of)."
         ),
     }

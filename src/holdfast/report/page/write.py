@@ -110,12 +110,13 @@ def make_payload(
         # Every file is opened before the first model is loaded.
         stores = [opened.enter_context(Store(path)) for path in paths]
         for store in stores:
-            summary = summarize_study(store, confidence=confidence)
             source = open_source(store, use_model=use_model)
-            found = accuracy.get(summary.name)
-            section, rows = make_section(store, source, summary, n_gallery=n_gallery, accuracy=found, tell=tell)
+            with store.snapshot():  # one state of the file, whatever a run adds meanwhile
+                summary = summarize_study(store, confidence=confidence)
+                found = accuracy.get(summary.name)
+                section, rests_on = make_section(store, source, summary, n_gallery=n_gallery, accuracy=found, tell=tell)
             sections.append(section)
-            told.append((summary, rows))
+            told.append(rests_on)
     return {
         "schema": "holdfast.report",
         "schema_version": SCHEMA_VERSION,
