@@ -13,7 +13,7 @@ from holdfast.report.page.flips import known_flip
 from holdfast.report.page.pictures import describe_input, lay_grid
 from holdfast.report.page.rows import InputRows
 from holdfast.report.page.source import Source
-from holdfast.report.page.wording import class_name, method_label, outward, shortened
+from holdfast.report.page.wording import class_name, method_label, outward, shortened, with_classes
 from holdfast.results.certificate import Certificate
 from holdfast.study.results import ItemResult
 from holdfast.study.store import Store
@@ -90,7 +90,7 @@ def explain(result: ItemResult, source: Source, shared: Evaluator | None) -> Pla
         "curve": _curve(curve) if certified else {"radii": [], "rates": [], "low": [], "high": []},
         **_certificates(shown, source.classes),
         "witness": known_flip(result, shared, agree=source.spec.certify.agree, classes=source.classes),
-        "mus": [str(one) for one in result.mus],
+        "mus": [with_classes(str(one), [one.prediction], source.classes) for one in result.mus],
         "draws": draws,
         "no_draws": None if draws else (_NO_MODEL if is_plain else _SMOOTHED),
     }
@@ -139,18 +139,12 @@ def _certificates(shown: list[Certificate], classes: Sequence[str]) -> Plain:
             "rate": one.rate,
             "low": one.interval.low,
             "high": one.interval.high,
-            "sentence": _sentence(one, classes),
+            "sentence": with_classes(str(one), [one.prediction], classes),
             "json": mine,
         }
         for one, mine in zip(shown, own, strict=True)
     ]
     return {"shared": {"order": names, "fields": common}, "certificates": certificates}
-
-
-def _sentence(one: Certificate, classes: Sequence[str]) -> str:
-    """The certificate's sentence, which knows classes by their numbers, and what the class is called."""
-    name = class_name(one.prediction, classes)
-    return f"{one}" if name == str(one.prediction) else f"{one} Class {one.prediction} is “{name}”."
 
 
 def _fields(one: Certificate) -> dict[str, str]:

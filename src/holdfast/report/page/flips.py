@@ -9,7 +9,7 @@ import numpy as np
 
 from holdfast.agreement import Agreement, as_agreement, prediction_of
 from holdfast.evaluation import Evaluator
-from holdfast.report.page.wording import class_name, counted
+from holdfast.report.page.wording import class_name, counted, with_classes
 from holdfast.results.witness import Witness
 from holdfast.study.results import ItemResult
 from holdfast.types import Mask
@@ -31,19 +31,30 @@ def known_flip(result: ItemResult, shared: Evaluator | None, *, agree: str, clas
         return None
     nearest = min(seen, key=lambda mask: int((mask != result.selected).sum()))
     if shared is None or result.keep_probability != 1:
-        return _seen(nearest, result.selected, None, "it may hold features that do not matter for it")
+        return _seen(
+            nearest,
+            result.selected,
+            None,
+            "it is the nearest among the draws, and may hold features that do not matter for it",
+        )
     mask = reduce_flip(shared, result.selected, nearest, as_agreement(agree))
     name = class_name(prediction_of(shared(mask[None])[0]), classes)
-    return _seen(mask, result.selected, name, "none of its features can be left out")
+    return _seen(
+        mask,
+        result.selected,
+        name,
+        "it is what is left of a change among the draws when features that do "
+        "not matter for it are left out; none of these can be",
+    )
 
 
 def _stored(found: Witness, classes: Sequence[str]) -> Plain:
     return {
         "found": found.found,
-        "title": "The smallest change found",
+        "title": "The smallest change found" if found.found else "The search for the smallest change",
         "added": list(found.added),
         "prediction": class_name(found.prediction, classes),
-        "sentence": str(found),
+        "sentence": with_classes(str(found), [found.original_prediction, found.prediction], classes),
         "json": found.to_json(),
     }
 
@@ -51,13 +62,14 @@ def _stored(found: Witness, classes: Sequence[str]) -> Plain:
 def _seen(mask: Mask, selected: Mask, prediction: str | None, what: str) -> Plain:
     added = np.flatnonzero(mask & ~selected).tolist()
     changed = "" if prediction is None else f" to {prediction}"
+    smaller = "no smaller change exists" if len(added) == 1 else "other, smaller changes may exist"
     return {
         "found": True,
-        "title": "A change that was seen",
+        "title": "A change that was found",
         "added": added,
         "prediction": "another prediction" if prediction is None else prediction,
-        "sentence": f"Revealing {counted(len(added), 'feature')} changes the prediction{changed}: seen among the "
-        f"draws, and {what}; smaller changes may exist.",
+        "sentence": f"Revealing {counted(len(added), 'more feature')} changes the prediction{changed}: {what}; "
+        f"{smaller}.",
         "json": None,
     }
 

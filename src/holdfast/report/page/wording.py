@@ -43,6 +43,21 @@ def class_name(prediction: Any, classes: Sequence[str]) -> str | None:
     return None if prediction is None else str(prediction)
 
 
+def with_classes(sentence: str, predictions: Iterable[Any], classes: Sequence[str]) -> str:
+    """A sentence that knows classes by their numbers, and what these are called.
+
+    Examples
+    --------
+    >>> with_classes("It changes 0 to 1.", (0, 1), ("bad", "good"))
+    'It changes 0 to 1. Class 0 is “bad”. Class 1 is “good”.'
+    >>> with_classes("It changes 'spam'.", ("spam", None), ())
+    "It changes 'spam'."
+    """
+    named = ((one, class_name(one, classes)) for one in predictions if one is not None)
+    told = dict.fromkeys(f"Class {one} is “{name}”." for one, name in named if name != str(one))
+    return " ".join([sentence, *told])
+
+
 def percent(share: float) -> str:
     """A share as a percentage, without a decimal that says nothing; all and nothing are said only of all and nothing.
 
