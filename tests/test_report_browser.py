@@ -99,6 +99,10 @@ def test_no_name_however_long_makes_the_page_wider_than_a_phone(browser: Any, re
     for number in range(3):
         open_study(visit, number)
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
+        rights = visit.page.locator(f"#panel-{number} .controls select").evaluate_all(
+            "all => all.map(one => one.getBoundingClientRect().right)"
+        )
+        assert all(right <= 390 - 16 for right in rights)
         open_card(visit, number)
         assert visit.page.locator("dialog").evaluate("one => one.scrollWidth") <= 390
         visit.page.keyboard.press("Escape")
@@ -137,6 +141,24 @@ def test_curves_show_the_numbers_of_the_summary(visit: Visit, stores: list[Path]
     shown = {int(row[0]): row[1] for row in rows}
     for one in expected.soft:
         assert shown[one.radius].startswith(f"{100 * round(one.mean, 5):.1f}".removesuffix(".0") + "%")
+
+
+def test_certified_differences_are_told_in_percentage_points_rounded_outwards(
+    browser: Any, stores: list[Path], folder: Path
+) -> None:
+    from holdfast.report.page.html import render_page
+    from holdfast.report.page.write import make_payload
+
+    asked = {"title": None, "n_gallery": 0, "use_model": False, "confidence": 0.95, "progress": None}
+    payload = make_payload([stores[2]], accuracy={}, **asked)
+    payload["studies"][0]["rankings"][0]["claims"] = [
+        {"better": "lime", "worse": "random", "low": 0.05351, "high": 0.93812}
+    ]
+    (folder / "claims.html").write_text(render_page(payload), encoding="utf-8")
+    visit = Visit(browser, folder / "claims.html")
+    told = visit.page.locator(".ranking .claims li").all_text_contents()
+    assert told == ["LIME is more stable than Random by 5.3 to 93.9 percentage points"]
+    visit.close()
 
 
 def test_hovering_tells_the_values_at_a_radius(visit: Visit) -> None:
@@ -208,7 +230,7 @@ def test_an_input_opens_with_its_curve_its_sentence_its_draws_and_its_certificat
         cells = dialog.locator(".thumbs > li")
         kept = dialog.locator(".thumbs > li.kept").count()
         assert cells.count() == 16
-        assert f"{kept} of 16 kept" in dialog.locator(".draws h4").text_content()
+        assert dialog.locator(".draws h4").text_content() == f"Sampled additions: {kept} of 16 keep the prediction"
     dialog.locator("summary", has_text="The certificate as JSON").click()
     shown = Certificate.from_json(dialog.locator("pre").first.text_content())
     with Store(stores[number]) as store:
@@ -302,6 +324,7 @@ def test_printing_shows_every_study(visit: Visit, folder: Path) -> None:
     assert [visit.page.locator(f"#panel-{i}").is_visible() for i in range(3)] == [True] * 3
     visit.page.emulate_media(media="print")
     assert visit.page.locator(".controls").first.is_hidden()
+    assert "keep probability" in visit.page.locator(".hero details").inner_text()
     visit.page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert [visit.page.locator(f"#panel-{i}").is_visible() for i in range(3)] == [True, False, False]
 

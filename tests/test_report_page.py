@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 from dataclasses import replace
+from fractions import Fraction
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,14 @@ from holdfast.masking.groups import grid
 from holdfast.report.page import write_report
 from holdfast.report.page.accuracy import study_accuracy
 from holdfast.report.page.choice import choose_inputs
+from holdfast.report.page.claims import flip_sizes, headline, main_groups, unlike_counts
 from holdfast.report.page.flips import reduce_flip
 from holdfast.report.page.html import as_bytes, embed_json, render_page
 from holdfast.report.page.pictures import cut_text, describe_input, png_uri, text_parts
 from holdfast.report.page.rows import read_rows
-from holdfast.report.page.wording import outward
+from holdfast.report.page.together import joint_means
+from holdfast.report.page.wording import outward, percent, span
+from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.results.certificate import Certificate
 from holdfast.study.aggregate import summarize_study
 from holdfast.study.run import run_study
@@ -114,17 +118,44 @@ def test_the_ranking_claims_exactly_the_certified_pairs(tmp_path: Path) -> None:
     assert "more stable" in study["findings"][0]
 
 
-def test_the_headline_repeats_means_and_guaranteed_intervals_at_the_largest_radius(stores: list[Path]) -> None:
-    from holdfast.report.page.claims import headline
-    from holdfast.report.page.wording import percent, span
-
+def test_the_headline_names_methods_by_their_results_so_that_its_intervals_hold_for_all_of_them(
+    stores: list[Path],
+) -> None:
     summary = summarize_study(stores[2])
     groups = sorted(summary.groups, key=lambda one: -one.soft[-1].mean)
-    told = headline(summary)
+    with Store(stores[2]) as store:
+        told = headline(summary, joint_means(store, main_groups(summary)))
+    stricter = summarize_study(stores[2], confidence=float(1 - (1 - Fraction("0.95")) / 3))
     for one in (groups[0], groups[-1]):
-        interval = one.soft[-1].guaranteed
+        interval = stricter.group(one.method).soft[-1].guaranteed
+        alone = one.soft[-1].guaranteed
         assert interval is not None
-        assert f"{percent(one.soft[-1].mean)} (guaranteed {span(interval)})" in told
+        assert alone is not None
+        assert interval.low <= alone.low <= alone.high <= interval.high
+        assert interval != alone
+        assert f"{percent(one.soft[-1].mean)} ({span(interval)})" in told
+    assert "guaranteed with confidence 0.95 for all 3 methods at once" in told
+
+
+def test_what_votes_prove_is_said_with_the_accuracy_of_the_smoothed_model(stores: list[Path], tmp_path: Path) -> None:
+    measured = {"rows": SmoothedAccuracy((1.0, 0.25), (40, 4), 50, 8, 0.95, 100, 1)}
+    for accuracy, words in (
+        (measured, "λ = 0.25, accuracy 8% on 50 inputs"),
+        (None, "λ = 0.25, accuracy not measured"),
+    ):
+        write_report(stores[2], tmp_path / "page.html", n_gallery=0, use_model=False, accuracy=accuracy)
+        study = payload_of(tmp_path / "page.html")["studies"][0]
+        assert sum(words in sentence for sentence in study["findings"]) == 1
+
+
+def test_random_selections_are_not_counted_among_explanations(stores: list[Path]) -> None:
+    with Store(stores[0]) as store:
+        rows = read_rows(store)
+    meant = [one for one in rows.groups if one.key.method != "random" and one.key.keep_probability == 1]
+    assert len(meant) == 2
+    flags = np.concatenate([one.consistent for one in meant])
+    assert unlike_counts(rows) == ((flags == 0).sum(), np.isfinite(flags).sum())
+    assert len(flip_sizes(rows)) == sum((~np.isnan(one.flips)).sum() for one in meant)
 
 
 # -- what is shown ----------------------------------------------------------------------------------
