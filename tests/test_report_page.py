@@ -6,6 +6,8 @@ import base64
 import io
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from html.parser import HTMLParser
@@ -482,3 +484,26 @@ def test_intervals_are_rounded_outwards(a: float, b: float, digits: int) -> None
     assert shown.high >= exact.high - 1e-6 / 10**digits
     assert max(exact.low - shown.low, shown.high - exact.high) <= 1.001 / 10**digits
     assert 0 <= shown.low <= shown.high <= 1
+
+
+def test_a_page_is_about_one_state_of_a_file_that_a_run_is_writing(
+    stores: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.report.page import write
+
+    path = tmp_path / "live.db"
+    shutil.copy(stores[2], path)
+    n_before = len(summarize_study(path).groups)
+    real = write.summarize_study
+
+    def summarize_then_lose_items(store: Store, **asked: Any) -> Any:
+        summary = real(store, **asked)
+        with closing(sqlite3.connect(path)) as writer, writer:
+            writer.execute("DELETE FROM rates WHERE item IN (SELECT item FROM items WHERE method = 'random')")
+            writer.execute("DELETE FROM items WHERE method = 'random'")
+        return summary
+
+    monkeypatch.setattr(write, "summarize_study", summarize_then_lose_items)
+    write_report(path, tmp_path / "page.html", n_gallery=0, use_model=False)
+    assert len(payload_of(tmp_path / "page.html")["studies"][0]["table"]["groups"]) == n_before == 3
+    assert len(summarize_study(path).groups) == 2
