@@ -175,7 +175,7 @@ def draw(found: Mapping[str, SmoothedAccuracy]) -> Figure:
 def tell(found: Mapping[str, SmoothedAccuracy]) -> str:
     """The findings in words."""
     parts = [_of_model(name, one) for name, one in found.items()]
-    exact = "Brackets are exact 95 % binomial intervals; changes are given between the farthest ends of two of them."
+    exact = "Brackets are exact 95 % binomial intervals; changes lie between the farthest ends of two of them, at 90 %."
     return " ".join([*parts, exact])
 
 
