@@ -16,6 +16,7 @@ from holdfast.experiments import reproduce
 from holdfast.experiments.accuracy import added
 from holdfast.experiments.batching import speed_up
 from holdfast.experiments.opening import Explained, open_subject
+from holdfast.experiments.similar import Candidate, choose
 from holdfast.experiments.spectra import expected_mass, masses
 from holdfast.experiments.studies import paired
 from holdfast.results.accuracy import SmoothedAccuracy
@@ -176,3 +177,12 @@ def test_where_the_gain_is_largest_is_read_from_the_inputs(tmp_path: Path) -> No
     gains = np.array([np.subtract(rates[i, 0.5], rates[i, 1.0]) for i in range(5)])
     gap = (gains[:, :2].mean(axis=1) - gains[:, 2:].mean(axis=1)).mean()
     assert f"for moods ({100 * gap + 0.0:+.1f} points [" in told
+
+
+def test_explanations_that_look_alike_are_chosen_by_the_stated_rule() -> None:
+    nothing: Any = None
+    made = [(0.9, 0.9, False), (0.6, 0.3, True), (0.7, 0.5, True), (0.2, 1.0, True), (1.0, 1.0, True)]
+    some = [Candidate(nothing, {}, overlap, gap, consistent) for overlap, gap, consistent in made]
+    assert choose(some) is some[2]
+    assert choose(some[:1]) is some[0]
+    assert choose(some[3:4]) is some[3]

@@ -44,12 +44,13 @@ COLUMNS = {
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One input with two explanations, and how far apart their rates seem."""
+    """One input with two explanations: how far apart their rates seem, and whether both alone get its prediction."""
 
     explained: Explained
     masks: dict[str, Mask]
     overlap: float
     gap: float
+    consistent: bool
 
 
 def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
@@ -78,13 +79,15 @@ def _candidate(explained: Explained, methods: tuple[str, str], radius: int) -> C
     first, second = masks.values()
     overlap = float((first & second).sum() / max(1, (first | second).sum()))
     rates = [certify(explained.model, mask, radius=radius, rng=explained.rng("choose")).rate for mask in masks.values()]
-    return Candidate(explained, masks, overlap, abs(rates[0] - rates[1]))
+    consistent = all(explained.predict(mask) == explained.prediction for mask in masks.values())
+    return Candidate(explained, masks, overlap, abs(rates[0] - rates[1]), consistent)
 
 
 def choose(candidates: Sequence[Candidate]) -> Candidate:
-    """The widest gap among explanations that look alike; the most alike if none do."""
+    """The widest gap among explanations that look alike and have the input's prediction, as far as there are any."""
     alike = [one for one in candidates if ALIKE <= one.overlap < 1]
-    return max(alike, key=lambda one: one.gap) if alike else max(candidates, key=lambda one: one.overlap)
+    agreed = [one for one in alike if one.consistent]
+    return max(agreed or alike or candidates, key=lambda one: (one.gap, one.overlap))
 
 
 def _table(chosen: Candidate, comparison: Comparison) -> Table:
@@ -132,11 +135,15 @@ def tell(chosen: Candidate, comparison: Comparison, candidates: Sequence[Candida
     return (
         f"{chosen.explained.opened.subject.name}, input {chosen.explained.index}, chosen among "
         f"{counted(len(candidates), 'input')} for the gap between explanations that look alike: those by {first} and "
-        f"{second} share {share(chosen.overlap)} of their joint features. On fresh draws, their rates are certified to "
-        f"differ at {len(told)} of {len(comparison)} radii, all claims together at confidence "
+        f"{second} share {share(chosen.overlap)} of their joint features{_wrong(chosen)}. On fresh draws, their "
+        f"rates are certified to differ at {len(told)} of {len(comparison)} radii, all claims together at confidence "
         f"{comparison.confidence:g}. The widest estimate is at radius {widest.radius}: {rates}; difference "
         f"{points(widest.estimate, widest.interval)}. {_compared(told)}"
     )
+
+
+def _wrong(chosen: Candidate) -> str:
+    return "" if chosen.consistent else " (not both have the prediction of the full input on their own)"
 
 
 def _compared(told: Sequence[Difference]) -> str:
