@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.bounds import Interval
 from holdfast.experiments.experiment import Table
 from holdfast.experiments.studies import CONTRAST_COLUMNS, Studied, contrast_row
-from holdfast.experiments.words import Contrast
+from holdfast.experiments.words import TOLD, TOLD_OF_MEANS, Contrast
 from holdfast.report.figures.curves import band_of
 from holdfast.study.aggregate import DifferenceAt, GroupSummary, MeanAt, StudySummary
 
@@ -42,6 +42,11 @@ def of_means(first: MeanAt, second: MeanAt) -> Contrast:
     span = Interval(a.low - b.high, a.high - b.low)
     sure = span if first.approximate is None and second.approximate is None else None
     return Contrast(first.mean - second.mean, span, sure)
+
+
+def note_on(studied: Iterable[Studied]) -> str:
+    """What brackets and directions mean, for certificates of inputs or for mean curves."""
+    return TOLD if all(one.per_input for one in studied) else TOLD_OF_MEANS
 
 
 def methods_of(groups: Iterable[GroupSummary]) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.experiments.contrasts import method_contrasts, method_table, methods_of
+from holdfast.experiments.contrasts import method_contrasts, method_table, methods_of, note_on
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.studies import Studied, certify_spec, curve_table, item_table, study_subject
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
-from holdfast.experiments.words import TOLD, Contrast, Verdicts, compared, counted, joined, share
+from holdfast.experiments.words import Contrast, Verdicts, compared, counted, joined, share
 from holdfast.report.figures.curves import Line, band_of, plot_lines
 from holdfast.report.figures.style import colour_of, label_of, legend_below, make_panels
 from holdfast.study.aggregate import GroupSummary, StudySummary
@@ -91,7 +91,7 @@ def _line(group: GroupSummary) -> Line:
 def tell(found: Sequence[Studied], fractions: Sequence[float]) -> str:
     """The findings in words."""
     parts = [_of_cut(one, fraction) for one in found for fraction in fractions]
-    return " ".join([*parts, _vision(found, fractions), _text(found, fractions), TOLD])
+    return " ".join([*parts, _vision(found, fractions), _text(found, fractions), note_on(found)])
 
 
 def _of_cut(one: Studied, fraction: float) -> str:

@@ -52,6 +52,11 @@ class Candidate:
     gap: float
     consistent: bool
 
+    @property
+    def alike(self) -> bool:
+        """Whether the two look alike without being the same."""
+        return ALIKE <= self.overlap < 1
+
 
 def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Choose an input on one set of draws, then compare its explanations on another."""
@@ -85,7 +90,7 @@ def _candidate(explained: Explained, methods: tuple[str, str], radius: int) -> C
 
 def choose(candidates: Sequence[Candidate]) -> Candidate:
     """The widest gap among explanations that look alike and have the input's prediction, as far as there are any."""
-    alike = [one for one in candidates if ALIKE <= one.overlap < 1]
+    alike = [one for one in candidates if one.alike]
     agreed = [one for one in alike if one.consistent]
     return max(agreed or alike or candidates, key=lambda one: (one.gap, one.overlap))
 
@@ -132,14 +137,21 @@ def tell(chosen: Candidate, comparison: Comparison, candidates: Sequence[Candida
     widest = max(comparison, key=lambda one: abs(one.estimate))
     there = {name: comparison.curve(name)[widest.radius] for name in comparison.names}
     rates = joined([f"{label_of(name)} {share(one.rate, one.interval)}" for name, one in there.items()])
+    fit = sum(one.alike and one.consistent for one in candidates)
     return (
-        f"{chosen.explained.opened.subject.name}, input {chosen.explained.index}, chosen among "
-        f"{counted(len(candidates), 'input')} for the gap between explanations that look alike: those by {first} and "
-        f"{second} share {share(chosen.overlap)} of their joint features{_wrong(chosen)}. On fresh draws, their "
+        f"{chosen.explained.opened.subject.name}, {counted(len(candidates), 'input')}, of which {fit} have "
+        f"explanations by {first} and {second} that share at least {share(ALIKE)} of their joint features and both "
+        f"have the input's prediction on their own. Shown is input {chosen.explained.index}, chosen for its "
+        f"gap{_unlike(chosen)}: its "
+        f"explanations share {share(chosen.overlap)} of their joint features{_wrong(chosen)}. On fresh draws, their "
         f"rates are certified to differ at {len(told)} of {len(comparison)} radii, all claims together at confidence "
         f"{comparison.confidence:g}. The widest estimate is at radius {widest.radius}: {rates}; difference "
         f"{points(widest.estimate, widest.interval)}. {_compared(told)}"
     )
+
+
+def _unlike(chosen: Candidate) -> str:
+    return "" if chosen.alike and chosen.consistent else " among the others"
 
 
 def _wrong(chosen: Candidate) -> str:

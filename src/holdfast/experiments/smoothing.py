@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.experiments.contrasts import of_means
+from holdfast.experiments.contrasts import note_on, of_means
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.methods import TOP, radii_for
 from holdfast.experiments.studies import (
@@ -23,7 +23,7 @@ from holdfast.experiments.studies import (
     study_subject,
 )
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
-from holdfast.experiments.words import TOLD, Contrast, Verdicts, compared, counted, joined, points
+from holdfast.experiments.words import Contrast, Verdicts, compared, counted, joined, points
 from holdfast.report.figures.curves import Line, band_of, plot_lines
 from holdfast.report.figures.style import legend_below, make_panels
 from holdfast.study.aggregate import GroupSummary
@@ -167,7 +167,7 @@ def tell(found: Sequence[Studied], gains: Sequence[Gain], key: int) -> str:
         Verdicts.of(gain.contrast for gain in gains if gain.keep_probability >= 0.5),
     )
     where = [words for one in found if one.per_input and (words := _most_where(one, key))]
-    return " ".join([*parts, closing, *_compared_radii(where), TOLD])
+    return " ".join([*parts, closing, *_compared_radii(where), note_on(found)])
 
 
 def _of_subject(one: Studied, gains: Sequence[Gain]) -> str:

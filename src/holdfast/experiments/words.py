@@ -13,6 +13,13 @@ TOLD = (
     "“guaranteed” where the interval that holds for any distribution does so too."
 )
 
+TOLD_OF_MEANS = (
+    "Brackets of rates are guaranteed 95 % intervals of the mean over all inputs such as these, if these were drawn "
+    "independently; differences lie between the farthest ends of two of them, which holds at 90 %, and higher and "
+    "lower are said where that leaves out 0."
+)
+"""The same for studies that have mean curves only."""
+
 
 @dataclass(frozen=True)
 class Contrast:
