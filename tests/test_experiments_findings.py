@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,16 +120,99 @@ def test_methods_are_ranked_on_images_as_the_data_say(contrast: Contrast, words:
     assert words in told
 
 
-@pytest.mark.parametrize(("images", "texts", "words"), [(UP, WEAK, ", smaller than"), (WEAK, UP, ", not smaller than")])
+@pytest.mark.parametrize(
+    ("images", "texts", "words"),
+    [
+        (UP, WEAK, "+15.0 points on texts against +50.0 points on images"),
+        (DOWN, UP, "+50.0 points on texts against -50.0 points on images"),
+    ],
+)
 def test_texts_are_compared_with_images_as_the_data_say(images: Contrast, texts: Contrast, words: str) -> None:
     told = methods.tell([methods_study(RESNET, images), methods_study(ROBERTA, texts)], (0.25,))
     assert words in told
+    assert "smaller than" not in told
+
+
+def lime_study(subject: Subject, contrasts: dict[int, Contrast]) -> Studied:
+    groups = [group(name, dict.fromkeys(contrasts, 0.9)) for name in ("lime", "random")]
+    return studied(subject, groups, [difference("lime", "random", contrasts)])
+
+
+def test_texts_and_images_are_averaged_over_the_radii_that_both_have() -> None:
+    images, texts = lime_study(RESNET, {1: WEAK, 5: UP, 9: DOWN}), lime_study(ROBERTA, {1: UP, 5: UP, 7: DOWN})
+    told = methods.tell([images, texts], (0.25,))
+    assert "averaged over the radii that all models have (radii 1 and 5), is +50.0 points on texts" in told
+    assert "against +32.5 points on images" in told
+    apart = methods.tell([lime_study(RESNET, {1: UP}), lime_study(ROBERTA, {2: UP})], (0.25,))
+    assert "there are no radii in common here to compare with" in apart
+    assert "against" not in apart
+
+
+def test_only_methods_that_are_there_are_named() -> None:
+    told = methods.tell([lime_study(RESNET, {1: UP}), lime_study(ROBERTA, {1: DOWN})], (0.25,))
+    assert "on images LIME is more stable than random explanations; here that is so in all 1" in told
+    assert "On texts the rate of LIME, compared with that of random explanations, is higher in 0 of 1, lower" in told
+    assert "the gap of LIME to random" in told
+    assert "SHAP" not in told
+
+
+def chosen_study(contrast: Contrast, joint: Interval, *, n: int = 50) -> Studied:
+    row = DifferenceAt(1, contrast.estimate, contrast.interval, contrast.guaranteed or contrast.interval, joint)
+    pair = PairedDifference("lime", "random", 0.25, 1.0, 0.95, n, (row,))
+    return studied(RESNET, [group("lime", {1: 0.9}), group("random", {1: 0.4})], [pair])
+
+
+@pytest.mark.parametrize(
+    ("contrast", "joint", "n", "words"),
+    [
+        (UP, Interval(0.2, 0.8), 50, "guaranteed) (chosen after looking; guaranteed for all pairs at once)."),
+        (UP, Interval(-0.1, 1.0), 50, "[+40.0, +60.0]) (chosen after looking; the interval does not allow for that)."),
+        (UP, Interval(-0.1, 1.0), 8, "cannot be told apart at this number of inputs (+50.0 points [-10.0, +100.0])"),
+        (OPEN, Interval(-0.3, 0.3), 50, "[-10.0, +10.0]) (chosen after looking)."),
+    ],
+)
+def test_the_extremes_of_the_methods_are_guaranteed_only_for_all_pairs_at_once(
+    contrast: Contrast, joint: Interval, n: int, words: str
+) -> None:
+    told = methods.tell([chosen_study(contrast, joint, n=n)], (0.25,))
+    assert "LIME, highest here, compared with Random, lowest here, " in told
+    assert words in told
+
+
+def mean_study(subject: Subject, groups: Any) -> Studied:
+    """Of mean curves: guaranteed intervals and nothing of single inputs."""
+    bare = [
+        replace(one, hard=(), soft=tuple(MeanAt(at.radius, at.mean, None, at.guaranteed) for at in one.soft))
+        for one in groups
+    ]
+    found = studied(subject, bare)
+    return replace(found, summary=replace(found.summary, precision="data-set"))
+
+
+def test_brackets_of_mean_curves_are_called_what_they_are() -> None:
+    groups = [group("lime", {1: 0.9}), group("random", {1: 0.4})]
+    means = methods.tell([mean_study(RESNET, groups)], (0.25,))
+    assert "Brackets are guaranteed 95 % intervals for the mean over the population" in means
+    assert (
+        "known within ±2 points. Differences lie between the farthest ends of two of them, which holds at 90 %" in means
+    )
+    assert "bootstrap" not in means
+    assert "+50.0 points [+46.0, +54.0]) (chosen after looking; the interval does not allow for that)" in means
+    assert "bootstrap" in methods.tell([methods_study(RESNET, UP)], (0.25,))
+
+
+def test_brackets_of_smoothed_mean_curves_are_called_what_they_are() -> None:
+    groups = [group("random", {1: 0.5}), group("random", {1: 0.6}, keep=0.5)]
+    means = smoothing.tell([mean_study(RESNET, groups)], [gain(0.5, UP)], 0)
+    assert "Brackets are guaranteed 95 % intervals" in means
+    assert "bootstrap" not in means
+    assert "bootstrap" in smoothing.tell([studied(RESNET, groups)], [gain(0.5, UP)], 0)
 
 
 def test_texts_alone_are_not_compared_with_images() -> None:
     told = methods.tell([methods_study(ROBERTA, UP)], (0.25,))
     assert "higher in 4 of 4" in told
-    assert "there are none here to compare with" in told
+    assert "there are no images here to compare with" in told
 
 
 def cell(radius: int, contrast: Contrast, certified: float) -> sca_vs_mus.Cell:
@@ -157,7 +241,19 @@ def test_mus_beyond_its_reach_is_reported_as_it_is(certified: float, words: str)
 
 def test_where_mus_certifies_more_is_named() -> None:
     told = sca_vs_mus.tell([mus_study()], [cell(1, DOWN, 0.4), cell(2, UP, 0.0)])
-    assert "MuS at λ = 1/4 certifies more than SCA-soft at radius 1 for LIME on digits-resnet." in told
+    assert (
+        "MuS at λ = 1/4 certifies more than SCA-soft for LIME on digits-resnet (radius 1), guaranteed in 1 of 1."
+        in told
+    )
+
+
+def test_where_mus_certifies_more_each_method_has_its_own_radii() -> None:
+    weak = Contrast(-0.15, Interval(-0.25, -0.05), Interval(-0.35, 0.05))
+    shap = [replace(cell(radius, one, 0.4), method="shap") for radius, one in ((1, UP), (2, weak), (3, OPEN))]
+    told = sca_vs_mus.tell([mus_study()], [*(cell(radius, DOWN, 0.4) for radius in (1, 3)), *shap])
+    named = "LIME on digits-resnet (radii 1 and 3) and SHAP on digits-resnet (radius 2), guaranteed in 2 of 3."
+    assert f"certifies more than SCA-soft for {named}" in told
+    assert "certifies more than SCA-soft for" not in sca_vs_mus.tell([mus_study()], [cell(1, UP, 0.4)])
 
 
 def gain(keep: float, contrast: Contrast) -> smoothing.Gain:
@@ -214,6 +310,28 @@ def test_mus_that_ranks_random_explanations_first_is_told() -> None:
     one = studied(RESNET, groups, [difference("lime", "random", {1: UP})])
     pair = mus_methods.Pair(RESNET.name, "lime", "random", 0.25, 0.25, 1, 50, DOWN)
     assert "compared with random explanations, is higher in 0 of 1, lower in 1" in mus_methods.tell([one], [pair])
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "words"), [(UP, OPEN, "in 2 of 2 at radii 1 and 3"), (OPEN, UP, "in 0 of 2 at radii 1 and 3")]
+)
+def test_soft_rates_are_counted_only_at_the_radii_of_mus(near: Contrast, far: Contrast, words: str) -> None:
+    radii = {1: near, 3: near, 4: far, 5: far}
+    voted = (MusSummary(0.125, tuple(mean_at(radius, 0.4) for radius in radii)),)
+    groups = [group(name, dict.fromkeys(radii, 0.9), mus=voted) for name in ("lime", "random")]
+    one = studied(RESNET, groups, [difference("lime", "random", radii)])
+    pairs = [mus_methods.Pair(RESNET.name, "lime", "random", 0.25, 0.125, radius, 50, OPEN) for radius in (1, 3)]
+    told = mus_methods.tell([one], pairs)
+    assert f"SCA-soft does {words}, once each" in told
+    share_of = 100 if near is UP else 0
+    assert f"SCA-soft ({share_of} %) at the same radii (counts of dependent comparisons; no interval is cl" in told
+
+
+def test_a_model_without_pairs_has_nothing_to_count() -> None:
+    one = studied(RESNET, [group("lime", {1: 0.9})])
+    told = mus_methods.tell([one], [])
+    assert "digits-resnet, 50 inputs: below radius 1/(2λ) there are no two methods to compare." in told
+    assert "SCA-soft does" not in told
 
 
 def spectral(operator: str, degree: int, lift: Contrast) -> spectra.Cell:

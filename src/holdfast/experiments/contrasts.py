@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 from holdfast.bounds import Interval
 from holdfast.experiments.experiment import Table
-from holdfast.experiments.studies import CONTRAST_COLUMNS, Studied, contrast_row
-from holdfast.experiments.words import TOLD, TOLD_OF_MEANS, Contrast
+from holdfast.experiments.studies import CONTRAST_COLUMNS, HALF_WIDTH, Studied, contrast_row
+from holdfast.experiments.words import TOLD, Contrast, told_of_means
 from holdfast.report.figures.curves import band_of
 from holdfast.study.aggregate import DifferenceAt, GroupSummary, MeanAt, StudySummary
 
@@ -26,14 +27,27 @@ def method_contrasts(
     """
     cut = {"top_fraction": top_fraction, "keep_probability": keep_probability}
     if summary.differences:
-        return {one.radius: of_pair(one) for one in summary.difference(first, second, **cut)}
+        found = summary.difference(first, second, **cut)
+        return {one.radius: of_pair(one, found.n_inputs) for one in found}
     pairs = zip(summary.group(first, **cut).soft, summary.group(second, **cut).soft, strict=True)
     return {a.radius: of_means(a, b) for a, b in pairs}
 
 
-def of_pair(one: DifferenceAt) -> Contrast:
-    """A paired difference as a contrast."""
-    return Contrast(one.mean, one.approximate, one.guaranteed)
+def chosen_contrast(summary: StudySummary, first: str, second: str, *, top_fraction: float, radius: int) -> Contrast:
+    """The same at one radius for two methods that were chosen by their rates.
+
+    What is guaranteed there is so for all pairs of methods at once; nothing is where there are only mean curves.
+    """
+    if not summary.differences:
+        plain = method_contrasts(summary, first, second, top_fraction=top_fraction)[radius]
+        return replace(plain, guaranteed=None)
+    found = summary.difference(first, second, top_fraction=top_fraction, keep_probability=1.0)
+    return replace(of_pair(found[radius], found.n_inputs), guaranteed=found[radius].joint)
+
+
+def of_pair(one: DifferenceAt, n_inputs: int) -> Contrast:
+    """A paired difference over a number of inputs as a contrast."""
+    return Contrast(one.mean, one.approximate, one.guaranteed, n_inputs)
 
 
 def of_means(first: MeanAt, second: MeanAt) -> Contrast:
@@ -46,7 +60,8 @@ def of_means(first: MeanAt, second: MeanAt) -> Contrast:
 
 def note_on(studied: Iterable[Studied]) -> str:
     """What brackets and directions mean, for certificates of inputs or for mean curves."""
-    return TOLD if all(one.per_input for one in studied) else TOLD_OF_MEANS
+    means = [one.summary for one in studied if not one.per_input]
+    return told_of_means(HALF_WIDTH, means[0].groups[0].confidence) if means else TOLD
 
 
 def methods_of(groups: Iterable[GroupSummary]) -> list[str]:

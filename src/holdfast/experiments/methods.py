@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast.experiments.contrasts import method_contrasts, method_table, methods_of, note_on
+from holdfast.experiments.contrasts import chosen_contrast, method_contrasts, method_table, methods_of, note_on
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.studies import Studied, certify_spec, curve_table, item_table, study_subject
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
-from holdfast.experiments.words import Contrast, Verdicts, compared, counted, joined, share
+from holdfast.experiments.words import Contrast, Verdicts, at_radii, compared, counted, joined, share
 from holdfast.report.figures.curves import Line, band_of, plot_lines
 from holdfast.report.figures.style import colour_of, label_of, legend_below, make_panels
 from holdfast.study.aggregate import GroupSummary, StudySummary
@@ -100,10 +101,21 @@ def _of_cut(one: Studied, fraction: float) -> str:
     at = {group.method: next(mean for mean in group.soft if mean.radius == radius) for group in groups}
     order = sorted(at, key=lambda method: -at[method].mean)
     rates = joined([f"{label_of(method)} {share(at[method].mean, band_of(at[method]))}" for method in order])
-    extreme = method_contrasts(one.summary, order[0], order[-1], top_fraction=fraction) if len(order) > 1 else {}
-    gap = f" {label_of(order[0])}, compared with {label_of(order[-1])}, {extreme[radius].said}." if extreme else ""
+    gap = _gap(one.summary, order, top_fraction=fraction, radius=radius) if len(order) > 1 else ""
     named = f"{one.subject.name} ({counted(groups[0].n_inputs, 'input')}, top {100 * fraction:g} %)"
     return f"{named} at radius {radius}: {rates}.{gap}"
+
+
+def _gap(summary: StudySummary, order: Sequence[str], *, top_fraction: float, radius: int) -> str:
+    """The first of the methods in the order of their rates, compared with the last."""
+    best, worst = order[0], order[-1]
+    contrast = chosen_contrast(summary, best, worst, top_fraction=top_fraction, radius=radius)
+    if contrast.is_guaranteed:
+        chosen = "chosen after looking; guaranteed for all pairs at once"
+    else:
+        chosen = "chosen after looking" + ("; the interval does not allow for that" if contrast.direction else "")
+    named = f"{label_of(best)}, highest here, compared with {label_of(worst)}, lowest here,"
+    return f" {named} {contrast.said} ({chosen})."
 
 
 def _middle(group: GroupSummary) -> int:
@@ -111,42 +123,74 @@ def _middle(group: GroupSummary) -> int:
     return group.radii[len(group.radii) // 2]
 
 
-def leading_contrasts(found: Sequence[Studied], fractions: Sequence[float], kind: str) -> list[Contrast]:
-    """LIME's and SHAP's rates minus those of random explanations, at every radius, for one kind of input."""
+@dataclass(frozen=True)
+class Lead:
+    """A leading method's rate minus that of random explanations, for one model, fraction and radius."""
+
+    model: str
+    method: str
+    radius: int
+    contrast: Contrast
+
+
+def leads_of(found: Sequence[Studied], fractions: Sequence[float], kind: str) -> list[Lead]:
+    """LIME and SHAP, as far as they are there, compared with random explanations, for one kind of input."""
     return [
-        contrast
+        Lead(one.subject.name, method, radius, contrast)
         for one in found
         if one.subject.kind == kind
         for fraction in fractions
         for method in LEADING
         if {method, BASELINE} <= set(methods_of(one.summary.groups))
-        for contrast in method_contrasts(one.summary, method, BASELINE, top_fraction=fraction).values()
+        for radius, contrast in method_contrasts(one.summary, method, BASELINE, top_fraction=fraction).items()
     ]
 
 
+def _verdicts(leads: Sequence[Lead]) -> Verdicts:
+    return Verdicts.of(one.contrast for one in leads)
+
+
+def _named(leads: Sequence[Lead]) -> str:
+    return joined([label_of(method) for method in LEADING if any(one.method == method for one in leads)])
+
+
 def _vision(found: Sequence[Studied], fractions: Sequence[float]) -> str:
-    contrasts = leading_contrasts(found, fractions, "image")
-    trend = "on images LIME and SHAP are more stable than random explanations"
-    return compared(trend, Verdicts.of(contrasts)) if contrasts else ""
+    leads = leads_of(found, fractions, "image")
+    if not leads:
+        return ""
+    are = "are" if len({one.method for one in leads}) > 1 else "is"
+    return compared(f"on images {_named(leads)} {are} more stable than random explanations", _verdicts(leads))
 
 
 def _text(found: Sequence[Studied], fractions: Sequence[float]) -> str:
-    """Whether methods differ less on texts: by the mean gap to random explanations, as far as both kinds are there."""
-    images, texts = (leading_contrasts(found, fractions, kind) for kind in ("image", "text"))
+    """How methods differ on texts, and by how much on both kinds of input as far as both are there."""
+    images, texts = (leads_of(found, fractions, kind) for kind in ("image", "text"))
     if not texts:
         return ""
-    said = f"On texts LIME and SHAP, compared with random, are {Verdicts.of(texts)}."
-    if not images:
-        return (
-            f"{said} The paper reports less distinction on texts than on images; there are none here to compare with."
-        )
-    gaps = [sum(one.estimate for one in some) / len(some) for some in (images, texts)]
-    how = "smaller than" if gaps[1] < gaps[0] else "not smaller than"
     return (
-        f"{said} The paper reports less distinction between methods on texts; here the gap of LIME and SHAP to "
-        f"random, averaged over radii, is {100 * gaps[1]:+.1f} points on texts, {how} the {100 * gaps[0]:+.1f} points "
-        "on images (other models and other tasks: no interval is claimed for this comparison)."
+        f"On texts the rate of {_named(texts)}, compared with that of random explanations, is {_verdicts(texts)}. The "
+        f"paper reports less distinction between methods on texts than on images; {_gaps(images, texts)}."
     )
+
+
+def _gaps(images: Sequence[Lead], texts: Sequence[Lead]) -> str:
+    """The mean gap to random explanations over the radii that all models have."""
+    by_model: dict[str, set[int]] = {}
+    for one in (*images, *texts):
+        by_model.setdefault(one.model, set()).add(one.radius)
+    common = set.intersection(*by_model.values())
+    if not images or not common:
+        return f"there are no {'radii in common' if images else 'images'} here to compare with"
+    on_images, on_texts = (_mean([one for one in leads if one.radius in common]) for leads in (images, texts))
+    return (
+        f"here the gap of {_named(texts)} to random, averaged over the radii that all models have ({at_radii(common)}),"
+        f" is {100 * on_texts:+.1f} points on texts against {100 * on_images:+.1f} points on images (other models and "
+        "other tasks: no interval is claimed for this comparison)"
+    )
+
+
+def _mean(leads: Sequence[Lead]) -> float:
+    return sum(one.contrast.estimate for one in leads) / len(leads)
 
 
 SUBJECTS = ((RESNET, 80), (VIT, 8), (ROBERTA, 80))

@@ -24,7 +24,7 @@ from holdfast.experiments.studies import (
     study_subject,
 )
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT
-from holdfast.experiments.words import TOLD, Contrast, Verdicts, counted
+from holdfast.experiments.words import TOLD, Contrast, Verdicts, at_radii, counted, joined
 from holdfast.report.figures.curves import Line, band_of, plot_lines
 from holdfast.report.figures.style import colour_of, label_of, legend_below, make_panels
 from holdfast.study.aggregate import GroupSummary
@@ -131,46 +131,54 @@ def tell(found: Sequence[Studied], pairs: Sequence[Pair]) -> str:
 
 
 def _of_subject(one: Studied, pairs: Sequence[Pair]) -> str:
+    named = f"{one.subject.name}, {counted(one.summary.groups[0].n_inputs, 'input')}"
+    if not pairs:
+        return f"{named}: below radius 1/(2λ) there are no two methods to compare."
     apart = Verdicts.of(pair.contrast for pair in pairs)
-    soft = Verdicts.of(soft_contrasts(one))
+    soft = Verdicts.of(soft_contrasts(one, pairs))
     return (
-        f"{one.subject.name}, {counted(one.summary.groups[0].n_inputs, 'input')}: below radius 1/(2λ), MuS tells two "
-        f"methods apart in {apart.n - apart.n_open} of {counted(apart.n, 'comparison')} of two methods at one λ and "
-        f"radius ({apart.n_guaranteed} guaranteed); SCA-soft does in {soft.n - soft.n_open} of {soft.n} at the same "
-        f"radii ({soft.n_guaranteed} guaranteed)."
+        f"{named}: below radius 1/(2λ), MuS tells two methods apart in {apart.n - apart.n_open} of "
+        f"{counted(apart.n, 'comparison')} of two methods at one λ and radius ({apart.n_guaranteed} guaranteed); "
+        f"SCA-soft does in {soft.n - soft.n_open} of {soft.n} at {at_radii(pair.radius for pair in pairs)}, once each "
+        f"({soft.n_guaranteed} guaranteed)."
     )
 
 
-def soft_contrasts(one: Studied) -> list[Contrast]:
-    """Soft rates of every pair of methods at every radius."""
+def soft_contrasts(one: Studied, pairs: Sequence[Pair]) -> list[Contrast]:
+    """Soft rates of every pair of methods at every radius at which MuS can certify anything for this model."""
     fraction = one.summary.groups[0].top_fraction
+    radii = {pair.radius for pair in pairs if pair.model == one.subject.name}
     return [
         contrast
         for first, second in combinations(methods_of(one.summary.groups), 2)
-        for contrast in method_contrasts(one.summary, first, second, top_fraction=fraction).values()
+        for radius, contrast in method_contrasts(one.summary, first, second, top_fraction=fraction).items()
+        if radius in radii
     ]
 
 
 def _compared(found: Sequence[Studied], pairs: Sequence[Pair]) -> str:
     hard = Verdicts.of(pair.contrast for pair in pairs)
-    soft = Verdicts.of(contrast for one in found for contrast in soft_contrasts(one))
+    soft = Verdicts.of(contrast for one in found for contrast in soft_contrasts(one, pairs))
     if not hard.n or not soft.n:
         return "There are no two methods to compare."
     told = (1 - hard.n_open / hard.n, 1 - soft.n_open / soft.n)
     how = "less often than" if told[0] < told[1] else "not less often than"
     return (
         f"The paper reports that MuS can hardly tell methods apart; here it does in {100 * told[0]:.0f} % of all "
-        f"comparisons, {how} SCA-soft ({100 * told[1]:.0f} %)."
+        f"comparisons, {how} SCA-soft ({100 * told[1]:.0f} %) at the same radii (counts of dependent "
+        "comparisons; no interval is claimed)."
     )
 
 
 def _ranked(pairs: Sequence[Pair]) -> list[str]:
     """Which way MuS ranks the methods that SCA finds most stable and random explanations."""
-    ranked = Verdicts.of(pair.contrast for pair in pairs if pair.second == BASELINE and pair.first in LEADING)
+    against = [pair for pair in pairs if pair.second == BASELINE and pair.first in LEADING]
+    ranked = Verdicts.of(pair.contrast for pair in against)
     if ranked.n == ranked.n_open:
         return []
+    named = joined([label_of(method) for method in LEADING if any(pair.first == method for pair in against)])
     return [
-        f"The share of inputs that MuS certifies for LIME and SHAP, compared with random explanations, is {ranked}; a "
+        f"The share of inputs that MuS certifies for {named}, compared with random explanations, is {ranked}; a "
         "random explanation of which every vote says the same is as good to MuS as any other."
     ]
 

@@ -22,7 +22,7 @@ from holdfast.experiments.studies import (
     study_subject,
 )
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT
-from holdfast.experiments.words import TOLD, Contrast, Verdicts, compared, counted, joined, share
+from holdfast.experiments.words import TOLD, Contrast, Verdicts, at_radii, compared, counted, joined, share
 from holdfast.report.figures.curves import Line, LineStyle, band_of, plot_lines
 from holdfast.report.figures.style import COLOURS, label_of, legend_below, make_panels
 from holdfast.study.aggregate import GroupSummary, MeanAt
@@ -185,10 +185,12 @@ def _exceptions(cells: Sequence[Cell]) -> list[str]:
 
 def _exception(keep: float, cells: Sequence[Cell]) -> str:
     lower = [cell for cell in cells if cell.soft.direction < 0]
-    names = list(dict.fromkeys(f"{label_of(cell.method)} on {cell.model}" for cell in lower))
-    radii = sorted({cell.radius for cell in lower})
-    span = f"radius {radii[0]}" if len(radii) == 1 else f"radii {radii[0]} to {radii[-1]}"
-    return f"MuS at λ = {ratio(keep)} certifies more than SCA-soft at {span} for {joined(names)}."
+    radii: dict[str, list[int]] = {}
+    for cell in lower:
+        radii.setdefault(f"{label_of(cell.method)} on {cell.model}", []).append(cell.radius)
+    names = [f"{name} ({at_radii(own)})" for name, own in radii.items()]
+    sure = f"guaranteed in {sum(cell.soft.is_guaranteed for cell in lower)} of {len(lower)}"
+    return f"MuS at λ = {ratio(keep)} certifies more than SCA-soft for {joined(names)}, {sure}."
 
 
 def _emptiness(cells: Sequence[Cell]) -> str:

@@ -199,7 +199,7 @@ def _most_where(one: Studied, key: int) -> str:
     near, far = values[:, small].mean(axis=1), values[:, ~small].mean(axis=1)
     [contrast] = paired(near[:, None], far[:, None], key=key, reach=2.0)
     how = {1: "larger", -1: "smaller", 0: "not told apart at this number of inputs"}[contrast.direction]
-    return f"{how} for {one.subject.name} ({points(contrast.estimate, contrast.interval)})"
+    return f"{how} for {one.subject.name} ({points(contrast.estimate, contrast.shown)})"
 
 
 def _compared_radii(where: Sequence[str]) -> list[str]:

@@ -183,7 +183,8 @@ def paired(first: NDArray[Any], second: NDArray[Any], *, key: int, reach: float 
     values = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     usual = bootstrap_means(values, n_resamples=N_RESAMPLES, confidence=CONFIDENCE, key=key)
     sure = betting_mean(values, confidence=CONFIDENCE, low=-reach, high=reach)
-    return [Contrast(*row) for row in zip(values.mean(axis=0).tolist(), usual, sure, strict=True)]
+    rows = zip(values.mean(axis=0).tolist(), usual, sure, strict=True)
+    return [Contrast(*row, n=len(values)) for row in rows]
 
 
 def curve_table(studied: Iterable[Studied]) -> Table:

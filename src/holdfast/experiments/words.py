@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from holdfast.bounds import Interval
 
+FEW = 20
+"""Below this number of inputs the bootstrap does not hold its level, and says no direction."""
+
 TOLD = (
     "Brackets are 95 % intervals over inputs by the bootstrap, as in the paper, which are approximate; "
     "higher and lower are said where such an interval of the paired difference leaves out 0, and "
-    "“guaranteed” where the interval that holds for any distribution does so too."
+    "“guaranteed” where the interval that holds for any distribution does so too. "
+    f"With fewer than {FEW} inputs the bootstrap is too narrow: there brackets of differences are those guaranteed "
+    "intervals, and they alone decide. Each comparison has its own interval: of those in which nothing differs, about "
+    "5 in 100, or somewhat more at a few dozen inputs, would be called higher or lower. Counts are of comparisons "
+    "that share inputs, not of independent ones."
 )
 
-TOLD_OF_MEANS = (
-    "Brackets of rates are guaranteed 95 % intervals of the mean over all inputs such as these, if these were drawn "
-    "independently; differences lie between the farthest ends of two of them, which holds at 90 %, and higher and "
-    "lower are said where that leaves out 0."
-)
-"""The same for studies that have mean curves only."""
+
+def told_of_means(half_width: float, confidence: float) -> str:
+    """What brackets and directions mean where only mean curves were computed.
+
+    Examples
+    --------
+    >>> told_of_means(0.02, 0.95).split(", if")[0]
+    'Brackets are guaranteed 95 % intervals for the mean over the population the inputs come from'
+    """
+    both = 2 * confidence - 1  # two intervals, each with its own risk
+    return (
+        f"Brackets are guaranteed {_percent(confidence)} % intervals for the mean over the population the inputs come "
+        "from, if they were drawn independently; the mean over these inputs is known within "
+        f"±{_percent(half_width)} points. Differences lie between the farthest ends of two of them, which holds at "
+        f"{_percent(both)} %; higher and lower are said where that leaves out 0, and “guaranteed” at that confidence. "
+        f"Each comparison has its own interval: of those in which nothing differs, at most {_percent(1 - both)} in 100 "
+        "are expected to be called higher or lower. Counts are of comparisons that share inputs, not of independent "
+        "ones."
+    )
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.4g}"
 
 
 @dataclass(frozen=True)
@@ -26,17 +51,33 @@ class Contrast:
     """How much larger one quantity is than another, with intervals.
 
     ``guaranteed`` is None where only an approximate interval is known, and ``interval`` may then be
-    either kind.
+    either kind. ``n`` is the number of inputs where ``interval`` is a bootstrap over inputs: of few, only the
+    guaranteed interval says a direction, and of one nothing does.
+
+    Examples
+    --------
+    >>> Contrast(0.2, Interval(0.1, 0.3), Interval(-0.1, 0.5), n=20).direction
+    1
+    >>> Contrast(0.2, Interval(0.1, 0.3), Interval(-0.1, 0.5), n=19).direction
+    0
     """
 
     estimate: float
     interval: Interval
     guaranteed: Interval | None = None
+    n: int | None = None
+
+    @property
+    def shown(self) -> Interval:
+        """The interval that decides: the guaranteed one of few inputs; if there is none, nothing is known."""
+        if self.n is None or self.n >= FEW:
+            return self.interval
+        return self.guaranteed or Interval(-math.inf, math.inf)
 
     @property
     def direction(self) -> int:
         """1 if larger, -1 if smaller, 0 if the interval cannot tell."""
-        return sign_of(self.interval)
+        return 0 if self.n == 1 else sign_of(self.shown)
 
     @property
     def is_guaranteed(self) -> bool:
@@ -50,10 +91,10 @@ class Contrast:
 
     def __str__(self) -> str:
         if self.direction == 0:
-            return f"cannot be told apart at this number of inputs ({points(self.estimate, self.interval)})"
+            return f"cannot be told apart at this number of inputs ({points(self.estimate, self.shown)})"
         which = "higher" if self.direction > 0 else "lower"
         sure = ", guaranteed" if self.is_guaranteed else ""
-        return f"{which} ({points(self.estimate, self.interval)}{sure})"
+        return f"{which} ({points(self.estimate, self.shown)}{sure})"
 
 
 def sign_of(interval: Interval) -> int:
@@ -131,6 +172,18 @@ def joined(parts: Sequence[str]) -> str:
     'a, b and c'
     """
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def at_radii(radii: Iterable[int]) -> str:
+    """Radii in words, each once.
+
+    Examples
+    --------
+    >>> at_radii([2]), at_radii([3, 1, 2, 1])
+    ('radius 2', 'radii 1, 2 and 3')
+    """
+    found = sorted(set(radii))
+    return f"{'radius' if len(found) == 1 else 'radii'} {joined([str(one) for one in found])}"
 
 
 def share(value: float, interval: Interval | None = None) -> str:
