@@ -15,7 +15,7 @@ from holdfast.experiments.accuracy import compared_losses, loss
 from holdfast.experiments.batching import tell as tell_times
 from holdfast.experiments.studies import Studied
 from holdfast.experiments.subjects import RESNET, ROBERTA, Subject
-from holdfast.experiments.words import Contrast, Verdicts, compared, points, share
+from holdfast.experiments.words import Contrast, Verdicts, compared
 from holdfast.study.aggregate import (
     DifferenceAt,
     GroupSummary,
@@ -93,11 +93,6 @@ def test_verdicts_count_each_direction() -> None:
 )
 def test_a_trend_of_the_paper_is_confirmed_contradicted_or_left_open(verdicts: Verdicts, words: str) -> None:
     assert words in compared("A is above B", verdicts)
-
-
-def test_numbers_are_written_as_percentages_and_points() -> None:
-    assert share(0.5, Interval(0.4, 0.6)) == "50.0 % [40.0, 60.0]"
-    assert points(-0.5, Interval(-0.6, -0.0)) == "-50.0 points [-60.0, +0.0]"
 
 
 def methods_study(subject: Subject, contrast: Contrast) -> Studied:

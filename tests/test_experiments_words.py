@@ -8,7 +8,7 @@ import numpy as np
 
 from holdfast.bounds import Interval
 from holdfast.experiments.studies import paired
-from holdfast.experiments.words import FEW, TOLD, Contrast, told_of_means
+from holdfast.experiments.words import FEW, TOLD, Contrast, points, share, told_of_means
 
 UP, DOWN, OPEN = (Contrast(x, Interval(x - 0.1, x + 0.1), Interval(x - 0.2, x + 0.2)) for x in (0.5, -0.5, 0.0))
 WEAK = Contrast(0.15, Interval(0.05, 0.25), Interval(-0.05, 0.35))
@@ -54,3 +54,8 @@ def test_mean_curves_are_told_with_the_numbers_of_the_study() -> None:
     assert "±5 points" in told
     assert "holds at 80 %" in told
     assert "at most 20 in 100" in told
+
+
+def test_numbers_are_written_as_percentages_and_points() -> None:
+    assert share(0.5, Interval(0.4, 0.6)) == "50.0 % [40.0, 60.0]"
+    assert points(-0.5, Interval(-0.6, -0.0)) == "-50.0 points [-60.0, +0.0]"
