@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
-from holdfast.commands.reproduce import parse_shares
+from holdfast.commands.reproduce import _fitting, _measurable, parse_shares
+from holdfast.experiments import EXPERIMENTS, Request, make_subject
 from holdfast.experiments.registry import IDS
+from holdfast.experiments.reproduce import check_request
 from tests.experiment_support import contents, read_rows, texts_subject
 from tests.study_support import SLOW, write_texts
 
@@ -65,6 +67,10 @@ def test_one_experiment_goes_into_the_folder_itself_and_quiet_prints_nothing(
         (["q1", "--keep", "half"], "must be numbers such as 1/2,0.25"),
         (["q1", "--model", "bundled:vader", "--data", "bundled:sentences", "--grid", "4"], "must look like 14x14"),
         (["q2", "--methods", "limes", "--n", "1"], "Did you mean 'lime'?"),
+        (["q2", "--methods", ""], "`methods` must not be empty"),
+        (["q4", "--keep", "2"], "`keep` must be numbers above 0 and at most 1, got 2"),
+        (["example-similar", "--methods", "lime,lime"], "`methods` must name each method once, got lime, lime"),
+        (["q2", "example-unstable", "--methods", "lime,shap"], "`methods` must name exactly one for example-unstable"),
     ],
 )
 def test_what_cannot_be_used_is_an_error_in_words(
@@ -77,6 +83,24 @@ def test_what_cannot_be_used_is_an_error_in_words(
     assert code == 3
     assert words in capsys.readouterr().err
     assert not (tmp_path / "out" / "findings.md").exists()
+
+
+def test_asked_of_all_what_does_not_fit_is_left_out_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    subjects = tuple(make_subject("bundled:vader", "bundled:sentences", device=name) for name in ("cuda", "cpu"))
+    asked = Request(subjects=subjects, methods=("lime",))
+    kept = _measurable(EXPERIMENTS, asked, quiet=False)
+    fitting = {one.id: _fitting(one, asked, quiet=False) for one in kept}
+    assert set(IDS) - fitting.keys() == {"batching-table"}
+    for one in kept:
+        check_request(one, fitting[one.id])
+    assert fitting["example-unstable"] == fitting["q2-methods"] == asked
+    assert fitting["example-similar"] == Request(subjects=subjects[:1])
+    said = capsys.readouterr().out
+    assert "example-similar: --methods is left out, since it takes 2." in said
+    assert "example-soft-vs-hard: only the first --model is used, since it takes 1." in said
+    assert "batching-table is left out, since it measures processor time." in said
+    assert _measurable(EXPERIMENTS, Request(subjects=subjects[1:]), quiet=True) == list(EXPERIMENTS)
+    assert capsys.readouterr().out == ""
 
 
 def test_shares_are_numbers_or_fractions() -> None:

@@ -12,7 +12,9 @@ import pytest
 
 from holdfast.errors import InvalidValueError, ModelError, StudyError
 from holdfast.experiments import EXPERIMENTS, Request, find_experiment, make_subject, reproduce
+from holdfast.experiments.batching import N_MASKS, SIZES
 from holdfast.experiments.registry import IDS
+from holdfast.experiments.reproduce import check_request
 from holdfast.experiments.subjects import RESNET, ROBERTA, short_name
 from tests.experiment_support import (
     LIMIT,
@@ -247,3 +249,65 @@ def test_bundled_radii_end_where_nothing_is_left_to_reveal() -> None:
     unselected = [n - int(top_fraction(np.arange(n), 0.25).sum()) for n in sizes]
     assert max(unselected) == ROBERTA.most
     assert 64 - int(top_fraction(np.arange(64), 0.25).sum()) == RESNET.most
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        (
+            "example-unstable",
+            {"methods": ("lime", "shap")},
+            "`methods` must name exactly one for example-unstable, got 2",
+        ),
+        (
+            "example-soft",
+            {"methods": ("lime", "shap")},
+            "`methods` must name exactly one for example-soft-vs-hard, got 2",
+        ),
+        ("example-similar", {"methods": ("lime",)}, "`methods` must name exactly 2 for example-similar, got 1"),
+        ("example-similar", {"methods": ("lime", "lime")}, "`methods` must name each method once, got lime, lime"),
+        (
+            "example-similar",
+            {"subjects": (RESNET, ROBERTA)},
+            "`model` must name exactly one for example-similar, got 2",
+        ),
+        (
+            "example-soft",
+            {"subjects": (RESNET, ROBERTA)},
+            "`model` must name exactly one for example-soft-vs-hard, got 2",
+        ),
+        ("example-unstable", {"methods": ("limes",)}, "Did you mean 'lime'"),
+        ("q2", {"methods": ()}, "`methods` must not be empty"),
+        ("q2", {"radii": ()}, "`radii` must not be empty"),
+        ("q2", {"subjects": ()}, "`model` must not be empty"),
+        ("q4", {"keep": ()}, "`keep` must not be empty"),
+        ("q4", {"keep": (0.5, 0.0)}, "`keep` must be numbers above 0 and at most 1, got 0"),
+        ("masking", {"keep": (1.5,)}, "`keep` must be numbers above 0 and at most 1, got 1.5"),
+    ],
+)
+def test_what_an_experiment_cannot_use_is_refused_before_anything_runs(
+    name: str, changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        reproduce(name, Request(**changes), output=tmp_path)
+    assert words in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_processor_time_is_measured_on_the_processor_alone(tmp_path: Path) -> None:
+    def on(device: str) -> Request:
+        return Request(subjects=(make_subject("bundled:vader", "bundled:sentences", device=device),))
+
+    with pytest.raises(InvalidValueError, match=r"`device` must be cpu for batching-table, .* got 'cuda'"):
+        reproduce("batching", on("cuda"), output=tmp_path)
+    check_request(find_experiment("batching"), on("cpu"))
+    check_request(find_experiment("q1"), on("cuda"))
+
+
+def test_every_batch_that_is_timed_is_full() -> None:
+    assert [N_MASKS % size for size in SIZES] == [0, 0, 0, 0]
+
+
+def test_titles_promise_no_conclusion() -> None:
+    for one in EXPERIMENTS:
+        assert not {"more", "less", "higher", "lower", "differ", "moves", "shrinks"} & set(one.title.lower().split())

@@ -335,9 +335,27 @@ def spectral(operator: str, degree: int, lift: Contrast) -> spectra.Cell:
 
 def test_masking_and_flipping_are_told_as_they_are() -> None:
     usual = [spectral("masking", 0, UP), spectral("masking", 5, DOWN), spectral("flipping", 0, OPEN)]
-    assert "here, too, masking raises low degrees and flipping none" in spectra.tell(usual, 8)
+    told = spectra.tell(usual, 8)
+    assert "here, too, masking raises low degrees at the cost of higher ones and flipping raises none" in told
+    assert "by definition it leaves degree 0 unchanged" in told
     strange = [spectral("masking", 0, DOWN), spectral("flipping", 1, UP)]
-    assert "here masking and flipping does not behave so" in spectra.tell(strange, 8)
+    told = spectra.tell(strange, 8)
+    assert "here masking does so at no amount, and flipping raises some degree, which contradicts it" in told
+
+
+def test_mass_that_moves_to_high_degrees_is_not_taken_for_the_paper_s() -> None:
+    upward = [spectral("masking", 0, DOWN), spectral("masking", 5, UP), spectral("flipping", 1, DOWN)]
+    assert "here masking does so at no amount, and flipping raises none" in spectra.tell(upward, 8)
+
+
+def test_without_smoothing_spectra_are_not_compared() -> None:
+    plain = [spectra.Cell(one, 1.0, 0, 2.0, Interval(1.9, 2.1), OPEN) for one in ("masking", "flipping")]
+    assert spectra.tell(plain, 8).endswith("there is nothing to compare.")
+
+
+def test_factors_of_masses_stand_beside_the_exact_ones() -> None:
+    told = spectra.tell([spectral("masking", 0, UP), spectral("flipping", 0, OPEN)], 8)
+    assert f"to 1.33 times (exactly {1.25**6:.2f} over all spectra)" in told
 
 
 @pytest.mark.parametrize(("together", "words"), [(0.001, "so in all 1"), (0.009, "the data contradict it in all 1")])
@@ -347,3 +365,19 @@ def test_batching_is_said_to_be_faster_only_where_it_is(together: float, words: 
     ratio = 0.004 / together
     speed_ups = {"m": {1: (1.0, Interval(1.0, 1.0)), 5: (ratio, Interval(ratio - 0.1, ratio + 0.1))}}
     assert words in tell_times({"m": times}, speed_ups)
+
+
+@pytest.mark.parametrize(("half", "gentle"), [(0.95, True), (0.84, True), (0.4, False)])
+def test_a_first_fall_of_more_than_ten_points_is_not_called_gentle(half: float, gentle: bool) -> None:
+    def measured(value: float) -> tuple[float, Interval]:
+        return value, Interval(value - 0.03, value + 0.03)
+
+    told = compared_losses(loss(measured(0.97), measured(half)), loss(measured(half), measured(0.1)))
+    assert ("the first fall is not gentle" in told) == (not gentle)
+
+
+def test_the_level_of_a_comparison_of_losses_is_told_where_one_is_larger() -> None:
+    small, large = Contrast(0.02, Interval(-0.01, 0.05)), Contrast(0.5, Interval(0.4, 0.6))
+    assert "which loss is larger is said at 85 %" in compared_losses(small, large)
+    assert "which loss is larger is said at 85 %" in compared_losses(large, small)
+    assert "85 %" not in compared_losses(small, small)

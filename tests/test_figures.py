@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def model() -> Any:
 
 SELECTED = np.arange(12) < 3
 OTHER = np.arange(12) > 8
+CURVE = hf.certify_radii(model(), SELECTED, radii=[1, 3, 9], rng=0)
 
 
 def test_a_curve_is_drawn_at_its_rates_with_its_intervals() -> None:
@@ -42,6 +44,17 @@ def test_comparisons_and_mappings_have_a_line_per_name() -> None:
     assert [line.label for line in figures.lines_of(comparison)] == ["LIME", "mine"]
     named = dict(zip(comparison.names, comparison.curves, strict=True))
     assert figures.lines_of(named) == figures.lines_of(comparison)
+
+
+def test_lines_differ_by_marker_as_well_as_colour_and_the_first_lies_on_top() -> None:
+    masks = {"lime": SELECTED, "shap": OTHER, "random": np.arange(12) % 4 == 0}
+    axes = figures.plot_curves(hf.compare(model(), masks, radii=[1, 3], rng=0))
+    assert len({line.get_marker() for line in axes.lines}) == len({line.get_color() for line in axes.lines}) == 3
+    heights = [line.get_zorder() for line in axes.lines]
+    assert heights == sorted(heights, reverse=True)
+    wide, thin = figures.lines_of({"a": CURVE, "b": CURVE})
+    under, over = figures.plot_lines([replace(wide, width=4.0), thin]).lines
+    assert under.get_zorder() == over.get_zorder(), "a wide line is drawn first to be seen under the others"
 
 
 def test_a_mean_curve_is_drawn() -> None:

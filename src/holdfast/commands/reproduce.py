@@ -114,7 +114,10 @@ def _run(options: argparse.Namespace) -> int:
     from holdfast.experiments.reproduce import check_request, reproduce
 
     chosen, request = _chosen(options.ids), _request(options)
-    requests = [_fitting(one, request) if "all" in options.ids else request for one in chosen]
+    requests = [request] * len(chosen)
+    if "all" in options.ids:
+        chosen = _measurable(chosen, request, quiet=options.quiet)
+        requests = [_fitting(one, request, quiet=options.quiet) for one in chosen]
     for one, asked in zip(chosen, requests, strict=True):
         check_request(one, asked)
     for one, asked in zip(chosen, requests, strict=True):
@@ -204,8 +207,30 @@ def _grid(text: str | None) -> tuple[int, int] | None:
     return int(match[1]), int(match[2])
 
 
-def _fitting(experiment: Experiment, request: Request) -> Request:
-    """Of what is asked of all experiments, what this one takes."""
+def _fitting(experiment: Experiment, request: Request, *, quiet: bool) -> Request:
+    """Of what is asked of all experiments, what this one takes; it is said where its number does not fit."""
     fields = {"model": "subjects"}
     unused = [fields.get(name, name) for name in request.given() if name not in experiment.options]
-    return replace(request, **dict.fromkeys(unused))  # type: ignore[arg-type]
+    fitting: Request = replace(request, **dict.fromkeys(unused))  # type: ignore[arg-type]
+    n_methods, n_models = experiment.n_methods, experiment.n_models
+    if fitting.methods and n_methods is not None and len(fitting.methods) != n_methods:
+        _say(f"{experiment.id}: --methods is left out, since it takes {n_methods}.", quiet=quiet)
+        fitting = replace(fitting, methods=None)
+    if fitting.subjects and n_models is not None and len(fitting.subjects) > n_models:
+        _say(f"{experiment.id}: only the first --model is used, since it takes {n_models}.", quiet=quiet)
+        fitting = replace(fitting, subjects=fitting.subjects[:n_models])
+    return fitting
+
+
+def _measurable(chosen: Sequence[Experiment], request: Request, *, quiet: bool) -> list[Experiment]:
+    """Of all experiments, those that can be carried out on this device."""
+    on_cpu = all(one.device == "cpu" for one in request.subjects or ())
+    for one in chosen:
+        if one.cpu_only and not on_cpu:
+            _say(f"{one.id} is left out, since it measures processor time.", quiet=quiet)
+    return [one for one in chosen if on_cpu or not one.cpu_only]
+
+
+def _say(text: str, *, quiet: bool) -> None:
+    if not quiet:
+        print(text, flush=True)

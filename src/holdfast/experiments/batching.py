@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIZES = (1, 5, 10, 15)
-N_MASKS = 15
+N_MASKS = 30
+"""A multiple of every batch size: no batch is smaller than its size."""
 
 COLUMNS = {
     "model": "string",
@@ -112,7 +113,8 @@ def tell(found: Mapping[str, Times], speed_ups: SpeedUps) -> str:
     ]
     closing = compared("batching takes less time per pass", Verdicts.of(gains))
     times_differ = (
-        "Times are of this machine and this run and differ in every run: this is the one experiment whose data do. "
+        "Times are processor times of this machine and this run and differ in every run: this is the one experiment "
+        "whose data do. "
         "± is one standard deviation over inputs, brackets are approximate 95 % intervals of the speed-up."
     )
     return " ".join([*parts, closing, times_differ])
@@ -124,7 +126,7 @@ def _of_model(name: str, times: Times, speed_ups: Mapping[int, tuple[float, Inte
         + ("" if size == 1 else f" ({one:.1f}× [{span.low:.1f}, {span.high:.1f}])")
         for size, (one, span) in speed_ups.items()
     ]
-    return f"{name}, {counted(len(times[1]), 'input')}: a pass takes {joined(cells)}."
+    return f"{name}, {counted(len(times[1]), 'input')}: a pass takes {joined(cells)} of processor time."
 
 
 SUBJECTS = ((VIT, 100), (RESNET, 100), (ROBERTA, 100))

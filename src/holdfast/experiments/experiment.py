@@ -131,6 +131,10 @@ class Experiment:
         The least number of features of an input, for models that were not bundled.
     most_inputs : int or None
         Inputs per model for models that were not bundled; None for all.
+    n_methods, n_models : int or None
+        How many methods and models it is about; None for any number.
+    cpu_only : bool
+        Whether it measures the time of the processor, so that no other device will do.
     """
 
     id: str
@@ -141,6 +145,9 @@ class Experiment:
     run: Callable[[Experiment, Request, Desk], Outcome] = field(repr=False)
     min_tokens: int = 1
     most_inputs: int | None = None
+    n_methods: int | None = None
+    n_models: int | None = None
+    cpu_only: bool = False
 
     def chosen(self, request: Request) -> tuple[Subject, ...]:
         """The models with their inputs that this request is about."""

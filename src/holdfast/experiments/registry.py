@@ -23,7 +23,7 @@ _STUDY = ("model", "n", "methods", "radii", "min_tokens")
 EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         id="q1-sca-vs-mus",
-        title="SCA certifies more than MuS",
+        title="How much SCA and MuS certify",
         shows="stability rate over radius: SCA-soft, SCA-hard and MuS at λ = 1/2, 3/8, 1/4, 1/8",
         subjects=sca_vs_mus.SUBJECTS,
         options=(*_STUDY, "keep"),
@@ -31,7 +31,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     ),
     Experiment(
         id="q2-methods",
-        title="Methods of explanation differ in stability",
+        title="Stability of methods of explanation",
         shows="stability rate over radius, a line per method",
         subjects=methods.SUBJECTS,
         options=(*_STUDY, "precision"),
@@ -78,11 +78,12 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=batching.SUBJECTS,
         options=("model", "n"),
         run=batching.run,
+        cpu_only=True,
         most_inputs=100,
     ),
     Experiment(
         id="masking-vs-flipping",
-        title="Masking moves mass to low degrees, flipping shrinks it",
+        title="Mass per degree under masking and flipping",
         shows="mass per degree of random spectra after random masking and after random flipping",
         subjects=spectra.SUBJECTS,
         options=("n", "keep"),
@@ -90,11 +91,12 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     ),
     Experiment(
         id="example-unstable",
-        title="An explanation that a few more features overturn",
+        title="The fewest features that overturn an explanation",
         shows="an input, its explanation, and the fewest features found that change the prediction",
         subjects=unstable.SUBJECTS,
         options=("model", "n", "methods", "min_tokens"),
         run=unstable.run,
+        n_methods=1,
         most_inputs=50,
     ),
     Experiment(
@@ -104,6 +106,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=similar.SUBJECTS,
         options=("model", "n", "methods", "radii"),
         run=similar.run,
+        n_methods=2,
+        n_models=1,
         most_inputs=20,
     ),
     Experiment(
@@ -113,6 +117,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=soft_vs_hard.SUBJECTS,
         options=("model", "n", "methods", "radii"),
         run=soft_vs_hard.run,
+        n_methods=1,
+        n_models=1,
         most_inputs=20,
     ),
 )

@@ -76,7 +76,7 @@ def reproduce(
 
 
 def check_request(experiment: Experiment, request: Request) -> None:
-    """Options that would have no effect are an error, never ignored."""
+    """Options that would have no effect, or that cannot be used, are an error before anything runs."""
     for option in request.given():
         if option not in experiment.options:
             known = ", ".join(one.replace("_", "-") for one in experiment.options)
@@ -89,3 +89,40 @@ def check_request(experiment: Experiment, request: Request) -> None:
     if request.precision is not None:
         check_name(request.precision, "precision", PRECISIONS)
     check_whole(request.seed, "seed")
+    _check_parts(request)
+    _check_numbers(experiment, request)
+
+
+def _check_parts(request: Request) -> None:
+    """Nothing that was asked for is empty, and every part of it can be used."""
+    given = {"methods": request.methods, "radii": request.radii, "keep": request.keep, "model": request.subjects}
+    for name, values in given.items():
+        if values is not None and len(values) == 0:
+            raise InvalidValueError(f"`{name}` must not be empty; leave it out for the experiment's own choice.")
+    methods = request.methods or ()
+    request.method_specs(())  # an unknown name is an error
+    if len(set(methods)) < len(methods):
+        raise InvalidValueError(f"`methods` must name each method once, got {', '.join(methods)}.")
+    for keep in request.keep or ():
+        if not 0 < keep <= 1:
+            raise InvalidValueError(f"`keep` must be numbers above 0 and at most 1, got {keep:g}.")
+
+
+def _check_numbers(experiment: Experiment, request: Request) -> None:
+    """As many methods and models as the experiment is about, on a device that it can measure."""
+    counts = (
+        ("methods", request.methods, experiment.n_methods),
+        ("model", request.subjects, experiment.n_models),
+    )
+    for name, values, wanted in counts:
+        if values is not None and wanted is not None and len(values) != wanted:
+            raise InvalidValueError(f"`{name}` must name {_times(wanted)} for {experiment.id}, got {len(values)}.")
+    elsewhere = [one.device for one in request.subjects or () if one.device != "cpu"]
+    if experiment.cpu_only and elsewhere:
+        raise InvalidValueError(
+            f"`device` must be cpu for {experiment.id}, which measures processor time, got {elsewhere[0]!r}."
+        )
+
+
+def _times(number: int) -> str:
+    return "exactly one" if number == 1 else f"exactly {number}"

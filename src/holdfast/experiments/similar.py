@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.certification.comparison import compare
 from holdfast.certification.single import certify
-from holdfast.errors import InvalidValueError
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.methods import radii_for
 from holdfast.experiments.opening import Explained, open_subject
@@ -60,23 +59,17 @@ class Candidate:
 
 def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Choose an input on one set of draws, then compare its explanations on another."""
-    methods = _check_methods(request.methods or METHODS)
-    [subject, *_] = experiment.chosen(request)
+    first, second = request.methods or METHODS
+    [subject] = experiment.chosen(request)
     opened, radii = open_subject(subject), radii_for(subject, request)
     explained = [Explained(opened, index, request.seed) for index in range(opened.n)]
-    candidates = [_candidate(one, methods, radii[len(radii) // 2]) for one in explained]
+    candidates = [_candidate(one, (first, second), radii[len(radii) // 2]) for one in explained]
     chosen = choose(candidates)
     model, rng = chosen.explained.model, chosen.explained.rng("compare")
     comparison = compare(model, chosen.masks, radii, rng=rng)
     return Outcome(
         {"comparison": _table(chosen, comparison)}, draw(chosen, comparison), tell(chosen, comparison, candidates)
     )
-
-
-def _check_methods(methods: Sequence[str]) -> tuple[str, str]:
-    if len(methods) != 2:
-        raise InvalidValueError(f"`--methods` must be two methods, such as lime,shap, got {', '.join(methods)}.")
-    return methods[0], methods[1]
 
 
 def _candidate(explained: Explained, methods: tuple[str, str], radius: int) -> Candidate:
@@ -145,21 +138,27 @@ def tell(chosen: Candidate, comparison: Comparison, candidates: Sequence[Candida
         f"gap{_unlike(chosen)}: its "
         f"explanations share {share(chosen.overlap)} of their joint features{_wrong(chosen)}. On fresh draws, their "
         f"rates are certified to differ at {len(told)} of {len(comparison)} radii, all claims together at confidence "
-        f"{comparison.confidence:g}. The widest estimate is at radius {widest.radius}: {rates}; difference "
-        f"{points(widest.estimate, widest.interval)}. {_compared(told)}"
+        f"{comparison.confidence:g}. The widest estimate is at radius {widest.radius}: {rates} (rates at confidence "
+        f"{comparison.curves[0].certificates[0].confidence:g} each, at this radius alone); difference "
+        f"{points(widest.estimate, widest.interval)}. {compared(told, alike=chosen.alike)}"
     )
 
 
 def _unlike(chosen: Candidate) -> str:
-    return "" if chosen.alike and chosen.consistent else " among the others"
+    if not chosen.alike:
+        return f" although no two explanations look alike (overlap ≥ {100 * ALIKE:g} %, but not the same)"
+    return "" if chosen.consistent else " among the others"
 
 
 def _wrong(chosen: Candidate) -> str:
     return "" if chosen.consistent else " (not both have the prediction of the full input on their own)"
 
 
-def _compared(told: Sequence[Difference]) -> str:
+def compared(told: Sequence[Difference], *, alike: bool) -> str:
+    """Whether two explanations that look alike were certified to differ."""
     said = "The paper shows two explanations that look alike and differ in stability;"
+    if not alike:
+        return f"{said} here no two explanations look alike."
     return f"{said} here that is certified for one input." if told else f"{said} here no such difference is certified."
 
 

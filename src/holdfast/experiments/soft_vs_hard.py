@@ -48,20 +48,21 @@ COLUMNS = {
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One input, its explanation, its curve and the bounds on its hard radius."""
+    """One input, its explanation, its curve, the bounds on its hard radius, and the rule it was chosen by."""
 
     explained: Explained
     method: str
     selected: Mask
     curve: StabilityCurve
     bracket: StabilityBracket
+    chosen: str
 
 
 def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Certify one input softly at many radii, and bracket its hard radius."""
-    method = (request.methods or (METHOD,))[0]
-    [subject, *_] = experiment.chosen(request)
-    explained, selected = first_unstable(open_subject(subject), method, request.seed)
+    [method] = request.methods or (METHOD,)
+    [subject] = experiment.chosen(request)
+    explained, selected, chosen = first_unstable(open_subject(subject), method, request.seed)
     radii = request.radii or subject.reachable(RADII)
     curve = certify_radii(
         explained.model,
@@ -73,21 +74,22 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
         rng=explained.rng("certify"),
     )
     bracket = stability_bracket(explained.model, selected, max_calls=MAX_CALLS, rng=explained.rng("bracket"))
-    case = Case(explained, method, selected, curve, bracket)
+    case = Case(explained, method, selected, curve, bracket, chosen)
     return Outcome({"curve": _table(case)}, draw(case), tell(case))
 
 
-def first_unstable(opened: Opened, method: str, seed: int) -> tuple[Explained, Mask]:
-    """The first input whose explanation is right and that one or a few features can overturn; else the first."""
+def first_unstable(opened: Opened, method: str, seed: int) -> tuple[Explained, Mask, str]:
+    """The first input whose explanation is right and that some addition overturns, else the first; and that rule."""
+    rule = "whose explanation is right on its own and for which a change was found"
     for index in range(opened.n):
         explained = Explained(opened, index, seed)
         selected = explained.selected(method, TOP)
         if explained.is_right(selected):
             bracket = stability_bracket(explained.model, selected, max_calls=2000, rng=explained.rng("choose"))
             if bracket.below is not None:
-                return explained, selected
+                return explained, selected, f"the first of {counted(opened.n, 'input')} {rule}"
     first = Explained(opened, 0, seed)
-    return first, first.selected(method, TOP)
+    return first, first.selected(method, TOP), f"the first of {counted(opened.n, 'input')}, since there is none {rule}"
 
 
 def _table(case: Case) -> Table:
@@ -121,7 +123,7 @@ def draw(case: Case) -> Figure:
     show(explained, case.selected, title=f"{label_of(case.method)}: {alone}", ax=panels[0][1])
     axes = plot_curves(case.curve, ax=panels[0][2])
     axes.axvspan(0, bracket.low, color=COLOURS["green"], alpha=0.18, lw=0)
-    _note(axes, f"never changes up to {bracket.low}", (bracket.low, 0.06))
+    _note(axes, f"never changes up to {bracket.low}", (bracket.below or bracket.low, 0.06))
     if bracket.below is not None:
         axes.axvline(bracket.below, color=COLOURS["vermilion"], ls="--", lw=1.2)
         _note(axes, f"can change from {bracket.below}", (bracket.below, 0.16))
@@ -138,10 +140,10 @@ def tell(case: Case) -> str:
     explained, curve, bracket = case.explained, case.curve, case.bracket
     last = curve.certificates[-1]
     return (
-        f"{explained.opened.subject.name}, input {explained.index}, {label_of(case.method)} explanation of "
-        f"{int(case.selected.sum())} of {counted(explained.model.n_features, 'feature')}: {_hard(bracket)} "
-        f"{_soft(case)} At radius {last.radius} the rate is {share(last.rate, last.interval)}. The intervals hold for "
-        f"all radii at once with confidence {last.confidence:g}. {_compared(case)}"
+        f"{explained.opened.subject.name}, input {explained.index}, {case.chosen}; {label_of(case.method)} "
+        f"explanation of {int(case.selected.sum())} of {counted(explained.model.n_features, 'feature')}: "
+        f"{_hard(bracket)} {_soft(curve)} The intervals hold for all radii at once with confidence "
+        f"{last.confidence:g}. {compared(curve, bracket)}"
     )
 
 
@@ -163,21 +165,36 @@ def soft_radius(curve: StabilityCurve) -> int:
     return reached
 
 
-def _soft(case: Case) -> str:
-    radius = soft_radius(case.curve)
+def _soft(curve: StabilityCurve) -> str:
+    radius, last = soft_radius(curve), curve.certificates[-1]
+    there = "" if radius == last.radius else f" At radius {last.radius} the rate is {share(last.rate, last.interval)}."
     if radius == 0:
-        return f"A rate of {share(ENOUGH)} is not certified at any radius."
-    one = case.curve[radius]
-    there = share(one.rate, one.interval)
-    return f"Yet up to radius {radius} the rate is certified to be at least {share(ENOUGH)} ({there} there)."
+        return f"A rate of {share(ENOUGH)} is not certified at the smallest radius tested.{there}"
+    one = curve[radius]
+    n_reached = sum(other.radius <= radius for other in curve)
+    tested = f"At all {n_reached} radii tested up to {radius}" if n_reached > 1 else f"At radius {radius}"
+    rate = f"the rate is certified to be at least {share(ENOUGH)} ({share(one.rate, one.interval)} at {radius})"
+    return f"{tested} {rate}.{there}"
 
 
-def _compared(case: Case) -> str:
+def compared(curve: StabilityCurve, bracket: StabilityBracket) -> str:
+    """What the curve says beyond the hard radius, in numbers, beside the paper's example."""
     said = "The paper's example has a small hard radius and a high rate far beyond it;"
-    below, soft = case.bracket.below, soft_radius(case.curve)
+    below, soft = bracket.below, soft_radius(curve)
     if below is None:
         return f"{said} here no change was found, so that the two cannot be contrasted."
-    return f"{said} here, too." if soft >= below else f"{said} here the rate is not certified to stay high beyond it."
+    if curve.certificates[-1].radius < below:
+        return f"{said} here no radius beyond the hard one was asked for."
+    too = "here, too:" if soft >= 2 * below else "here"
+    hard = f"{bracket.low}" if bracket.is_tight else f"from {bracket.low} to {below - 1}"
+    return f"{said} {too} the hard radius is {hard} and the rate {_reach(soft, below)}."
+
+
+def _reach(soft: int, below: int) -> str:
+    if soft == 0:
+        return f"is not certified to be at least {share(ENOUGH)} at the smallest radius tested"
+    only = "" if soft >= below else ", no further"
+    return f"is certified to be at least {share(ENOUGH)} out to {soft}{only}"
 
 
 SUBJECTS = ((RESNET, 40),)

@@ -137,6 +137,10 @@ def draw(found: dict[str, Any], amounts: Sequence[float]) -> Figure:
 def tell(cells: Sequence[Cell], n_spectra: int) -> str:
     """The findings in words."""
     smoothed = [cell for cell in cells if cell.amount != 1]
+    if not smoothed:
+        return (
+            f"{n_spectra} random spectra of {N_FEATURES} features, none of them smoothed: there is nothing to compare."
+        )
     parts = [_of_operator(operator, [cell for cell in smoothed if cell.operator == operator]) for operator in OPERATORS]
     return (
         f"{n_spectra} random spectra of {N_FEATURES} features. {' '.join(parts)} The paper reports that flipping "
@@ -151,23 +155,36 @@ def _of_operator(operator: str, cells: Sequence[Cell]) -> str:
     lowered = Verdicts.of(cell.lift for cell in cells if cell.degree > 0)
     top = [f"degree {cell.degree} at {cell.amount:g} to {_times(cell)}" for cell in lifted]
     raised = f"raises the mass of {joined(top)} its size" if top else "raises the mass of no degree"
+    still = "; by definition it leaves degree 0 unchanged" if operator == "flipping" else ""
     return (
         f"Random {operator} {raised}, and lowers that of degree 1 and more in {lowered.n_lower} of {lowered.n} "
-        "combinations of amount and degree."
+        f"combinations of amount and degree{still}."
     )
 
 
 def _times(cell: Cell) -> str:
     before = cell.mass - cell.lift.estimate
-    return f"{cell.mass / before:.2f} times"
+    of_all = [expected_mass(cell.operator, amount, cell.degree) for amount in (cell.amount, 1.0)]
+    return f"{cell.mass / before:.2f} times (exactly {of_all[0] / of_all[1]:.2f} over all spectra)"
 
 
 def _verdict(cells: Sequence[Cell]) -> str:
-    raised = {op: any(c.lift.direction > 0 for c in cells if c.operator == op) for op in OPERATORS}
-    if raised["masking"] and not raised["flipping"]:
-        return "here, too, masking raises low degrees and flipping none."
-    wrong = [operator for operator in OPERATORS if raised[operator] != (operator == "masking")]
-    return f"here {joined(wrong)} does not behave so at these amounts."
+    masked, flipped = ([cell for cell in cells if cell.operator == operator] for operator in OPERATORS)
+    amounts = list(dict.fromkeys(cell.amount for cell in masked))
+    moved = [amount for amount in amounts if moves_down([cell for cell in masked if cell.amount == amount])]
+    raised = any(cell.lift.direction > 0 for cell in flipped)
+    if moved == amounts and not raised:
+        return "here, too, masking raises low degrees at the cost of higher ones and flipping raises none."
+    kept = f"at {joined([f'{amount:g}' for amount in moved])} only" if moved else "at no amount"
+    flip = "raises some degree, which contradicts it" if raised else "raises none"
+    return f"here masking does so {kept}, and flipping {flip}."
+
+
+def moves_down(cells: Sequence[Cell]) -> bool:
+    """Whether some degrees rise, and all of these are lower than all degrees that fall."""
+    raised = [cell.degree for cell in cells if cell.lift.direction > 0]
+    lowered = [cell.degree for cell in cells if cell.lift.direction < 0]
+    return bool(raised and lowered) and max(raised) < min(lowered)
 
 
 SUBJECTS = ()

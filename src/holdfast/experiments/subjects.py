@@ -41,6 +41,11 @@ class Subject:
         """The same with the first n inputs, short ones left out."""
         return replace(self, data=replace(self.data, n=n, min_features=min_features))
 
+    @property
+    def device(self) -> str:
+        """Where it is computed."""
+        return str(self.model.options.get("device") or "cpu")
+
     def reachable(self, radii: Sequence[int]) -> tuple[int, ...]:
         """The radii up to all there is to reveal, and that one.
 

@@ -57,7 +57,7 @@ class Case:
 
 def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Search every input for the smallest change, and show the smallest of all."""
-    method = (request.methods or (METHOD,))[0]
+    [method] = request.methods or (METHOD,)
     cases = {
         one.name: search(open_subject(one), method, seed=request.seed, least=request.min_tokens or 1)
         for one in experiment.chosen(request)
@@ -129,21 +129,39 @@ def draw(shown: dict[str, Case]) -> Figure:
 def tell(cases: dict[str, list[Case]], shown: dict[str, Case]) -> str:
     """The findings in words."""
     parts = [_of_model(name, some, shown[name]) for name, some in cases.items()]
-    closing = (
-        "The paper shows an input whose explanation a few more features overturn; what is shown here was chosen as the "
-        "smallest change among the inputs searched and is no typical one. Brackets are exact 95 % binomial intervals."
+    right = [case for some in cases.values() for case in some if case.is_right]
+    return " ".join([*parts, compared(sum(case.witness.found for case in right), len(right))])
+
+
+def compared(n_overturned: int, n_right: int) -> str:
+    """How what was found compares with the paper's example.
+
+    Examples
+    --------
+    >>> compared(0, 5).split(". ")[0].split("; ")[1]
+    'here no such addition was found for any of 5 right explanations, which differs from the paper'
+    """
+    right = counted(n_right, "right explanation")
+    if n_right == 0:
+        here = "here no explanation is right, so that there is nothing to compare"
+    elif n_overturned == 0:
+        here = f"here no such addition was found for any of {right}, which differs from the paper"
+    else:
+        here = f"here an addition that does so was found for {n_overturned} of {right}"
+    return (
+        f"The paper shows an input whose explanation a few more features overturn; {here}. What is shown was chosen as "
+        "the smallest change found and is no typical one. Brackets are exact 95 % binomial intervals."
     )
-    return " ".join([*parts, closing])
 
 
 def _of_model(name: str, cases: Sequence[Case], shown: Case) -> str:
     right = [case for case in cases if case.is_right]
     head = (
-        f"{name}: {label_of(shown.method)} explanations of {len(right)} of {counted(len(cases), 'input')} have the "
-        "right prediction on their own."
+        f"{name}: {label_of(shown.method)} explanations of {len(right)} of {counted(len(cases), 'input')} are right: "
+        "the full input and the explanation alone both get the label, or the same prediction where there is no label."
     )
     if not right:
-        return f"{head} There is none that could be overturned."
+        return f"{head} {_shown(shown)}"
     one = [case for case in right if case.witness.n_added == 1]
     found = [case for case in right if case.witness.found]
     rate = share(len(one) / len(right), clopper_pearson(len(one), len(right), confidence=0.95))
@@ -158,13 +176,22 @@ def _shown(case: Case) -> str:
     size = "1 feature" if witness.n_added == 1 else f"{witness.n_added} features"
     name = explained.opened.class_name
     least = "no fewer can" if witness.proven else "whether fewer can is open"
-    wrong = "" if case.is_right else ", whose explanation alone or whose full input is not predicted right"
     names = name_features(explained, witness.added)
     return (
-        f"Shown is input {explained.index}{wrong}: revealing {size} ({names}) besides the "
+        f"Shown is input {explained.index}{_wrong(case)}: revealing {size} ({names}) besides the "
         f"{int(case.selected.sum())} selected turns “{name(witness.original_prediction)}” into "
         f"“{name(witness.prediction)}”; {least}."
     )
+
+
+def _wrong(case: Case) -> str:
+    """Which of the full input and the explanation is not right."""
+    label, full = case.explained.opened.label(case.explained.index), case.explained.prediction
+    alone = case.witness.original_prediction
+    if label is None:
+        return "" if alone == full else ", whose explanation alone has not the prediction of the full input"
+    parts = [name for name, said in (("full input", full), ("explanation alone", alone)) if said != label]
+    return f", of which the {' and the '.join(parts)} is predicted wrong" if parts else ""
 
 
 SUBJECTS = ((RESNET, 40), (ROBERTA, 60))

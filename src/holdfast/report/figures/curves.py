@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.bounds import Interval
 from holdfast.errors import InvalidTypeError
-from holdfast.report.figures.style import as_axes, colour_of, label_of, tidy, whole_ticks
+from holdfast.report.figures.style import as_axes, colour_of, label_of, marker_of, tidy, whole_ticks
 from holdfast.results.comparison import Comparison
 from holdfast.results.curve import StabilityCurve
 from holdfast.results.mean_curve import MeanCurve
@@ -94,8 +94,10 @@ def plot_curves(result: Any, *, ax: Axes | None = None) -> Axes:
 def plot_lines(lines: Sequence[Line], *, ax: Axes | None = None, legend: bool = True) -> Axes:
     """Draw lines with their bands."""
     axes = as_axes(ax)
-    for line in lines:
-        marker = "o" if len(line.radii) <= 24 else None
+    # The first line lies over the others, unless it is drawn wide to be seen under them.
+    first_over = len({line.width for line in lines}) == 1
+    for place, line in enumerate(lines):
+        marker = marker_of(place) if len(line.radii) <= 24 else None
         axes.plot(
             line.radii,
             line.values,
@@ -105,6 +107,7 @@ def plot_lines(lines: Sequence[Line], *, ax: Axes | None = None, legend: bool = 
             marker=marker,
             ms=2.6,
             label=line.label,
+            zorder=2 + (len(lines) - place) / len(lines) if first_over else None,
         )
         if line.low != line.high:
             axes.fill_between(line.radii, line.low, line.high, color=line.colour, alpha=0.14, lw=0)

@@ -27,6 +27,9 @@ COLOURS = {
 
 CYCLE = ("blue", "vermilion", "green", "purple", "orange", "sky", "black", "grey")
 
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+"""Lines are told apart by these where colours are not."""
+
 METHOD_COLOURS = {
     "lime": "blue",
     "shap": "vermilion",
@@ -73,6 +76,17 @@ def colour_of(name: str, place: int = 0) -> str:
     ('#0072B2', '#0072B2')
     """
     return COLOURS[METHOD_COLOURS.get(name, CYCLE[place % len(CYCLE)])]
+
+
+def marker_of(place: int) -> str:
+    """The marker of a line by its place in the list.
+
+    Examples
+    --------
+    >>> marker_of(0), marker_of(9)
+    ('o', 's')
+    """
+    return MARKERS[place % len(MARKERS)]
 
 
 def label_of(name: str) -> str:
