@@ -17,7 +17,7 @@ from holdfast.experiments.accuracy import added
 from holdfast.experiments.batching import speed_up
 from holdfast.experiments.opening import Explained, open_subject
 from holdfast.experiments.similar import Candidate, choose
-from holdfast.experiments.spectra import expected_mass, masses
+from holdfast.experiments.spectra import draw, expected_mass, masses
 from holdfast.experiments.studies import paired
 from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.smoothing import smoothed_accuracy
@@ -186,3 +186,11 @@ def test_explanations_that_look_alike_are_chosen_by_the_stated_rule() -> None:
     assert choose(some) is some[2]
     assert choose(some[:1]) is some[0]
     assert choose(some[3:4]) is some[3]
+
+
+def test_the_crosses_of_exact_means_are_named_once_in_every_panel() -> None:
+    found = {operator: masses(np.ones((2**12, 2)), (1.0, 0.5), operator) for operator in ("masking", "flipping")}
+    for axes in draw(found, (1.0, 0.5)).axes:
+        named = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert named.count("exact mean") == 1
+        assert len(named) == 3

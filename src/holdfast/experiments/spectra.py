@@ -127,7 +127,9 @@ def draw(found: dict[str, Any], amounts: Sequence[float]) -> Figure:
         plot_spectra(SpectralContraction(operator, "fourier", tuple(amounts), mass.mean(axis=2)), ax=axes)
         for amount in amounts:
             exact = [expected_mass(operator, amount, degree) for degree in range(N_FEATURES + 1)]
-            axes.plot(range(N_FEATURES + 1), exact, "x", ms=4, color=COLOURS["grey"], zorder=5)
+            label = "exact mean" if amount == amounts[0] else None
+            axes.plot(range(N_FEATURES + 1), exact, "x", ms=4, color=COLOURS["grey"], zorder=5, label=label)
+        axes.legend(frameon=False)
     low = min(axes.get_ylim()[0] for axes in panels[0])
     for axes in panels[0]:
         axes.set_ylim(low, max(one.get_ylim()[1] for one in panels[0]))
