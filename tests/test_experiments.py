@@ -227,10 +227,13 @@ def test_the_paper_s_least_length_of_a_text_holds_only_for_data_that_are_not_bun
     assert [one.data.min_features for one in q3.chosen(Request(subjects=(far,), min_tokens=5))] == [5]
 
 
-def test_texts_of_others_have_the_paper_s_least_length(tmp_path: Path) -> None:
-    subject = texts_subject(tmp_path / "texts", 3)
-    [chosen] = find_experiment("q3").chosen(Request(subjects=(subject,)))
-    assert (chosen.data.min_features, chosen.data.n) == (40, 200)
+@pytest.mark.parametrize(("there", "asked", "taken"), [(205, None, 200), (3, None, 3), (3, 9, 9)])
+def test_texts_of_others_have_the_paper_s_least_length_and_number(
+    tmp_path: Path, there: int, asked: int | None, taken: int
+) -> None:
+    subject = texts_subject(tmp_path / "texts", there)
+    [chosen] = find_experiment("q3").chosen(Request(subjects=(subject,), n=asked))
+    assert (chosen.data.min_features, chosen.data.n) == (40, taken)
 
 
 def test_subjects_are_named_after_their_models() -> None:

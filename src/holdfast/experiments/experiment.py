@@ -130,7 +130,7 @@ class Experiment:
     min_tokens : int
         The least number of features of an input, for models that were not bundled.
     most_inputs : int or None
-        Inputs per model for models that were not bundled; None for all.
+        Inputs per model for models that were not bundled, if there are as many; None for all.
     n_methods, n_models : int or None
         How many methods and models it is about; None for any number.
     cpu_only : bool
@@ -160,4 +160,12 @@ class Experiment:
         """The inputs asked for; bundled ones have no text as long as the paper's."""
         own = self.min_tokens if subject.kind == "text" and not subject.data.spec.startswith(BUNDLED) else 1
         least = own if request.min_tokens is None else request.min_tokens
-        return subject.first(request.n or self.most_inputs, min_features=least)
+        return subject.first(request.n or self._at_most(subject), min_features=least)
+
+    def _at_most(self, subject: Subject) -> int | None:
+        """As many inputs as the paper has, or as there are."""
+        from holdfast import data
+
+        if self.most_inputs is None:
+            return None
+        return min(self.most_inputs, len(data.load(subject.data.spec, **subject.data.options)))
