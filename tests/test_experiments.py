@@ -243,6 +243,12 @@ def test_subjects_are_named_after_their_models() -> None:
         make_subject("bundled:vader", "bundled:sentences", grid=(2, 2))
 
 
+def test_radii_of_a_grid_end_where_nothing_is_left_to_reveal(tmp_path: Path) -> None:
+    pictures = pictures_subject(tmp_path, 2)
+    subject = make_subject(pictures.model.spec, pictures.data.spec, kind="image", grid=(8, 8))
+    assert subject.reachable((1, 40, 60, 147)) == (1, 40, 48)
+
+
 def test_bundled_radii_end_where_nothing_is_left_to_reveal() -> None:
     from holdfast import data, models
     from holdfast.selection import top_fraction

@@ -92,7 +92,8 @@ def _line(group: GroupSummary) -> Line:
 def tell(found: Sequence[Studied], fractions: Sequence[float]) -> str:
     """The findings in words."""
     parts = [_of_cut(one, fraction) for one in found for fraction in fractions]
-    return " ".join([*parts, _vision(found, fractions), _text(found, fractions), note_on(found)])
+    trends = [words for words in (_vision(found, fractions), _text(found, fractions)) if words]
+    return " ".join([*parts, *trends, note_on(found)])
 
 
 def _of_cut(one: Studied, fraction: float) -> str:

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from holdfast.errors import InvalidValueError
+from holdfast.selection import top_fraction
 from holdfast.study.spec import DataSpec, MaskingSpec, ModelSpec
 
 BUNDLED = "bundled:"
@@ -114,7 +117,13 @@ def make_subject(
         model=ModelSpec(model, settings),
         data=DataSpec(data, options=options),
         masking=MaskingSpec(grid),
+        most=None if grid is None else _unselected(grid[0] * grid[1]),
     )
+
+
+def _unselected(n_features: int) -> int:
+    """What a selection of a quarter leaves."""
+    return n_features - int(top_fraction(np.arange(n_features), 0.25).sum())
 
 
 def short_name(spec: str) -> str:
