@@ -326,6 +326,8 @@ def test_a_method_that_was_left_out_for_a_while_is_still_known(filled: Path, tex
 def test_a_store_without_items_may_change_its_question(path: Path, texts: Path) -> None:
     writer(path, texts, seed=1).close()
     writer(path, texts, seed=2).close()
+    with Store(path) as store:
+        assert store.spec["seed"] == 2
 
 
 def test_results_of_another_model_or_input_are_refused(path: Path, texts: Path, records: list[Record]) -> None:
