@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from holdfast.study.run import run_study
 from holdfast.study.spec import (
     CertifySpec,
     DataSpec,
@@ -21,6 +23,7 @@ from holdfast.study.spec import (
     SmoothingSpec,
     StudySpec,
 )
+from holdfast.study.store import Store
 from holdfast.study.work import Worker, load_worker
 
 WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -2.0, "awful": -3.0, "not": -0.5, "very": 0.25, "day": 0.1}
@@ -161,3 +164,12 @@ class MortalIn:
         for file in sorted(Path(self.folder).glob(f"{index}-*"))[:1]:
             file.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def undisturbed(texts: Path, path: Path) -> dict[str, str]:
+    """Digests of every item of the study of texts, run at full speed by the engine without workers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SLOW, "0")
+        assert run_study(make_spec(texts, factory="slow_moods"), path).status.complete
+    with Store(path) as store:
+        return store.digests()

@@ -121,8 +121,10 @@ def test_inputs_and_labels_cannot_be_written_to_and_come_in_pairs() -> None:
 
 def test_a_dataset_leaves_the_callers_array_as_it_is() -> None:
     rows = np.zeros((2, 3))
-    Dataset("mine", "table", rows, np.array([0, 1]), ("a", "b"))
+    mine = Dataset("mine", "table", rows, np.array([0, 1]), ("a", "b"))
     rows[0] = 1
+    assert rows.tolist() == [[1, 1, 1], [0, 0, 0]]
+    assert np.asarray(mine.inputs[1]).tolist() == [0, 0, 0]
 
 
 def test_labels_must_be_as_many_as_inputs() -> None:

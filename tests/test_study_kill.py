@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from holdfast.study.run import run_study
 from holdfast.study.status import study_status
 from holdfast.study.store import Store
-from tests.study_support import SLOW, make_spec, write_texts
+from tests.study_support import SLOW, undisturbed, write_texts
 
 N_INPUTS, PER_INPUT = 6, 8
 
@@ -29,12 +28,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def truth(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    path = tmp_path_factory.mktemp("truth") / "study.db"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SLOW, "0")
-        assert run_study(make_spec(texts, factory="slow_moods"), path).status.complete
-    with Store(path) as store:
-        return store.digests()
+    return undisturbed(texts, tmp_path_factory.mktemp("truth") / "study.db")
 
 
 class Victim:

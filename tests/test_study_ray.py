@@ -28,7 +28,7 @@ from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, Sm
 from holdfast.study.work import load_worker
 from tests.contracts import check_engine
 from tests.ray_cluster import RayCluster
-from tests.study_support import SLOW, MortalIn, Slowly, make_spec, write_texts
+from tests.study_support import MortalIn, Slowly, make_spec, undisturbed, write_texts
 
 N_INPUTS, PER_INPUT = 6, 8
 
@@ -42,12 +42,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def truth(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Digests of every item, from the engine without workers."""
-    path = tmp_path_factory.mktemp("truth") / "study.db"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SLOW, "0")
-        assert run_study(make_spec(texts, factory="slow_moods"), path).status.complete
-    return digests(path)
+    return undisturbed(texts, tmp_path_factory.mktemp("truth") / "study.db")
 
 
 @pytest.fixture(scope="module")

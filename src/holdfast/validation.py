@@ -98,3 +98,17 @@ def check_name(value: Any, name: str, options: Iterable[str]) -> str:
 def is_number(value: Any) -> bool:
     """Whether the value is a real number and no Boolean."""
     return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+
+
+def split_spec(spec: Any, schemes: Iterable[str]) -> tuple[str, str]:
+    """The scheme of ``scheme:place``, and the place; an unknown scheme is answered with the nearest."""
+    known = tuple(schemes)
+    wanted = f"`spec` must start with one of {', '.join(f'{scheme}:' for scheme in known)}"
+    if not isinstance(spec, str):
+        raise InvalidTypeError(f"{wanted}, got {spec!r}.")
+    scheme, colon, place = spec.partition(":")
+    if not colon or scheme not in known:
+        near = difflib.get_close_matches(scheme.lower(), known, n=1, cutoff=0.5)
+        hint = f" Did you mean '{near[0]}:{place if colon else ''}'?" if near else ""
+        raise InvalidValueError(f"{wanted}, got {spec!r}.{hint}")
+    return scheme, place

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from importlib import import_module
 from inspect import Parameter, signature
@@ -10,6 +9,7 @@ from typing import Any
 
 from holdfast.data.dataset import Dataset
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.validation import split_spec
 
 __all__ = ["Dataset", "load"]
 
@@ -52,26 +52,13 @@ def load(spec: str, **options: Any) -> Dataset:
     >>> sentences.kind, sentences.classes, len(sentences)
     ('text', ('negative', 'neutral', 'positive'), 200)
     """
-    scheme, place = _split(spec)
+    scheme, place = split_spec(spec, _LOADERS)
     module, name, form = _LOADERS[scheme]
     if not place:
         raise InvalidValueError(f"`spec` must be {form}, got {spec!r}.")
     loader: Callable[..., Dataset] = getattr(import_module(f"holdfast.data.{module}"), name)
     _check_options(loader, options, scheme)
     return loader(place, **options)
-
-
-def _split(spec: Any) -> tuple[str, str]:
-    """The scheme and the rest; an unknown scheme is answered with the nearest."""
-    wanted = f"`spec` must start with one of {', '.join(f'{scheme}:' for scheme in _LOADERS)}"
-    if not isinstance(spec, str):
-        raise InvalidTypeError(f"{wanted}, got {spec!r}.")
-    scheme, colon, place = spec.partition(":")
-    if not colon or scheme not in _LOADERS:
-        near = difflib.get_close_matches(scheme.lower(), _LOADERS, n=1, cutoff=0.5)
-        hint = f" Did you mean '{near[0]}:{place if colon else ''}'?" if near else ""
-        raise InvalidValueError(f"{wanted}, got {spec!r}.{hint}")
-    return scheme, place
 
 
 def _check_options(loader: Callable[..., Dataset], options: dict[str, Any], scheme: str) -> None:

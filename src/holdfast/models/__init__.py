@@ -6,7 +6,6 @@ code, and only code that the caller's own interpreter can already import.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from inspect import Parameter, signature
@@ -15,6 +14,7 @@ from typing import Any
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.models.bundled import BundledModel, available
 from holdfast.models.classifier import Classifier
+from holdfast.validation import split_spec
 
 __all__ = ["BundledModel", "Classifier", "available", "load"]
 
@@ -71,26 +71,13 @@ def load(
     ...
     holdfast.errors.InvalidValueError: `spec` must start with one of hf:, onnx:, skops:, bundled:, python:, got 'pkl:a'.
     """
-    scheme, place = _split(spec)
+    scheme, place = split_spec(spec, _LOADERS)
     module, name, form = _LOADERS[scheme]
     if not place:
         raise InvalidValueError(f"`spec` must be {form}, got {spec!r}.")
     loader: Callable[..., Classifier] = getattr(import_module(f"holdfast.models.{module}"), name)
     given = {"device": device, "dtype": dtype, "kind": kind, "trusted": _names(trusted)}
     return loader(place, **_accepted(loader, given, options, scheme))
-
-
-def _split(spec: Any) -> tuple[str, str]:
-    """The scheme and the rest; an unknown scheme is answered with the nearest."""
-    wanted = f"`spec` must start with one of {', '.join(f'{scheme}:' for scheme in _LOADERS)}"
-    if not isinstance(spec, str):
-        raise InvalidTypeError(f"{wanted}, got {spec!r}.")
-    scheme, colon, place = spec.partition(":")
-    if not colon or scheme not in _LOADERS:
-        near = difflib.get_close_matches(scheme.lower(), _LOADERS, n=1, cutoff=0.5)
-        hint = f" Did you mean '{near[0]}:{place if colon else ''}'?" if near else ""
-        raise InvalidValueError(f"{wanted}, got {spec!r}.{hint}")
-    return scheme, place
 
 
 def _names(trusted: Any) -> tuple[str, ...]:
