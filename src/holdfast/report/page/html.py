@@ -7,7 +7,7 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -15,7 +15,18 @@ from holdfast import __version__
 
 _ASSETS = files("holdfast.report.page") / "assets"
 
-SCRIPTS = ("dom.js", "chart.js", "curves.js", "picture.js", "gallery.js", "detail.js", "table.js", "page.js")
+SCRIPTS = (
+    "theme.js",
+    "dom.js",
+    "code.js",
+    "chart.js",
+    "curves.js",
+    "picture.js",
+    "gallery.js",
+    "detail.js",
+    "table.js",
+    "page.js",
+)
 """In the order in which they build on each other; together they are one script."""
 
 
@@ -32,19 +43,42 @@ def render_page(payload: dict[str, Any]) -> str:
     >>> "</script><b>" in page, "&lt;/script&gt;&lt;b&gt;" in page
     (False, True)
     """
-    script = '"use strict";\n(() => {\n' + "\n".join(map(_asset, SCRIPTS)) + "})();\n"
-    style = _asset("page.css")
     parts = {
-        "policy": _policy(script, style),
-        "version": html.escape(__version__),
         "title": html.escape(payload["title"]),
         "findings": "".join(f"<li>{html.escape(one)}</li>" for one in payload["findings"]),
-        "style": style,
         "data": embed_json(payload),
-        "script": script,
     }
+    return assemble(shared_asset("page.html"), map(shared_asset, SCRIPTS), shared_asset("page.css"), parts=parts)
+
+
+def assemble(
+    template: str, scripts: Iterable[str], style: str, *, parts: Mapping[str, str], connect: str = "'none'"
+) -> str:
+    r"""A template with its one script, its one style, and a policy that allows these by their digests and no others.
+
+    Parameters
+    ----------
+    template : str
+        HTML in which ``{{name}}`` stands for a part.
+    scripts : iterable of str
+        Joined to one script; what one declares, the next ones see, and nothing else does.
+    style : str
+        The style sheet.
+    parts : mapping of str to str
+        What to put in besides ``policy``, ``version``, ``style`` and ``script``; escaped already.
+    connect : str, default "'none'"
+        Where the script may send requests to, as the policy writes it.
+
+    Examples
+    --------
+    >>> assemble("<b>{{what}}</b><script>{{script}}</script>", ["f();"], "", parts={"what": "{{script}}"})
+    '<b>{{script}}</b><script>"use strict";\n(() => {\nf();})();\n</script>'
+    """
+    script = '"use strict";\n(() => {\n' + "\n".join(scripts) + "})();\n"
+    always = {"policy": _policy(script, style, connect), "version": html.escape(__version__), "style": style}
+    known = always | dict(parts) | {"script": script}
     # One pass: what is put in is not searched again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: known[found[1]], template)
 
 
 def embed_json(payload: Any) -> str:
@@ -66,18 +100,23 @@ def as_bytes(page: str) -> bytes:
     return page.encode("utf-8", "backslashreplace")
 
 
-def _asset(name: str) -> str:
+def shared_asset(name: str) -> str:
+    """A script, style or template of the report, by the name of its file."""
     return (_ASSETS / name).read_text(encoding="utf-8")
 
 
-def _policy(*inline: str) -> str:
-    script, style = (f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in inline)
+def _policy(script: str, style: str, connect: str) -> str:
     rules: Iterable[tuple[str, str]] = (
         ("default-src", "'none'"),
-        ("script-src", script),
-        ("style-src", style),
+        ("script-src", _digest(script)),
+        ("style-src", _digest(style)),
         ("img-src", "data:"),
+        ("connect-src", connect),
         ("base-uri", "'none'"),
         ("form-action", "'none'"),
     )
     return "; ".join(f"{name} {value}" for name, value in rules)
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

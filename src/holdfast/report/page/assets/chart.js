@@ -86,10 +86,10 @@ function valueText(line, i) {
   return `${percent(line.y[i])}${band}`;
 }
 
-/** Positions of values: radii on a line or by their logarithm, rates from 0 to 1. */
-function scalesOf(values, { log, reversed }, box) {
+/** Positions of values: radii on a line or by their logarithm, rates from 0 to 1; `ends` where the values are yet to come. */
+function scalesOf(values, { log, reversed, ends }, box) {
   const place = (value) => (log ? Math.log(Math.max(value, 0.5)) : value);
-  const [first, last] = [place(values[0] ?? 0), place(values[values.length - 1] ?? 1)];
+  const [first, last] = (ends ?? [values[0] ?? 0, values[values.length - 1] ?? 1]).map(place);
   const span = last > first ? last - first : 1;
   const share = (value) => (last > first ? (place(value) - first) / span : 0.5);
   const inner = box.width - box.left - box.right;

@@ -88,16 +88,3 @@ function certificateText(one, at) {
   const fields = one.shared.order.map((name) => `${JSON.stringify(name)}: ${own[name] ?? one.shared.fields[name]}`);
   return `{${fields.join(", ")}}`;
 }
-
-function jsonOf(text) {
-  const copy = make("button", { type: "button", onclick: () => copyText(text, copy) }, "Copy");
-  return make("div", { class: "json" }, copy, make("pre", { tabindex: 0, role: "region", "aria-label": "JSON" }, text));
-}
-
-/** Copy where the browser allows it, and select where it does not. */
-function copyText(text, button) {
-  const done = () => { button.textContent = "Copied"; say("Copied"); };
-  const select = () => { getSelection().selectAllChildren(button.nextElementSibling); };
-  if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, select);
-  else select();
-}

@@ -45,7 +45,7 @@ const between = (low, high) => `[${ends(low, high).join(", ")}]`;
 const points = (low, high) => [Math.floor(1000 * low + 1e-6) / 10, Math.ceil(1000 * high - 1e-6) / 10]
   .map((end) => end.toFixed(1).replace(/\.0$/, "")).join(" to ");
 const whole = (number) => Math.round(number).toLocaleString("en");
-const plural = (count, word) => `${whole(count)} ${word}${count === 1 ? "" : "s"}`;
+const plural = (count, word, ending = "s") => `${whole(count)} ${word}${count === 1 ? "" : ending}`;
 
 let nNames = 0;
 /** A name that no other element has. */

@@ -1,4 +1,4 @@
-// The page itself: reads the data, builds a panel per study, opens details, keeps the theme.
+// The page itself: reads the data, builds a panel per study, opens details, prepares for paper.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const shell = document.getElementById("studies");
@@ -73,23 +73,7 @@ function openDetail(study, input, method) {
 }
 dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
 
-// -- light, dark, paper ---------------------------------------------------------------------------------------
-
-const THEMES = ["auto", "light", "dark"];
-const theme = document.getElementById("theme");
-
-function setTheme(name) {
-  document.documentElement.dataset.theme = name;
-  theme.textContent = `Theme: ${name}`;
-}
-theme.addEventListener("click", () => {
-  const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length];
-  setTheme(next);
-  try { localStorage.setItem("holdfast-theme", next); } catch { /* not every page may keep things */ }
-});
-let kept = null;
-try { kept = localStorage.getItem("holdfast-theme"); } catch { /* the same */ }
-setTheme(THEMES.includes(kept) ? kept : "auto");
+// -- paper ---------------------------------------------------------------------------------------------------
 
 let before = null;
 addEventListener("beforeprint", () => {

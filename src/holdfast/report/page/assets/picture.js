@@ -1,7 +1,8 @@
 // One input with some of its features marked: pixels, words or columns. Selected features are blue with a
-// plain outline, additions are yellow and hatched, so that neither needs its colour to be told apart.
+// plain outline, additions are yellow and hatched, selected features that were taken away have a broken outline, so
+// that none needs its colour to be told apart.
 
-const HIDDEN = 0, SELECTED = 1, ADDED = 2;
+const HIDDEN = 0, SELECTED = 1, ADDED = 2, REMOVED = 3, NOWHERE = 4;
 
 /** What each feature is: selected, added or hidden. */
 function statesOf(nFeatures, selected, added) {
@@ -55,14 +56,21 @@ function mapOf(picture) {
 
 function overlayOf(picture, states) {
   const scale = Math.max(1, Math.ceil(176 / Math.max(picture.width, picture.height)));
-  const [width, height] = [picture.width * scale, picture.height * scale];
-  const canvas = make("canvas", { width, height, "aria-hidden": "true" });
+  const canvas = make("canvas", { width: picture.width * scale, height: picture.height * scale, "aria-hidden": "true" });
+  paint(canvas, picture, states);
+  return canvas;
+}
+
+/** Shade what each feature is; a canvas can be painted again. */
+function paint(canvas, picture, states) {
+  const { width, height } = canvas;
+  const scale = width / picture.width;
   const map = mapOf(picture);
   const context = canvas.getContext("2d");
   const image = context.createImageData(width, height);
   const stateAt = (x, y) => {
     const feature = map[Math.floor(y / scale) * picture.width + Math.floor(x / scale)];
-    return feature < 0 ? SELECTED + 2 : states[feature];
+    return feature < 0 ? NOWHERE : states[feature];
   };
   const edge = Math.max(2, Math.round(Math.max(width, height) / 90));
   for (let y = 0; y < height; y++) {
@@ -71,26 +79,27 @@ function overlayOf(picture, states) {
     }
   }
   context.putImageData(image, 0, 0);
-  return canvas;
 }
 
 const BLUE = [0, 114, 178], YELLOW = [250, 200, 0], VEIL = [128, 136, 140];
 
 function shadeOf(stateAt, x, y, edge, width, height) {
   const state = stateAt(x, y);
-  if (state > ADDED) return [0, 0, 0, 0];
+  if (state === NOWHERE) return [0, 0, 0, 0];
   if (state === HIDDEN) return [...VEIL, 218];
   const other = (dx, dy) => {
     const [i, j] = [x + dx, y + dy];
     return i < 0 || j < 0 || i >= width || j >= height || stateAt(i, j) !== state;
   };
-  const color = state === SELECTED ? BLUE : YELLOW;
+  const color = state === ADDED ? YELLOW : BLUE;
+  if (state === REMOVED && (x + y) % (6 * edge) < 3 * edge) return [...VEIL, 218];
   if (other(edge, 0) || other(-edge, 0) || other(0, edge) || other(0, -edge)) return [...color, 255];
+  if (state === REMOVED) return [...VEIL, 218];
   if (state === ADDED && (x + y) % 8 < 3) return [...color, 200];
   return [...color, state === SELECTED ? 46 : 90];
 }
 
-const NAMES = ["hidden", "selected", "added"];
+const NAMES = ["hidden", "selected", "added", "removed"];
 
 function textOf(picture, states, words, size) {
   const parts = picture.parts.map(([text, feature]) => {
