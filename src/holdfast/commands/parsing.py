@@ -22,15 +22,15 @@ class Parser(argparse.ArgumentParser):
         self.exit(EXIT_ERROR, f"{self.prog}: {message}\n")
 
 
-def add_input(parser: argparse.ArgumentParser) -> None:
+def add_input(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """The model, the input and what hidden features look like."""
     model = parser.add_argument_group("model and input")
     specs = "hf:…, onnx:…, skops:…, bundled:… or python:module:factory"
-    model.add_argument("--model", required=True, metavar="SPEC", help=specs)
+    model.add_argument("--model", required=required, metavar="SPEC", help=specs)
     model.add_argument("--kind", choices=["image", "text", "table"], help="where the model leaves it open")
     model.add_argument("--device", help="such as cuda (default: the CPU)")
     model.add_argument("--trust", action="append", default=[], metavar="TYPE", help="a type a skops file may create")
-    given = model.add_mutually_exclusive_group(required=True)
+    given = model.add_mutually_exclusive_group(required=required)
     given.add_argument("--image", metavar="FILE", help="an image")
     given.add_argument("--text", metavar="TEXT", help="a text")
     given.add_argument("--table", metavar="CSV", help="a table, with --row")
