@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.answers import check_repeat, checked_outputs
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.progress import as_progress
 from holdfast.types import Deciding, Mask, MaskedModel, Masks, Outputs, Progress, Provenance
 from holdfast.validation import check_masks, check_whole
@@ -27,10 +28,6 @@ _EXTRA_ROWS = 3
 
 _MEMORY_SIGNS = ("out of memory", "failed to allocate", "can't allocate memory")
 """What frameworks say in a plain RuntimeError: CUDA, ONNX Runtime, torch on the CPU."""
-
-_REPEAT_TOLERANCE = 1e-2
-"""A repeated row may move by this share of its largest score: batch-dependent float noise is
-far below it (half precision included), dropout and sampling far above."""
 
 
 @dataclass(frozen=True)
@@ -182,10 +179,10 @@ class Evaluator:
             return False
         if self._probe is not None:
             self._probe.record(len(rows), time.perf_counter() - start)
-        outputs = _checked_outputs(raw, rows, self._rows)
+        outputs = checked_outputs(raw, rows, self._rows.shape)
         self._n_rows += len(rows)
         if self._echo is not None:
-            _check_repeat(self._echo[0], self._echo[1], outputs[-1])
+            check_repeat(self._echo[0], self._echo[1], outputs[-1])
             self._echo, outputs = None, outputs[:-1]
         self._keep(keys, outputs)
         return True
@@ -286,70 +283,3 @@ def _packed(masks: Masks) -> list[bytes]:
 def _is_out_of_memory(error: Exception) -> bool:
     known = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return known or (isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _MEMORY_SIGNS))
-
-
-def _checked_outputs(raw: Any, masks: Masks, known: _Rows) -> Outputs:
-    """Scores (b, n_classes) of finite numbers, or labels (b,) as objects."""
-    try:
-        outputs = np.asarray(raw)
-    except ValueError as error:
-        raise ModelError("The model must return a regular array, got rows of unequal length.") from error
-    if outputs.ndim not in (1, 2) or len(outputs) != len(masks):
-        raise ModelError(
-            f"The model must return scores ({len(masks)}, n_classes) or labels ({len(masks)},) "
-            f"for {len(masks)} masks, got shape {outputs.shape}."
-        )
-    outputs = _labels(outputs) if outputs.ndim == 1 else _scores(outputs, masks)
-    if known.shape is not None and outputs.shape[1:] != known.shape:
-        raise ModelError(
-            "The model must return the same number of classes every time: "
-            f"{_width(known.shape)} before, now {_width(outputs.shape[1:])}."
-        )
-    return outputs
-
-
-def _labels(outputs: Outputs) -> Outputs:
-    if outputs.dtype.kind == "f":
-        raise ModelError(
-            "Labels (b,) must be whole numbers, strings or Booleans, got floats. "
-            "Return scores as a column (b, 1) and use `agree=within(margin)`."
-        )
-    labels = np.empty(len(outputs), dtype=object)
-    labels[:] = [label.decode() if isinstance(label, bytes) else label for label in outputs.tolist()]
-    strange = next((label for label in labels if not isinstance(label, (str, int))), None)
-    if strange is not None:
-        raise ModelError(f"Labels (b,) must be whole numbers, strings or Booleans, got {strange!r}.")
-    return labels
-
-
-def _scores(outputs: Outputs, masks: Masks) -> Outputs:
-    if outputs.dtype.kind not in "fiub" or outputs.shape[1] == 0:
-        raise ModelError(f"Scores must be real numbers (b, n_classes), got {outputs.dtype} {outputs.shape}.")
-    if not np.isfinite(outputs).all():
-        bad = ~np.isfinite(outputs).all(axis=1)
-        first = np.flatnonzero(masks[np.flatnonzero(bad)[0]])
-        shown = ", ".join(map(str, first[:8])) + (", …" if len(first) > 8 else "")
-        raise ModelError(
-            f"The model returned NaN or infinity for {bad.sum()} of {len(masks)} masks "
-            f"(first: features {shown or 'none'}). Check the fill value."
-        )
-    # Narrow types overflow when scores are negated or subtracted.
-    wide = outputs.dtype.kind == "f" and outputs.dtype.itemsize >= 4
-    return outputs.copy() if wide else outputs.astype(np.float64)
-
-
-def _width(shape: tuple[int, ...]) -> str:
-    return f"{shape[0]} classes" if shape else "labels"
-
-
-def _check_repeat(mask: Mask, before: Any, after: Any) -> None:
-    if isinstance(after, np.ndarray):
-        same = np.abs(after - before).max() <= _REPEAT_TOLERANCE * np.abs(before).max()
-    else:
-        same = after == before
-    if not same:
-        raise ModelError(
-            f"The model must be deterministic, but it answered {before!r} and then {after!r} for one mask of "
-            f"{int(mask.sum())} features. Switch off dropout and sampling (for PyTorch: `model.eval()`), or "
-            "pass `check_determinism=False` to certify the answers that happen to be drawn."
-        )
