@@ -20,7 +20,8 @@ from holdfast.study.question import plain_spec
 from holdfast.study.results import Record
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, MusSpec, StudySpec
-from holdfast.study.store import Store, StoreWriter
+from holdfast.study.store import Store
+from holdfast.study.writing import StoreWriter
 
 N_INPUTS, N_WORDS = 2_500, 40
 METHODS = {"lime": 200, "shap": 200, "occlusion": None, "random": None}

@@ -24,9 +24,10 @@ from holdfast.study.question import plain_spec
 from holdfast.study.results import Record
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, StudySpec
-from holdfast.study.store import Store, StoreWriter
+from holdfast.study.store import Store
 from holdfast.study.watching import Moment
 from holdfast.study.work import Worker, item_rng
+from holdfast.study.writing import StoreWriter
 
 N_STORED, N_TOGETHER = 4_000, 200
 """The best of many short runs is one that nothing else on the machine disturbed."""

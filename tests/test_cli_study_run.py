@@ -17,7 +17,8 @@ from holdfast.cli import main
 from holdfast.study.question import plain_spec
 from holdfast.study.spec import DataSpec
 from holdfast.study.spec_file import write_spec
-from holdfast.study.store import Store, StoreWriter
+from holdfast.study.store import Store
+from holdfast.study.writing import StoreWriter
 from tests.study_support import SLOW, make_spec, write_texts
 
 

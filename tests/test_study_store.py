@@ -25,8 +25,9 @@ from holdfast.study.question import plain_spec
 from holdfast.study.results import ItemResult, Record, encode
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, MaskingSpec, MethodSpec, SmoothingSpec
-from holdfast.study.store import Store, StoreWriter
+from holdfast.study.store import Store
 from holdfast.study.work import load_worker
+from holdfast.study.writing import StoreWriter
 from tests.study_support import make_spec, write_texts
 
 N_INPUTS = 2

@@ -24,8 +24,9 @@ from holdfast.study.curves import current_curve, curve_inputs, curve_keys
 from holdfast.study.engines.engine import describe
 from holdfast.study.question import plain_spec
 from holdfast.study.spec import StudySpec
-from holdfast.study.store import CurveKey, Store, StoreWriter
+from holdfast.study.store import CurveKey, Store
 from holdfast.study.work import Skipped, Worker, item_rng
+from holdfast.study.writing import StoreWriter
 from holdfast.types import Mask, MaskedModel
 
 

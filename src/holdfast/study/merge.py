@@ -13,7 +13,8 @@ from holdfast.study.curves import curve_keys
 from holdfast.study.listing import Listed, check_listing
 from holdfast.study.question import Plain, check_same_question
 from holdfast.study.results import Record, Row
-from holdfast.study.store import Store, StoreWriter
+from holdfast.study.store import Store
+from holdfast.study.writing import StoreWriter
 
 _ITEMS = """
 SELECT i.item, i.input, i.method, i.top_fraction, i.keep_probability, i.selected, i.n_selected, i.prediction,

@@ -21,9 +21,9 @@ from holdfast.study.results import Record
 from holdfast.study.spec import StudySpec
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.stopping import listening
-from holdfast.study.store import StoreWriter
 from holdfast.study.watching import Moment, as_watcher
 from holdfast.study.work import load_data, load_worker
+from holdfast.study.writing import StoreWriter
 from holdfast.validation import check_whole
 
 _VERSIONED = ("holdfast", "numpy", "scipy", "torch", "transformers", "scikit-learn", "onnxruntime", "shapiq")

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from holdfast.errors import StoreError, StudyError
+from holdfast.errors import StoreError
 from holdfast.results.attribution import Attribution
 from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.items import Item
 from holdfast.study.listing import Listed
-from holdfast.study.lock import WriterLock
-from holdfast.study.question import Plain, check_same_question
-from holdfast.study.results import ItemResult, Record, Row, StoredItem, decode, unpack_text
-from holdfast.study.schema import check_store, connect_reading, connect_writing, transaction, wrapping_errors
+from holdfast.study.question import Plain
+from holdfast.study.results import ItemResult, StoredItem, decode, unpack_text
+from holdfast.study.schema import check_store, connect_reading, wrapping_errors
 
 CURVE_KEY = "method, top_fraction, keep_probability"
-
-_ITEM_COLUMNS = (
-    "input, method, top_fraction, keep_probability, selected, n_selected, prediction, consistent, curve, mus, witness, "
-    "n_calls, n_computed, seconds, digest, session"
-)
 
 _STORED = """
 SELECT i.input, i.method, i.top_fraction, i.keep_probability, i.selected, i.curve, i.mus, i.witness, i.n_calls,
@@ -195,158 +188,6 @@ class Store:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-
-class StoreWriter(Store):
-    """A file of results, open for one writer; made if there is none.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    spec : dict
-        The study, plain. A file that holds items of another question is refused.
-    settings, versions : mapping
-        How this session computes, and with what; kept with the items it stores.
-    """
-
-    def __init__(
-        self, path: str | Path, spec: Plain, *, settings: Mapping[str, Any], versions: Mapping[str, Any]
-    ) -> None:
-        self.path = Path(path)
-        self._lock = WriterLock(self.path)
-        try:
-            self._connection = connect_writing(self.path)
-            with self._writing():
-                self._keep_question(spec)
-                self._session = self._begin(settings, versions)
-        except BaseException:
-            if hasattr(self, "_connection"):
-                self._connection.close()
-            self._lock.release()
-            raise
-
-    def _keep_question(self, spec: Plain) -> None:
-        known = dict(self.query("SELECT name, value FROM meta"))
-        stored = {name for (name,) in self.query("SELECT DISTINCT method FROM attributions")}
-        methods = {name: one for name, one in json.loads(known.get("methods", "{}")).items() if name in stored}
-        if "spec" in known and self._one("SELECT 1 FROM items LIMIT 1") is not None:
-            check_same_question(json.loads(known["spec"]) | {"methods": list(methods.values())}, spec)
-        self._put("spec", spec)
-        self._put("methods", methods | {method["name"]: method for method in spec["methods"]})
-
-    def _begin(self, settings: Mapping[str, Any], versions: Mapping[str, Any]) -> int:
-        values = (time.time(), json.dumps(dict(settings)), json.dumps(dict(versions)))
-        cursor = self._connection.execute("INSERT INTO sessions (started, settings, versions) VALUES (?, ?, ?)", values)
-        return int(cursor.lastrowid or 0)
-
-    def _put(self, name: str, value: Any) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, json.dumps(value)))
-
-    def expect(self, n_inputs: int) -> None:
-        """Remember how many inputs the study has."""
-        with self._writing():
-            self._put("n_inputs", n_inputs)
-
-    def list_inputs(self, listed: Mapping[int, Listed]) -> None:
-        """Remember which inputs the numbers stand for; the caller has checked those that have items."""
-        known = self.listing()
-        new = [(index, *one) for index, one in listed.items() if known.get(index) != one]
-        with self._writing():
-            self._connection.executemany("INSERT OR REPLACE INTO listing VALUES (?, ?, ?)", new)
-
-    def add(self, record: Record) -> None:
-        """Store one item: all of it or nothing. An item that is stored already is refused."""
-        with self._writing():
-            self._add_input(record.input)
-            self._add_attribution(record)
-            marks = ", ".join("?" * 16)
-            cursor = self._connection.execute(
-                f"INSERT OR IGNORE INTO items ({_ITEM_COLUMNS}) VALUES ({marks})", (*record.item, self._session)
-            )
-            if cursor.rowcount == 0:
-                raise StoreError(f"The item {record.key} is in {str(self.path)!r} already; nothing was changed.")
-            rates = [(cursor.lastrowid, *rate) for rate in record.rates]
-            self._connection.executemany("INSERT INTO rates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rates)
-            self._connection.execute("DELETE FROM skips WHERE input = ?", record.input[:1])
-            self._connection.execute("DELETE FROM failures WHERE input = ?", record.input[:1])
-
-    def _add_input(self, row: Row) -> None:
-        """Store what is known of the input, or check that it is the same input and model as before."""
-        known = self._one("SELECT * FROM inputs WHERE input = ?", row[0])
-        if known is None:
-            self._check_model(row[5])
-            self._connection.execute("INSERT INTO inputs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        elif (known[4], known[6]) != (row[4], row[6]):
-            raise StudyError(
-                f"Input {row[0]} was stored as another input (fingerprint {known[6]}, now {row[6]}). "
-                "The file holds results of one model and one data set."
-            )
-        else:
-            self._check_model(row[5])
-
-    def _check_model(self, fingerprint: str | None) -> None:
-        """All inputs have the model of the first."""
-        first = self._one("SELECT model_fingerprint FROM inputs LIMIT 1")
-        if first is not None and first[0] != fingerprint:
-            raise StudyError(
-                f"The results in {str(self.path)!r} are of another model (fingerprint {first[0]}, now {fingerprint}). "
-                "The file holds results of one model and one data set."
-            )
-
-    def _add_attribution(self, record: Record) -> None:
-        known = self.packed_attribution(record.input[0], record.method)
-        if known is None:
-            self._connection.execute("INSERT INTO attributions VALUES (?, ?, ?, ?, ?)", record.attribution)
-        elif known != record.attribution[2]:
-            raise StudyError(
-                f"Input {record.input[0]} has other {record.method} scores than those its stored items were cut from."
-            )
-
-    def add_answer(self, scope: str, question: str, content: str) -> None:
-        """Store what an input answered for a mean curve."""
-        with self._writing():
-            self._connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", (scope, question, content))
-
-    def add_mean_curve(self, key: CurveKey, content: str, inputs: tuple[int, ...]) -> None:
-        """Store a mean curve; one over other inputs is replaced."""
-        values = (*key, content, json.dumps(inputs), self._session)
-        with self._writing():
-            self._connection.execute("INSERT OR REPLACE INTO mean_curves VALUES (?, ?, ?, ?, ?, ?)", values)
-
-    def skip(self, index: int, reason: str) -> None:
-        """Remember that an input was left out."""
-        with self._writing():
-            self._connection.execute("INSERT OR REPLACE INTO skips VALUES (?, ?, ?)", (index, reason, self._session))
-
-    def give_up(self, index: int, reason: str, *, n_tries: int, items: tuple[str, ...]) -> None:
-        """Remember that the items of an input could not be computed."""
-        values = (index, reason, n_tries, json.dumps(items), self._session)
-        with self._writing():
-            self._connection.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", values)
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        with wrapping_errors(self.path), transaction(self._connection):
-            yield
-
-    def close(self) -> None:
-        """End the session and let go of the file; its log is merged into it."""
-        try:
-            with self._writing():
-                now = (time.time(), self._session)
-                self._connection.execute("UPDATE sessions SET ended = ? WHERE session = ?", now)
-        finally:
-            self._connection.close()
-            self._lock.release()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        try:
-            self.close()
-        except StoreError:
-            # A full disk refuses this note as well; the error that is on its way says so already.
-            if error is None:
-                raise
 
 
 def _readable(row: dict[str, Any]) -> dict[str, Any]:
