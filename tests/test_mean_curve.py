@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast as hf
+from holdfast.bounds import Interval
 from holdfast.certification.allocation import _dual, allocate, squared_errors
 from tests.fakes import Recorded, label_table, score_table
 from tests.oracles import exact_rate
@@ -286,6 +288,9 @@ def test_a_mean_curve_is_a_value():
     assert hf.MeanCurve.from_json(curve.to_json()) == curve
     assert list(curve.to_frame().columns)[:2] == ["radius", "rate"]
     assert "these inputs" in str(curve)
+    near, far = (Interval(0.40049, 0.60051),) * 2, (Interval(0.30049, 0.70051),) * 2
+    close = replace(curve, intervals=near, population_intervals=far)
+    assert "these inputs [0.400, 0.601]  population [0.300, 0.701]" in str(close)
     with pytest.raises(KeyError):
         curve[9]
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -139,6 +141,33 @@ def test_smoothing_only_the_unselected_features_certifies_their_revelation():
     keep = hf.selective_keep(~selected, 0.125)
     hard = hf.certify_mus(constant, selected, keep_probability=keep, rng=0)
     assert (hard.radius, hard.removal_radius) == (3, 0)
+    assert str(hard).startswith("For certain, revealing up to 3 more features never changes the prediction 0 of the ")
+    assert "hiding up to 0" not in str(hard)
+
+
+@pytest.mark.parametrize(
+    ("radii", "words"),
+    [
+        ((0, 0, None), "Nothing is certain: the votes leave open whether revealing or hiding one feature changes the"),
+        ((0, 0, 0), "Nothing is certain: the votes leave open whether revealing or hiding one feature changes the"),
+        ((0, 2, None), "For certain, hiding up to 2 of the selected features never changes the prediction 0 of the"),
+        ((0, 0, 1), "For certain, hiding up to 1 of the full input never changes the prediction 0 of the smoothed"),
+        ((1, 0, 2), "of the smoothed model, nor does hiding up to 2 of the full input (12 of 12 votes"),
+    ],
+    ids=str,
+)
+def test_a_radius_of_zero_is_told_as_what_is_left_open(radii, words):
+    constant = hf.mask_function(lambda masks: np.tile([1.0, 0.0], (len(masks), 1)), n_features=12)
+    hard = hf.certify_mus(constant, np.arange(12) < 4, keep_probability=0.25, n_levels=12, rng=0)
+    radius, removals, from_input = radii
+    told = str(
+        dataclasses.replace(
+            hard, radius=radius, requested_radius=radius, removal_radius=removals, input_removal_radius=from_input
+        )
+    )
+    assert words in told
+    assert "up to 0" not in told
+    assert ("whether revealing one more feature does is left open" in told) == (radius == 0 and any(radii))
 
 
 def test_the_sentence_is_about_the_smoothed_model():

@@ -35,9 +35,10 @@ from holdfast.report.page.html import as_bytes, embed_json, render_page
 from holdfast.report.page.pictures import cut_text, describe_input, png_uri, text_parts
 from holdfast.report.page.rows import read_rows
 from holdfast.report.page.together import joint_means
-from holdfast.report.page.wording import outward, percent, span
+from holdfast.report.page.wording import percent, span
 from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.results.certificate import Certificate
+from holdfast.results.rounding import outward
 from holdfast.study.aggregate import summarize_study
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from holdfast.bounds import Interval
 from holdfast.cli import main
 from holdfast.errors import StudyError
 from holdfast.study import means, run
@@ -176,6 +177,13 @@ def test_a_study_without_its_means_is_not_complete(explained: tuple[StudySpec, P
         study_frame(path)
     assert run_study(spec, path).status.complete
     assert "complete" in str(study_status(path))
+
+
+def test_intervals_of_a_status_are_rounded_outwards(finished: Path) -> None:
+    status = study_status(finished)
+    key, curve = next(iter(status.means.items()))
+    close = replace(curve, intervals=(Interval(0.40049, 0.60051),) * len(curve))
+    assert "[0.400, 0.601] at radius" in str(replace(status, means={key: close}))
 
 
 def test_a_mean_curve_over_fewer_inputs_than_are_explained_is_missing(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -13,6 +12,7 @@ from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.plans import PLANS, RATE_KINDS
 from holdfast.plans.design import Design
 from holdfast.results.html import certificate_html
+from holdfast.results.rounding import outward
 from holdfast.results.values import Value
 from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first, same
 from holdfast.types import Mask, Provenance
@@ -123,9 +123,9 @@ class Certificate(Value):
         keeps = f"keeps {same(self.prediction, self.agree)}"
         if self.exact:
             return f"{doing} {keeps} in exactly {self.n_agreed} of {self.n_evaluated} cases"
-        low, high = math.floor(1000 * self.interval.low) / 10, math.ceil(1000 * self.interval.high) / 10
+        low, high = outward(self.interval)
         sure = f"With confidence {self.confidence}"
-        return f"{sure}, {lower_first(doing)} {keeps} in {low:g}% to {high:g}% of cases"
+        return f"{sure}, {lower_first(doing)} {keeps} in {100 * low:g}% to {100 * high:g}% of cases"
 
     def _evidence(self) -> str:
         where = " at the worst" if self.rate_kind == "worst_size" else ""

@@ -102,21 +102,28 @@ class HardCertificate(Value):
         return self._voted() if self.method in VOTED else self._found()
 
     def _voted(self) -> str:
-        what = f"the prediction {self.prediction!r} of the smoothed model"
-        doing = lower_first(event("additions", "uniform", self.radius))
-        hiding = lower_first(event("removals", "uniform", self.removal_radius or 0))
         kept = self.keep_probability
         share = f"{kept:g}" if isinstance(kept, float) else "one per feature"
         votes = f"{self.n_agreed} of {self.n_evaluated} votes, keep probability {share}, {self.criterion} criterion"
         return (
-            f"For certain, {doing} never changes {what}, nor does {hiding}{self._from_input()} ({votes}, "
-            f"{self.n_calls} model calls){self._wrong()}; it is a fact about the smoothed model, not about the model "
-            f"that was smoothed, for this input and masking, {NOT_RIGHT}."
+            f"{self._vouched()} ({votes}, {self.n_calls} model calls){self._wrong()}; it is a fact about the smoothed "
+            f"model, not about the model that was smoothed, for this input and masking, {NOT_RIGHT}."
         )
 
-    def _from_input(self) -> str:
-        radius = self.input_removal_radius
-        return "" if radius is None else f", nor hiding up to {radius} of the full input"
+    def _vouched(self) -> str:
+        """The changes that the votes vouch for; a radius of 0 is no change, and is said to be none."""
+        what = f"the prediction {self.prediction!r} of the smoothed model"
+        doings = [
+            event("additions", "uniform", self.radius) if self.radius else "",
+            event("removals", "uniform", self.removal_radius) if self.removal_radius else "",
+            f"hiding up to {self.input_removal_radius} of the full input" if self.input_removal_radius else "",
+        ]
+        certain = [lower_first(doing) for doing in doings if doing]
+        if not certain:
+            return f"Nothing is certain: the votes leave open whether revealing or hiding one feature changes {what}"
+        others = "".join(f", nor does {one}" for one in certain[1:])
+        open_ = "" if self.radius else "; whether revealing one more feature does is left open"
+        return f"For certain, {certain[0]} never changes {what}{others}{open_}"
 
     def _wrong(self) -> str:
         return f"; {STABLY_WRONG}" if self.consistent is False else ""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from holdfast.results.rounding import outward
 
 if TYPE_CHECKING:
     from holdfast.bounds import Interval
@@ -105,7 +106,7 @@ def _percent(share: float) -> str:
 
 def _span(interval: Interval) -> str:
     """An interval, rounded outwards as in the sentence of a certificate."""
-    low, high = math.floor(1000 * interval.low) / 1000, math.ceil(1000 * interval.high) / 1000
+    low, high = outward(interval)
     return f"[{_percent(low)}, {_percent(high)}]"
 
 

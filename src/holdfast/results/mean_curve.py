@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.results.frames import make_frame
+from holdfast.results.rounding import outward
 from holdfast.results.values import Value
 from holdfast.validation import check_name, check_share
 
@@ -108,11 +109,16 @@ class MeanCurve(Value):
         scope = "all radii at once" if self.simultaneous else "each radius on its own"
         head = f"Mean stability rate of {self.n_inputs} explanations (confidence {self.confidence:g} {sure}, {scope}):"
         rows = [
-            f"  r = {one.radius:<4} {one.rate:.3f}  these inputs [{one.interval.low:.3f}, {one.interval.high:.3f}]"
-            f"  population [{one.population.low:.3f}, {one.population.high:.3f}]"
+            f"  r = {one.radius:<4} {one.rate:.3f}  these inputs {_span(one.interval)}"
+            f"  population {_span(one.population)}"
             for one in self
         ]
         share = self.n_consistent / self.n_inputs
         foot = f"{self.n_calls} model calls; {share:.1%} of the explanations have the prediction of the full input."
         condition = "The population's intervals are for inputs drawn independently from it."
         return "\n".join([head, *rows, foot, condition])
+
+
+def _span(interval: Interval) -> str:
+    low, high = outward(interval)
+    return f"[{low:.3f}, {high:.3f}]"

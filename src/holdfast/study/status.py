@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.results.mean_curve import MeanCurve
+from holdfast.results.rounding import outward
 from holdfast.study.curves import current_means, curve_inputs, curve_keys
 from holdfast.study.question import Plain
 from holdfast.study.store import CurveKey, Store
@@ -125,9 +126,10 @@ class StudyStatus:
     def _mean_lines(self) -> list[str]:
         return [
             f"  {key.method}, top {key.top_fraction:g}, keep {key.keep_probability:g}: mean rate {last.rate:.3f} "
-            f"[{last.interval.low:.3f}, {last.interval.high:.3f}] at radius {last.radius} ({curve.bound})"
+            f"[{low:.3f}, {high:.3f}] at radius {last.radius} ({curve.bound})"
             for key, curve in self.means.items()
             for last in [list(curve)[-1]]
+            for low, high in [outward(last.interval)]
         ]
 
     def _warnings(self) -> list[str]:

@@ -13,8 +13,9 @@ from holdfast.report.page.flips import known_flip
 from holdfast.report.page.pictures import describe_input, lay_grid
 from holdfast.report.page.rows import InputRows
 from holdfast.report.page.source import Source
-from holdfast.report.page.wording import class_name, method_label, outward, shortened, with_classes
+from holdfast.report.page.wording import class_name, method_label, shortened, with_classes
 from holdfast.results.certificate import Certificate
+from holdfast.results.rounding import outward
 from holdfast.study.results import ItemResult
 from holdfast.study.store import Store
 

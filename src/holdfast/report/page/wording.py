@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from holdfast.bounds import Interval
+from holdfast.results.rounding import outward
 
 METHOD_LABELS = {
     "lime": "LIME",
@@ -81,12 +81,6 @@ def span(interval: Interval) -> str:
     """
     low, high = outward(interval, 3)
     return f"{percent(low)} to {percent(high)}"
-
-
-def outward(interval: Interval, digits: int) -> Interval:
-    """The interval with so many digits, no end of it inside."""
-    scale = 10**digits
-    return Interval(math.floor(scale * interval.low + 1e-6) / scale, math.ceil(scale * interval.high - 1e-6) / scale)
 
 
 def listed(parts: Iterable[str]) -> str:

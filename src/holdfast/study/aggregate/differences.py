@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.results.frames import make_frame
+from holdfast.results.rounding import outward
 from holdfast.results.values import Value
-from holdfast.study.aggregate.rounding import outward
 
 
 @dataclass(frozen=True, eq=False)
