@@ -182,8 +182,14 @@ def measure_one(network: nn.Module, method: str, image: Tensor, *, rng: int) -> 
     test = hf.certified_radius(
         model, selected, min_rate=MIN_RATE, confidence=1 - LEVEL, radii=[RADIUS], check_determinism=False, rng=rng
     )
-    rates = [one.rate_unbiased or 0.0 for one in curve]
+    rates = [unbiased(one) for one in curve]
     return curve[RADII[0]].consistent, rates, test.radius == RADIUS
+
+
+def unbiased(one: hf.Certificate) -> float:
+    if one.rate_unbiased is None:  # so for rates at the worst size, of which no mean is taken here
+        raise ValueError(f"The rate at radius {one.radius} has no unbiased estimate.")
+    return one.rate_unbiased
 
 
 # -- telling ----------------------------------------------------------------------------------------

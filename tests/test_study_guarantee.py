@@ -246,6 +246,7 @@ def test_cuts_and_smoothings_must_be_chosen_where_there_are_several(texts: Path,
         ({"radius": 2, "stored": True}, "`radius` must be one of the study's if `stored`, 1, 3, got 2"),
         ({"min_rate": 1}, "`min_rate` must be a number strictly between 0 and 1, got 1"),
         ({"level": 0}, "`level` must be a number strictly between 0 and 1, got 0"),
+        ({"level": 0.02, "stored": True}, "`level` must be left out if `stored`, got 0.02: stored certificates have"),
         ({"stored": "yes"}, "`stored` must be True or False, got 'yes'"),
         ({"progress": "yes"}, "`progress` must be True, False"),
     ],
@@ -279,3 +280,6 @@ def test_the_command_prints_the_guarantee(study: Path, capsys: pytest.CaptureFix
     assert main([*words, "--stored", "--json"]) == 0
     assert DataSetGuarantee.from_json(capsys.readouterr().out).source == "stored"
     assert main([*words, "--level", "2"]) == 3
+    capsys.readouterr()
+    assert main([*words, "--level", "0.02", "--stored"]) == 3
+    assert "`level` must be left out if `stored`, got 0.02" in capsys.readouterr().err

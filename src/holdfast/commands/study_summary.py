@@ -45,9 +45,7 @@ def _add_guarantee(study: Commands) -> None:
     parser.add_argument("--radius", type=int, required=True, help="how many more features may be revealed")
     parser.add_argument("--min-rate", type=float, required=True, help="the rate to be reached, between 0 and 1")
     parser.add_argument("--confidence", type=float, default=0.9, help="of each statement (default: %(default)s)")
-    parser.add_argument(
-        "--level", type=float, default=0.02, help="risk of a wrong yes per input (default: %(default)s)"
-    )
+    parser.add_argument("--level", type=float, help="risk of a wrong yes per input (default: 0.02; not with --stored)")
     parser.add_argument("--top-fraction", type=float, metavar="Q", help="which cut, if the study has several")
     parser.add_argument("--keep-probability", type=float, metavar="P", help="which smoothing, if it has several")
     parser.add_argument(

@@ -26,6 +26,9 @@ from holdfast.study.work import item_rng, load_worker
 from holdfast.types import Progress
 from holdfast.validation import check_name, check_share, check_whole
 
+LEVEL = 0.02
+"""The risk of a wrong yes per input, unless another is asked for."""
+
 _STORED = f"""
 SELECT r.low, i.consistent FROM items i JOIN rates r USING (item)
 WHERE ({CURVE_KEY}) = (?, ?, ?) AND i.input < ? AND r.radius = ? ORDER BY i.input
@@ -39,7 +42,7 @@ def study_guarantee(
     radius: int,
     min_rate: float,
     confidence: float = 0.9,
-    level: float = 0.02,
+    level: float | None = None,
     top_fraction: float | None = None,
     keep_probability: float | None = None,
     stored: bool = False,
@@ -60,16 +63,16 @@ def study_guarantee(
         The question, to be fixed before results are seen. The radius need not be one of the study's.
     confidence : float
         Of each of the two statements.
-    level : float
-        The probability with which an input may be certified wrongly. It costs up to ``level`` of the
+    level : float, optional
+        The probability with which an input may be certified wrongly, 0.02 if left out. It costs up to ``level`` of the
         share, so it should be small; and the smaller it is, the more draws a test takes and the more
         often it cannot tell. At 0.02 a test of 0.9 takes 38 draws if all agree (22 at 0.1) and is nearly
         as likely to certify a rate of 0.95 as at 0.1; at 0.001 it takes 66, and finds only half of these.
     top_fraction, keep_probability : float, optional
         Which explanations, where the study has several cuts or smoothings.
     stored : bool
-        Take the study's own certificates instead: no model is loaded or called. ``level`` is then one minus
-        their confidence, the radius must be one of the study's, and fewer inputs are certified.
+        Take the study's own certificates instead: no model is loaded or called. The level is then one minus
+        their confidence and cannot be given, the radius must be one of the study's, and fewer inputs are certified.
     progress : bool or callable, optional
         True for a bar, or a function of (inputs done, inputs).
 
@@ -84,10 +87,14 @@ def study_guarantee(
         check_whole(radius, "radius"),
         check_share(min_rate, "min_rate"),
         float(check_share(confidence, "confidence")),
-        check_share(level, "level"),
+        check_share(LEVEL if level is None else level, "level"),
     )
     if not isinstance(stored, bool):
         raise InvalidTypeError(f"`stored` must be True or False, got {stored!r}.")
+    if stored and level is not None:
+        raise InvalidValueError(
+            f"`level` must be left out if `stored`, got {level}: stored certificates have that of their confidence."
+        )
     watch = as_progress(progress, what="inputs")
     with nullcontext(results) if isinstance(results, Store) else Store(results) as store:
         key = _choose(store, method, top_fraction, keep_probability)
