@@ -15,7 +15,7 @@ from holdfast.experiments import EXPERIMENTS, Request, find_experiment, make_sub
 from holdfast.experiments.batching import N_MASKS, SIZES
 from holdfast.experiments.registry import IDS
 from holdfast.experiments.reproduce import check_request
-from holdfast.experiments.subjects import RESNET, ROBERTA, short_name
+from holdfast.experiments.subjects import RESNET, ROBERTA, short_name, unselected
 from tests.experiment_support import (
     LIMIT,
     contents,
@@ -251,13 +251,12 @@ def test_radii_of_a_grid_end_where_nothing_is_left_to_reveal(tmp_path: Path) -> 
 
 def test_bundled_radii_end_where_nothing_is_left_to_reveal() -> None:
     from holdfast import data, models
-    from holdfast.selection import top_fraction
 
     classifier = models.load("bundled:lexicon-roberta")
     sizes = [classifier.bind(text).n_features for text in data.load("bundled:sentences").inputs]
-    unselected = [n - int(top_fraction(np.arange(n), 0.25).sum()) for n in sizes]
-    assert max(unselected) == ROBERTA.most
-    assert 64 - int(top_fraction(np.arange(64), 0.25).sum()) == RESNET.most
+    assert max(sizes) == ROBERTA.n_features
+    assert ROBERTA.reachable((1, 40), (0.25,)) == (1, max(unselected(n, 0.25) for n in sizes))
+    assert RESNET.reachable((1, 20, 40, 147), (0.125, 0.25, 0.375, 0.5)) == (1, 20, 32, 40, 48, 56)
 
 
 @pytest.mark.parametrize(

@@ -3,68 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from holdfast.bounds import Interval
-from holdfast.experiments import methods, mus_methods, sca_vs_mus, smoothing
+from holdfast.experiments import methods, smoothing
 from holdfast.experiments.accuracy import compared_losses, loss
 from holdfast.experiments.batching import tell as tell_times
 from holdfast.experiments.studies import Studied
 from holdfast.experiments.subjects import RESNET, ROBERTA, Subject
 from holdfast.experiments.words import Contrast, Verdicts, compared
-from holdfast.study.aggregate import (
-    DifferenceAt,
-    GroupSummary,
-    MeanAt,
-    MusSummary,
-    PairedDifference,
-    StudySummary,
-)
-
-UP, DOWN, OPEN = (Contrast(x, Interval(x - 0.1, x + 0.1), Interval(x - 0.2, x + 0.2)) for x in (0.5, -0.5, 0.0))
-WEAK = Contrast(0.15, Interval(0.05, 0.25), Interval(-0.05, 0.35))
-
-
-def mean_at(radius: int, value: float) -> MeanAt:
-    around = Interval(max(0.0, value - 0.02), min(1.0, value + 0.02))
-    return MeanAt(radius, value, around, around)
-
-
-def group(method: str, rates: dict[int, float], *, keep: float = 1.0, mus: tuple[MusSummary, ...] = ()) -> GroupSummary:
-    soft = tuple(mean_at(radius, rate) for radius, rate in rates.items())
-    return GroupSummary(method, 0.25, keep, 0.95, 50, 50, 0, 0, 0.0, 0.0, soft, soft, mus)
-
-
-def difference(first: str, second: str, contrasts: dict[int, Contrast]) -> PairedDifference:
-    rows = tuple(
-        DifferenceAt(radius, one.estimate, one.interval, one.guaranteed or one.interval, one.interval)
-        for radius, one in contrasts.items()
-    )
-    return PairedDifference(first, second, 0.25, 1.0, 0.95, 50, rows)
-
-
-def studied(subject: Subject, groups: Any, differences: Any = ()) -> Studied:
-    summary = StudySummary(
-        "s",
-        "m",
-        "d",
-        "per-input",
-        "sequential",
-        "additions",
-        0.95,
-        1000,
-        50,
-        0,
-        0,
-        0,
-        tuple(groups),
-        tuple(differences),
-    )
-    return Studied(subject, summary, Path("none.db"))
+from holdfast.study.aggregate import DifferenceAt, MeanAt, PairedDifference
+from tests.summary_support import DOWN, OPEN, UP, WEAK, difference, group, studied
 
 
 def test_a_direction_is_said_only_where_the_interval_leaves_out_zero() -> None:
@@ -210,47 +162,6 @@ def test_texts_alone_are_not_compared_with_images() -> None:
     assert "there are no images here to compare with" in told
 
 
-def cell(radius: int, contrast: Contrast, certified: float) -> sca_vs_mus.Cell:
-    return sca_vs_mus.Cell(RESNET.name, "lime", 0.25, 0.25, radius, 50, certified, contrast, contrast)
-
-
-def mus_study() -> Studied:
-    voted = (MusSummary(0.25, (mean_at(1, 0.4), mean_at(2, 0.0))),)
-    return studied(RESNET, [group("lime", {1: 0.9, 2: 0.8}, mus=voted)])
-
-
-@pytest.mark.parametrize(
-    ("contrast", "words"), [(UP, "that is so in all 2"), (DOWN, "the data contradict it in all 2"), (OPEN, "open in 2")]
-)
-def test_sca_and_mus_are_compared_as_the_data_say(contrast: Contrast, words: str) -> None:
-    told = sca_vs_mus.tell([mus_study()], [cell(1, contrast, 0.4), cell(2, contrast, 0.0)])
-    assert f"SCA certifies more than MuS wherever they are compared; here {words}" in told or words in told
-
-
-@pytest.mark.parametrize(("certified", "words"), [(0.0, "its share is 0 in all 1"), (0.1, "0 in 0 of 1")])
-def test_mus_beyond_its_reach_is_reported_as_it_is(certified: float, words: str) -> None:
-    told = sca_vs_mus.tell([mus_study()], [cell(1, UP, 0.4), cell(2, UP, certified)])
-    assert words in told
-    assert ("certified whole" in told) == (certified > 0)
-
-
-def test_where_mus_certifies_more_is_named() -> None:
-    told = sca_vs_mus.tell([mus_study()], [cell(1, DOWN, 0.4), cell(2, UP, 0.0)])
-    assert (
-        "MuS at λ = 1/4 certifies more than SCA-soft for LIME on digits-resnet (radius 1), guaranteed in 1 of 1."
-        in told
-    )
-
-
-def test_where_mus_certifies_more_each_method_has_its_own_radii() -> None:
-    weak = Contrast(-0.15, Interval(-0.25, -0.05), Interval(-0.35, 0.05))
-    shap = [replace(cell(radius, one, 0.4), method="shap") for radius, one in ((1, UP), (2, weak), (3, OPEN))]
-    told = sca_vs_mus.tell([mus_study()], [*(cell(radius, DOWN, 0.4) for radius in (1, 3)), *shap])
-    named = "LIME on digits-resnet (radii 1 and 3) and SHAP on digits-resnet (radius 2), guaranteed in 2 of 3."
-    assert f"certifies more than SCA-soft for {named}" in told
-    assert "certifies more than SCA-soft for" not in sca_vs_mus.tell([mus_study()], [cell(1, UP, 0.4)])
-
-
 def gain(keep: float, contrast: Contrast) -> smoothing.Gain:
     return smoothing.Gain(RESNET.name, "random", keep, 1, 50, contrast)
 
@@ -284,49 +195,6 @@ def test_accuracy_collapses_only_where_it_does(half: float, quarter: float, word
         return value, Interval(value - 0.03, value + 0.03)
 
     assert words in compared_losses(loss(measured(0.97), measured(half)), loss(measured(half), measured(quarter)))
-
-
-@pytest.mark.parametrize(
-    ("hard", "soft", "words"), [(OPEN, UP, "0 % of all comparisons, less often"), (UP, OPEN, "not less")]
-)
-def test_mus_tells_methods_apart_as_often_as_the_data_say(hard: Contrast, soft: Contrast, words: str) -> None:
-    voted = (MusSummary(0.25, (mean_at(1, 0.4),)),)
-    groups = [group(name, {1: 0.9}, mus=voted) for name in ("lime", "random")]
-    one = studied(RESNET, groups, [difference("lime", "random", {1: soft})])
-    pair = mus_methods.Pair(RESNET.name, "lime", "random", 0.25, 0.25, 1, 50, hard)
-    told = mus_methods.tell([one], [pair])
-    assert words in told
-    assert ("compared with random explanations, is higher in 1 of 1" in told) == (hard is UP)
-
-
-def test_mus_that_ranks_random_explanations_first_is_told() -> None:
-    voted = (MusSummary(0.25, (mean_at(1, 0.4),)),)
-    groups = [group(name, {1: 0.9}, mus=voted) for name in ("lime", "random")]
-    one = studied(RESNET, groups, [difference("lime", "random", {1: UP})])
-    pair = mus_methods.Pair(RESNET.name, "lime", "random", 0.25, 0.25, 1, 50, DOWN)
-    assert "compared with random explanations, is higher in 0 of 1, lower in 1" in mus_methods.tell([one], [pair])
-
-
-@pytest.mark.parametrize(
-    ("near", "far", "words"), [(UP, OPEN, "in 2 of 2 at radii 1 and 3"), (OPEN, UP, "in 0 of 2 at radii 1 and 3")]
-)
-def test_soft_rates_are_counted_only_at_the_radii_of_mus(near: Contrast, far: Contrast, words: str) -> None:
-    radii = {1: near, 3: near, 4: far, 5: far}
-    voted = (MusSummary(0.125, tuple(mean_at(radius, 0.4) for radius in radii)),)
-    groups = [group(name, dict.fromkeys(radii, 0.9), mus=voted) for name in ("lime", "random")]
-    one = studied(RESNET, groups, [difference("lime", "random", radii)])
-    pairs = [mus_methods.Pair(RESNET.name, "lime", "random", 0.25, 0.125, radius, 50, OPEN) for radius in (1, 3)]
-    told = mus_methods.tell([one], pairs)
-    assert f"SCA-soft does {words}, once each" in told
-    share_of = 100 if near is UP else 0
-    assert f"SCA-soft ({share_of} %) at the same radii (counts of dependent comparisons; no interval is cl" in told
-
-
-def test_a_model_without_pairs_has_nothing_to_count() -> None:
-    one = studied(RESNET, [group("lime", {1: 0.9})])
-    told = mus_methods.tell([one], [])
-    assert "digits-resnet, 50 inputs: below radius 1/(2λ) there are no two methods to compare." in told
-    assert "SCA-soft does" not in told
 
 
 @pytest.mark.parametrize(("together", "words"), [(0.001, "so in all 1"), (0.009, "the data contradict it in all 1")])

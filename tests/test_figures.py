@@ -14,9 +14,11 @@ import holdfast as hf
 from holdfast.bounds import Interval
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.report import figures
+from holdfast.report.figures.curves import band_of
+from holdfast.report.figures.style import METHOD_NAMES, legend_below, look_of
 from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.study import run_study
-from holdfast.study.aggregate import summarize_study
+from holdfast.study.aggregate import MeanAt, summarize_study
 from tests.study_support import make_spec, write_texts
 
 
@@ -46,10 +48,12 @@ def test_comparisons_and_mappings_have_a_line_per_name() -> None:
     assert figures.lines_of(named) == figures.lines_of(comparison)
 
 
-def test_lines_differ_by_marker_as_well_as_colour_and_the_first_lies_on_top() -> None:
+def test_lines_differ_by_marker_and_dashes_as_well_as_colour_and_the_first_lies_on_top() -> None:
     masks = {"lime": SELECTED, "shap": OTHER, "random": np.arange(12) % 4 == 0}
-    axes = figures.plot_curves(hf.compare(model(), masks, radii=[1, 3], rng=0))
+    comparison = hf.compare(model(), masks, radii=[1, 3], rng=0)
+    axes = figures.plot_curves(comparison)
     assert len({line.get_marker() for line in axes.lines}) == len({line.get_color() for line in axes.lines}) == 3
+    assert len({line.look.style for line in figures.lines_of(comparison)}) == 3
     heights = [line.get_zorder() for line in axes.lines]
     assert heights == sorted(heights, reverse=True)
     wide, thin = figures.lines_of({"a": CURVE, "b": CURVE})
@@ -134,5 +138,43 @@ def test_drawing_leaves_matplotlib_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_line_knows_its_points() -> None:
-    line = figures.Line.of("a", [(1, 0.5, Interval(0.4, 0.6)), (2, 0.3, Interval(0.2, 0.4))], colour="k")
+    line = figures.Line.of("a", [(1, 0.5, Interval(0.4, 0.6)), (2, 0.3, Interval(0.2, 0.4))], look=figures.Look("k"))
     assert (line.radii, line.values, line.low, line.high) == ((1, 2), (0.5, 0.3), (0.4, 0.2), (0.6, 0.4))
+
+
+def test_every_method_has_a_look_of_its_own_in_each_respect() -> None:
+    looks = [look_of(name) for name in METHOD_NAMES]
+    for kind in ("colour", "style", "marker"):
+        assert len({getattr(look, kind) for look in looks}) == len(looks), kind
+
+
+def test_of_few_inputs_the_band_is_the_guaranteed_one() -> None:
+    rough, sure = Interval(0.4, 0.6), Interval(0.1, 0.9)
+    both = MeanAt(1, 0.5, rough, sure)
+    assert (band_of(both, 19), band_of(both, 20)) == (sure, rough)
+    assert band_of(MeanAt(1, 0.5, None, sure), 50) == sure
+    assert band_of(MeanAt(1, 0.5, rough, None), 3) == rough
+    assert band_of(MeanAt(1, 0.5, None, None), 3) == Interval(0.5, 0.5)
+
+
+def test_a_note_stands_under_the_legend() -> None:
+    figure, panels = figures.make_panels(1, 2)
+    for axes in panels[0]:
+        figures.plot_lines(figures.lines_of({"lime": CURVE, "shap": CURVE}), ax=axes, legend=False)
+    legend_below(figure, panels[0][0], note="Bands: what they are.")
+    figure.draw_without_rendering()
+    [legend] = figure.legends
+    note, entries = legend.get_title().get_window_extent(), [one.get_window_extent() for one in legend.get_texts()]
+    assert legend.get_title().get_text() == "Bands: what they are."
+    assert note.y0 >= 0
+    assert note.y1 <= min(one.y0 for one in entries)
+    assert max(one.y1 for one in entries) <= min(axes.get_tightbbox().y0 for axes in panels[0])
+
+
+def test_a_note_without_a_legend_stands_under_the_panels() -> None:
+    figure, panels = figures.make_panels(1, 1)
+    figures.plot_curves(CURVE, ax=panels[0][0])
+    legend_below(figure, panels[0][0], note="Bands: what they are.")
+    figure.draw_without_rendering()
+    [note] = [text for text in figure.texts if text.get_text() == "Bands: what they are."]
+    assert note.get_window_extent().y1 <= panels[0][0].get_tightbbox().y0

@@ -13,9 +13,9 @@ from holdfast.experiments.opening import open_subject
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
 from holdfast.experiments.timing import Times, time_batches
 from holdfast.experiments.words import Contrast, Verdicts, compared, counted, joined
-from holdfast.report.figures.style import make_panels
+from holdfast.report.figures.style import make_panels, note_below
 from holdfast.report.figures.times import plot_times
-from holdfast.study.aggregate.bootstrap import bootstrap_means
+from holdfast.study.aggregate.bootstrap import FEW, bootstrap_means
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,8 +97,10 @@ def draw(found: Mapping[str, Times]) -> Figure:
     """A panel per model."""
     figure, panels = make_panels(1, len(found), size=(3.3, 2.1))
     for place, (axes, (name, times)) in enumerate(zip(panels[0], found.items(), strict=True)):
-        plot_times({str(size): seconds for size, seconds in times.items()}, title=name, ax=axes)
+        title = f"{name}, {counted(len(times[1]), 'input')}"
+        plot_times({str(size): seconds for size, seconds in times.items()}, title=title, ax=axes)
         axes.set_ylabel("" if place else "batch size")
+    note_below(figure, "Whiskers: one standard deviation over inputs.")
     return figure
 
 
@@ -106,8 +108,8 @@ def tell(found: Mapping[str, Times], speed_ups: SpeedUps) -> str:
     """The findings in words."""
     parts = [_of_model(name, times, speed_ups[name]) for name, times in found.items()]
     gains = [
-        Contrast(one - 1, Interval(span.low - 1, span.high - 1))
-        for by_size in speed_ups.values()
+        Contrast(one - 1, Interval(span.low - 1, span.high - 1), n=len(found[name][size]))
+        for name, by_size in speed_ups.items()
         for size, (one, span) in by_size.items()
         if size != 1
     ]
@@ -115,7 +117,8 @@ def tell(found: Mapping[str, Times], speed_ups: SpeedUps) -> str:
     times_differ = (
         "Times are processor times of this machine and this run and differ in every run: this is the one experiment "
         "whose data do. "
-        "± is one standard deviation over inputs, brackets are approximate 95 % intervals of the speed-up."
+        "± is one standard deviation over inputs, brackets are approximate 95 % intervals of the speed-up; with fewer "
+        f"than {FEW} inputs these are too narrow, and nothing is concluded from them."
     )
     return " ".join([*parts, closing, times_differ])
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from holdfast.bounds import Interval
 from holdfast.experiments.experiment import Table
-from holdfast.experiments.studies import CONTRAST_COLUMNS, HALF_WIDTH, Studied, contrast_row
+from holdfast.experiments.studies import HALF_WIDTH, Studied
+from holdfast.experiments.tables import contrast_row, contrast_table
 from holdfast.experiments.words import TOLD, Contrast, told_of_means
 from holdfast.report.figures.curves import band_of
 from holdfast.study.aggregate import DifferenceAt, GroupSummary, MeanAt, StudySummary
@@ -29,8 +30,8 @@ def method_contrasts(
     if summary.differences:
         found = summary.difference(first, second, **cut)
         return {one.radius: of_pair(one, found.n_inputs) for one in found}
-    pairs = zip(summary.group(first, **cut).soft, summary.group(second, **cut).soft, strict=True)
-    return {a.radius: of_means(a, b) for a, b in pairs}
+    a, b = summary.group(first, **cut), summary.group(second, **cut)
+    return {one.radius: of_means(one, other, a.n_inputs) for one, other in zip(a.soft, b.soft, strict=True)}
 
 
 def chosen_contrast(summary: StudySummary, first: str, second: str, *, top_fraction: float, radius: int) -> Contrast:
@@ -50,9 +51,9 @@ def of_pair(one: DifferenceAt, n_inputs: int) -> Contrast:
     return Contrast(one.mean, one.approximate, one.guaranteed, n_inputs)
 
 
-def of_means(first: MeanAt, second: MeanAt) -> Contrast:
+def of_means(first: MeanAt, second: MeanAt, n_inputs: int) -> Contrast:
     """Two means with intervals of their own: their difference lies between the farthest ends."""
-    a, b = band_of(first), band_of(second)
+    a, b = band_of(first, n_inputs), band_of(second, n_inputs)
     span = Interval(a.low - b.high, a.high - b.low)
     sure = span if first.approximate is None and second.approximate is None else None
     return Contrast(first.mean - second.mean, span, sure)
@@ -71,7 +72,7 @@ def methods_of(groups: Iterable[GroupSummary]) -> list[str]:
 
 def method_table(studied: Iterable[Studied]) -> Table:
     """Every pair of methods at every fraction, keep probability and radius."""
-    return Table.of(CONTRAST_COLUMNS, [row for one in studied for row in _method_rows(one)])
+    return contrast_table(row for one in studied for row in _method_rows(one))
 
 
 def _method_rows(studied: Studied) -> Iterator[dict[str, Any]]:

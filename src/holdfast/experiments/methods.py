@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from holdfast.experiments.captions import bands_note, named
 from holdfast.experiments.contrasts import chosen_contrast, method_contrasts, method_table, methods_of, note_on
-from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
-from holdfast.experiments.studies import Studied, certify_spec, curve_table, item_table, study_subject
+from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request
+from holdfast.experiments.studies import Studied, certify_spec, study_subjects
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
+from holdfast.experiments.tables import study_tables
 from holdfast.experiments.words import Contrast, Verdicts, at_radii, compared, counted, joined, share
 from holdfast.report.figures.curves import Line, band_of, plot_lines
-from holdfast.report.figures.style import colour_of, label_of, legend_below, make_panels
+from holdfast.report.figures.style import label_of, legend_below, look_of, make_panels
 from holdfast.study.aggregate import GroupSummary, StudySummary
 
 if TYPE_CHECKING:
@@ -27,42 +29,32 @@ LEADING = ("lime", "shap")
 """The methods that the paper finds most stable on images."""
 
 
-def radii_for(subject: Subject, request: Request) -> tuple[int, ...]:
-    """The radii asked for, or the paper's as far as the subject has features."""
-    return request.radii or subject.reachable(IMAGE_RADII if subject.kind == "image" else TEXT_RADII)
+def radii_for(subject: Subject, request: Request, fractions: Sequence[float] = (TOP,)) -> tuple[int, ...]:
+    """The radii asked for, or the paper's as far as the subject has features besides those selected."""
+    return request.radii or subject.reachable(IMAGE_RADII if subject.kind == "image" else TEXT_RADII, fractions)
 
 
 def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Compare methods at a quarter of the features."""
     found = _studied(experiment, request, desk, fractions=(TOP,))
-    return Outcome(_tables(found), draw(found, (TOP,)), tell(found, (TOP,)))
+    return Outcome(study_tables(found, method_table(found)), draw(found, (TOP,)), tell(found, (TOP,)))
 
 
 def run_ablation(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Compare methods at several shares of the features."""
     found = _studied(experiment, request, desk, fractions=FRACTIONS)
-    return Outcome(_tables(found), draw(found, FRACTIONS), tell(found, FRACTIONS))
+    return Outcome(study_tables(found, method_table(found)), draw(found, FRACTIONS), tell(found, FRACTIONS))
 
 
 def _studied(experiment: Experiment, request: Request, desk: Desk, *, fractions: tuple[float, ...]) -> list[Studied]:
-    return [
-        study_subject(
-            experiment,
-            subject,
-            request,
-            desk=desk,
-            methods=request.method_specs(),
-            top_fractions=fractions,
-            certify=certify_spec(radii_for(subject, request), request),
-        )
-        for subject in experiment.chosen(request)
-    ]
-
-
-def _tables(found: Sequence[Studied]) -> dict[str, Table]:
-    tables = {"curves": curve_table(found), "differences": method_table(found)}
-    certified = [one for one in found if one.per_input]
-    return tables | ({"certificates": item_table(certified)} if certified else {})
+    return study_subjects(
+        experiment,
+        request,
+        desk,
+        methods=request.method_specs(),
+        top_fractions=fractions,
+        certify=lambda subject: certify_spec(radii_for(subject, request, fractions), request),
+    )
 
 
 def draw(found: Sequence[Studied], fractions: Sequence[float]) -> Figure:
@@ -73,10 +65,10 @@ def draw(found: Sequence[Studied], fractions: Sequence[float]) -> Figure:
     places = [(one, fraction) for one in found for fraction in fractions]
     for axes, (one, fraction) in zip([axes for row in panels for axes in row], places, strict=True):
         plot_lines([_line(group) for group in _at(one.summary, fraction)], ax=axes, legend=False)
-        axes.set_title(one.subject.name if single else f"{one.subject.name}\ntop {100 * fraction:g} %")
+        axes.set_title(named(one) if single else f"{named(one)}\ntop {100 * fraction:g} %")
     for axes in [axes for row in panels for axes in row[1:]]:
         axes.set_ylabel("")
-    legend_below(figure, panels[0][0])
+    legend_below(figure, panels[0][0], note=bands_note(found))
     return figure
 
 
@@ -85,8 +77,8 @@ def _at(summary: StudySummary, fraction: float) -> list[GroupSummary]:
 
 
 def _line(group: GroupSummary) -> Line:
-    points = [(one.radius, one.mean, band_of(one)) for one in group.soft]
-    return Line.of(label_of(group.method), points, colour=colour_of(group.method))
+    points = [(one.radius, one.mean, band_of(one, group.n_inputs)) for one in group.soft]
+    return Line.of(label_of(group.method), points, look=look_of(group.method))
 
 
 def tell(found: Sequence[Studied], fractions: Sequence[float]) -> str:
@@ -100,11 +92,11 @@ def _of_cut(one: Studied, fraction: float) -> str:
     groups = _at(one.summary, fraction)
     radius = _middle(groups[0])
     at = {group.method: next(mean for mean in group.soft if mean.radius == radius) for group in groups}
-    order = sorted(at, key=lambda method: -at[method].mean)
-    rates = joined([f"{label_of(method)} {share(at[method].mean, band_of(at[method]))}" for method in order])
+    order, n_inputs = sorted(at, key=lambda method: -at[method].mean), groups[0].n_inputs
+    rates = joined([f"{label_of(method)} {share(at[method].mean, band_of(at[method], n_inputs))}" for method in order])
     gap = _gap(one.summary, order, top_fraction=fraction, radius=radius) if len(order) > 1 else ""
-    named = f"{one.subject.name} ({counted(groups[0].n_inputs, 'input')}, top {100 * fraction:g} %)"
-    return f"{named} at radius {radius}: {rates}.{gap}"
+    which = f"{one.subject.name} ({counted(n_inputs, 'input')}, top {100 * fraction:g} %)"
+    return f"{which} at radius {radius}: {rates}.{gap}"
 
 
 def _gap(summary: StudySummary, order: Sequence[str], *, top_fraction: float, radius: int) -> str:
@@ -130,6 +122,7 @@ class Lead:
 
     model: str
     method: str
+    top_fraction: float
     radius: int
     contrast: Contrast
 
@@ -137,7 +130,7 @@ class Lead:
 def leads_of(found: Sequence[Studied], fractions: Sequence[float], kind: str) -> list[Lead]:
     """LIME and SHAP, as far as they are there, compared with random explanations, for one kind of input."""
     return [
-        Lead(one.subject.name, method, radius, contrast)
+        Lead(one.subject.name, method, fraction, radius, contrast)
         for one in found
         if one.subject.kind == kind
         for fraction in fractions
@@ -176,10 +169,10 @@ def _text(found: Sequence[Studied], fractions: Sequence[float]) -> str:
 
 def _gaps(images: Sequence[Lead], texts: Sequence[Lead]) -> str:
     """The mean gap to random explanations over the radii that all models have."""
-    by_model: dict[str, set[int]] = {}
+    by_cut: dict[tuple[str, float], set[int]] = {}
     for one in (*images, *texts):
-        by_model.setdefault(one.model, set()).add(one.radius)
-    common = set.intersection(*by_model.values())
+        by_cut.setdefault((one.model, one.top_fraction), set()).add(one.radius)
+    common = set.intersection(*by_cut.values())
     if not images or not common:
         return f"there are no {'radii in common' if images else 'images'} here to compare with"
     on_images, on_texts = (_mean([one for one in leads if one.radius in common]) for leads in (images, texts))

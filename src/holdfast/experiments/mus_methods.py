@@ -9,27 +9,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holdfast.experiments.captions import bands_note, named
 from holdfast.experiments.contrasts import method_contrasts, methods_of
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.methods import BASELINE, LEADING
 from holdfast.experiments.sca_vs_mus import CRITERION, KEEPS, ratio
-from holdfast.experiments.studies import (
-    CONTRAST_COLUMNS,
-    Studied,
-    certify_spec,
-    contrast_row,
-    curve_table,
-    item_table,
-    paired,
-    study_subject,
-)
+from holdfast.experiments.studies import Studied, certify_spec, paired, study_subjects
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT
+from holdfast.experiments.tables import contrast_row, contrast_table, study_tables
 from holdfast.experiments.words import TOLD, Contrast, Verdicts, at_radii, counted, joined
 from holdfast.report.figures.curves import Line, band_of, plot_lines
-from holdfast.report.figures.style import colour_of, label_of, legend_below, make_panels
+from holdfast.report.figures.style import label_of, legend_below, look_of, make_panels
 from holdfast.study.aggregate import GroupSummary
 from holdfast.study.spec import MusSpec
-from holdfast.study.store import CurveKey
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,22 +33,16 @@ RADII = (1, 2, 3, 4, 5, 6)
 def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Certify every explanation by votes, and softly at the same radii for comparison."""
     keeps = tuple(request.keep or KEEPS)
-    radii = request.radii or RADII
-    found = [
-        study_subject(
-            experiment,
-            subject,
-            request,
-            desk=desk,
-            methods=request.method_specs(),
-            certify=certify_spec(radii, request),
-            mus=MusSpec(keeps, criterion=CRITERION),
-        )
-        for subject in experiment.chosen(request)
-    ]
+    found = study_subjects(
+        experiment,
+        request,
+        desk,
+        methods=request.method_specs(),
+        certify=lambda subject: certify_spec(request.radii or subject.reachable(RADII), request),
+        mus=MusSpec(keeps, criterion=CRITERION),
+    )
     pairs = [pair for one in found for pair in pairs_of(one, request.seed)]
-    tables = {"curves": curve_table(found), "differences": _table(pairs), "certificates": item_table(found)}
-    return Outcome(tables, draw(found, keeps), tell(found, pairs))
+    return Outcome(study_tables(found, _table(pairs)), draw(found, keeps), tell(found, pairs))
 
 
 @dataclass(frozen=True)
@@ -75,7 +61,7 @@ class Pair:
 
 def pairs_of(studied: Studied, key: int) -> Iterator[Pair]:
     """Every pair of methods wherever MuS can certify anything."""
-    columns = {group.method: studied.columns(CurveKey(*group.key), group.radii) for group in studied.summary.groups}
+    columns = {group.method: studied.columns(group) for group in studied.summary.groups}
     fractions = {group.method: group.top_fraction for group in studied.summary.groups}
     radii = np.array(studied.summary.groups[0].radii)
     for first, second in combinations(columns, 2):
@@ -85,12 +71,12 @@ def pairs_of(studied: Studied, key: int) -> Iterator[Pair]:
             certified = (a.voted[keep][here, None] >= radii, b.voted[keep][there, None] >= radii)
             for radius, contrast in zip(radii.tolist(), paired(*certified, key=key), strict=True):
                 if 2 * keep * radius < 1:
-                    named = (studied.subject.name, first, second, fractions[first], keep, radius)
-                    yield Pair(*named, len(here), contrast)
+                    which = (studied.subject.name, first, second, fractions[first], keep, radius)
+                    yield Pair(*which, len(here), contrast)
 
 
 def _table(pairs: Sequence[Pair]) -> Table:
-    rows = [
+    return contrast_table(
         contrast_row(
             one.contrast,
             model=one.model,
@@ -102,8 +88,7 @@ def _table(pairs: Sequence[Pair]) -> Table:
             n_inputs=one.n_inputs,
         )
         for one in pairs
-    ]
-    return Table.of(CONTRAST_COLUMNS, rows)
+    )
 
 
 def draw(found: Sequence[Studied], keeps: Sequence[float]) -> Figure:
@@ -112,16 +97,16 @@ def draw(found: Sequence[Studied], keeps: Sequence[float]) -> Figure:
     for row, one in zip(panels, found, strict=True):
         for place, (axes, keep) in enumerate(zip(row, keeps, strict=True)):
             plot_lines([_line(group, keep) for group in one.summary.groups], ax=axes, legend=False)
-            axes.set_title(f"{one.subject.name}\nλ = {ratio(keep)}")
+            axes.set_title(f"{named(one)}\nλ = {ratio(keep)}")
             axes.set_ylabel("" if place else "certified by MuS")
-    legend_below(figure, panels[0][0])
+    legend_below(figure, panels[0][0], note=bands_note(found))
     return figure
 
 
 def _line(group: GroupSummary, keep: float) -> Line:
     rates = next(one.rates for one in group.mus if one.keep_probability == keep)
-    points = [(one.radius, one.mean, band_of(one)) for one in rates]
-    return Line.of(label_of(group.method), points, colour=colour_of(group.method))
+    points = [(one.radius, one.mean, band_of(one, group.n_inputs)) for one in rates]
+    return Line.of(label_of(group.method), points, look=look_of(group.method))
 
 
 def tell(found: Sequence[Studied], pairs: Sequence[Pair]) -> str:
@@ -131,13 +116,12 @@ def tell(found: Sequence[Studied], pairs: Sequence[Pair]) -> str:
 
 
 def _of_subject(one: Studied, pairs: Sequence[Pair]) -> str:
-    named = f"{one.subject.name}, {counted(one.summary.groups[0].n_inputs, 'input')}"
     if not pairs:
-        return f"{named}: below radius 1/(2λ) there are no two methods to compare."
+        return f"{named(one)}: below radius 1/(2λ) there are no two methods to compare."
     apart = Verdicts.of(pair.contrast for pair in pairs)
     soft = Verdicts.of(soft_contrasts(one, pairs))
     return (
-        f"{named}: below radius 1/(2λ), MuS tells two methods apart in {apart.n - apart.n_open} of "
+        f"{named(one)}: below radius 1/(2λ), MuS tells two methods apart in {apart.n - apart.n_open} of "
         f"{counted(apart.n, 'comparison')} of two methods at one λ and radius ({apart.n_guaranteed} guaranteed); "
         f"SCA-soft does in {soft.n - soft.n_open} of {soft.n} at {at_radii(pair.radius for pair in pairs)}, once each "
         f"({soft.n_guaranteed} guaranteed)."
@@ -176,9 +160,9 @@ def _ranked(pairs: Sequence[Pair]) -> list[str]:
     ranked = Verdicts.of(pair.contrast for pair in against)
     if ranked.n == ranked.n_open:
         return []
-    named = joined([label_of(method) for method in LEADING if any(pair.first == method for pair in against)])
+    leading = joined([label_of(method) for method in LEADING if any(pair.first == method for pair in against)])
     return [
-        f"The share of inputs that MuS certifies for {named}, compared with random explanations, is {ranked}; a "
+        f"The share of inputs that MuS certifies for {leading}, compared with random explanations, is {ranked}; a "
         "random explanation of which every vote says the same is as good to MuS as any other."
     ]
 

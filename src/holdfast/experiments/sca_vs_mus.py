@@ -10,24 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holdfast.bounds import Interval
+from holdfast.experiments.captions import bands_note, named
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
-from holdfast.experiments.studies import (
-    CONTRAST_COLUMNS,
-    Studied,
-    certify_spec,
-    contrast_row,
-    curve_table,
-    item_table,
-    paired,
-    study_subject,
-)
+from holdfast.experiments.studies import Studied, certify_spec, paired, study_subjects
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT
+from holdfast.experiments.tables import contrast_row, contrast_table, study_tables
 from holdfast.experiments.words import TOLD, Contrast, Verdicts, at_radii, compared, counted, joined, share
-from holdfast.report.figures.curves import Line, LineStyle, band_of, plot_lines
-from holdfast.report.figures.style import COLOURS, label_of, legend_below, make_panels
+from holdfast.report.figures.curves import Line, band_of, plot_lines
+from holdfast.report.figures.style import COLOURS, Look, label_of, legend_below, make_panels
 from holdfast.study.aggregate import GroupSummary, MeanAt
 from holdfast.study.spec import MusSpec
-from holdfast.study.store import CurveKey
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,27 +29,27 @@ KEEPS = (1 / 2, 3 / 8, 1 / 4, 1 / 8)
 CRITERION = "lipschitz"
 """The paper's; it certifies no radius of 1/(2λ) or more."""
 
-_LOOKS: tuple[tuple[str, LineStyle], ...] = (("grey", ":"), ("orange", "--"), ("green", "-."), ("purple", (0, (4, 1))))
+_SOFT, _HARD = Look(COLOURS["sky"], "-", "o"), Look(COLOURS["vermilion"], "-", "s")
+_VOTED = (
+    Look(COLOURS["grey"], ":", "^"),
+    Look(COLOURS["orange"], "--", "D"),
+    Look(COLOURS["green"], "-.", "v"),
+    Look(COLOURS["purple"], (0, (4, 1)), "P"),
+)
 
 
 def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Certify every explanation at the paper's number of draws, and by votes."""
-    keeps = request.keep or KEEPS
-    found = [
-        study_subject(
-            experiment,
-            subject,
-            request,
-            desk=desk,
-            methods=request.method_specs(),
-            certify=certify_spec(request.radii or subject.reachable(RADII), request, plan="hoeffding"),
-            mus=MusSpec(tuple(keeps), criterion=CRITERION),
-        )
-        for subject in experiment.chosen(request)
-    ]
+    found = study_subjects(
+        experiment,
+        request,
+        desk,
+        methods=request.method_specs(),
+        certify=lambda subject: certify_spec(request.radii or subject.reachable(RADII), request, plan="hoeffding"),
+        mus=MusSpec(tuple(request.keep or KEEPS), criterion=CRITERION),
+    )
     cells = [cell for one in found for cell in _cells(one, request.seed)]
-    tables = {"curves": curve_table(found), "differences": _table(cells), "certificates": item_table(found)}
-    return Outcome(tables, draw(found), tell(found, cells))
+    return Outcome(study_tables(found, _table(cells)), draw(found), tell(found, cells))
 
 
 @dataclass(frozen=True)
@@ -82,20 +74,20 @@ class Cell:
 
 def _cells(studied: Studied, key: int) -> Iterator[Cell]:
     for group in studied.summary.groups:
-        columns = studied.columns(CurveKey(*group.key), group.radii)
+        columns = studied.columns(group)
         for keep, reach in columns.voted.items():
             certified = reach[:, None] >= np.array(group.radii)
             soft, hard = (paired(rates, certified, key=key) for rates in (columns.rates, columns.all_agreed))
             for i, radius in enumerate(group.radii):
                 share_of = float(certified[:, i].mean())
-                named = (studied.subject.name, group.method, group.top_fraction, keep, radius, len(columns))
-                yield Cell(*named, share_of, soft[i], hard[i])
+                which = (studied.subject.name, group.method, group.top_fraction, keep, radius, len(columns))
+                yield Cell(*which, share_of, soft[i], hard[i])
 
 
 def _table(cells: Sequence[Cell]) -> Table:
     rows = []
     for cell in cells:
-        named = {
+        stated = {
             "model": cell.model,
             "top_fraction": cell.top_fraction,
             "keep_probability": 1.0,
@@ -104,8 +96,8 @@ def _table(cells: Sequence[Cell]) -> Table:
         }
         for kind, contrast in (("soft", cell.soft), ("hard", cell.hard)):
             first, second = f"{cell.method}, SCA-{kind}", f"{cell.method}, MuS at {cell.keep_probability!r}"
-            rows.append(contrast_row(contrast, first=first, second=second, **named))
-    return Table.of(CONTRAST_COLUMNS, rows)
+            rows.append(contrast_row(contrast, first=first, second=second, **stated))
+    return contrast_table(rows)
 
 
 def draw(found: Sequence[Studied]) -> Figure:
@@ -115,31 +107,30 @@ def draw(found: Sequence[Studied]) -> Figure:
     for row, one in zip(panels, found, strict=True):
         for axes, group in zip(row, one.summary.groups, strict=False):
             plot_lines(_lines(group), ax=axes, legend=False)
-            axes.set_title(f"{one.subject.name}\n{label_of(group.method)}")
+            axes.set_title(f"{named(one)}\n{label_of(group.method)}")
         for axes in row[len(one.summary.groups) :]:
             axes.set_visible(False)
     for axes in [axes for row in panels for axes in row[1:]]:
         axes.set_ylabel("")
     for axes in [axes for row in panels[:-1] for axes in row]:
         axes.set_xlabel("")
-    legend_below(figure, panels[0][0])
+    legend_below(figure, panels[0][0], note=bands_note(found))
     return figure
 
 
 def _lines(group: GroupSummary) -> list[Line]:
     lines = [
-        Line.of("SCA-soft", _points(group.soft), colour=COLOURS["sky"], width=3.2),
-        Line.of("SCA-hard", _points(group.hard), colour=COLOURS["vermilion"]),
+        Line.of("SCA-soft", _points(group, group.soft), look=_SOFT, width=3.2),
+        Line.of("SCA-hard", _points(group, group.hard), look=_HARD),
     ]
     for place, one in enumerate(group.mus):
-        colour, style = _LOOKS[place % len(_LOOKS)]
         label = f"MuS, λ = {ratio(one.keep_probability)}"
-        lines.append(Line.of(label, _points(one.rates), colour=COLOURS[colour], style=style))
+        lines.append(Line.of(label, _points(group, one.rates), look=_VOTED[place % len(_VOTED)]))
     return lines
 
 
-def _points(means: Sequence[MeanAt]) -> list[tuple[int, float, Interval]]:
-    return [(one.radius, one.mean, band_of(one)) for one in means]
+def _points(group: GroupSummary, means: Sequence[MeanAt]) -> list[tuple[int, float, Interval]]:
+    return [(one.radius, one.mean, band_of(one, group.n_inputs)) for one in means]
 
 
 def ratio(keep: float) -> str:
@@ -167,13 +158,12 @@ def _of_subject(one: Studied, cells: Sequence[Cell]) -> str:
     shown = min(len(group.radii) - 1, 3)
     best = max(group.mus, key=lambda mus: (mus.rates[shown].mean, -mus.keep_probability))
     soft, hard, voted = group.soft[shown], group.hard[shown], best.rates[shown]
-    named = f"{one.subject.name}, {counted(group.n_inputs, 'input')}"
+    shares = [share(at.mean, band_of(at, group.n_inputs)) for at in (soft, hard, voted)]
     return (
-        f"{named}: over {counted(len(cells), 'combination')} of method, λ and radius, the share that SCA-soft "
+        f"{named(one)}: over {counted(len(cells), 'combination')} of method, λ and radius, the share that SCA-soft "
         f"certifies is {Verdicts.of(cell.soft for cell in cells)}, compared with MuS; that of SCA-hard is "
         f"{Verdicts.of(cell.hard for cell in cells)}. For instance {label_of(group.method)} at radius {soft.radius}: "
-        f"SCA-soft {share(soft.mean, band_of(soft))}, SCA-hard {share(hard.mean, band_of(hard))}, "
-        f"MuS at best {share(voted.mean, band_of(voted))} (λ = {ratio(best.keep_probability)})."
+        f"SCA-soft {shares[0]}, SCA-hard {shares[1]}, MuS at best {shares[2]} (λ = {ratio(best.keep_probability)})."
     )
 
 

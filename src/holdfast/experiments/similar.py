@@ -11,11 +11,12 @@ from holdfast.certification.single import certify
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.methods import radii_for
 from holdfast.experiments.opening import Explained, open_subject
+from holdfast.experiments.radii import up_to
 from holdfast.experiments.showing import show
 from holdfast.experiments.subjects import RESNET
-from holdfast.experiments.words import counted, joined, points, share
+from holdfast.experiments.words import counted, joined, percent, points, share
 from holdfast.report.figures.curves import plot_curves
-from holdfast.report.figures.style import label_of, make_panels
+from holdfast.report.figures.style import label_of, make_panels, note_below
 from holdfast.results.comparison import Comparison, Difference
 from holdfast.types import Mask
 
@@ -56,6 +57,11 @@ class Candidate:
         """Whether the two look alike without being the same."""
         return ALIKE <= self.overlap < 1
 
+    @property
+    def n_left(self) -> int:
+        """The most features that either leaves to reveal."""
+        return max(int((~mask).sum()) for mask in self.masks.values())
+
 
 def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Choose an input on one set of draws, then compare its explanations on another."""
@@ -66,7 +72,7 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     candidates = [_candidate(one, (first, second), radii[len(radii) // 2]) for one in explained]
     chosen = choose(candidates)
     model, rng = chosen.explained.model, chosen.explained.rng("compare")
-    comparison = compare(model, chosen.masks, radii, rng=rng)
+    comparison = compare(model, chosen.masks, up_to(radii, chosen.n_left), rng=rng)
     return Outcome(
         {"comparison": _table(chosen, comparison)}, draw(chosen, comparison), tell(chosen, comparison, candidates)
     )
@@ -120,6 +126,8 @@ def draw(chosen: Candidate, comparison: Comparison) -> Figure:
     for axes, (method, mask) in zip(panels[0][1:3], chosen.masks.items(), strict=True):
         show(explained, mask, title=f"{label_of(method)}: {name(explained.predict(mask))}", ax=axes)
     plot_curves(comparison, ax=panels[0][3])
+    level = f"{percent(comparison.curves[0].certificates[0].confidence)} %"
+    note_below(figure, f"Bands: guaranteed {level} intervals, each radius of each explanation on its own.")
     return figure
 
 

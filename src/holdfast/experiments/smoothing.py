@@ -9,26 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.experiments.captions import bands_note, named
 from holdfast.experiments.contrasts import note_on, of_means
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.methods import TOP, radii_for
-from holdfast.experiments.studies import (
-    CONTRAST_COLUMNS,
-    Studied,
-    certify_spec,
-    contrast_row,
-    curve_table,
-    item_table,
-    paired,
-    study_subject,
-)
+from holdfast.experiments.studies import Studied, certify_spec, paired, study_subjects
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
-from holdfast.experiments.words import Contrast, Verdicts, compared, counted, joined, points
+from holdfast.experiments.tables import contrast_row, contrast_table, study_tables
+from holdfast.experiments.words import Contrast, Verdicts, compared, joined, points
 from holdfast.report.figures.curves import Line, band_of, plot_lines
-from holdfast.report.figures.style import legend_below, make_panels
+from holdfast.report.figures.style import legend_below, look_of, make_panels
 from holdfast.study.aggregate import GroupSummary
 from holdfast.study.spec import SmoothingSpec
-from holdfast.study.store import CurveKey
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,24 +36,16 @@ IMAGE_RADII = (1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 60, 80, 100)
 
 def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Certify the same explanations of models smoothed more and more."""
-    keeps = request.keep or KEEPS
-    found = [
-        study_subject(
-            experiment,
-            subject,
-            request,
-            desk=desk,
-            methods=request.method_specs((METHOD,)),
-            certify=certify_spec(_radii(subject, request), request),
-            smoothing=SmoothingSpec(tuple(keeps), N_SAMPLES),
-        )
-        for subject in experiment.chosen(request)
-    ]
+    found = study_subjects(
+        experiment,
+        request,
+        desk,
+        methods=request.method_specs((METHOD,)),
+        certify=lambda subject: certify_spec(_radii(subject, request), request),
+        smoothing=SmoothingSpec(tuple(request.keep or KEEPS), N_SAMPLES),
+    )
     gains = [gain for one in found for gain in gains_of(one, request.seed)]
-    tables = {"curves": curve_table(found), "differences": _table(gains)}
-    if all(one.per_input for one in found):
-        tables["certificates"] = item_table(found)
-    return Outcome(tables, draw(found), tell(found, gains, request.seed))
+    return Outcome(study_tables(found, _table(gains)), draw(found), tell(found, gains, request.seed))
 
 
 def _radii(subject: Subject, request: Request) -> tuple[int, ...]:
@@ -94,19 +78,19 @@ def gains_of(studied: Studied, key: int) -> list[Gain]:
 
 def _gain(studied: Studied, group: GroupSummary, plain: GroupSummary, *, key: int) -> list[Contrast]:
     if not studied.per_input:
-        return [of_means(a, b) for a, b in zip(group.soft, plain.soft, strict=True)]
+        return [of_means(a, b, group.n_inputs) for a, b in zip(group.soft, plain.soft, strict=True)]
     return paired(*_rates(studied, group, plain), key=key)
 
 
 def _rates(studied: Studied, group: GroupSummary, plain: GroupSummary) -> tuple[NDArray[np.float64], ...]:
     """Rates of both models on the inputs that both have, in the same order."""
-    a, b = (studied.columns(CurveKey(*one.key), one.radii) for one in (group, plain))
+    a, b = studied.columns(group), studied.columns(plain)
     _, here, there = np.intersect1d(a.inputs, b.inputs, assume_unique=True, return_indices=True)
     return a.rates[here], b.rates[there]
 
 
 def _table(gains: Sequence[Gain]) -> Table:
-    rows = [
+    return contrast_table(
         contrast_row(
             one.contrast,
             model=one.model,
@@ -118,8 +102,7 @@ def _table(gains: Sequence[Gain]) -> Table:
             n_inputs=one.n_inputs,
         )
         for one in gains
-    ]
-    return Table.of(CONTRAST_COLUMNS, rows)
+    )
 
 
 def draw(found: Sequence[Studied]) -> Figure:
@@ -129,9 +112,9 @@ def draw(found: Sequence[Studied]) -> Figure:
         lines = _lines(one.summary.groups)
         for row, largest in enumerate((SMALL, None)):
             axes = plot_lines([_cut(line, largest) for line in lines], ax=panels[row][place], legend=False)
-            axes.set_title(f"{one.subject.name}\n{'small radii' if largest else 'all radii'}")
+            axes.set_title(f"{named(one)}\n{'small radii' if largest else 'all radii'}")
             axes.set_ylabel("" if place else "stability rate")
-    legend_below(figure, panels[0][0])
+    legend_below(figure, panels[0][0], note=bands_note(found))
     return figure
 
 
@@ -145,10 +128,10 @@ def _lines(groups: Sequence[GroupSummary]) -> list[Line]:
     return [
         Line.of(
             f"λ = {group.keep_probability:g}" + (f", {group.method}" if methods > 1 else ""),
-            [(one.radius, one.mean, band_of(one)) for one in group.soft],
-            colour="#000000" if group.keep_probability == 1 else shade,
+            [(one.radius, one.mean, band_of(one, group.n_inputs)) for one in group.soft],
+            look=replace(look_of("", place), colour="#000000" if group.keep_probability == 1 else shade),
         )
-        for group, shade in zip(groups, shades, strict=True)
+        for place, (group, shade) in enumerate(zip(groups, shades, strict=True))
     ]
 
 
@@ -180,7 +163,7 @@ def _of_subject(one: Studied, gains: Sequence[Gain]) -> str:
     first, last = chosen[0], chosen[-1]
     counts = joined([f"λ = {k:g} {Verdicts.of(gain.contrast for gain in some)}" for k, some in by_keep.items()])
     return (
-        f"{one.subject.name}, {counted(first.n_inputs, 'input')}: compared with the model itself, over radii, the rate "
+        f"{named(one)}: compared with the model itself, over radii, the rate "
         f"of the smoothed one is, for {counts}. At λ = {keep:g} it "
         f"{first.contrast.said} at radius {first.radius} and {last.contrast.said} at radius {last.radius}."
     )

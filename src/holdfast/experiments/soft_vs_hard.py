@@ -9,11 +9,12 @@ from holdfast.certification.bracket import stability_bracket
 from holdfast.certification.curve import certify_radii
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.opening import Explained, Opened, open_subject
+from holdfast.experiments.radii import up_to
 from holdfast.experiments.showing import show
 from holdfast.experiments.subjects import RESNET
-from holdfast.experiments.words import counted, share
+from holdfast.experiments.words import counted, percent, share
 from holdfast.report.figures.curves import plot_curves
-from holdfast.report.figures.style import COLOURS, label_of, make_panels
+from holdfast.report.figures.style import COLOURS, label_of, make_panels, note_below
 from holdfast.results.curve import StabilityCurve
 from holdfast.results.witness import StabilityBracket
 from holdfast.types import Mask
@@ -63,11 +64,10 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     [method] = request.methods or (METHOD,)
     [subject] = experiment.chosen(request)
     explained, selected, chosen = first_unstable(open_subject(subject), method, request.seed)
-    radii = request.radii or subject.reachable(RADII)
     curve = certify_radii(
         explained.model,
         selected,
-        radii=radii,
+        radii=up_to(request.radii or RADII, int((~selected).sum())),
         tolerance=TOLERANCE,
         plan="exact",
         simultaneous=True,
@@ -122,17 +122,20 @@ def draw(case: Case) -> Figure:
     alone = name(explained.predict(case.selected))
     show(explained, case.selected, title=f"{label_of(case.method)}: {alone}", ax=panels[0][1])
     axes = plot_curves(case.curve, ax=panels[0][2])
-    axes.axvspan(0, bracket.low, color=COLOURS["green"], alpha=0.18, lw=0)
-    _note(axes, f"never changes up to {bracket.low}", (bracket.below or bracket.low, 0.06))
-    if bracket.below is not None:
-        axes.axvline(bracket.below, color=COLOURS["vermilion"], ls="--", lw=1.2)
-        _note(axes, f"can change from {bracket.below}", (bracket.below, 0.16))
-    axes.set_xlim(left=0)
+    _mark(axes, bracket)
+    level = f"{percent(case.curve.certificates[-1].confidence)} %"
+    note_below(figure, f"Band: guaranteed {level} intervals, for all radii at once.")
     return figure
 
 
-def _note(axes: Axes, text: str, place: tuple[float, float]) -> None:
-    axes.annotate(text, place, xytext=(4, 0), textcoords="offset points")
+def _mark(axes: Axes, bracket: StabilityBracket) -> None:
+    """The radii at which nothing changes the prediction, the first at which something does, and a legend under them."""
+    axes.axvspan(0, bracket.low, color=COLOURS["green"], alpha=0.25, lw=0, label=f"never changes up to {bracket.low}")
+    if bracket.below is not None:
+        label = f"can change from {bracket.below}"
+        axes.axvline(bracket.below, color=COLOURS["vermilion"], ls="--", lw=1.2, label=label)
+    axes.set_xlim(left=0)
+    axes.legend(loc="lower right", frameon=False)
 
 
 def tell(case: Case) -> str:

@@ -17,7 +17,7 @@ from holdfast.experiments.words import Contrast, Verdicts, joined
 from holdfast.randomness import stream
 from holdfast.report.figures.spectra import plot_spectra
 from holdfast.report.figures.style import COLOURS, make_panels
-from holdfast.study.aggregate.bootstrap import bootstrap_means
+from holdfast.study.aggregate.bootstrap import FEW, bootstrap_means
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,7 +94,7 @@ def _cells(
     for amount, by_degree in zip(amounts, mass, strict=True):
         spans, lifts = _interval(by_degree.T, key), _interval((by_degree - before).T, key)
         for degree, values in enumerate(by_degree):
-            lift = Contrast(float((values - before[degree]).mean()), lifts[degree])
+            lift = Contrast(float((values - before[degree]).mean()), lifts[degree], n=len(values))
             yield Cell(operator, amount, degree, float(values.mean()), spans[degree], lift)
 
 
@@ -129,7 +129,9 @@ def draw(found: dict[str, Any], amounts: Sequence[float]) -> Figure:
             exact = [expected_mass(operator, amount, degree) for degree in range(N_FEATURES + 1)]
             label = "exact mean" if amount == amounts[0] else None
             axes.plot(range(N_FEATURES + 1), exact, "x", ms=4, color=COLOURS["grey"], zorder=5, label=label)
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, handlelength=3.2)
+    for axes in panels[0][1:]:
+        axes.set_ylabel("")
     low = min(axes.get_ylim()[0] for axes in panels[0])
     for axes in panels[0]:
         axes.set_ylim(low, max(one.get_ylim()[1] for one in panels[0]))
@@ -147,8 +149,8 @@ def tell(cells: Sequence[Cell], n_spectra: int) -> str:
     return (
         f"{n_spectra} random spectra of {N_FEATURES} features. {' '.join(parts)} The paper reports that flipping "
         f"shrinks every degree in place while masking moves mass from high degrees to low ones; {_verdict(smoothed)} "
-        "Directions are approximate 95 % bootstrap intervals over spectra; the exact means over all spectra are "
-        "in the data as well, and drawn as crosses."
+        "Directions are approximate 95 % bootstrap intervals over spectra, of which none is said of fewer than "
+        f"{FEW}; the exact means over all spectra are in the data as well, and drawn as crosses."
     )
 
 

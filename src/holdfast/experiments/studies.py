@@ -1,9 +1,9 @@
-"""Presets of studies → files of results, their summaries, and the tables that go with them."""
+"""Presets of studies → files of results and their summaries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from holdfast.bounds import betting_mean
 from holdfast.errors import StudyError
-from holdfast.experiments.experiment import Desk, Experiment, Request, Table
+from holdfast.experiments.experiment import Desk, Experiment, Request
+from holdfast.experiments.radii import features_left, without_repeats
 from holdfast.experiments.subjects import Subject
 from holdfast.experiments.words import Contrast
-from holdfast.study.aggregate import StudySummary, summarize_study
+from holdfast.study.aggregate import GroupSummary, StudySummary, summarize_study
 from holdfast.study.aggregate.bootstrap import bootstrap_means
 from holdfast.study.aggregate.columns import Columns, read_columns
 from holdfast.study.run import StudyRun, run_study
@@ -26,65 +27,6 @@ CONFIDENCE, N_RESAMPLES = 0.95, 1000
 
 HALF_WIDTH = 0.02
 """Of mean curves, with precision "data-set"."""
-
-CURVE_COLUMNS = {
-    "model": "string",
-    "data": "string",
-    "method": "string",
-    "top_fraction": "float64",
-    "keep_probability": "float64",
-    "kind": "string",
-    "mus_keep_probability": "float64",
-    "radius": "int64",
-    "mean": "float64",
-    "approximate_low": "float64",
-    "approximate_high": "float64",
-    "guaranteed_low": "float64",
-    "guaranteed_high": "float64",
-    "confidence": "float64",
-    "n_inputs": "int64",
-}
-"""Means over inputs: one row per model, method, fraction, keep probability, kind of rate and radius."""
-
-ITEM_COLUMNS = {
-    "model": "string",
-    "input": "int64",
-    "name": "string",
-    "label": "int64",
-    "n_features": "int64",
-    "method": "string",
-    "top_fraction": "float64",
-    "keep_probability": "float64",
-    "n_selected": "int64",
-    "consistent": "bool",
-    "radius": "int64",
-    "effective_radius": "int64",
-    "rate": "float64",
-    "rate_unbiased": "float64",
-    "low": "float64",
-    "high": "float64",
-    "n_agreed": "int64",
-    "n_evaluated": "int64",
-    "exact": "bool",
-    "n_calls": "int64",
-}
-"""Certificates: one row per item and radius. Times are left out: these files are the same for every run."""
-
-CONTRAST_COLUMNS = {
-    "model": "string",
-    "first": "string",
-    "second": "string",
-    "top_fraction": "float64",
-    "keep_probability": "float64",
-    "radius": "int64",
-    "difference": "float64",
-    "approximate_low": "float64",
-    "approximate_high": "float64",
-    "guaranteed_low": "float64",
-    "guaranteed_high": "float64",
-    "n_inputs": "int64",
-}
-"""Paired differences, first minus second."""
 
 
 class StoppedError(StudyError):
@@ -100,7 +42,7 @@ class Studied:
     subject : Subject
         The model with its inputs.
     summary : StudySummary
-        Means over inputs and paired differences of methods.
+        Means over inputs and paired differences of methods, at radii of which none repeats another.
     path : Path
         The file of results.
     """
@@ -109,10 +51,13 @@ class Studied:
     summary: StudySummary
     path: Path
 
-    def columns(self, key: CurveKey, radii: tuple[int, ...]) -> Columns:
-        """Rates per input of one group."""
+    def columns(self, group: GroupSummary) -> Columns:
+        """Rates per input of one group, at its radii."""
         with Store(self.path) as store:
-            return read_columns(store, key, radii=radii)
+            asked = tuple(store.spec["certify"]["radii"])
+            found = read_columns(store, CurveKey(*group.key), radii=asked)
+        places = [asked.index(radius) for radius in group.radii]
+        return replace(found, rates=found.rates[:, places], all_agreed=found.all_agreed[:, places])
 
     @property
     def per_input(self) -> bool:
@@ -125,6 +70,16 @@ def certify_spec(radii: Iterable[int], request: Request, *, plan: str = "sequent
     if request.precision == "data-set":
         return CertifySpec(tuple(radii), precision="data-set", half_width=HALF_WIDTH, confidence=CONFIDENCE)
     return CertifySpec(tuple(radii), plan=plan)
+
+
+def study_subjects(
+    experiment: Experiment, request: Request, desk: Desk, *, certify: Callable[[Subject], CertifySpec], **parts: Any
+) -> list[Studied]:
+    """Run the studies of all subjects that were asked for; ``certify`` says what is asked of each."""
+    return [
+        study_subject(experiment, subject, request, desk=desk, certify=certify(subject), **parts)
+        for subject in experiment.chosen(request)
+    ]
 
 
 def study_subject(experiment: Experiment, subject: Subject, request: Request, *, desk: Desk, **parts: Any) -> Studied:
@@ -143,8 +98,14 @@ def study_subject(experiment: Experiment, subject: Subject, request: Request, *,
     desk.folder.mkdir(parents=True, exist_ok=True)
     path = desk.folder / f"{subject.name}.db"
     _check_whole(_run(spec, path, desk), path)
-    summary = summarize_study(path, confidence=CONFIDENCE, n_resamples=N_RESAMPLES, rng=request.seed)
-    return Studied(subject, summary, path)
+    return Studied(subject, _summary(path, request.seed), path)
+
+
+def _summary(path: Path, seed: int) -> StudySummary:
+    """What the study says, radii that repeat another one left out."""
+    with Store(path) as store:
+        summary = summarize_study(store, confidence=CONFIDENCE, n_resamples=N_RESAMPLES, rng=seed)
+        return without_repeats(summary, features_left(store, summary.n_inputs))
 
 
 def _run(spec: StudySpec, path: Path, desk: Desk) -> StudyRun:
@@ -185,43 +146,3 @@ def paired(first: NDArray[Any], second: NDArray[Any], *, key: int, reach: float 
     sure = betting_mean(values, confidence=CONFIDENCE, low=-reach, high=reach)
     rows = zip(values.mean(axis=0).tolist(), usual, sure, strict=True)
     return [Contrast(*row, n=len(values)) for row in rows]
-
-
-def curve_table(studied: Iterable[Studied]) -> Table:
-    """All means of all subjects."""
-    rows = [
-        {"model": one.subject.name, "data": one.summary.data, **row}
-        for one in studied
-        for group in one.summary.groups
-        for row in group.rows()
-    ]
-    return Table.of(CURVE_COLUMNS, [{name: row[name] for name in CURVE_COLUMNS} for row in rows])
-
-
-def item_table(studied: Iterable[Studied]) -> Table:
-    """All certificates of all subjects, read row by row."""
-    kept = tuple(studied)
-    return Table(ITEM_COLUMNS, lambda: (row for one in kept for row in _item_rows(one)))
-
-
-def _item_rows(studied: Studied) -> Iterator[dict[str, Any]]:
-    """The rows of the groups and inputs that were asked for; the file may hold more."""
-    wanted = {tuple(group.key) for group in studied.summary.groups}
-    with Store(studied.path) as store:
-        for row in store.rows():
-            key = (row["method"], row["top_fraction"], row["keep_probability"])
-            if key in wanted and row["input"] < studied.summary.n_inputs:
-                yield {name: row.get(name, studied.subject.name) for name in ITEM_COLUMNS}
-
-
-def contrast_row(contrast: Contrast, **stated: Any) -> dict[str, Any]:
-    """A row of a table of differences."""
-    low, high = (None, None) if contrast.guaranteed is None else contrast.guaranteed
-    return {
-        **stated,
-        "difference": contrast.estimate,
-        "approximate_low": contrast.interval.low,
-        "approximate_high": contrast.interval.high,
-        "guaranteed_low": low,
-        "guaranteed_high": high,
-    }

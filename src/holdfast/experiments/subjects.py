@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import InvalidValueError
+from holdfast.experiments.radii import up_to
 from holdfast.selection import top_fraction
 from holdfast.study.spec import DataSpec, MaskingSpec, ModelSpec
 
@@ -28,9 +29,8 @@ class Subject:
         What the inputs are.
     model, data, masking
         As a study takes them; ``data.n`` is the number of inputs, None for all.
-    most : int or None
-        The most features that can be unselected at a quarter selected, where that is known: larger radii
-        would repeat it.
+    n_features : int or None
+        The features of its largest input, where that is known.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Subject:
     model: ModelSpec
     data: DataSpec
     masking: MaskingSpec = field(default_factory=MaskingSpec)
-    most: int | None = None
+    n_features: int | None = None
 
     def first(self, n: int | None, *, min_features: int = 1) -> Subject:
         """The same with the first n inputs, short ones left out."""
@@ -49,30 +49,30 @@ class Subject:
         """Where it is computed."""
         return str(self.model.options.get("device") or "cpu")
 
-    def reachable(self, radii: Sequence[int]) -> tuple[int, ...]:
-        """The radii up to all there is to reveal, and that one.
+    def reachable(self, radii: Sequence[int], fractions: Sequence[float] = (0.25,)) -> tuple[int, ...]:
+        """The radii up to all there is to reveal besides these shares of the features, and that one for each share.
 
         Examples
         --------
-        >>> RESNET.reachable((1, 10, 100))
-        (1, 10, 48)
+        >>> RESNET.reachable((1, 10, 100)), RESNET.reachable((1, 10, 100), (0.25, 0.5))
+        ((1, 10, 48), (1, 10, 32, 48))
         """
-        if self.most is None:
+        if self.n_features is None:
             return tuple(radii)
-        return tuple(radius for radius in radii if radius < self.most) + (self.most,) * (max(radii) >= self.most)
+        each = [up_to(radii, unselected(self.n_features, fraction)) for fraction in fractions]
+        return tuple(sorted({radius for some in each for radius in some}))
 
 
 def _digits(name: str) -> Subject:
     model, data = ModelSpec(f"{BUNDLED}{name}"), DataSpec(f"{BUNDLED}digits")
-    return Subject(name, "image", model, data, MaskingSpec((8, 8)), most=48)
+    return Subject(name, "image", model, data, MaskingSpec((8, 8)), n_features=64)
 
 
 RESNET = _digits("digits-resnet")
 VIT = _digits("digits-vit")
 ROBERTA = Subject(
-    "lexicon-roberta", "text", ModelSpec(f"{BUNDLED}lexicon-roberta"), DataSpec(f"{BUNDLED}sentences"), most=14
+    "lexicon-roberta", "text", ModelSpec(f"{BUNDLED}lexicon-roberta"), DataSpec(f"{BUNDLED}sentences"), n_features=18
 )
-"""Its longest sentence has 18 tokens, of which a quarter, rounded, is selected."""
 
 
 def make_subject(
@@ -117,13 +117,19 @@ def make_subject(
         model=ModelSpec(model, settings),
         data=DataSpec(data, options=options),
         masking=MaskingSpec(grid),
-        most=None if grid is None else _unselected(grid[0] * grid[1]),
+        n_features=None if grid is None else grid[0] * grid[1],
     )
 
 
-def _unselected(n_features: int) -> int:
-    """What a selection of a quarter leaves."""
-    return n_features - int(top_fraction(np.arange(n_features), 0.25).sum())
+def unselected(n_features: int, fraction: float) -> int:
+    """How many features an explanation of this share leaves to reveal.
+
+    Examples
+    --------
+    >>> unselected(64, 0.125), unselected(18, 0.25)
+    (56, 14)
+    """
+    return n_features - int(top_fraction(np.arange(n_features), fraction).sum())
 
 
 def short_name(spec: str) -> str:

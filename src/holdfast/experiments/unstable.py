@@ -14,7 +14,7 @@ from holdfast.experiments.opening import Explained, Opened, open_subject
 from holdfast.experiments.showing import name_features, show
 from holdfast.experiments.subjects import RESNET, ROBERTA
 from holdfast.experiments.words import counted, share
-from holdfast.report.figures.style import label_of, make_panels
+from holdfast.report.figures.style import label_of, make_panels, note_below
 from holdfast.results.witness import Witness
 from holdfast.types import Mask
 from holdfast.witness import find_witness
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 METHOD, TOP = "lime", 0.25
 MAX_CALLS = 4000
+HEIGHTS = (1.4, 2.4)
+"""Of a row of texts and of one of images, in inches."""
 
 COLUMNS = {
     "model": "string",
@@ -114,7 +116,8 @@ def _row(name: str, case: Case, is_shown: bool) -> dict[str, object]:
 
 def draw(shown: dict[str, Case]) -> Figure:
     """A row per model: the input, its explanation, and the features that overturn it."""
-    figure, panels = make_panels(len(shown), 3, size=(3.0, 2.4))
+    heights = [HEIGHTS[case.explained.opened.subject.kind == "image"] for case in shown.values()]
+    figure, panels = make_panels(len(shown), 3, size=(3.0, 2.4), heights=heights)
     for row, case in zip(panels, shown.values(), strict=True):
         explained, witness = case.explained, case.witness
         name = explained.opened.class_name
@@ -123,6 +126,7 @@ def draw(shown: dict[str, Case]) -> Figure:
         show(explained, case.selected, title=f"{label_of(case.method)}: {alone}", ax=row[1])
         changed = f"+ {witness.n_added}: {name(witness.prediction)}" if witness.found else "no change found"
         show(explained, case.selected, added=witness.added, title=changed, ax=row[2])
+    note_below(figure, "Blue: the explanation. Orange, hatched or with broken frames: what was revealed besides.")
     return figure
 
 

@@ -7,16 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from holdfast.bounds import Interval
-
-FEW = 20
-"""Below this number of inputs the bootstrap does not hold its level, and says no direction."""
+from holdfast.results.rounding import outward
+from holdfast.study.aggregate import FEW
 
 TOLD = (
     "Brackets are 95 % intervals over inputs by the bootstrap, as in the paper, which are approximate; "
     "higher and lower are said where such an interval of the paired difference leaves out 0, and "
     "“guaranteed” where the interval that holds for any distribution does so too. "
-    f"With fewer than {FEW} inputs the bootstrap is too narrow: there brackets of differences are those guaranteed "
-    "intervals, and they alone decide. Each comparison has its own interval: of those in which nothing differs, about "
+    f"With fewer than {FEW} inputs the bootstrap is too narrow: there brackets are those guaranteed intervals, and "
+    "they alone decide. Each comparison has its own interval: of those in which nothing differs, about "
     "5 in 100, or somewhat more at a few dozen inputs, would be called higher or lower. Counts are of comparisons "
     "that share inputs, not of independent ones."
 )
@@ -32,17 +31,18 @@ def told_of_means(half_width: float, confidence: float) -> str:
     """
     both = 2 * confidence - 1  # two intervals, each with its own risk
     return (
-        f"Brackets are guaranteed {_percent(confidence)} % intervals for the mean over the population the inputs come "
+        f"Brackets are guaranteed {percent(confidence)} % intervals for the mean over the population the inputs come "
         "from, if they were drawn independently; the mean over these inputs is known within "
-        f"±{_percent(half_width)} points. Differences lie between the farthest ends of two of them, which holds at "
-        f"{_percent(both)} %; higher and lower are said where that leaves out 0, and “guaranteed” at that confidence. "
-        f"Each comparison has its own interval: of those in which nothing differs, at most {_percent(1 - both)} in 100 "
+        f"±{percent(half_width)} points. Differences lie between the farthest ends of two of them, which holds at "
+        f"{percent(both)} %; higher and lower are said where that leaves out 0, and “guaranteed” at that confidence. "
+        f"Each comparison has its own interval: of those in which nothing differs, at most {percent(1 - both)} in 100 "
         "are expected to be called higher or lower. Counts are of comparisons that share inputs, not of independent "
         "ones."
     )
 
 
-def _percent(value: float) -> str:
+def percent(value: float) -> str:
+    """A share as a percentage without needless digits, such as ``95``."""
     return f"{100 * value:.4g}"
 
 
@@ -187,26 +187,29 @@ def at_radii(radii: Iterable[int]) -> str:
 
 
 def share(value: float, interval: Interval | None = None) -> str:
-    """A share as a percentage, with its interval.
+    """A share as a percentage, with its interval rounded outwards.
 
     Examples
     --------
     >>> share(0.9312, Interval(0.9, 1.0))
     '93.1 % [90.0, 100.0]'
     """
-    span = "" if interval is None else f" [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
-    return f"{100 * value:.1f} %{span}"
+    if interval is None:
+        return f"{100 * value:.1f} %"
+    low, high = outward(interval)
+    return f"{100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
 
 
 def points(value: float, interval: Interval) -> str:
-    """A difference of shares in percentage points, with its interval.
+    """A difference of shares in percentage points, with its interval rounded outwards.
 
     Examples
     --------
     >>> points(0.1, Interval(-0.02, 0.2))
     '+10.0 points [-2.0, +20.0]'
     """
-    return f"{_signed(value)} points [{_signed(interval.low)}, {_signed(interval.high)}]"
+    low, high = outward(interval)
+    return f"{_signed(value)} points [{_signed(low)}, {_signed(high)}]"
 
 
 def _signed(value: float) -> str:

@@ -9,13 +9,14 @@ from holdfast.report.figures.curves import Line, lines_of, plot_curves, plot_lin
 from holdfast.report.figures.pictures import plot_example_image
 from holdfast.report.figures.saving import save_figure
 from holdfast.report.figures.spectra import plot_spectra
-from holdfast.report.figures.style import COLOURS, make_panels
+from holdfast.report.figures.style import COLOURS, Look, make_panels
 from holdfast.report.figures.texts import plot_example_text
 from holdfast.report.figures.times import plot_times
 
 __all__ = [
     "COLOURS",
     "Line",
+    "Look",
     "lines_of",
     "make_panels",
     "plot_accuracy",

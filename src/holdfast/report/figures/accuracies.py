@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.report.figures.style import COLOURS, as_axes, colour_of, tidy
+from holdfast.report.figures.style import COLOURS, as_axes, colour_of, shade_between, tidy
 from holdfast.results.accuracy import SmoothedAccuracy
 
 if TYPE_CHECKING:
@@ -55,9 +55,7 @@ def _draw(axes: Any, result: SmoothedAccuracy, *, label: str, colour: str, marke
     keeps = [keep for keep, _, _ in rows]
     values = [value for _, value, _ in rows]
     axes.plot(keeps, values, "-", color=colour, lw=1.5, label=label)
-    axes.fill_between(
-        keeps, [one.low for _, _, one in rows], [one.high for _, _, one in rows], color=colour, alpha=0.16, lw=0
-    )
+    shade_between(axes, keeps, [one.low for _, _, one in rows], [one.high for _, _, one in rows], colour=colour)
     for keep, value, _ in rows:
         if keep in marked:
             axes.plot([keep], [value], "o", ms=4.5, color=colour)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from holdfast.bounds import Interval
 from holdfast.errors import InvalidTypeError
-from holdfast.report.figures.style import as_axes, colour_of, label_of, marker_of, tidy, whole_ticks
+from holdfast.report.figures.style import Look, as_axes, label_of, look_of, shade_between, tidy, whole_ticks
 from holdfast.results.comparison import Comparison
 from holdfast.results.curve import StabilityCurve
 from holdfast.results.mean_curve import MeanCurve
-from holdfast.study.aggregate import MeanAt, StudySummary
+from holdfast.study.aggregate import FEW, MeanAt, StudySummary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-LineStyle: TypeAlias = str | tuple[int, tuple[float, ...]]
 
 _RADIUS, _RATE = "radius (features added)", "stability rate"
 
@@ -34,10 +32,8 @@ class Line:
         (R,), in increasing order.
     values, low, high : tuple of float
         (R,) each; the band lies between ``low`` and ``high``.
-    colour : str
-        As matplotlib takes it.
-    style : str or (int, tuple)
-        How the line is drawn, as matplotlib takes it, such as ``"-"`` or ``"--"``.
+    look : Look
+        Colour, dashes and marker, as matplotlib takes them.
     width : float
         In points.
     """
@@ -47,24 +43,15 @@ class Line:
     values: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
-    colour: str
-    style: LineStyle = "-"
+    look: Look
     width: float = 1.5
 
     @classmethod
-    def of(
-        cls,
-        label: str,
-        points: Iterable[tuple[int, float, Interval]],
-        *,
-        colour: str,
-        style: LineStyle = "-",
-        width: float = 1.5,
-    ) -> Line:
+    def of(cls, label: str, points: Iterable[tuple[int, float, Interval]], *, look: Look, width: float = 1.5) -> Line:
         """A line through points (radius, value, (low, high))."""
         radii, values, intervals = zip(*points, strict=True)
         low, high = zip(*intervals, strict=True)
-        return cls(label, tuple(radii), tuple(values), tuple(low), tuple(high), colour, style, width)
+        return cls(label, tuple(radii), tuple(values), tuple(low), tuple(high), look, width)
 
 
 def plot_curves(result: Any, *, ax: Axes | None = None) -> Axes:
@@ -75,7 +62,7 @@ def plot_curves(result: Any, *, ax: Axes | None = None) -> Axes:
     result : StabilityCurve, Comparison, MeanCurve, StudySummary, or mapping of names to curves
         The band of a certificate is its guaranteed interval; that of a mean curve is about these
         inputs; that of a study is its bootstrap interval over inputs, which is approximate, or, if it has
-        only mean curves, theirs about the population.
+        only mean curves or fewer than 20 inputs, the guaranteed one for the population.
     ax : matplotlib axes, optional
         Where to draw; new axes if left out.
 
@@ -97,25 +84,25 @@ def plot_lines(lines: Sequence[Line], *, ax: Axes | None = None, legend: bool = 
     # The first line lies over the others, unless it is drawn wide to be seen under them.
     first_over = len({line.width for line in lines}) == 1
     for place, line in enumerate(lines):
-        marker = marker_of(place) if len(line.radii) <= 24 else None
+        look = line.look
         axes.plot(
             line.radii,
             line.values,
-            ls=line.style,
-            color=line.colour,
+            ls=look.style,
+            color=look.colour,
             lw=line.width,
-            marker=marker,
+            marker=look.marker if len(line.radii) <= 24 else None,
             ms=2.6,
             label=line.label,
             zorder=2 + (len(lines) - place) / len(lines) if first_over else None,
         )
         if line.low != line.high:
-            axes.fill_between(line.radii, line.low, line.high, color=line.colour, alpha=0.14, lw=0)
+            shade_between(axes, line.radii, line.low, line.high, colour=look.colour, n_bands=len(lines))
     tidy(axes, x=_RADIUS, y=_RATE)
     whole_ticks(axes)
     axes.set_ylim(-0.02, 1.03)
     if legend and len(lines) > 1:
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, handlelength=3.2)
     return axes
 
 
@@ -130,7 +117,7 @@ def lines_of(result: Any) -> tuple[Line, ...]:
     if isinstance(result, Comparison):
         return lines_of(dict(zip(result.names, result.curves, strict=True)))
     if isinstance(result, (StabilityCurve, MeanCurve)):
-        return (Line.of("", [(one.radius, one.rate, one.interval) for one in result], colour=colour_of("")),)
+        return (Line.of("", [(one.radius, one.rate, one.interval) for one in result], look=look_of("")),)
     if isinstance(result, StudySummary):
         return _study_lines(result)
     raise InvalidTypeError(
@@ -140,7 +127,7 @@ def lines_of(result: Any) -> tuple[Line, ...]:
 
 
 def _relabelled(line: Line, name: str, place: int) -> Line:
-    return replace(line, label=label_of(name), colour=colour_of(name, place))
+    return replace(line, label=label_of(name), look=look_of(name, place))
 
 
 def _study_lines(summary: StudySummary) -> tuple[Line, ...]:
@@ -154,17 +141,21 @@ def _study_lines(summary: StudySummary) -> tuple[Line, ...]:
     return tuple(
         Line.of(
             _words(group, varying),
-            [(one.radius, one.mean, band_of(one)) for one in group.soft],
-            colour=colour_of(group.method if varying in ([], ["method"]) else "", place),
+            [(one.radius, one.mean, band_of(one, group.n_inputs)) for one in group.soft],
+            look=look_of(group.method if varying in ([], ["method"]) else "", place),
         )
         for place, group in enumerate(groups)
     )
 
 
-def band_of(one: MeanAt) -> Interval:
-    """The interval that a figure shows: the usual approximate one, or the guaranteed one if it is all there is."""
-    found = one.approximate or one.guaranteed
-    return Interval(one.mean, one.mean) if found is None else found
+def band_of(one: MeanAt, n_inputs: int) -> Interval:
+    """The interval that a figure shows: the usual approximate one.
+
+    Of few inputs, for which that is too narrow, it is the guaranteed one; and where there is only one
+    interval, it is that.
+    """
+    found = (one.guaranteed, one.approximate) if n_inputs < FEW else (one.approximate, one.guaranteed)
+    return next((interval for interval in found if interval is not None), Interval(one.mean, one.mean))
 
 
 def _words(group: Any, varying: Sequence[str]) -> str:

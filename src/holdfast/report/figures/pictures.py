@@ -76,10 +76,11 @@ def _check_groups(groups: Any, shape: tuple[int, ...]) -> NDArray[np.intp]:
 def _outline(axes: Axes, where: NDArray[np.bool_], colour: str) -> None:
     """Lines along every edge between a pixel of the set and one outside."""
     padded = np.pad(where, 1)
+    drawn: dict[str, Any] = {"color": colour, "lw": 1.6, "clip_on": False}  # a line at the border is drawn in full
     across = np.argwhere(padded[1:, 1:-1] != padded[:-1, 1:-1])
     down = np.argwhere(padded[1:-1, 1:] != padded[1:-1, :-1])
-    axes.hlines(across[:, 0] - 0.5, across[:, 1] - 0.5, across[:, 1] + 0.5, color=colour, lw=1.6)
-    axes.vlines(down[:, 1] - 0.5, down[:, 0] - 0.5, down[:, 0] + 0.5, color=colour, lw=1.6)
+    axes.hlines(across[:, 0] - 0.5, across[:, 1] - 0.5, across[:, 1] + 0.5, **drawn)
+    axes.vlines(down[:, 1] - 0.5, down[:, 0] - 0.5, down[:, 0] + 0.5, **drawn)
 
 
 def _hatch(axes: Axes, where: NDArray[np.bool_]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.boolean.figures import SpectralContraction, plot_contraction
-from holdfast.report.figures.style import as_axes, whole_ticks
+from holdfast.report.figures.style import as_axes, look_of, whole_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,5 +28,8 @@ def plot_spectra(result: SpectralContraction, *, log: bool = True, ax: Axes | No
     'Random masking'
     """
     axes = plot_contraction(result, log=log, ax=as_axes(ax))
+    for place, line in enumerate(axes.lines):
+        look = look_of("", place)
+        line.set(linestyle=look.style, marker=look.marker)
     whole_ticks(axes)
     return axes

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.errors import MissingExtraError
 
@@ -25,20 +27,27 @@ COLOURS = {
 }
 """The palette of Okabe and Ito, and a grey."""
 
+LineStyle: TypeAlias = str | tuple[int, tuple[float, ...]]
+
 CYCLE = ("blue", "vermilion", "green", "purple", "orange", "sky", "black", "grey")
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 """Lines are told apart by these where colours are not."""
 
-METHOD_COLOURS = {
-    "lime": "blue",
-    "shap": "vermilion",
-    "integrated_gradients": "green",
-    "mfaba": "purple",
-    "occlusion": "orange",
-    "random": "grey",
-}
-"""A method has the same colour in every figure."""
+DASHES: tuple[LineStyle, ...] = (
+    "-",
+    (0, (5, 1.5)),
+    (0, (6, 1.5, 1, 1.5)),
+    (0, (1, 1)),
+    (0, (6, 1, 1, 1, 1, 1)),
+    (0, (2.5, 1.5)),
+    (0, (9, 2)),
+    (0, (3, 1, 1, 1)),
+)
+"""And by these."""
+
+METHOD_PLACES = {"lime": 0, "shap": 1, "integrated_gradients": 2, "mfaba": 3, "occlusion": 4, "random": 7}
+"""A method has the same colour, dashes and marker in every figure: those of this place."""
 
 METHOD_NAMES = {
     "lime": "LIME",
@@ -51,6 +60,11 @@ METHOD_NAMES = {
 
 PANEL = (3.1, 2.5)
 """Width and height of one panel of a grid, in inches."""
+
+NOTE_SIZE = 7.5
+"""Of notes under figures, in points."""
+
+_LETTERS_PER_INCH = 14
 
 SETTINGS: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -67,6 +81,27 @@ SETTINGS: dict[str, Any] = {
 """What text is set in; with the salt the same figure is the same file."""
 
 
+@dataclass(frozen=True)
+class Look:
+    """How a line is drawn: each of colour, dashes and marker tells it apart from the others."""
+
+    colour: str
+    style: LineStyle = "-"
+    marker: str = "o"
+
+
+def look_of(name: str, place: int = 0) -> Look:
+    """The look of a method, or else that of its place in the list.
+
+    Examples
+    --------
+    >>> look_of("lime", 5)
+    Look(colour='#0072B2', style='-', marker='o')
+    """
+    at = METHOD_PLACES.get(name, place) % len(CYCLE)
+    return Look(COLOURS[CYCLE[at]], DASHES[at], MARKERS[at])
+
+
 def colour_of(name: str, place: int = 0) -> str:
     """The colour of a method, or else that of its place in the list.
 
@@ -75,18 +110,7 @@ def colour_of(name: str, place: int = 0) -> str:
     >>> colour_of("lime", 5), colour_of("mine", 0)
     ('#0072B2', '#0072B2')
     """
-    return COLOURS[METHOD_COLOURS.get(name, CYCLE[place % len(CYCLE)])]
-
-
-def marker_of(place: int) -> str:
-    """The marker of a line by its place in the list.
-
-    Examples
-    --------
-    >>> marker_of(0), marker_of(9)
-    ('o', 's')
-    """
-    return MARKERS[place % len(MARKERS)]
+    return look_of(name, place).colour
 
 
 def label_of(name: str) -> str:
@@ -119,8 +143,10 @@ def as_axes(ax: Axes | None, *, size: tuple[float, float] = (4.6, 3.3)) -> Axes:
     return make_panels(1, 1, size=size)[1][0][0]
 
 
-def make_panels(n_rows: int, n_columns: int, *, size: tuple[float, float] = PANEL) -> tuple[Figure, list[list[Axes]]]:
-    """A figure with a grid of panels, each of this size in inches.
+def make_panels(
+    n_rows: int, n_columns: int, *, size: tuple[float, float] = PANEL, heights: Sequence[float] | None = None
+) -> tuple[Figure, list[list[Axes]]]:
+    """A figure with a grid of panels, each of this size in inches; ``heights`` gives each row its own height.
 
     Examples
     --------
@@ -129,9 +155,10 @@ def make_panels(n_rows: int, n_columns: int, *, size: tuple[float, float] = PANE
     (2, 3)
     """
     figure_class = import_figure()
+    rows = [size[1]] * n_rows if heights is None else list(heights)
     with themed():
-        figure = figure_class(figsize=(size[0] * n_columns, size[1] * n_rows), layout="constrained")
-        grid = figure.subplots(n_rows, n_columns, squeeze=False)
+        figure = figure_class(figsize=(size[0] * n_columns, sum(rows)), layout="constrained")
+        grid = figure.subplots(n_rows, n_columns, squeeze=False, height_ratios=rows)
     return figure, [list(row) for row in grid]
 
 
@@ -142,6 +169,16 @@ def tidy(axes: Axes, *, x: str = "", y: str = "", title: str = "") -> Axes:
     axes.grid(axis="y", alpha=0.25, lw=0.6)
     axes.set_axisbelow(True)
     return axes
+
+
+def shade_between(
+    axes: Axes, at: Sequence[float], low: Sequence[float], high: Sequence[float], *, colour: str, n_bands: int = 1
+) -> None:
+    """A band with thin edges, the paler the more there are, so that what lies over each other stays legible."""
+    from matplotlib.colors import to_rgba
+
+    face, edge = to_rgba(colour, min(0.14, 0.4 / n_bands)), to_rgba(colour, 0.35)
+    axes.fill_between(at, low, high, facecolor=face, edgecolor=edge, lw=0.5)
 
 
 def whole_ticks(axes: Axes) -> None:
@@ -158,8 +195,24 @@ def bare(axes: Axes, title: str = "") -> Axes:
     return axes
 
 
-def legend_below(figure: Figure, axes: Axes, *, n_columns: int = 6) -> None:
-    """One legend for all panels, that of these axes, under them."""
+def legend_below(figure: Figure, axes: Axes, *, note: str = "", n_columns: int = 6) -> None:
+    """One legend for all panels, that of these axes, under them; and under it a note on what is drawn."""
     handles, labels = axes.get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(n_columns, len(labels)), frameon=False)
+    if not handles:
+        note_below(figure, note)
+        return
+    drawn: dict[str, Any] = {"frameon": False, "handlelength": 3.2, "ncols": min(n_columns, len(labels))}
+    legend = figure.legend(handles, labels, loc="outside lower center", title=_fitted(figure, note), **drawn)
+    legend.get_title().set(fontsize=NOTE_SIZE, color=COLOURS["grey"], ha="center")
+    entries, _ = legend.get_children()
+    entries.get_children().reverse()  # a legend has its title above its entries, a note is read after them
+
+
+def note_below(figure: Figure, note: str) -> None:
+    """A note under all panels on what is drawn, for figures without a common legend."""
+    figure.supxlabel(_fitted(figure, note), fontsize=NOTE_SIZE, color=COLOURS["grey"])
+
+
+def _fitted(figure: Figure, note: str) -> str:
+    """The note in lines that are no longer than the figure is wide."""
+    return textwrap.fill(note, int(_LETTERS_PER_INCH * figure.get_figwidth()))

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from holdfast.bounds import Interval
 from holdfast.randomness import stream
 
+FEW = 20
+"""Below this number of inputs the bootstrap does not hold its level: its intervals are too narrow."""
+
 _TOGETHER = 2_000_000
 """Resampled indices held at a time."""
 
