@@ -9,12 +9,12 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from holdfast import __version__
-from holdfast.commands import bench, certify, check, compare, demo, reproduce, study, verify
+from holdfast.commands import bench, certify, check, compare, demo, explore, reproduce, study, verify
 from holdfast.commands.codes import EXIT_ERROR, EXIT_OK, IN_WORDS
 from holdfast.commands.parsing import Parser
 from holdfast.errors import HoldfastError
 
-_COMMANDS = (demo, certify, compare, check, verify, study, reproduce, bench)
+_COMMANDS = (demo, certify, compare, check, verify, study, reproduce, explore, bench)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -26,7 +26,7 @@ def bind_input(options: argparse.Namespace) -> MaskedModel:
     classifier = models.load(options.model, device=options.device, kind=options.kind or kind, trusted=options.trust)
     if classifier.kind != kind:
         raise InvalidValueError(f"`--model` must classify the {kind} that is given, got one for {classifier.kind}s.")
-    groups = {"image": _grid(options), "text": options.features}.get(kind)
+    groups = {"image": read_grid(options.grid), "text": options.features}.get(kind)
     return classifier.bind(value, groups=groups, fill=_fill(options.fill), **settings)
 
 
@@ -150,12 +150,19 @@ def _named_input(given: str) -> tuple[str, Any, dict[str, Any]]:
     return dataset.kind, dataset.inputs[int(number)], settings
 
 
-def _grid(options: argparse.Namespace) -> Any:
-    if options.grid is None:
+def read_grid(given: str | None) -> tuple[int, int] | None:
+    """Rows and columns of a grid such as ``14x14``.
+
+    Examples
+    --------
+    >>> read_grid("14x7"), read_grid(None)
+    ((14, 7), None)
+    """
+    if given is None:
         return None
-    match = re.fullmatch(r"(\d+)[x×](\d+)", options.grid)
+    match = re.fullmatch(r"(\d+)[x×](\d+)", given)
     if not match:
-        raise InvalidValueError(f"`--grid` must look like 14x14, got {options.grid!r}.")
+        raise InvalidValueError(f"`--grid` must look like 14x14, got {given!r}.")
     return int(match[1]), int(match[2])
 
 

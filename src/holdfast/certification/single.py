@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from holdfast.certification.subject import Outcome, Settings, Subject, WorstOutcome, make_certificate
+from holdfast.errors import InvalidTypeError
 from holdfast.evaluation import Tally, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import Plan, most_rows, parts_of, plan_for
@@ -17,6 +19,29 @@ from holdfast.validation import check_mask, check_whole
 
 _PORTION_BYTES = 1 << 26
 """Most memory for masks drawn at a time."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How far a certification is: what was counted, and the most that may be.
+
+    Attributes
+    ----------
+    n_agreed, n_evaluated : int
+        Masks that kept the prediction, masks counted.
+    n_most : int
+        The most draws of the plan; if ``exact``, the number of all masks.
+    exact : bool
+        Masks are listed one and all, and not drawn: the counts are then no random sample.
+    """
+
+    n_agreed: int
+    n_evaluated: int
+    n_most: int
+    exact: bool
+
+
+OnLook = Callable[[Look], None]
 
 
 def certify(
@@ -32,6 +57,7 @@ def certify(
     rate_kind: str = "uniform",
     batch_size: int | None = None,
     progress: Progress | bool | None = None,
+    on_look: OnLook | None = None,
     check_determinism: bool = True,
     rng: Rng = None,
 ) -> Certificate:
@@ -70,6 +96,10 @@ def certify(
         Most rows per model call; never changes the result.
     progress : bool or callable, optional
         True for a bar, or a function of (rows computed, most rows expected).
+    on_look : callable, optional
+        Told a ``Look`` (``n_agreed``, ``n_evaluated``, ``n_most``, ``exact``) after every batch, for "worst_size"
+        of each size in turn. It changes nothing. The interval of the certificate belongs to the end alone:
+        counts seen on the way need an interval of their own, valid at every look.
     check_determinism : bool
         Repeat one row and raise if the answer differs. If False, a random model is
         certified as the function that happens to be drawn.
@@ -87,6 +117,8 @@ def certify(
     (1.0, True)
     """
     check_whole(radius, "radius")
+    if on_look is not None and not callable(on_look):
+        raise InvalidTypeError(f"`on_look` must be a function of a Look, or None, got {on_look!r}.")
     settings = Settings.check(
         "single",
         tolerance=tolerance,
@@ -106,7 +138,8 @@ def certify(
         if evaluator.progress is not None:
             evaluator.expect(most_rows(parts, made))
         subject = Subject(evaluator, mask, settings)
-        outcome = combine([enumerate_or_sample(part, made, subject, settings) for part in parts], rate_kind)
+        counted = [enumerate_or_sample(part, made, subject, settings, on_look=on_look) for part in parts]
+        outcome = combine(counted, rate_kind)
         return make_certificate(subject, nearby, outcome, settings, n_calls=subject.settle())
 
 
@@ -121,17 +154,25 @@ def worst_of(outcomes: list[Outcome]) -> WorstOutcome:
     return WorstOutcome(worst.tally, next((outcome.plan for outcome in outcomes if outcome.plan), None))
 
 
-def enumerate_or_sample(nearby: Neighborhood, plan: Plan, subject: Subject, settings: Settings) -> Outcome:
+def enumerate_or_sample(
+    nearby: Neighborhood, plan: Plan, subject: Subject, settings: Settings, *, on_look: OnLook | None = None
+) -> Outcome:
     """Evaluate every mask if there are no more than the plan could draw; else follow the plan."""
-    if not nearby.is_larger_than(plan.max_draws):
-        return Outcome(subject.count(nearby.enumerate(plan.max_draws)), None)
+    exact = not nearby.is_larger_than(plan.max_draws)
+    tell = None if on_look is None else _teller(on_look, nearby.size if exact else plan.max_draws, exact=exact)
+    if exact:
+        return Outcome(subject.count(nearby.enumerate(plan.max_draws), tell=tell), None)
     rng = settings.own_stream(subject.selected, str(nearby.smallest))
     tally = Tally()
     for look in plan.design.looks:
-        tally += subject.count(portions(nearby, look - tally.n_evaluated, rng))
+        tally = subject.count(portions(nearby, look - tally.n_evaluated, rng), after=tally, tell=tell)
         if plan.design.stops(tally.n_evaluated, tally.n_agreed):
             break
     return Outcome(tally, plan)
+
+
+def _teller(on_look: OnLook, n_most: int, *, exact: bool) -> Callable[[Tally], None]:
+    return lambda tally: on_look(Look(tally.n_agreed, tally.n_evaluated, n_most, exact))
 
 
 def portions(nearby: Neighborhood, n: int, rng: np.random.Generator) -> Iterator[Masks]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -18,6 +18,9 @@ from holdfast.randomness import stream, stream_key
 from holdfast.results.certificate import Certificate, interval_around
 from holdfast.types import Mask, Masks
 from holdfast.validation import check_name, check_share
+
+NOTHING = Tally()
+"""The tally before the first draw."""
 
 
 @dataclass(frozen=True)
@@ -141,14 +144,28 @@ class Subject:
             self._remember_nearest(masks[~agreed])
         return agreed
 
-    def count(self, batches: Iterable[Masks], *, until_changed: bool = False) -> Tally:
-        """Tally the agreements, if asked only up to the batch where the first change is seen."""
-        tally = Tally()
-        for masks in batches:
+    def count(
+        self,
+        batches: Iterable[Masks],
+        *,
+        after: Tally = NOTHING,
+        until_changed: bool = False,
+        tell: Callable[[Tally], None] | None = None,
+    ) -> Tally:
+        """Tally the agreements after those known, if asked only up to the batch where the first change is seen."""
+        tally = after
+        for masks in batches if tell is None else self._cut(batches):
             tally += Tally(int(self.judge(masks).sum()), len(masks))
+            if tell is not None:
+                tell(tally)
             if until_changed and self.counterexample is not None:
                 break
         return tally
+
+    def _cut(self, batches: Iterable[Masks]) -> Iterator[Masks]:
+        """The same masks in batches that the model takes at a time: whoever watches sees each of them counted."""
+        size = self._evaluator.batch_size
+        return (masks[start : start + size] for masks in batches for start in range(0, len(masks), size))
 
     def settle(self) -> int:
         """End the evaluation and tell how many rows the model computed for it."""

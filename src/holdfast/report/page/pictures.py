@@ -21,6 +21,9 @@ Plain = dict[str, Any]
 MOST_PIXELS = 160
 """Images are drawn at most this wide and high."""
 
+_THUMBNAIL = 40
+"""The same for images in a list."""
+
 MOST_CHARACTERS = 12_000
 """Texts are shown up to here."""
 
@@ -68,9 +71,21 @@ def _image(pixels: NDArray[np.uint8], groups: NDArray[Any] | None) -> Plain:
     return {"kind": "image", "png": png_uri(small), "width": width, "height": height, "groups": where}
 
 
-def _shrunk(values: NDArray[Any]) -> NDArray[Any]:
+def thumbnail(one: Any) -> str | None:
+    """A small picture of an image in a ``data:`` address, or None if it is none.
+
+    Examples
+    --------
+    >>> thumbnail(np.zeros((80, 80, 3), dtype=np.uint8))[:22], thumbnail("text")
+    ('data:image/png;base64,', None)
+    """
+    pixels = _picture(one)
+    return None if pixels is None else png_uri(_shrunk(pixels, _THUMBNAIL))
+
+
+def _shrunk(values: NDArray[Any], most: int = MOST_PIXELS) -> NDArray[Any]:
     """Every k-th row and column, so that neither is longer than the page draws."""
-    step = -(-max(values.shape[:2]) // MOST_PIXELS)
+    step = -(-max(values.shape[:2]) // most)
     return values[step // 2 :: step, step // 2 :: step]
 
 

@@ -1,0 +1,76 @@
+"""What a page asks of a job → settings of the library's own functions, checked before any model call."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from holdfast.certification.curve import check_radii
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.explore.view import check_object
+from holdfast.plans import PLANS
+from holdfast.plans.catalog import SHIPPED_RISKS, SHIPPED_TOLERANCES
+from holdfast.validation import check_name, check_share, check_whole
+
+TOLERANCES = tuple(float(one) for one in SHIPPED_TOLERANCES)
+CONFIDENCES = tuple(float(1 - one) for one in sorted(SHIPPED_RISKS, reverse=True))
+"""What plans exist for; others would have to be searched, which takes minutes and cannot be cancelled."""
+
+DEFAULT_RADIUS, DEFAULT_TOLERANCE, DEFAULT_CONFIDENCE = 5, 0.1, 0.9
+
+MOST_RADII = 256
+
+_PRECISION = ("tolerance", "confidence", "plan")
+_FIELDS = {
+    "explain": (),
+    "certify": ("radius", *_PRECISION),
+    "witness": ("max_radius", "max_calls"),
+    "curve": ("radii", "simultaneous", *_PRECISION),
+}
+
+KINDS = tuple(_FIELDS)
+"""What a job can be."""
+
+
+def read_options(kind: str, plain: Any) -> dict[str, Any]:
+    """The settings of a job of this kind, defaults included.
+
+    Examples
+    --------
+    >>> read_options("certify", {"radius": 3})
+    {'radius': 3, 'tolerance': 0.1, 'confidence': 0.9, 'plan': 'sequential'}
+    """
+    given = check_object({} if plain is None else plain, "options", names=_FIELDS[check_name(kind, "kind", KINDS)])
+    if kind == "certify":
+        return {"radius": check_whole(given.get("radius", DEFAULT_RADIUS), "radius")} | _read_precision(given)
+    if kind == "curve":
+        return _read_curve(given) | _read_precision(given)
+    return {name: check_whole(value, name) for name, value in given.items() if value is not None}
+
+
+def _read_curve(given: dict[str, Any]) -> dict[str, Any]:
+    radii = given.get("radii", [1, 2, 4, 8, 16])
+    if not isinstance(radii, list) or len(radii) > MOST_RADII:
+        raise InvalidTypeError(f"`radii` must be a list of at most {MOST_RADII} whole numbers.")
+    simultaneous = given.get("simultaneous", True)
+    if not isinstance(simultaneous, bool):
+        raise InvalidTypeError(f"`simultaneous` must be true or false, got {simultaneous!r}.")
+    return {"radii": check_radii(radii), "simultaneous": simultaneous}
+
+
+def _read_precision(given: dict[str, Any]) -> dict[str, Any]:
+    plan = check_name(given.get("plan", "sequential"), "plan", PLANS)
+    tolerance = check_share(given.get("tolerance", DEFAULT_TOLERANCE), "tolerance")
+    confidence = check_share(given.get("confidence", DEFAULT_CONFIDENCE), "confidence")
+    if plan != "hoeffding":
+        _check_shipped(tolerance, "tolerance", TOLERANCES)
+        _check_shipped(confidence, "confidence", CONFIDENCES)
+    return {"tolerance": float(tolerance), "confidence": float(confidence), "plan": plan}
+
+
+def _check_shipped(value: Fraction, name: str, known: tuple[float, ...]) -> None:
+    if float(value) not in known:
+        raise InvalidValueError(
+            f"`{name}` must be one of {', '.join(map(str, known))} here, got {float(value)}. "
+            "Other values need a plan that is searched first: use `holdfast certify`, or the plan 'hoeffding'."
+        )

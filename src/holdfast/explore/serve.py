@@ -1,0 +1,79 @@
+"""A workbench → a server on the loopback address, until it is interrupted."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.explore.workbench import Workbench
+
+ADDRESS = "127.0.0.1"
+"""Nobody on another machine can reach it."""
+
+_MOST_CONNECTIONS = 512
+_BYTES_OF_TOKEN = 24
+
+
+def serve(workbench: Workbench, *, port: int = 0, on_ready: Callable[[str], object] = lambda url: None) -> None:
+    """Serve the page until Ctrl-C; jobs are then cancelled.
+
+    Parameters
+    ----------
+    workbench : Workbench
+        What can be explored.
+    port : int
+        Where to listen; 0 for any free port.
+    on_ready : callable
+        Told the address of the page, token included, as soon as it can be opened.
+    """
+    uvicorn = import_server()
+    from holdfast.explore.app import make_app
+
+    token = secrets.token_urlsafe(_BYTES_OF_TOKEN)
+    with listen(port) as sock:
+        number = int(sock.getsockname()[1])
+        server: Any = None
+        app = make_app(workbench, token=token, port=number, is_stopping=lambda: bool(server and server.should_exit))
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                http="h11",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,  # addresses hold the token
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=_MOST_CONNECTIONS,
+                timeout_graceful_shutdown=3,
+            )
+        )
+        on_ready(f"http://{ADDRESS}:{number}/?token={token}")
+        server.run(sockets=[sock])
+
+
+def listen(port: int) -> socket.socket:
+    """A socket on the loopback address."""
+    if not isinstance(port, int) or not 0 <= port <= 65535:
+        raise InvalidValueError(f"`port` must be a whole number from 0 to 65535, got {port!r}.")
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((ADDRESS, port))
+    except OSError as error:
+        sock.close()
+        raise InvalidValueError(f"`port` must be free, but {port} is not ({error.strerror}). Use 0 for any.") from error
+    return sock
+
+
+def import_server() -> Any:
+    """The server, for those who have it."""
+    try:
+        import starlette  # noqa: F401
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtraError("Exploring needs starlette and uvicorn: pip install 'holdfast[explore]'") from error
+    return uvicorn

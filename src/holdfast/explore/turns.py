@@ -1,0 +1,168 @@
+"""Many who want one model → one at a time: clicks first, then tabs in turn, and nobody who has left.
+
+A turn is one batch, so that whoever waits, waits for a batch and not for a job.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+MOST_URGENT = 8
+"""So many clicks in a row, then somebody else has a turn: no job waits forever."""
+
+Item = TypeVar("Item")
+
+
+class Cancelled(Exception):  # noqa: N818 - nothing went wrong
+    """The work is no longer wanted."""
+
+
+def never() -> bool:
+    """Work that nobody takes back."""
+    return False
+
+
+@dataclass(frozen=True, eq=False)
+class Errand:
+    """On whose behalf the model is asked.
+
+    Parameters
+    ----------
+    tab : str
+        Who asks; tabs take turns.
+    urgent : bool
+        Somebody clicked and looks at the screen.
+    unwanted : callable
+        Whether the work was cancelled meanwhile.
+    """
+
+    tab: str
+    urgent: bool = False
+    unwanted: Callable[[], bool] = never
+
+    def check(self) -> None:
+        """Raise if the work is no longer wanted."""
+        if self.unwanted():
+            raise Cancelled
+
+
+class Rounds(Generic[Item]):
+    """A queue per tab, served in rounds: a tab with ten entries delays a tab with one by one entry.
+
+    Examples
+    --------
+    >>> queue = Rounds[str]()
+    >>> for tab, item in [("a", "a1"), ("a", "a2"), ("b", "b1")]:
+    ...     queue.put(tab, item)
+    >>> list(queue), queue.take(), queue.take(), len(queue)
+    (['a1', 'b1', 'a2'], 'a1', 'b1', 1)
+    """
+
+    def __init__(self) -> None:
+        self._tabs: dict[str, deque[Item]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._tabs.values()))
+
+    def __iter__(self) -> Iterator[Item]:
+        """The entries in the order of their turns, if no more come."""
+        waiting = deque(map(deque, self._tabs.values()))
+        while waiting:
+            tab = waiting.popleft()
+            yield tab.popleft()
+            if tab:
+                waiting.append(tab)
+
+    def put(self, tab: str, item: Item) -> None:
+        """Queue behind the tab's other entries; a new tab comes last in the round."""
+        self._tabs.setdefault(tab, deque()).append(item)
+
+    def take(self, passing: Callable[[str], bool] | None = None) -> Item | None:
+        """The next entry, or None; ``passing`` says which tabs let the others go first."""
+        ready = (tab for tab in self._tabs if passing is None or not passing(tab))
+        tab = next(ready, None)
+        if tab is None:
+            return None
+        queue = self._tabs.pop(tab)
+        item = queue.popleft()
+        if queue:
+            self._tabs[tab] = queue
+        return item
+
+    def drop(self, tab: str, item: Item) -> bool:
+        """Take an entry out of the queue; False if it is not there."""
+        queue = self._tabs.get(tab, ())
+        if item not in queue:
+            return False
+        self._tabs[tab].remove(item)
+        if not self._tabs[tab]:
+            del self._tabs[tab]
+        return True
+
+
+class Gate:
+    """One turn at a time.
+
+    Examples
+    --------
+    >>> gate = Gate()
+    >>> with gate.turn(Errand("tab")):
+    ...     gate.is_free
+    False
+    >>> gate.is_free
+    True
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._urgent, self._others = Rounds[object](), Rounds[object]()
+        self._next: object | None = None
+        self._n_urgent = 0
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody has a turn or waits for one."""
+        with self._changed:
+            return self._next is None and len(self._urgent) == len(self._others) == 0
+
+    @contextmanager
+    def turn(self, errand: Errand) -> Iterator[None]:
+        """Wait for a turn and have it; work that is cancelled before, while it waits or after raises ``Cancelled``."""
+        self._enter(errand)
+        try:
+            errand.check()
+            yield
+        finally:
+            with self._changed:
+                self._pass_on()
+        errand.check()
+
+    def wake(self) -> None:
+        """Let all who wait see whether they are still wanted."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def _enter(self, errand: Errand) -> None:
+        ticket, queue = object(), self._urgent if errand.urgent else self._others
+        with self._changed:
+            queue.put(errand.tab, ticket)
+            if self._next is None:
+                self._pass_on()
+            while self._next is not ticket:
+                if errand.unwanted() and queue.drop(errand.tab, ticket):
+                    raise Cancelled
+                self._changed.wait()
+
+    def _pass_on(self) -> None:
+        """Give the turn to the next in line, if there is any."""
+        urgent_first = self._n_urgent < MOST_URGENT or not len(self._others)
+        first, second = (self._urgent, self._others) if urgent_first else (self._others, self._urgent)
+        source = first if len(first) else second
+        self._n_urgent = self._n_urgent + 1 if source is self._urgent and len(source) else 0
+        self._next = source.take()
+        self._changed.notify_all()
