@@ -211,7 +211,9 @@ class Desk:
         )
         told = self.questions.reveal(view, [i for i in range(n_features) if given[i]], errand)
         one = self.workbench.dataset(view.model).inputs[view.input]
-        return draw_png(one, self.questions.bound(view, errand), selected, given, title=f"“{told['prediction']}”")
+        return draw_png(
+            one, self.questions.bound(view, errand), selected, given, title=_title(told, int(selected.sum()))
+        )
 
     async def _off_path(self, work: Callable[[], Answer]) -> Answer:
         """The answer of a thread; a model may raise anything, which is told like all that goes wrong."""
@@ -232,6 +234,13 @@ class Desk:
         if job is None:
             raise Refusal(404, "There is no such job: it was of another start, or is long over.")
         return job
+
+
+def _title(told: dict[str, Any], n_selected: int) -> str:
+    """The prediction on what is shown, and what that is."""
+    changes = [(told["n_added"], "added"), (told["n_hidden"], "hidden again")]
+    words = [f"{n_selected} selected", *(f"{count} {what}" for count, what in changes if count)]
+    return f"“{told['prediction']}”: {', '.join(words)}"
 
 
 def _json(data: Any, *, status: int = 200) -> Response:

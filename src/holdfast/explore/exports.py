@@ -17,6 +17,9 @@ from holdfast.explore.view import OWN, View
 from holdfast.report.page.pictures import describe_input
 from holdfast.types import Mask, MaskedModel
 
+_SIZES = {"image": (3.4, 3.6), "text": (4.2, 1.8), "table": (4.6, 4.2)}
+"""Of a picture, in inches."""
+
 _DRAWING = threading.Lock()
 """Matplotlib draws for one thread at a time."""
 
@@ -93,7 +96,7 @@ def draw_png(one: Any, bound: MaskedModel, selected: Mask, shown: Mask, *, title
     kept, added = selected & shown, np.flatnonzero(shown & ~selected)
     file = BytesIO()
     with _DRAWING:
-        figure, panels = make_panels(1, 1, size=(4.6, 3.4))
+        figure, panels = make_panels(1, 1, size=_SIZES[_kind(one, bound)])
         _draw(panels[0][0], one, bound, kept, [int(i) for i in added], title)
         with themed():
             figure.savefig(file, format="png", dpi=150, metadata={"Software": None})
@@ -103,18 +106,26 @@ def draw_png(one: Any, bound: MaskedModel, selected: Mask, shown: Mask, *, title
 def _draw(axes: Any, one: Any, bound: Any, kept: Mask, added: list[int], title: str) -> None:
     from holdfast.report.figures import plot_example_image, plot_example_text
 
-    elements, groups = (np.asarray(getattr(bound, name, ())) for name in ("elements", "groups"))
     safe = title.replace("$", r"\$")
-    if elements.ndim == 3 and groups.ndim == 2:
-        plot_example_image(elements, kept, groups=groups, added=added, title=safe, ax=axes)
+    if _kind(one, bound) == "image":
+        plot_example_image(bound.elements, kept, groups=bound.groups, added=added, title=safe, ax=axes)
         return
     plot_example_text(_words(one, bound, len(kept)), kept, added=added, title=safe, ax=axes)
+
+
+def _kind(one: Any, bound: Any) -> str:
+    """An image as the model sees it, a text, or whatever else has features with names."""
+    elements, groups = (np.asarray(getattr(bound, name, ())) for name in ("elements", "groups"))
+    if elements.ndim == 3 and groups.ndim == 2:
+        return "image"
+    return "text" if isinstance(one, str) else "table"
 
 
 def _words(one: Any, bound: MaskedModel, n_features: int) -> list[str]:
     """The features in words: those of a text, or the names and values of columns."""
     names = names_of(bound)
+    if names is not None and isinstance(one, str):
+        return list(names)
     picture = describe_input(one, bound, names, n_features=n_features)
-    if picture["kind"] == "table":
-        return [name if value is None else f"{name} = {value}" for name, value in picture["columns"]]
-    return list(names) if names else [f"feature {i}" for i in range(n_features)]
+    columns = picture.get("columns") or [[f"feature {i}", None] for i in range(n_features)]
+    return [name if value is None else f"{name} = {value}" for name, value in columns]
