@@ -22,6 +22,8 @@ MOST_BYTES = 1 << 20
 PATIENCE = 10.0
 """Seconds between two parts of a body."""
 
+_MOST_LETTERS = 1000
+
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -169,8 +171,9 @@ def _closing(send: Send) -> Send:
 
 
 def as_error(message: str, kind: str = "Refused") -> bytes:
-    """An error as the page reads it."""
-    return json.dumps({"error": {"message": message, "kind": kind}}).encode()
+    """An error as the page reads it; what was sent is not sent back at length."""
+    told = message if len(message) <= _MOST_LETTERS else f"{message[:_MOST_LETTERS]}…"
+    return json.dumps({"error": {"message": told, "kind": kind}}).encode()
 
 
 async def _refuse(send: Send, refusal: Refusal, *, plain: bool) -> None:

@@ -258,4 +258,6 @@ def complaint(error: Exception) -> dict[str, Any]:
         return {"message": str(error), "kind": kind}
     _LOG.error("A model or its data raised.", exc_info=error)
     hint = "Try another input or fill; the terminal shows where it comes from."
-    return {"message": f"The model raised {kind}: {error} {hint}", "kind": kind}
+    said = str(error)
+    end = "" if said.endswith((".", "!", "?")) else "."
+    return {"message": f"The model raised {kind}: {said}{end} {hint}", "kind": kind}

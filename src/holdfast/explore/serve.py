@@ -29,30 +29,42 @@ def serve(workbench: Workbench, *, port: int = 0, on_ready: Callable[[str], obje
     on_ready : callable
         Told the address of the page, token included, as soon as it can be opened.
     """
+    with listen(port) as sock:
+        server, url = make_server(workbench, sock)
+        on_ready(url)
+        server.run(sockets=[sock])
+
+
+def make_server(workbench: Workbench, sock: socket.socket, *, patience: float | None = None) -> tuple[Any, str]:
+    """A server for this socket, and the address of its page."""
     uvicorn = import_server()
     from holdfast.explore.app import make_app
+    from holdfast.explore.jobs import PATIENCE
 
-    token = secrets.token_urlsafe(_BYTES_OF_TOKEN)
-    with listen(port) as sock:
-        number = int(sock.getsockname()[1])
-        server: Any = None
-        app = make_app(workbench, token=token, port=number, is_stopping=lambda: bool(server and server.should_exit))
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                http="h11",
-                ws="none",
-                lifespan="on",
-                log_config=None,
-                access_log=False,  # addresses hold the token
-                server_header=False,
-                proxy_headers=False,
-                limit_concurrency=_MOST_CONNECTIONS,
-                timeout_graceful_shutdown=3,
-            )
+    token, port = secrets.token_urlsafe(_BYTES_OF_TOKEN), int(sock.getsockname()[1])
+    server: Any = None
+    app = make_app(
+        workbench,
+        token=token,
+        port=port,
+        patience=PATIENCE if patience is None else patience,
+        is_stopping=lambda: server is not None and server.should_exit,
+    )
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,  # addresses hold the token
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_graceful_shutdown=3,
         )
-        on_ready(f"http://{ADDRESS}:{number}/?token={token}")
-        server.run(sockets=[sock])
+    )
+    return server, f"http://{ADDRESS}:{port}/?token={token}"
 
 
 def listen(port: int) -> socket.socket:

@@ -1,0 +1,269 @@
+"""Jobs: fair, cancelled within a batch, told in order, found again after a reload, and gone without a trace."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.explore.asking import read_options
+from holdfast.explore.jobs import MOST_KEPT, MOST_WAITING, Board, complaint
+from holdfast.explore.turns import Errand, Gate
+from tests.explore_support import (
+    Slow,
+    Visitor,
+    broken,
+    decide,
+    empty_handed,
+    fake_workbench,
+    job_threads,
+    serving,
+    wait_until,
+)
+
+SLOW = Slow(seconds=0.02)
+VIEW = {"model": "test:slow", "input": "0", "method": "own", "selected": [0, 1]}
+QUICK = VIEW | {"model": "test:quick"}
+LONG = {"radius": 8, "tolerance": 0.02, "confidence": 0.98}
+
+
+@pytest.fixture(scope="module")
+def visitor() -> Iterator[Visitor]:
+    workbench = fake_workbench(slow=SLOW, quick=decide, broken=broken, nan=empty_handed)
+    with serving(workbench, patience=1.0) as one:
+        yield one
+    wait_until(lambda: not job_threads())
+
+
+def test_cancelling_takes_one_batch(visitor: Visitor) -> None:
+    job = visitor.submit("certify", VIEW, radius=8, tolerance=0.02, confidence=0.98)
+    events = visitor.events(job)
+    next(event for event in events if event[1] == "look")
+    before = SLOW.n_calls
+    assert visitor.http.delete(f"/api/jobs/{job}").status_code == 200
+    *_, (_, name, data) = events
+    assert (name, data) == ("cancelled", {})
+    assert SLOW.n_calls <= before + 2
+    after = SLOW.n_calls
+    time.sleep(0.1)
+    assert SLOW.n_calls == after
+    assert visitor.get(f"/api/jobs/{job}").json()["state"] == "cancelled"
+
+
+def test_a_look_narrows_what_is_known_until_the_certificate_says_it(visitor: Visitor) -> None:
+    told = list(visitor.events(visitor.submit("certify", QUICK, radius=6, plan="hoeffding")))
+    looks = [data for _, name, data in told if name == "look"]
+    widths = [look["high"] - look["low"] for look in looks]
+    assert len(looks) == 5
+    assert widths == sorted(widths, reverse=True)
+    assert [look["looks"] for look in looks] == [1, 2, 3, 4, 5]
+    result = told[-1][2]["result"]
+    assert looks[-1]["n_evaluated"] == result["certificate"]["n_evaluated"] == 150
+    assert looks[-1]["rate"] == result["rate"]
+
+
+def test_a_tab_with_many_jobs_does_not_delay_a_tab_with_one(visitor: Visitor) -> None:
+    many = [visitor.submit("certify", VIEW, "greedy", **LONG) for _ in range(6)]
+    wait_until(lambda: visitor.get(f"/api/jobs/{many[0]}").json()["state"] == "running")
+    *_, (_, name, _) = visitor.events(visitor.submit("certify", VIEW, "modest", radius=3))
+    assert name == "done"
+    states = [visitor.get(f"/api/jobs/{job}").json()["state"] for job in many]
+    assert "done" not in states
+    for job in reversed(many):
+        visitor.http.delete(f"/api/jobs/{job}")
+    assert {list(visitor.events(job))[-1][1] for job in many} == {"cancelled"}
+
+
+def test_a_click_waits_for_a_batch_and_not_for_a_job(visitor: Visitor) -> None:
+    jobs = [visitor.submit("certify", VIEW, tab, **LONG) for tab in "abcd"]
+    wait_until(lambda: SLOW.at_once > 0)
+    start = time.monotonic()
+    told = visitor.reveal(VIEW, [0, 1, 5, 7])
+    assert time.monotonic() - start < 0.5
+    assert told["agrees"] is False
+    for job in jobs:
+        visitor.http.delete(f"/api/jobs/{job}")
+    assert all(list(visitor.events(job))[-1][1] == "cancelled" for job in jobs)
+
+
+def test_jobs_of_a_tab_wait_in_their_order_and_are_told_their_place(visitor: Visitor) -> None:
+    jobs = [visitor.submit("certify", VIEW, "queue", radius=3) for _ in range(3)]
+    told = [list(visitor.events(job)) for job in jobs]
+    places = [[data["ahead"] for _, name, data in events if name == "queued"] for events in told]
+    assert places[1][0] == 0
+    assert places[2][:2] == [1, 0]
+    assert [events[-1][1] for events in told] == ["done"] * 3
+
+
+def test_a_job_that_waits_is_cancelled_at_once(visitor: Visitor) -> None:
+    first, second = (visitor.submit("certify", VIEW, "waiting", **LONG) for _ in range(2))
+    assert visitor.http.delete(f"/api/jobs/{second}").json()["state"] == "cancelled"
+    visitor.http.delete(f"/api/jobs/{first}")
+    assert list(visitor.events(first))[-1][1] == "cancelled"
+
+
+def test_a_page_that_was_reloaded_hears_everything_again(visitor: Visitor) -> None:
+    job = visitor.submit("certify", QUICK, radius=6)
+    first = list(visitor.events(job))
+    assert [number for number, _, _ in first] == list(range(1, len(first) + 1))
+    assert list(visitor.events(job)) == first
+    assert list(visitor.events(job, after=2)) == first[2:]
+    assert list(visitor.events(job, after=len(first))) == []
+
+
+def test_a_stream_with_a_time_ends_with_it(visitor: Visitor) -> None:
+    job = visitor.submit("certify", VIEW, "polling", **LONG)
+    start = time.monotonic()
+    text = visitor.get(f"/api/jobs/{job}/events", after=0, seconds=0).text
+    assert "event: done" not in text
+    assert time.monotonic() - start < 1
+    visitor.http.delete(f"/api/jobs/{job}")
+    wait_until(lambda: visitor.get(f"/api/jobs/{job}").json()["state"] == "cancelled")
+
+
+def test_a_job_nobody_listens_to_is_cancelled_and_one_with_a_listener_is_not(visitor: Visitor) -> None:
+    heard, forsaken = (visitor.submit("certify", VIEW, tab, **LONG) for tab in ("heard", "forsaken"))
+    listening = threading.Thread(target=lambda: list(visitor.events(heard)))
+    listening.start()
+    wait_until(lambda: visitor.get(f"/api/jobs/{forsaken}").json()["state"] == "cancelled")
+    assert visitor.get(f"/api/jobs/{heard}").json()["state"] == "running"
+    visitor.http.delete(f"/api/jobs/{heard}")
+    listening.join(10)
+    assert not listening.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "message"),
+    [
+        ("broken", "KeyError", "The model raised KeyError: 'no such <b>layer</b>'. Try another input or fill"),
+        ("nan", "ModelError", "The model returned NaN or infinity for 2 of 2 masks (first: features 0, 1)"),
+    ],
+)
+def test_a_model_that_fails_is_told_with_its_message_and_the_next_job_works(
+    visitor: Visitor, model: str, kind: str, message: str
+) -> None:
+    view = VIEW | {"model": f"test:{model}"}
+    *_, (_, name, data) = visitor.events(visitor.submit("certify", view, radius=2))
+    assert (name, data["kind"]) == ("failed", kind)
+    assert data["message"].startswith(message)
+    revealed = visitor.post("/api/reveal", {"view": view, "shown": [0]})
+    assert revealed.status_code == 500
+    assert revealed.json()["error"]["message"].startswith(message)
+    assert visitor.ask("certify", QUICK, radius=2)["exact"]
+
+
+def test_a_view_that_cannot_be_bound_fails_with_the_reason(visitor: Visitor) -> None:
+    *_, (_, name, data) = visitor.events(visitor.submit("explain", QUICK | {"fill": "unfit"}))
+    assert (name, data["message"]) == ("failed", "`fill` must fit the model, got 'unfit'.")
+    *_, (_, name, data) = visitor.events(visitor.submit("explain", QUICK | {"input": "2"}))
+    assert (name, data["kind"]) == ("failed", "InvalidValueError")
+
+
+def test_only_one_thread_uses_the_model_whatever_is_asked(visitor: Visitor) -> None:
+    SLOW.most_at_once = 0
+    jobs = [visitor.submit("witness", VIEW, tab, max_radius=1) for tab in "abc"]
+    for shown in range(5):
+        visitor.reveal(VIEW, [0, 1, shown])
+    assert [list(visitor.events(job))[-1][1] for job in jobs] == ["done"] * 3
+    assert SLOW.most_at_once == 1
+
+
+def test_nothing_is_left_of_jobs_that_have_ended(visitor: Visitor) -> None:
+    visitor.ask("certify", QUICK, radius=2)
+    wait_until(lambda: not job_threads())
+
+
+def test_stopping_the_server_cancels_what_runs_and_ends_its_streams() -> None:
+    slow = Slow(seconds=0.02)
+    ends: list[str] = []
+    with serving(fake_workbench(slow=slow)) as one:
+        job = one.submit("certify", VIEW, **LONG)
+        events = one.events(job)
+        listening = threading.Thread(target=lambda: ends.extend(name for _, name, _ in events))
+        listening.start()
+        wait_until(lambda: slow.n_calls > 1)
+    listening.join(10)
+    assert ends[-1] == "cancelled"
+    assert not job_threads()
+
+
+# -- the board itself ---------------------------------------------------------------------------------------------
+
+
+def instant(errand: Errand, tell: object) -> dict[str, object]:
+    return {}
+
+
+def test_a_board_keeps_so_many_ended_jobs_and_forgets_the_oldest() -> None:
+    board = Board(Gate())
+    jobs = [board.submit(str(i % 8), "explain", instant) for i in range(MOST_WAITING * 4)]
+    wait_until(lambda: board.n_running == 0 and all(job.has_ended for job in jobs))
+    more = []
+    for i in range(MOST_KEPT):
+        more.append(board.submit(str(i % 8), "explain", instant))
+        wait_until(lambda: more[-1].has_ended)
+    wait_until(lambda: board.n_running == 0)
+    board.sweep()
+    assert board.get(jobs[0].id) is None
+    assert board.get(more[-1].id) is more[-1]
+    assert sum(board.get(job.id) is not None for job in [*jobs, *more]) == MOST_KEPT
+
+
+def test_a_tab_may_have_only_so_many_jobs_waiting() -> None:
+    board, release = Board(Gate()), threading.Event()
+
+    def held(errand: Errand, tell: object) -> dict[str, object]:
+        release.wait(20)
+        return {}
+
+    board.submit("a", "explain", held)
+    for _ in range(MOST_WAITING):
+        board.submit("a", "explain", instant)
+    with pytest.raises(ValueError, match=f"A tab may have {MOST_WAITING} jobs waiting"):
+        board.submit("a", "explain", instant)
+    other = board.submit("b", "explain", instant)
+    wait_until(lambda: other.state == "done")
+    release.set()
+    wait_until(lambda: board.n_running == 0)
+
+
+def test_a_board_that_is_closed_takes_no_more_jobs() -> None:
+    board = Board(Gate())
+    assert board.close(seconds=1)
+    with pytest.raises(ValueError, match="The server is stopping"):
+        board.submit("a", "explain", instant)
+
+
+def test_progress_is_told_now_and_then_and_nothing_follows_the_end() -> None:
+    board = Board(Gate())
+
+    def busy(errand: Errand, tell: object) -> dict[str, object]:
+        for done in range(1000):
+            tell("progress", {"done": done, "total": 1000})  # type: ignore[operator]
+        return {}
+
+    job = board.submit("a", "explain", busy)
+    wait_until(lambda: board.n_running == 0)
+    names = [event.name for event in job.since(0)]
+    assert names[-1] == "done"
+    assert 1 <= names.count("progress") < 100
+    job.tell("progress", {"done": 1, "total": 1})
+    assert [event.name for event in job.since(0)] == names
+
+
+def test_a_result_that_is_no_json_fails_and_does_not_hang() -> None:
+    board = Board(Gate())
+    job = board.submit("a", "explain", lambda errand, tell: {"x": float("nan")})
+    wait_until(lambda: board.n_running == 0)
+    assert job.state == "failed"
+
+
+def test_errors_of_holdfast_are_told_as_they_are() -> None:
+    with pytest.raises(ValueError, match="radius") as caught:
+        read_options("certify", {"radius": -1})
+    assert complaint(caught.value) == {
+        "message": "`radius` must be a whole number ≥ 0, got -1.",
+        "kind": "InvalidValueError",
+    }

@@ -1,0 +1,343 @@
+"""What the page is told: the same as the library says when it is asked directly."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+import holdfast as hf
+from holdfast.cli import main
+from holdfast.explore.entries import bundled_entries
+from holdfast.explore.opening import open_workbench
+from holdfast.explore.questions import N_VOTES
+from holdfast.explore.workbench import Workbench
+from tests.explore_support import CLASSES, N_FEATURES, TEXT, Visitor, decide, fake_workbench, serving
+
+OWN = {"model": "test:quick", "input": "0", "method": "own", "selected": [0, 1]}
+SELECTED = np.arange(N_FEATURES) < 2
+
+
+def labels(masks: Any) -> Any:
+    """A model that gives labels."""
+    return np.where(masks[:, 0], "yes", "no")
+
+
+def crowded(masks: Any) -> Any:
+    """A model of a thousand classes."""
+    scores = np.zeros((len(masks), 1000))
+    scores[:, 700] = masks.sum(axis=1)
+    return scores
+
+
+@pytest.fixture(scope="module")
+def visitor() -> Iterator[Visitor]:
+    with serving(fake_workbench(quick=decide, labels=labels, crowded=crowded)) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Iterator[Visitor]:
+    with serving(Workbench(bundled_entries())) as one:
+        yield one
+
+
+def model() -> hf.MaskedModel:
+    return hf.mask_function(decide, n_features=N_FEATURES)
+
+
+# -- what there is ------------------------------------------------------------------------------------------------
+
+
+def test_the_page_is_html_and_holds_no_token(visitor: Visitor) -> None:
+    answer = httpx.get(visitor.url)
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert visitor.url.split("token=")[1] not in answer.text
+
+
+def test_the_workbench_lists_every_bundled_model_without_loading_one(bundled: Visitor) -> None:
+    told = bundled.get("/api/workbench").json()
+    assert {one["spec"] for one in told["models"]} == {f"bundled:{card.name}" for card in hf.models.available()}
+    by_name = {one["name"]: one for one in told["models"]}
+    assert "integrated_gradients" in by_name["digits-vit"]["methods"]
+    assert "integrated_gradients" not in by_name["vader"]["methods"]
+    assert by_name["cancer-forest"]["classes"] == ["malignant", "benign"]
+    assert all(one["n_inputs"] > 100 and one["default_fill"] == one["fills"][0]["name"] for one in told["models"])
+    assert told["defaults"]["model"] == told["models"][0]["spec"]
+
+
+def test_inputs_are_listed_in_portions(bundled: Visitor) -> None:
+    told = bundled.get("/api/inputs", **{"model": "bundled:vader", "from": "198", "count": "50"}).json()
+    assert [one["id"] for one in told["inputs"]] == ["198", "199"]
+    assert told["total"] == 200
+    digits = bundled.get("/api/inputs", model="bundled:digits-vit", count="1").json()["inputs"][0]
+    assert digits["short"].startswith("data:image/png;base64,")
+    assert digits["label"] in "0123456789"
+    rows = bundled.get("/api/inputs", model="bundled:cancer-forest", count="1").json()["inputs"][0]
+    assert re.fullmatch(r"[\d.e+]+, [\d.e+]+, [\d.e+]+, …", rows["short"])
+    assert bundled.get("/api/inputs", model="bundled:none").status_code == 400
+
+
+# -- reveal and explain -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shown", [[0, 1], [0, 1, 5], [0, 1, 5, 7], [], [1, 2, 3], list(range(N_FEATURES))])
+def test_a_click_shows_what_the_model_says(visitor: Visitor, shown: list[int]) -> None:
+    mask = np.isin(np.arange(N_FEATURES), shown)
+    output, reference = (model()(one[None])[0] for one in (mask, SELECTED))
+    told = visitor.reveal(OWN, shown)
+    leader = int(output.argmax())
+    assert (told["class"], told["prediction"]) == (leader, CLASSES[leader])
+    assert [one["score"] for one in told["scores"]] == output.tolist()
+    assert [one["class"] for one in told["scores"]] == list(CLASSES)
+    assert sum(one["share"] for one in told["scores"]) == pytest.approx(1)
+    assert told["agrees"] == (leader == reference.argmax())
+    assert told["margin"] == output[reference.argmax()] - output[1 - reference.argmax()]
+    assert (told["margin"] >= 0) == told["agrees"]
+    assert (told["n_added"], told["n_hidden"]) == (len(set(shown) - {0, 1}), len({0, 1} - set(shown)))
+
+
+def test_labels_have_no_scores_and_still_agree_or_not(visitor: Visitor) -> None:
+    view = OWN | {"model": "test:labels"}
+    told = visitor.reveal(view, [0])
+    assert (told["prediction"], told["margin"], told["scores"], told["agrees"]) == ("yes", None, [], True)
+    assert visitor.reveal(view, [1])["agrees"] is False
+    assert visitor.ask("certify", view, radius=2)["rate"] == 1.0
+
+
+def test_of_many_classes_the_leading_ones_are_told(visitor: Visitor) -> None:
+    told = visitor.reveal(OWN | {"model": "test:crowded"}, [0, 1])
+    assert told["class"] == 700
+    assert len(told["scores"]) < 50
+    assert any(one["class"] == "700" for one in told["scores"])
+
+
+@pytest.mark.parametrize("method", ["lime", "shap", "occlusion", "random"])
+def test_an_explanation_is_that_of_the_method(visitor: Visitor, method: str) -> None:
+    view = {"model": "test:quick", "input": "0", "method": method, "fraction": 0.5, "seed": 7}
+    told = visitor.ask("explain", view)
+    direct = hf.attribute(model(), method, rng=7)
+    assert told["scores"] == direct.scores.tolist()
+    assert told["selected"] == np.flatnonzero(hf.top_fraction(direct, 0.5)).tolist()
+    assert (told["n_calls"], told["target"]) == (direct.n_calls, CLASSES[direct.target])
+    assert told["n_features"] == N_FEATURES
+    assert told["max_radius"] == N_FEATURES - len(told["selected"])
+    full = int(model()(np.ones((1, N_FEATURES), dtype=bool))[0].argmax())
+    assert told["full_prediction"] == CLASSES[full]
+    assert told["consistent"] == (told["prediction"] == told["full_prediction"])
+    assert visitor.reveal(view, told["selected"]) | {"seconds": 0} == told["reference"] | {"seconds": 0}
+
+
+def test_a_smoothed_view_is_about_the_smoothed_model(visitor: Visitor) -> None:
+    view = OWN | {"keep_probability": 0.5, "seed": 3}
+    smoothed, again = (hf.smooth(model(), 0.5, N_VOTES, rng=3) for _ in range(2))  # each counts its own calls
+    mask = np.isin(np.arange(N_FEATURES), [0, 1, 5, 7])
+    assert [one["score"] for one in visitor.reveal(view, [0, 1, 5, 7])["scores"]] == smoothed(mask[None])[0].tolist()
+    told = visitor.ask("certify", view, radius=5)
+    assert hf.Certificate.from_json(told["text"]) == hf.certify(again, SELECTED, radius=5, rng=3)
+
+
+# -- certify, witness, curve --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{"radius": 2}, {"radius": 5}, {"radius": 99, "plan": "exact", "tolerance": 0.05}])
+def test_a_certificate_is_the_one_of_a_direct_call(visitor: Visitor, options: dict[str, Any]) -> None:
+    told = visitor.ask("certify", OWN | {"seed": 11}, **options)
+    direct = hf.certify(model(), SELECTED, **options, rng=11)
+    assert hf.Certificate.from_json(told["text"]) == direct
+    assert told["certificate"] == json.loads(told["text"])
+    assert (told["sentence"], told["interval"]) == (str(direct), list(direct.interval))
+    wanted = None if direct.counterexample is None else np.flatnonzero(direct.counterexample).tolist()
+    assert told["counterexample"] == wanted
+
+
+def test_a_witness_can_be_stepped_through_to_the_change(visitor: Visitor) -> None:
+    told = visitor.ask("witness", OWN, max_radius=4)
+    direct = hf.find_witness(model(), SELECTED, max_radius=4, rng=0)
+    assert sorted(told["added"]) == list(direct.added) == [5, 7]
+    assert (told["found"], told["proven"], told["sentence"]) == (True, True, str(direct))
+    assert [step["added"] for step in told["steps"]] == told["added"]
+    assert [step["agrees"] for step in told["steps"]] == [True, False]
+    assert told["prediction"] == told["steps"][-1]["prediction"] == "no"
+    nothing = visitor.ask("witness", OWN, max_radius=1)
+    assert (nothing["found"], nothing["added"], nothing["steps"], nothing["proven"]) == (False, [], [], True)
+
+
+def test_a_curve_is_the_one_of_a_direct_call(visitor: Visitor) -> None:
+    told = visitor.ask("curve", OWN, radii=[4, 1, 2])
+    direct = hf.certify_radii(model(), SELECTED, radii=[1, 2, 4], simultaneous=True, rng=0)
+    assert told["radii"] == [1, 2, 4]
+    assert told["rates"] == [one.rate for one in direct]
+    assert list(zip(told["lows"], told["highs"], strict=True)) == [tuple(one.interval) for one in direct]
+
+
+# -- bundled models -----------------------------------------------------------------------------------------------
+
+KINDS = {
+    "image": {"model": "bundled:digits-vit", "input": "3", "method": "occlusion", "fill": "mean"},
+    "text": {"model": "bundled:vader", "input": "3", "method": "lime", "keep_probability": 0.5, "seed": 2},
+    "table": {"model": "bundled:cancer-forest", "input": "5", "method": "random", "fill": "zero"},
+}
+
+
+def run_export(bundled: Visitor, view: dict[str, Any], tmp_path: Path, **question: Any) -> str:
+    """What the exported script prints, in a process of its own."""
+    code = bundled.post("/api/export/python", {"view": view} | question).json()["code"]
+    script = tmp_path / "exported.py"
+    script.write_text(code + "print(certificate.to_json())\n", encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bundled_models_certificate_is_that_of_the_exported_script(
+    bundled: Visitor, kind: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch") if kind == "image" else pytest.importorskip("sklearn")
+    view = KINDS[kind]
+    told = bundled.ask("certify", view, radius=4)
+    sentence, text = run_export(bundled, view, tmp_path, radius=4).splitlines()
+    assert sentence == told["sentence"]
+    assert hf.Certificate.from_json(text) == hf.Certificate.from_json(told["text"])
+    explained = bundled.ask("explain", view)
+    assert explained["picture"]["kind"] == kind
+    assert len(explained["features"]) == explained["n_features"]
+
+
+def test_features_chosen_by_hand_are_exported(bundled: Visitor, tmp_path: Path) -> None:
+    view = {"model": "bundled:vader", "input": "1", "method": "own", "selected": [2, 0]}
+    told = bundled.ask("certify", view, radius=3, confidence=0.95)
+    assert run_export(bundled, view, tmp_path, radius=3, confidence=0.95).splitlines()[0] == told["sentence"]
+
+
+def test_a_certificate_that_was_saved_can_be_verified(bundled: Visitor, tmp_path: Path) -> None:
+    told = bundled.ask("certify", KINDS["text"] | {"keep_probability": 1.0}, radius=4)
+    file = tmp_path / "certificate.json"
+    file.write_text(told["text"], encoding="utf-8")
+    options = ["--model", "bundled:vader", "--input", "bundled:sentences#3", "--features", "words"]
+    assert main(["verify", str(file), *options]) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_view_can_be_drawn(bundled: Visitor, kind: str) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("torch") if kind == "image" else pytest.importorskip("sklearn")
+    drawn = [bundled.post("/api/export/png", {"view": KINDS[kind]} | more) for more in ({}, {"shown": [0, 1, 2]})]
+    for answer in drawn:
+        assert answer.headers["content-type"] == "image/png"
+        assert answer.content.startswith(b"\x89PNG\r\n\x1a\n")
+    assert drawn[0].content != drawn[1].content
+
+
+# -- the command --------------------------------------------------------------------------------------------------
+
+SCRIPT = [sys.executable, "-m", "holdfast.cli", "explore"]
+
+
+def test_the_command_prints_one_address_and_ends_cleanly_with_its_jobs() -> None:
+    with subprocess.Popen(
+        [*SCRIPT, "--model", "bundled:vader"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.fullmatch(r"Explore at (http://127\.0\.0\.1:\d+)/\?token=([\w-]{32}) \(Ctrl-C ends it\)\n", line)
+        assert found, line
+        with httpx.Client(base_url=found[1], headers={"X-Holdfast-Token": found[2]}, timeout=60) as http:
+            visitor = Visitor(http, line)
+            assert [one["spec"] for one in visitor.get("/api/workbench").json()["models"]] == ["bundled:vader"]
+            view = {"model": "bundled:vader", "input": "0", "method": "own", "selected": []}
+            job = visitor.submit("witness", view, max_calls=10_000_000)
+            events = visitor.events(job)
+            next(events)
+            start = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            names = [name for _, name, _ in events]
+            assert names[-1] in ("cancelled", "done")
+        assert process.wait(15) == 0
+        assert time.monotonic() - start < 10
+        assert process.stdout.read() == "Stopped.\n"
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--data", "bundled:digits"], "`--data` must come with `--model`"),
+        (["--model", "onnx:x.onnx"], "`--data` must be given with `--model`"),
+        (["--model", "bundled:vadr"], "Did you mean 'vader'?"),
+        (["--model", "bundled:vader", "--data", "bundled:cancer"], "`--model` must classify the tables that are given"),
+        (["--model", "bundled:vader", "--port", "70000"], "`port` must be a whole number from 0 to 65535"),
+        (["--grid", "7"], "`--grid` must look like 14x14, got '7'."),
+    ],
+    ids=range(6),
+)
+def test_what_cannot_be_explored_is_said_at_once(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explore", *options]) == 3
+    assert message in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_said_so(visitor: Visitor, capsys: pytest.CaptureFixture[str]) -> None:
+    port = visitor.http.base_url.port
+    assert main(["explore", "--model", "bundled:vader", "--port", str(port)]) == 3
+    assert f"`port` must be free, but {port} is not" in capsys.readouterr().err
+
+
+def test_help_says_what_the_address_is_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["explore", "--help"])
+    told = capsys.readouterr().out
+    assert "token" in told
+    assert "Ctrl-C" in told
+
+
+def test_a_model_of_ones_own_is_explored_on_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shouting.py").write_text(
+        "import numpy as np\n"
+        "def make():\n"
+        "    return lambda texts: np.array([[1.0, 2.0 * text.count('!')] for text in texts])\n"
+    )
+    for name, text in {"test_text.txt": f"hey ! you\n{TEXT}\n", "test_labels.txt": "1\n0\n"}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "mapping.txt").write_text("0\tcalm\n1\tloud\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    workbench = open_workbench("python:shouting:make", f"tweeteval:{tmp_path}", kind="text")
+    with serving(workbench) as one:
+        entry = one.get("/api/workbench").json()["models"][0]
+        assert (entry["kind"], entry["name"]) == ("text", "shouting:make")
+        view = {"model": entry["spec"], "input": "0", "method": "own", "selected": [0]}
+        assert one.reveal(view, [0, 1])["agrees"] is False
+        code = one.post("/api/export/python", {"view": view, "radius": 1}).json()["code"]
+        assert "hf.models.load('python:shouting:make', kind='text')" in code
+
+
+def test_without_its_packages_the_command_says_which(capsys: pytest.CaptureFixture[str]) -> None:
+    hide = "import sys; sys.modules['uvicorn'] = None; from holdfast.cli import main; sys.exit(main(['explore']))"
+    done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert done.stderr.strip().endswith("pip install 'holdfast[explore]'")
+
+
+def test_importing_holdfast_does_not_import_the_server() -> None:
+    ask = (
+        "import sys, holdfast, holdfast.cli; print([m for m in ('starlette', 'uvicorn', 'anyio') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+    assert find_spec("uvicorn") is not None
+    assert os.environ.get("HOLDFAST_CACHE")

@@ -1,0 +1,253 @@
+"""Turns: one at a time, clicks first, tabs in turn, and cancelled work leaves at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import holdfast as hf
+from holdfast.explore.paced import MOST_ROWS, Pace, PacedModel, in_turns
+from holdfast.explore.recent import Recent
+from holdfast.explore.turns import MOST_URGENT, Cancelled, Errand, Gate, Rounds
+from holdfast.types import Differentiable
+from tests.contracts import check_masked_model
+from tests.explore_support import Slow, decide, wait_until
+
+TABS = st.lists(st.sampled_from("abcd"), max_size=24)
+
+
+def entries_of(tabs: list[str]) -> list[tuple[str, int]]:
+    return [(tab, place) for place, tab in enumerate(tabs)]
+
+
+def filled(tabs: list[str]) -> Rounds[tuple[str, int]]:
+    queue = Rounds[tuple[str, int]]()
+    for entry in entries_of(tabs):
+        queue.put(entry[0], entry)
+    return queue
+
+
+@given(TABS)
+def test_every_entry_has_its_turn_once_and_those_of_a_tab_in_order(tabs: list[str]) -> None:
+    queue = filled(tabs)
+    foretold = list(queue)
+    taken = [queue.take() for _ in tabs]
+    assert taken == foretold
+    assert sorted(taken, key=lambda entry: entry[1]) == entries_of(tabs)
+    for tab in set(tabs):
+        mine = [entry for entry in taken if entry[0] == tab]
+        assert mine == sorted(mine, key=lambda entry: entry[1])
+    assert queue.take() is None
+    assert len(queue) == 0
+
+
+@given(TABS)
+def test_an_entry_waits_for_one_of_every_other_tab_per_round(tabs: list[str]) -> None:
+    taken = list(filled(tabs))
+    for place, (tab, _) in enumerate(taken):
+        rank = sum(other == tab for other, _ in taken[:place])
+        for other in set(tabs) - {tab}:
+            assert sum(one == other for one, _ in taken[:place]) <= rank + 1
+
+
+@given(TABS, st.data())
+def test_an_entry_that_is_dropped_is_gone_and_the_others_stay(tabs: list[str], data: Any) -> None:
+    queue, entries = filled(tabs), entries_of(tabs)
+    if not entries:
+        assert not queue.drop("a", ("a", 0))
+        return
+    gone = data.draw(st.sampled_from(entries))
+    assert queue.drop(gone[0], gone)
+    assert not queue.drop(gone[0], gone)
+    assert sorted(queue, key=lambda entry: entry[1]) == [entry for entry in entries if entry != gone]
+
+
+def test_tabs_that_pass_let_the_others_go_first() -> None:
+    queue = filled(["a", "a", "b"])
+    assert queue.take(lambda tab: tab == "a") == ("b", 2)
+    assert queue.take(lambda tab: tab == "a") is None
+    assert queue.take() == ("a", 0)
+
+
+class Line:
+    """Threads that wait for a gate that is held, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.gate, self.served = Gate(), list[str]()
+        self._threads: list[threading.Thread] = []
+
+    def join(self, name: str, errand: Errand) -> None:
+        def work() -> None:
+            with self.gate.turn(errand):
+                self.served.append(name)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        self._threads.append(thread)
+        queue = self.gate._urgent if errand.urgent else self.gate._others
+        before = len(self._threads)
+        wait_until(lambda: len(queue) > 0 and sum(map(len, (self.gate._urgent, self.gate._others))) == before)
+
+    def finish(self) -> list[str]:
+        for thread in self._threads:
+            thread.join(10)
+        assert self.gate.is_free
+        return self.served
+
+
+def test_clicks_come_before_jobs_and_tabs_take_turns() -> None:
+    line = Line()
+    with line.gate.turn(Errand("holder")):
+        for name in ("a1", "a2", "a3", "b1"):
+            line.join(name, Errand(name[0]))
+        line.join("click", Errand("c", urgent=True))
+    assert line.finish() == ["click", "a1", "b1", "a2", "a3"]
+
+
+def test_clicks_that_do_not_end_let_a_job_in_now_and_then() -> None:
+    line = Line()
+    with line.gate.turn(Errand("holder")):
+        line.join("job", Errand("j"))
+        for number in range(MOST_URGENT + 4):
+            line.join(f"click {number}", Errand("c", urgent=True))
+    assert line.finish().index("job") <= MOST_URGENT
+
+
+def test_never_two_have_a_turn_at_once() -> None:
+    gate, slow = Gate(), Slow(seconds=0.0005)
+    masks = np.ones((1, 12), dtype=bool)
+
+    def work(tab: str, urgent: bool) -> None:
+        for _ in range(20):
+            with gate.turn(Errand(tab, urgent=urgent)):
+                slow(masks)
+
+    threads = [threading.Thread(target=work, args=(tab, tab == "a")) for tab in "abca"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert (slow.n_calls, slow.most_at_once, gate.is_free) == (80, 1, True)
+
+
+def test_cancelled_work_leaves_the_line_without_a_turn() -> None:
+    gate, unwanted, left = Gate(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        try:
+            with gate.turn(Errand("a", unwanted=unwanted.is_set)):
+                raise AssertionError("it had a turn")
+        except Cancelled:
+            left.set()
+
+    with gate.turn(Errand("holder")):
+        thread = threading.Thread(target=work)
+        thread.start()
+        wait_until(lambda: len(gate._others) == 1)
+        unwanted.set()
+        gate.wake()
+        assert left.wait(5)
+        assert not gate.is_free
+    thread.join(5)
+    assert gate.is_free
+
+
+def test_work_that_raises_passes_its_turn_on() -> None:
+    gate = Gate()
+    with pytest.raises(KeyError), gate.turn(Errand("a")):
+        raise KeyError
+    assert gate.is_free
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_model_that_is_no_longer_wanted_stops_within_a_batch(when: str) -> None:
+    unwanted = threading.Event()
+    slow = Slow(seconds=0)
+
+    def function(masks: Any) -> Any:
+        unwanted.set()
+        return slow(masks)
+
+    model = hf.mask_function(function, n_features=12)
+    if when == "before":
+        unwanted.set()
+    paced = in_turns(model, Gate(), Errand("a", unwanted=unwanted.is_set), Pace())
+    with pytest.raises(Cancelled):
+        paced(np.zeros((10 * MOST_ROWS, 12), dtype=bool))
+    assert slow.n_calls == (0 if when == "before" else 1)
+
+
+def test_a_paced_model_is_the_same_function_of_masks() -> None:
+    model = hf.mask_function(decide, n_features=12)
+    paced = PacedModel(model, Gate(), Errand("a"), Pace())
+    masks = np.random.default_rng(0).random((100, 12)) < 0.5
+    assert np.array_equal(paced(masks), model(masks))
+    check_masked_model(paced)
+
+
+def test_turns_have_few_rows_and_fewer_of_a_slow_model() -> None:
+    sizes: list[int] = []
+
+    def function(masks: Any) -> Any:
+        sizes.append(len(masks))
+        time.sleep(0.008 * len(masks))
+        return decide(masks)
+
+    paced = in_turns(hf.mask_function(function, n_features=12), Gate(), Errand("a"), Pace())
+    paced(np.zeros((MOST_ROWS + 40, 12), dtype=bool))
+    assert sizes[0] == MOST_ROWS
+    assert max(sizes[2:]) <= MOST_ROWS // 2
+    assert sum(sizes) == MOST_ROWS + 40
+
+
+def test_a_pace_recovers_when_the_machine_does() -> None:
+    pace = Pace()
+    for _ in range(9):
+        pace.record(pace.n_rows, seconds=1.0)
+    assert pace.n_rows == 1
+    for _ in range(9):
+        pace.record(pace.n_rows, seconds=0.001)
+    assert pace.n_rows == MOST_ROWS
+
+
+class Linear:
+    """A model with gradients: scores are sums of elements."""
+
+    n_features = 3
+    elements = np.arange(3.0)
+    baseline = np.zeros(3)
+    groups = np.arange(3)
+
+    def __call__(self, masks: Any, /) -> Any:
+        return np.stack([masks @ self.elements, np.zeros(len(masks))], axis=1)
+
+    def gradient(self, points: Any, target: int) -> Any:
+        return np.stack([points.sum(axis=1), np.zeros(len(points))], axis=1), np.full_like(points, float(target == 0))
+
+
+def test_gradients_come_in_turns_and_are_the_same() -> None:
+    paced = in_turns(Linear(), Gate(), Errand("a"), Pace())
+    assert isinstance(paced, Differentiable)
+    points = np.random.default_rng(0).random((70, 3))
+    for found, wanted in zip(paced.gradient(points, 0), Linear().gradient(points, 0), strict=True):
+        assert np.array_equal(found, wanted)
+    direct = hf.attribute(Linear(), "integrated_gradients")
+    assert np.allclose(hf.attribute(paced, "integrated_gradients").scores, direct.scores)
+    assert not isinstance(
+        in_turns(hf.mask_function(decide, n_features=12), Gate(), Errand("a"), Pace()), Differentiable
+    )
+
+
+def test_what_was_not_asked_for_the_longest_is_forgotten() -> None:
+    recent = Recent[int](most=2)
+    recent.put("a", 1)
+    recent.put("b", 2)
+    assert recent.get("a") == 1
+    recent.put("c", 3)
+    assert (recent.get("a"), recent.get("b"), recent.get("c")) == (1, None, 3)
