@@ -23,15 +23,16 @@ from tests.explore_support import (
     wait_until,
 )
 
-SLOW = Slow(seconds=0.02)
+SLOW, ENDLESS_MODEL = Slow(seconds=0.02), Slow(seconds=0.1)
 VIEW = {"model": "test:slow", "input": "0", "method": "own", "selected": [0, 1]}
 QUICK = VIEW | {"model": "test:quick"}
+ENDLESS = VIEW | {"model": "test:endless"}
 LONG = {"radius": 8, "tolerance": 0.02, "confidence": 0.98}
 
 
 @pytest.fixture(scope="module")
 def visitor() -> Iterator[Visitor]:
-    workbench = fake_workbench(slow=SLOW, quick=decide, broken=broken, nan=empty_handed)
+    workbench = fake_workbench(slow=SLOW, endless=ENDLESS_MODEL, quick=decide, broken=broken, nan=empty_handed)
     with serving(workbench, patience=1.0) as one:
         yield one
     wait_until(lambda: not job_threads())
@@ -124,12 +125,17 @@ def test_a_stream_with_a_time_ends_with_it(visitor: Visitor) -> None:
 
 
 def test_a_job_nobody_listens_to_is_cancelled_and_one_with_a_listener_is_not(visitor: Visitor) -> None:
-    heard, forsaken = (visitor.submit("certify", VIEW, tab, **LONG) for tab in ("heard", "forsaken"))
+    heard, asked, forsaken = (visitor.submit("certify", ENDLESS, tab, **LONG) for tab in ("heard", "asked", "forsaken"))
     listening = threading.Thread(target=lambda: list(visitor.events(heard)))
     listening.start()
-    wait_until(lambda: visitor.get(f"/api/jobs/{forsaken}").json()["state"] == "cancelled")
-    assert visitor.get(f"/api/jobs/{heard}").json()["state"] == "running"
-    visitor.http.delete(f"/api/jobs/{heard}")
+    until = time.monotonic() + 1.6
+    while time.monotonic() < until:
+        assert visitor.get(f"/api/jobs/{asked}").json()["state"] == "running"
+        time.sleep(0.2)
+    assert [visitor.get(f"/api/jobs/{job}").json()["state"] for job in (heard, asked)] == ["running"] * 2
+    assert visitor.get(f"/api/jobs/{forsaken}").json()["state"] == "cancelled"
+    for job in (heard, asked):
+        visitor.http.delete(f"/api/jobs/{job}")
     listening.join(10)
     assert not listening.is_alive()
 

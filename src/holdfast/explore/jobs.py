@@ -25,8 +25,8 @@ MOST_WAITING = 32
 MOST_KEPT = 256
 """Ended jobs whose results can still be read."""
 
-PATIENCE = 60.0
-"""Seconds after which a job that nobody listens to is cancelled."""
+PATIENCE = 150.0
+"""Seconds after which a job that nobody asks about is cancelled; hidden tabs ask once a minute."""
 
 HEARTBEAT = 10.0
 _BETWEEN_REPORTS = 0.1
@@ -76,7 +76,8 @@ class Job:
         return bool(self._events) and self._events[-1].name in _ENDS
 
     def plain(self) -> dict[str, Any]:
-        """The state for the page."""
+        """The state for the page, which thereby shows that it still wants to know."""
+        self._heard = time.monotonic()
         return {"job": self.id, "kind": self.kind, "state": self.state, "n_events": len(self._events)}
 
     def is_unwanted(self) -> bool:

@@ -17,6 +17,7 @@ from holdfast.explore.answers import Answers, Plain, indices, step_through
 from holdfast.explore.live import Narrowing
 from holdfast.explore.paced import in_turns
 from holdfast.explore.recent import Recent
+from holdfast.explore.sentences import certificate_sentence, curve_sentence, witness_sentence
 from holdfast.explore.turns import Errand, Gate
 from holdfast.explore.view import OWN, View, check_features
 from holdfast.explore.workbench import Workbench
@@ -124,7 +125,7 @@ class Questions:
             progress=_progress(tell),
             rng=view.seed,
         )
-        return describe_certificate(found)
+        return describe_certificate(found, self.classes(view))
 
     def witness(self, view: View, errand: Errand, tell: Tell, **options: Any) -> Plain:
         """The smallest additions found that change the prediction, in an order to step through."""
@@ -141,7 +142,7 @@ class Questions:
             "proven": found.proven,
             "cleared_radius": found.cleared_radius,
             "max_radius": found.max_radius,
-            "sentence": str(found),
+            "sentence": witness_sentence(found, answers.classes, names_of(self.bound(view, errand))),
             "n_calls": found.n_calls,
         }
 
@@ -156,7 +157,7 @@ class Questions:
             "lows": [one.interval.low for one in found],
             "highs": [one.interval.high for one in found],
             "simultaneous": found.simultaneous,
-            "sentence": str(found),
+            "sentence": curve_sentence(found, self.classes(view)),
             "n_calls": found.n_calls,
         }
 
@@ -193,13 +194,13 @@ def as_mask(features: Any, n_features: int) -> Mask:
     return mask
 
 
-def describe_certificate(found: Certificate) -> Plain:
+def describe_certificate(found: Certificate, classes: tuple[str, ...]) -> Plain:
     """A certificate for the page; ``text`` is the file that ``holdfast verify`` reads."""
     text = found.to_json()
     return {
         "certificate": json.loads(text),
         "text": text,
-        "sentence": str(found),
+        "sentence": certificate_sentence(found, classes),
         "interval": [found.interval.low, found.interval.high],
         "rate": found.rate,
         "exact": found.exact,

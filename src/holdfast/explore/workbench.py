@@ -17,7 +17,7 @@ from holdfast.explore.recent import Recent
 from holdfast.explore.view import View
 from holdfast.models.classifier import Classifier
 from holdfast.report.page.pictures import thumbnail
-from holdfast.report.page.wording import shortened
+from holdfast.report.page.wording import method_label, shortened
 from holdfast.types import MaskedModel
 
 _MOST_BOUND = 64
@@ -82,7 +82,7 @@ class Workbench:
             "kind": entry.kind,
             "classes": list(entry.classes if loaded is None else loaded.classes),
             "n_inputs": len(self.dataset(entry.spec)),
-            "methods": list(entry.methods),
+            "methods": [{"name": name, "label": method_label(name)} for name in entry.methods],
             "fills": [{"name": choice.name, "label": choice.label} for choice in entry.fills],
             "default_fill": entry.fills[0].name,
             "note": entry.note,

@@ -1,0 +1,52 @@
+"""Results of the library → the sentences of the page, with names for classes and features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.report.page.wording import percent, shortened, span, with_classes
+from holdfast.results.certificate import Certificate
+from holdfast.results.curve import StabilityCurve
+from holdfast.results.witness import Witness
+
+_MOST_NAMES = 8
+
+
+def certificate_sentence(found: Certificate, classes: Sequence[str]) -> str:
+    """What is certified, and what the class is called."""
+    return with_classes(str(found), [found.prediction], classes)
+
+
+def witness_sentence(found: Witness, classes: Sequence[str], names: Sequence[str] | None) -> str:
+    """What changes the prediction, and what its features and classes are called."""
+    told = with_classes(str(found), [found.original_prediction, found.prediction], classes)
+    if names is None:
+        return told
+    named = [f"Feature {one} is “{shortened(names[one], 40)}”." for one in found.added[:_MOST_NAMES]]
+    return " ".join([told, *named])
+
+
+def curve_sentence(found: StabilityCurve, classes: Sequence[str]) -> str:
+    """Where the prediction is kept least often, and whether that may be read off the whole curve."""
+    lowest = min(found, key=lambda one: (one.interval.low, one.radius))
+    first, last = found.radii[0], found.radii[-1]
+    where = f"at radius {first}" if first == last else f"at every radius asked for from {first} to {last}"
+    sure = "For certain" if all(one.exact for one in found) else f"With confidence {lowest.confidence}"
+    kept = f"the prediction {lowest.prediction!r} is kept in {_cases(lowest)} of cases"
+    if found.simultaneous or first == last:
+        least = f"the prediction {lowest.prediction!r} is kept in at least {percent(_floor(lowest))} of cases"
+        told = f"{sure}, {least} {where}"
+        told += "" if first == last else f"; the lowest interval is that of radius {lowest.radius}, {_cases(lowest)}"
+    else:
+        told = f"{sure} for each radius on its own, and not for one picked afterwards, {kept} at radius {lowest.radius}"
+    return with_classes(f"{told} ({found.n_calls} model calls).", [lowest.prediction], classes)
+
+
+def _cases(one: Certificate) -> str:
+    return percent(one.rate) if one.exact else span(one.interval)
+
+
+def _floor(one: Certificate) -> float:
+    """The lower end, never rounded up."""
+    low = one.interval.low
+    return low if low == 1 else int(1000 * low + 1e-6) / 1000
