@@ -1,0 +1,68 @@
+// What to look at: the model, one of its inputs, the method or two, and how features are hidden.
+
+const INPUTS = 48;
+
+function setupCard(app) {
+  const place = document.getElementById("setup");
+  const fields = make("div", { class: "fields" }), inputs = inputsOf(app);
+  place.append(fields, inputs.element);
+
+  function refresh() {
+    const { choices, workbench } = app;
+    const model = app.model();
+    const set = (name, also = {}) => (value) => app.choose({ [name]: value, ...also });
+    const methods = model.methods.map((one) => [one.name, one.label]);
+    const offered = (method) => [...methods, ...(method === "own" ? [["own", app.labelOf("own")]] : [])];
+    replaceIn(fields,
+      selectOf("Model", workbench.models.map((one) => [one.spec, one.name]), choices.model, (value) => app.chooseModel(value)),
+      selectOf("Method", offered(choices.a), choices.a, set("a")),
+      selectOf("Compare with", [[null, "nothing"], ...offered(choices.b)], choices.b, set("b")),
+      selectOf("Selected", workbench.fractions.map((value) => [value, `top ${+(100 * value).toFixed(2)}%`]), choices.fraction, set("fraction")),
+      numberOf("Seed", choices.seed, set("seed")),
+      model.fills.length ? selectOf("Hidden features are", model.fills.map((one) => [one.name, one.label]), choices.fill ?? model.default_fill, set("fill")) : null,
+      selectOf("Keep probability λ", workbench.keep_probabilities.map((value) => [value, value === 1 ? "1 (the model itself)" : `${value} (smoothed)`]), choices.keep, set("keep")),
+      model.note ? make("p", { class: "small note" }, quoted(model.note)) : null);
+  }
+  return { refresh, showInputs: inputs.show };
+}
+
+/** A whole number that may be typed; what is no such number is left aside. */
+function numberOf(legend, value, onChange) {
+  const id = unique("number");
+  const take = (event) => { if (event.target.checkValidity() && event.target.value !== "") onChange(Number(event.target.value)); };
+  return make("div", { class: "field" }, make("label", { for: id }, legend), make("input", { type: "number", id, min: 0, max: 2 ** 31, step: 1, value, onchange: take }));
+}
+
+// -- the inputs ------------------------------------------------------------------------------------------------
+
+function inputsOf(app) {
+  const list = make("div", { class: "inputs-list" }), count = make("span", { class: "small" });
+  const state = { model: null, from: 0, total: 0, round: 0 };
+  const turn = (step) => () => show(state.model, Math.max(0, state.from + step * INPUTS));
+  const back = make("button", { type: "button", class: "tool", onclick: turn(-1), "aria-label": "Earlier inputs" }, "‹");
+  const next = make("button", { type: "button", class: "tool", onclick: turn(1), "aria-label": "Later inputs" }, "›");
+  const element = make("fieldset", { class: "inputs" }, make("legend", {}, "Input"), list, make("div", { class: "pager" }, back, count, next));
+
+  async function show(model, from) {
+    const round = ++state.round;
+    const found = await ask("GET", `/api/inputs?model=${encodeURIComponent(model)}&from=${from}&count=${INPUTS}`);
+    if (round !== state.round) return null;
+    Object.assign(state, { model, from, total: found.total });
+    replaceIn(list, found.inputs.map((one) => inputChoice(one, app)));
+    count.textContent = `${whole(from + 1)}–${whole(from + found.inputs.length)} of ${whole(found.total)}`;
+    back.disabled = from === 0;
+    next.disabled = from + found.inputs.length >= found.total;
+    return found.inputs;
+  }
+  const guarded = (model, from) => show(model, from).catch((error) => { complain(document.getElementById("messages"), error.message); return null; });
+  return { element, show: guarded };
+}
+
+function inputChoice(one, app) {
+  const isPicture = typeof one.short === "string" && one.short.startsWith("data:image/png;base64,");
+  const words = `${one.name}${one.label === null || one.label === undefined ? "" : `, labelled ${one.label}`}`;
+  const chosen = one.id === app.choices.input;
+  return make("label", { class: `input-choice ${isPicture ? "thumb" : "line"}`, title: isPicture ? words : null },
+    make("input", { type: "radio", name: "input", value: one.id, checked: chosen, onchange: () => app.choose({ input: one.id }), "aria-label": isPicture ? words : null }),
+    isPicture ? make("img", { src: one.short, alt: "", class: "pixelated" }) : make("span", { class: "line-text" }, quoted(one.short ?? one.name)));
+}
