@@ -18,8 +18,8 @@ function certifyCard(app) {
   const listed = (values, own) => [...new Set([...values, own])].sort((a, b) => b - a);
   const controls = make("div", { class: "controls" },
     make("div", { class: "slider wide" }, make("label", { for: id }, "Reveal up to"), slider, words),
-    selectOf("Within", listed([0.2, 0.1, 0.05], choices.tolerance).map((value) => [value, `± ${+(100 * value).toFixed(3)} points`]), choices.tolerance, (value) => app.ask({ tolerance: value })),
-    selectOf("Confidence", listed([0.99, 0.95, 0.9, 0.8], choices.confidence).map((value) => [value, `${+(100 * value).toFixed(3)}%`]), choices.confidence, (value) => app.ask({ confidence: value })), act);
+    selectOf("Within", listed(workbench.tolerances, choices.tolerance).map((value) => [value, `± ${+(100 * value).toFixed(3)} points`]), choices.tolerance, (value) => app.ask({ tolerance: value })),
+    selectOf("Confidence", listed(workbench.confidences, choices.confidence).map((value) => [value, `${+(100 * value).toFixed(3)}%`]), choices.confidence, (value) => app.ask({ confidence: value })), act);
 
   function setRadius(radius) {
     app.ask({ radius });

@@ -2,7 +2,7 @@
 
 function exportsBlock(side) {
   const messages = make("div"), code = make("div");
-  const json = toolOf("Certificate (JSON)", () => saveFile(new Blob([side.blocks.certify.result().json], { type: "application/json" }), `${stemOf(side)}.json`));
+  const json = toolOf("Certificate (JSON)", () => saveFile(new Blob([side.blocks.certify.result().text], { type: "application/json" }), `${stemOf(side)}.json`));
   const png = toolOf("Picture (PNG)", () => attemptTo(messages, async () => saveFile(await fetchPicture(side), `${stemOf(side)}.png`)));
   const python = toolOf("Python", () => attemptTo(messages, async () => replaceIn(code, await codeFor(side))));
   const element = make("div", { class: "block" }, make("h3", { class: "of-side" }), messages, make("div", { class: "tools" }, json, png, python), code);

@@ -176,7 +176,7 @@ async function reveal(side) {
 function heard(side, said) {
   side.now = said;
   refresh(side);
-  say(`${side.app.comparing() ? `${side.parts.title.textContent}: ` : ""}prediction ${said.prediction}, ${said.agrees ? "kept" : "changed"}. Margin ${digits(said.margin)}.`);
+  say(`${side.app.comparing() ? `${side.parts.title.textContent}: ` : ""}prediction ${said.prediction}, ${said.agrees ? "kept" : "changed"}${said.margin === null ? "" : `, lead ${digits(said.margin)}`}.`);
 }
 
 function refresh(side) {
