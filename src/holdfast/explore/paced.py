@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast.explore.turns import Errand, Gate
 from holdfast.types import Differentiable, MaskedModel, Masks, Outputs, Provenance
+from holdfast.validation import check_masks
 
 MOST_ROWS = 32
 """Most masks of a turn."""
@@ -81,9 +82,10 @@ class PacedModel:
 
     def __call__(self, masks: Masks, /) -> Outputs:
         """What the model says of masks (b, n_features)."""
-        if len(masks) == 0:
-            return np.asarray(self.model(masks))
-        return np.concatenate(list(self._in_turns(lambda rows: np.asarray(self.model(masks[rows])), len(masks))))
+        shown = check_masks(masks, self.n_features)
+        if len(shown) == 0:
+            return np.asarray(self.model(shown))
+        return np.concatenate(list(self._in_turns(lambda rows: np.asarray(self.model(shown[rows])), len(shown))))
 
     def _in_turns(self, work: Callable[[slice], Any], n_rows: int) -> Iterator[Any]:
         start = 0
