@@ -45,15 +45,13 @@ function certifyBlock(side) {
     status.show("Certifying …", { share: data.n_evaluated / data.may_draw, cancel: () => cancel(side.jobs.certify) });
     body.hidden = false;
     bar.show(data.low, data.high, data.rate);
-    words.replaceChildren(make("b", {}, data.low <= data.high ? between(data.low, data.high) : "nothing fits"), ` so far: ${lookWords(data)}`);
+    words.replaceChildren(make("b", {}, data.empty ? "nothing fits" : between(data.low, data.high)), ` so far: ${lookWords(data)}`);
     state.chart = drawTrail(trail, state);
   }
   function cancelled() {
     status.show(null);
     const last = state.looks[state.looks.length - 1];
-    sentence.textContent = last
-      ? `Stopped after ${plural(last.n_evaluated, "draw")}. The interval so far holds for all looks at once, so it stands: with confidence ${state.asked.confidence}, at radius ${state.asked.radius}, the rate is between ${ends(last.low, last.high).join(" and ")}.`
-      : "Stopped before the first look: nothing is known.";
+    sentence.textContent = last ? stoppedWords(last, state.asked) : "Stopped before the first look: nothing is known.";
     body.hidden = sentence.hidden = false;
     words.hidden = !last;
     say(sentence.textContent);
@@ -72,9 +70,18 @@ function certifyBlock(side) {
   return block;
 }
 
-function lookWords({ n_agreed: nAgreed, n_evaluated: n, may_draw: most, low, high }) {
-  if (low > high) return "the looks contradict each other, which happens with at most the probability that the confidence leaves.";
+function lookWords({ n_agreed: nAgreed, n_evaluated: n, may_draw: most, empty, exact }) {
+  if (empty) return "the looks contradict each other, which happens with at most the probability that the confidence leaves.";
+  if (exact) return `${whole(nAgreed)} of ${plural(n, "mask")} kept the prediction; all ${whole(most)} will be tried.`;
   return `${whole(nAgreed)} of ${plural(n, "draw")} kept the prediction; at most ${whole(most)} will be made.`;
+}
+
+/** What stays true when the draws are stopped: the interval holds for all looks at once, so also for the last. */
+function stoppedWords(last, { radius, confidence }) {
+  if (last.empty) return `Stopped after ${plural(last.n_evaluated, "draw")}, whose looks contradict each other.`;
+  const [low, high] = ends(last.low, last.high);
+  if (last.exact) return `Stopped after ${plural(last.n_evaluated, "mask")} of ${whole(last.may_draw)}: the rate at radius ${radius} is between ${low} and ${high}.`;
+  return `Stopped after ${plural(last.n_evaluated, "draw")}. The interval so far holds for all looks at once, so it stands: with confidence ${confidence}, the rate at radius ${radius} is between ${low} and ${high}.`;
 }
 
 /** A track from 0 to 100% with the interval on it, and the rate as a tick. */
@@ -94,8 +101,8 @@ function intervalBar() {
 function drawTrail(place, { looks, chart }) {
   const drawn = chart ?? chartOf({ title: "The interval so far, by the number of draws", xLabel: "draws", yLabel: "share kept", frame: { width: 400, height: 190, left: 60, right: 22, top: 10, bottom: 40 } });
   if (!chart) place.append(drawn.figure);
-  const told = looks.filter((one) => one.low <= one.high);
+  const told = [{ n_evaluated: 0, rate: null, low: 0, high: 1 }, ...looks.filter((one) => !one.empty)];
   const line = { label: "so far", color: 0, dash: 0, x: told.map((one) => one.n_evaluated), y: told.map((one) => one.rate), low: told.map((one) => one.low), high: told.map((one) => one.high) };
-  if (told.length) drawn.show([line], { ends: [0, Math.max(looks[looks.length - 1].may_draw, told[told.length - 1].n_evaluated)] });
+  drawn.show([line], { ends: [0, Math.max(looks[looks.length - 1].may_draw, told[told.length - 1].n_evaluated)] });
   return drawn;
 }

@@ -27,7 +27,7 @@ function curveBlock(side) {
     drop(side.jobs.curve);
     clear();
     status.show("Certifying every radius …", { cancel: () => cancel(side.jobs.curve) });
-    begin(startJob("curve", side.view, { radii: radiiUpTo(side.explained.max_radius), tolerance, confidence }, hear));
+    begin(startJob("curve", side.view, { radii: radiiUpTo(side.explained.max_radius), simultaneous: true, tolerance, confidence }, hear));
   }
   function begin(job) {
     side.jobs.curve = job;

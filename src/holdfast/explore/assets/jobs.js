@@ -1,8 +1,8 @@
-// Work that takes a while: started, heard of line by line, cancelled. A browser has few connections to one host,
-// and all its tabs share them, so a tab listens to two jobs at a time and a hidden tab only asks now and then.
+// Work that takes a while: started, heard of line by line, cancelled. A browser has six connections to one host,
+// and all its tabs share them: three may be streams of events, everybody else asks now and then, hidden tabs seldom.
 
-const STREAMS = 2;
-const HIDDEN_PAUSE = 15_000;
+const STREAMS = 3;
+const PAUSE = 300, HIDDEN_PAUSE = 15_000;
 const ENDS = new Set(["done", "failed", "cancelled"]);
 
 /** Start a job. `hear(name, data)` is told every event; `failed` also if the server did not take it. */
@@ -26,7 +26,7 @@ function rejoin(id, hear) {
   return job;
 }
 
-const freshJob = (id, hear) => ({ id, hear, last: null, ended: false, abort: new AbortController(), stream: null });
+const freshJob = (id, hear) => ({ id, hear, last: 0, ended: false, abort: new AbortController() });
 
 function endBadly(job, error) {
   if (!job.abort.signal.aborted && !leaving) finish(job, "failed", { message: error.message });
@@ -53,44 +53,51 @@ function drop(job) {
 
 // -- listening -------------------------------------------------------------------------------------------------
 
-let nStreams = 0;
-const queue = [];
-
 async function listen(job) {
   while (!job.ended) {
-    await (document.hidden ? peek(job) : stream(job));
-    if (!job.ended) await pause(200);
+    if (document.hidden || !(await withStream(() => stream(job)))) await readAll(job, job.abort.signal, "&seconds=0");
+    if (!job.ended) await rest();
   }
 }
 
-/** Keep the job alive without holding a connection, until the tab is looked at again. */
-async function peek(job) {
-  await ask("GET", `/api/jobs/${job.id}`, { signal: job.abort.signal });
-  await Promise.race([pause(HIDDEN_PAUSE), new Promise((resolve) => { document.addEventListener("visibilitychange", resolve, { once: true }); })]);
+/** Do it if a stream is free, of the few that all tabs have together; say whether it was. */
+async function withStream(act) {
+  if (!navigator.locks) return act().then(() => true);
+  for (let i = 0; i < STREAMS; i++) {
+    const done = await navigator.locks.request(`holdfast-stream-${i}`, { ifAvailable: true }, (lock) => (lock ? act().then(() => true) : false));
+    if (done) return true;
+  }
+  return false;
 }
 
+/** A while that ends when the tab is looked at again. */
+const rest = () => Promise.race([pause(document.hidden ? HIDDEN_PAUSE : PAUSE),
+  new Promise((resolve) => { document.addEventListener("visibilitychange", resolve, { once: true }); })]);
+
+/** Hear events as they come, until the job ends or the tab is hidden. */
 async function stream(job) {
-  if (nStreams >= STREAMS) await new Promise((resolve) => { queue.push(resolve); });
-  nStreams += 1;
-  job.stream = new AbortController();
-  const stop = () => job.stream?.abort();
+  const own = new AbortController();
+  const stop = () => own.abort();
   job.abort.signal.addEventListener("abort", stop);
   document.addEventListener("visibilitychange", stop);
   try {
-    if (!job.ended) await readAll(job);
-  } catch (error) {
-    if (error instanceof Refused) throw error;
+    await readAll(job, own.signal, "");
   } finally {
     document.removeEventListener("visibilitychange", stop);
-    job.stream = null;
-    nStreams -= 1;
-    queue.shift()?.();
   }
 }
 
-async function readAll(job) {
-  const after = job.last === null ? "" : `?after=${job.last}`;
-  const answer = await send("GET", `/api/jobs/${job.id}/events${after}`, { signal: job.stream.signal });
+/** Hear what there is to hear; a connection that breaks on the way is taken up again from there. */
+async function readAll(job, signal, seconds) {
+  try {
+    const answer = await send("GET", `/api/jobs/${job.id}/events?after=${job.last}${seconds}`, { signal });
+    await hearAll(job, answer);
+  } catch (error) {
+    if (error instanceof Refused) throw error;
+  }
+}
+
+async function hearAll(job, answer) {
   for await (const { id, name, data } of eventsIn(answer.body)) {
     if (job.ended) return;
     if (id !== null) job.last = id;

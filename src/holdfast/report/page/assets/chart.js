@@ -17,7 +17,7 @@ const MARKS = [
 /**
  * A chart that can be drawn again with other lines.
  *
- * A line has `label`, `color` (an index of the palette), `dash`, `x`, `y`, and `low` and `high` for a band.
+ * A line has `label`, `color` (an index of the palette), `dash`, `x`, `y` (null where it is not known), and `low` and `high` for a band.
  */
 function chartOf({ title, xLabel, yLabel, frame = FRAME }) {
   const box = { ...FRAME, ...frame };
@@ -45,7 +45,7 @@ function chartOf({ title, xLabel, yLabel, frame = FRAME }) {
     const guide = svg.querySelector(".guide");
     guide.replaceChildren(
       draw("line", { x1: state.x(value), x2: state.x(value), y1: box.top, y2: box.height - box.bottom }),
-      ...found.map(([line, i]) => draw("circle", { cx: state.x(value), cy: state.y(line.y[i]), r: 6, class: `hue-${line.color}` })));
+      ...found.filter(([line, i]) => line.y[i] !== null).map(([line, i]) => draw("circle", { cx: state.x(value), cy: state.y(line.y[i]), r: 6, class: `hue-${line.color}` })));
     const rows = found.map(([line, i]) => [line, valueText(line, i)]);
     replaceIn(told, make("strong", {}, `${xLabel} ${value}`), rows.map(([line, text]) =>
       make("div", {}, make("span", { class: `swatch hue-${line.color}` }), `${line.label} `, make("b", {}, text))));
@@ -130,8 +130,9 @@ function bandOf(line, { x, y }) {
 }
 
 function lineOf(line, { x, y }) {
-  const d = `M${line.x.map((value, i) => `${x(value)} ${y(line.y[i])}`).join("L")}`;
-  const marks = line.x.map((value, i) => MARKS[line.color % MARKS.length](x(value), y(line.y[i]))).join("");
+  const known = line.x.map((value, i) => [x(value), line.y[i]]).filter(([, rate]) => rate !== null).map(([at, rate]) => [at, y(rate)]);
+  const d = known.length ? `M${known.map((point) => point.join(" ")).join("L")}` : null;
+  const marks = known.map(([at, height]) => MARKS[line.color % MARKS.length](at, height)).join("");
   const dash = DASHES[line.dash % DASHES.length];
   return draw("g", { class: `line hue-${line.color}`, "data-line": line.label },
     draw("path", { d, class: "stroke", "stroke-dasharray": dash || null }), draw("path", { d: marks, class: "marks" }));
