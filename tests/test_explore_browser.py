@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.resources import files
 from itertools import pairwise, product
 from pathlib import Path
@@ -396,6 +396,7 @@ def test_tabs_do_not_wait_for_each_other(browser: Any, serving: Serving) -> None
     context.close()
 
 
+@pytest.mark.slow
 def test_more_tabs_than_connections_still_get_their_answers(browser: Any, serving: Serving) -> None:
     context = browser.new_context()
     tabs = [Tab(context, serving, f"{PARITY}&seed={i}") for i in range(6)]
@@ -490,7 +491,7 @@ def test_axe_finds_nothing_in_light_and_dark_on_phones_and_on_desks(browser: Any
     tab.until("document.querySelectorAll('.certify-block .sentence:not([hidden])').length === 2")
     tab.until("document.querySelectorAll('[data-line]:not([data-line=\"so far\"])').length === 2")
     tab.page.get_by_role("button", name="Next").first.click()
-    found = violations(tab)
+    found = violations(tab, product(("light", "dark"), (360, 1400)))
     tab.page.get_by_label("Compare with").select_option(label="nothing")
     for name in ("report_support:sums", "explore_pages:brittle"):
         tab.page.get_by_label("Model").select_option(label=f"tests.{name}")
@@ -498,15 +499,15 @@ def test_axe_finds_nothing_in_light_and_dark_on_phones_and_on_desks(browser: Any
         tab.page.locator("[data-state=hidden]").first.click()
         tab.page.locator("[data-state=selected]").first.click()
         settled(tab)
-        found += violations(tab)
+        found += violations(tab, [("light", 1400), ("dark", 360)])
     tab.page.close()
     assert found == []
 
 
-def violations(tab: Tab) -> list[str]:
-    """What axe has to say, in both themes and at both widths."""
+def violations(tab: Tab, looks: Iterable[tuple[Any, int]]) -> list[str]:
+    """What axe has to say, in themes and at widths."""
     found = []
-    for scheme, width in product(("light", "dark"), (360, 1400)):
+    for scheme, width in looks:
         tab.page.emulate_media(color_scheme=scheme)
         tab.page.set_viewport_size({"width": width, "height": 900})
         result = tab.page.evaluate("axe.run({ resultTypes: ['violations'] })")

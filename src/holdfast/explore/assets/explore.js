@@ -3,7 +3,7 @@
 const OWN = "Your own selection";
 
 const app = {
-  workbench: null, choices: null, sides: [], cards: [], setup: null,
+  workbench: null, choices: null, inputs: new Map(), sides: [], cards: [], setup: null,
   model: () => app.workbench.models.find((one) => one.spec === app.choices.model),
   labelOf: (method) => (method === "own" ? OWN : app.model().methods.find((one) => one.name === method)?.label ?? method),
   comparing: () => app.sides.length > 1,

@@ -48,14 +48,22 @@ function inputsOf(app) {
     const found = await ask("GET", `/api/inputs?model=${encodeURIComponent(model)}&from=${from}&count=${INPUTS}`);
     if (round !== state.round) return null;
     Object.assign(state, { model, from, total: found.total });
+    for (const one of found.inputs) app.inputs.set(`${model} ${one.id}`, one);
     replaceIn(list, found.inputs.map((one) => inputChoice(one, app)));
     count.textContent = `${whole(from + 1)}–${whole(from + found.inputs.length)} of ${whole(found.total)}`;
     back.disabled = from === 0;
     next.disabled = from + found.inputs.length >= found.total;
+    revealChosen(list);
     return found.inputs;
   }
   const guarded = (model, from) => show(model, from).catch((error) => { complain(document.getElementById("messages"), error.message); return null; });
   return { element, show: guarded };
+}
+
+/** Scroll the list, and the list alone, to the input that is looked at. */
+function revealChosen(list) {
+  const chosen = list.querySelector("input:checked")?.parentElement;
+  if (chosen) list.scrollTop = chosen.offsetTop - list.offsetTop - list.clientHeight / 2 + chosen.offsetHeight / 2;
 }
 
 function inputChoice(one, app) {

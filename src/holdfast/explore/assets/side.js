@@ -115,7 +115,7 @@ function setExplained(side, explained, restored) {
   Object.assign(side, { explained, now: explained.reference, shown: restored?.shown ?? explained.selected });
   parts.tiles = tilesOf(explained, `The input: ${plural(explained.n_features, "feature")} to show or hide. Arrow keys move, Space shows or hides.`, (i) => toggle(side, i));
   replaceIn(parts.place, parts.tiles.element);
-  parts.facts.textContent = factsOf(explained);
+  replaceIn(parts.facts, factsOf(explained, side.app.inputs.get(`${side.view.model} ${side.view.input}`)));
   parts.element.className = `panel side ${explained.picture.kind}-side`;
   parts.body.hidden = false;
   parts.body.classList.remove("stale");
@@ -126,7 +126,12 @@ function setExplained(side, explained, restored) {
   for (const block of Object.values(side.blocks)) block.ready(restored?.jobs ?? {}, side.asked);
 }
 
-const factsOf = (one) => `${whole(one.selected.length)} of ${plural(one.n_features, "feature")} selected, ${plural(one.n_calls, "model call")}.`;
+function factsOf(one, input) {
+  const told = `${whole(one.selected.length)} of ${plural(one.n_features, "feature")} selected${one.n_calls ? `, ${plural(one.n_calls, "model call")}` : ""}.`;
+  if (!input) return [told];
+  const name = /^\d+$/.test(input.name) ? `Input ${input.name}` : input.name;
+  return [quoted(name, "input-name"), ...(input.label === null ? [] : [", labelled ", quoted(input.label)]), ". ", told];
+}
 
 // -- showing and hiding ----------------------------------------------------------------------------------------
 
