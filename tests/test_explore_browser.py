@@ -379,6 +379,18 @@ def test_a_reload_restores_the_view_and_listens_to_the_running_job_again(visit: 
     assert len(tab.sent("/api/jobs")) == n_jobs
 
 
+def test_an_address_says_what_is_looked_at_and_nonsense_in_it_is_left_aside(visit: Callable[..., Tab]) -> None:
+    tab = visit("model=nope&input=9&a=<b>&fraction=x&radius=-3&shown=1")
+    assert tab.sent("/api/jobs")[-1]["view"]["model"] == "bundled:vader"
+    tab.page.evaluate(f"location.hash = '{SUMS}&fraction=0.3&b=random'")
+    tab.page.wait_for_selector(".side:nth-child(2) .column-tiles")
+    tab.wait()
+    first, second = (one["view"] for one in tab.sent("/api/jobs")[-2:])
+    assert (first["input"], first["fraction"], first["method"], second["method"]) == ("1", 0.3, "occlusion", "random")
+    assert tab.page.get_by_label("Selected").evaluate("one => one.selectedOptions[0].textContent") == "top 30%"
+    assert tab.page.locator(".input-choice input:checked").get_attribute("value") == "1"
+
+
 def test_tabs_do_not_wait_for_each_other(browser: Any, serving: Serving) -> None:
     context = browser.new_context()
     busy, other = Tab(context, serving, PARITY), Tab(context, serving, SUMS)

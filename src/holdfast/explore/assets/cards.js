@@ -15,11 +15,10 @@ function certifyCard(app) {
   const id = unique("radius"), words = make("output", { for: id });
   const slider = make("input", { type: "range", id, min: 1, max: 1, step: 1, oninput: () => setRadius(Number(slider.value)) });
   const act = actOf("Certify", () => app.eachSide((side) => side.blocks.certify.start({ radius: choices.radius, tolerance: choices.tolerance, confidence: choices.confidence })));
-  const listed = (values, own) => [...new Set([...values, own])].sort((a, b) => b - a);
   const controls = make("div", { class: "controls" },
     make("div", { class: "slider wide" }, make("label", { for: id }, "Reveal up to"), slider, words),
-    selectOf("Within", listed(workbench.tolerances, choices.tolerance).map((value) => [value, `± ${+(100 * value).toFixed(3)} points`]), choices.tolerance, (value) => app.ask({ tolerance: value })),
-    selectOf("Confidence", listed(workbench.confidences, choices.confidence).map((value) => [value, `${+(100 * value).toFixed(3)}%`]), choices.confidence, (value) => app.ask({ confidence: value })), act);
+    selectOf("Within", withOwn(workbench.tolerances, choices.tolerance).map((value) => [value, `± ${+(100 * value).toFixed(3)} points`]), choices.tolerance, (value) => app.ask({ tolerance: value })),
+    selectOf("Confidence", withOwn(workbench.confidences, choices.confidence).map((value) => [value, `${+(100 * value).toFixed(3)}%`]), choices.confidence, (value) => app.ask({ confidence: value })), act);
 
   function setRadius(radius) {
     app.ask({ radius });

@@ -22,9 +22,18 @@ async function open() {
   document.getElementById("loading").remove();
   document.getElementById("work").append(make("div", { class: "sides", id: "sides" }), ...app.cards.map((card) => card.element));
   const inputs = await app.setup.showInputs(app.choices.model, pageOf(app.choices.input));
-  if (!app.choices.input) app.choices.input = inputs?.[0]?.id;
+  app.choices.input ??= inputs?.[0]?.id;
   await settle();
+  addEventListener("hashchange", () => readAddress());
   document.documentElement.dataset.ready = "true";
+}
+
+/** Follow an address that was typed or pasted. */
+async function readAddress() {
+  Object.assign(app.choices, firstChoices(app.workbench));
+  const inputs = await app.setup.showInputs(app.choices.model, pageOf(app.choices.input));
+  app.choices.input ??= inputs?.[0]?.id;
+  await settle();
 }
 
 /** The address, where it says something that there is; the server's defaults elsewhere. */

@@ -17,14 +17,17 @@ function setupCard(app) {
       selectOf("Model", workbench.models.map((one) => [one.spec, one.name]), choices.model, (value) => app.chooseModel(value)),
       selectOf("Method", offered(choices.a), choices.a, set("a")),
       selectOf("Compare with", [[null, "nothing"], ...offered(choices.b)], choices.b, set("b")),
-      selectOf("Selected", workbench.fractions.map((value) => [value, `top ${+(100 * value).toFixed(2)}%`]), choices.fraction, set("fraction")),
+      selectOf("Selected", withOwn(workbench.fractions, choices.fraction).map((value) => [value, `top ${+(100 * value).toFixed(2)}%`]), choices.fraction, set("fraction")),
       numberOf("Seed", choices.seed, set("seed")),
       model.fills.length ? selectOf("Hidden features are", model.fills.map((one) => [one.name, one.label]), choices.fill ?? model.default_fill, set("fill")) : null,
-      selectOf("Keep probability λ", workbench.keep_probabilities.map((value) => [value, value === 1 ? "1 (the model itself)" : `${value} (smoothed)`]), choices.keep, set("keep")),
+      selectOf("Keep probability λ", withOwn(workbench.keep_probabilities, choices.keep).map((value) => [value, value === 1 ? "1 (the model itself)" : `${value} (smoothed)`]), choices.keep, set("keep")),
       model.note ? make("p", { class: "small note" }, quoted(model.note)) : null);
   }
   return { refresh, showInputs: inputs.show };
 }
+
+/** The numbers that are offered, and the one that the address asked for. */
+const withOwn = (offered, own) => (offered.includes(own) ? offered : [...offered, own].sort((a, b) => a - b));
 
 /** A whole number that may be typed; what is no such number is left aside. */
 function numberOf(legend, value, onChange) {

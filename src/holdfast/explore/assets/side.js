@@ -196,5 +196,7 @@ function refresh(side) {
 /** Keep what a reload needs: what is shown, and which jobs to listen to again. */
 function remember(side) {
   const jobs = Object.fromEntries(Object.entries(side.jobs).filter(([, job]) => job?.id).map(([kind, job]) => [kind, job.id]));
-  keep(`side-${side.place}`, { key: side.key, shown: side.explained ? side.shown : kept(`side-${side.place}`)?.shown, jobs, asked: side.asked });
+  const before = kept(`side-${side.place}`);
+  const shown = side.explained ? side.shown : before?.key === side.key ? before.shown : null;
+  keep(`side-${side.place}`, { key: side.key, shown, jobs, asked: side.asked });
 }
