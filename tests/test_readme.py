@@ -1,8 +1,10 @@
-"""The Python blocks of the README and the documentation run and print what the pages say they print.
+"""The blocks of the README and the documentation run and print what the pages say they print.
 
-The blocks of one page run in order in one namespace. A fenced ``text`` block titled "output" states what
-the Python block right before it prints; white space is free, so that a long sentence may be wrapped.
-After numbers moved on purpose, ``python tests/test_readme.py`` writes what is printed now into the pages.
+The Python blocks of one page run in order in one namespace and in an empty folder. A fenced ``text`` block titled
+"output" states what the block right before it prints; white space is free, so that a long sentence may be wrapped. A
+``sh`` block that is followed by such an output runs as well; of all others every ``holdfast`` command must be one that
+the command line understands. After numbers moved on purpose, ``python tests/test_readme.py`` writes what is printed now
+into the pages.
 """
 
 from __future__ import annotations
@@ -10,17 +12,20 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shlex
+import tempfile
 import textwrap
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast
+from holdfast.cli import command_parser, main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
@@ -48,20 +53,49 @@ def blocks_of(text: str) -> list[Block]:
     ]
 
 
+def commands_of(body: str) -> list[list[str]]:
+    """The commands of a ``sh`` block as words: continued lines are joined, comments left out."""
+    plain = re.sub(r"(^|\s)#.*", "", re.sub(r"\\\n\s*", " ", body), flags=re.MULTILINE)  # `digits#3` is a word
+    return [words for line in plain.splitlines() if (words := shlex.split(line))]
+
+
+def holdfast_commands(body: str) -> list[list[str]]:
+    """The arguments of every ``holdfast`` command of a ``sh`` block, without what the shell does with them."""
+    commands = [words for words in commands_of(body) if words[0] == "holdfast"]
+    return [list(takewhile(lambda word: word not in ("&", "||"), words[1:])) for words in commands]
+
+
+def run_commands(body: str) -> None:
+    """Run a ``sh`` block of nothing but ``holdfast`` commands, and of ``echo`` with ``$?``, in this process."""
+    code = 0
+    for words in commands_of(body):
+        assert words[0] in ("holdfast", "echo"), f"A page cannot run {words[0]!r}."
+        if words[0] == "echo":
+            print(" ".join(words[1:]).replace("$?", str(code)))
+        else:
+            code = main(words[1:])
+
+
 def run_page(text: str, name: str) -> Iterator[tuple[str, Block | None]]:
-    """Run the page's Python blocks; yields what each printed and the block that states it, if any."""
+    """Run the page's blocks; yields what each printed and the block that states it, if any."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    for block, after in pairwise([*blocks_of(text), None]):
-        if block is not None and block.info == "python":
-            # The blank lines make a traceback point at the line of the page.
-            code = compile("\n" * block.line + block.body, name, "exec")
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for block, after in pairwise([*blocks_of(text), None]):
+            stated = after if after is not None and after.info == OUTPUT else None
+            if block is None or not (block.info == "python" or (block.info == "sh" and stated)):
+                continue
             with contextlib.redirect_stdout(io.StringIO()) as printed:
-                exec(code, namespace)
-            yield printed.getvalue(), after if after is not None and after.info == OUTPUT else None
+                if block.info == "sh":
+                    with contextlib.redirect_stderr(printed):
+                        run_commands(block.body)
+                else:
+                    # The blank lines make a traceback point at the line of the page.
+                    exec(compile("\n" * block.line + block.body, name, "exec"), namespace)
+            yield printed.getvalue(), stated
 
 
 def check_page(text: str, name: str) -> int:
-    """Run a page, compare every stated output, and return the number of Python blocks."""
+    """Run a page, compare every stated output, and return the number of blocks that ran."""
     blocks = blocks_of(text)
     n_fences = len(re.findall(r"^\s*(?:```|~~~)", text, re.MULTILINE))
     assert n_fences == 2 * len(blocks), f"{name} has a fence that is indented, open or made of tildes."
@@ -72,7 +106,9 @@ def check_page(text: str, name: str) -> int:
         if stated is not None:
             n_compared += 1
             assert printed.split() == stated.body.split(), f"{name} states\n{stated.body}\nbut prints\n{printed}"
-    assert n_compared == sum(block.info == OUTPUT for block in blocks), f"{name} states an output of no Python block."
+    assert n_compared == sum(block.info == OUTPUT for block in blocks), (
+        f"{name} states an output of no block that runs."
+    )
     return n_run
 
 
@@ -84,6 +120,26 @@ def name_of(page: Path) -> str:
 def test_python_blocks_run_and_print_what_the_page_states(page: Path) -> None:
     n_run = check_page(page.read_text(encoding="utf-8"), name_of(page))
     assert n_run > 0 or name_of(page) not in PAGES_WITH_PYTHON
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_holdfast_command_is_understood(page: Path) -> None:
+    for block in blocks_of(page.read_text(encoding="utf-8")):
+        for words in holdfast_commands(block.body) if block.info == "sh" else []:
+            command_parser().parse_args(words)
+
+
+def test_a_command_that_is_not_understood_is_found() -> None:
+    assert holdfast_commands("holdfast check \\\n    --radius 3  # why\nls\n") == [["check", "--radius", "3"]]
+    with pytest.raises(SystemExit):
+        command_parser().parse_args(["check", "--radius", "3"])
+
+
+def test_commands_with_a_stated_output_run_and_their_exit_code_can_be_shown() -> None:
+    page = make_page(("sh", "holdfast reproduce nothing\necho exit code $?"), (OUTPUT, "exit code 3"))
+    assert check_page(page, "page") == 1
+    with pytest.raises(AssertionError, match="cannot run 'rm'"):
+        check_page(make_page(("sh", "rm -r ."), (OUTPUT, "")), "page")
 
 
 def test_every_page_that_promises_python_exists() -> None:
@@ -108,8 +164,8 @@ def test_blocks_of_a_page_share_a_namespace_and_outputs_may_be_wrapped() -> None
     ("text", "complaint"),
     [
         (make_page(("python", "print(1)"), (OUTPUT, "2")), "states"),
-        (make_page(("python", "print(1)"), ("text", "aside"), (OUTPUT, "1")), "no Python block"),
-        (make_page((OUTPUT, "1")), "no Python block"),
+        (make_page(("python", "print(1)"), ("text", "aside"), (OUTPUT, "1")), "no block that runs"),
+        (make_page((OUTPUT, "1")), "no block that runs"),
         (make_page(("", "1")), "without a language"),
         ("- item\n  ```python\n  print(1)\n  ```\n", "indented"),
         ("```python\nprint(1)\n", "open"),

@@ -19,7 +19,7 @@ _COMMANDS = (demo, certify, compare, check, verify, study, reproduce, explore, b
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = command_parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = options.run
     try:
         return command(options)
@@ -35,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_ERROR
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """Everything that the command line understands."""
     parser = Parser(
         prog="holdfast",
         description="Does this explanation hold fast? Certify how often a prediction survives when more features "
