@@ -136,8 +136,11 @@ def test_a_command_that_is_not_understood_is_found() -> None:
 
 
 def test_commands_with_a_stated_output_run_and_their_exit_code_can_be_shown() -> None:
-    page = make_page(("sh", "holdfast reproduce nothing\necho exit code $?"), (OUTPUT, "exit code 3"))
-    assert check_page(page, "page") == 1
+    page = make_page(("sh", "holdfast reproduce nothing\necho exit code $?"), (OUTPUT, ""))
+    filled = with_printed_outputs(page, "page")
+    assert "got 'nothing'" in filled
+    assert "exit code 3\n" in filled
+    assert check_page(filled, "page") == 1
     with pytest.raises(AssertionError, match="cannot run 'rm'"):
         check_page(make_page(("sh", "rm -r ."), (OUTPUT, "")), "page")
 
