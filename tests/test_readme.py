@@ -186,12 +186,16 @@ def test_an_error_in_a_block_names_the_line_of_the_page() -> None:
     assert (last.filename, last.lineno) == ("page.md", 5)
 
 
+def wrapped(line: str) -> str:
+    return line if len(line) <= WIDTH else textwrap.fill(line, WIDTH, break_on_hyphens=False, break_long_words=False)
+
+
 def with_printed_outputs(text: str, name: str) -> str:
     """The page with every stated output replaced by what is printed now."""
     pieces, end = [], 0
     for printed, stated in run_page(text, name):
         if stated is not None and printed.split() != stated.body.split():
-            lines = [textwrap.fill(line, WIDTH) if len(line) > WIDTH else line for line in printed.splitlines()]
+            lines = [wrapped(line) for line in printed.splitlines()]
             pieces += [text[end : stated.start], "\n".join(lines) + "\n"]
             end = stated.start + len(stated.body)
     return "".join([*pieces, text[end:]])
