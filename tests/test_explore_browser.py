@@ -310,6 +310,24 @@ def test_what_was_clicked_can_become_the_explanation_and_survives_a_reload(visit
     assert [i for i, state in tab.states().items() if state == "selected"] == mine
 
 
+@pytest.mark.parametrize("button", ["Show all", "Hide all"])
+def test_an_explanation_of_everything_or_of_nothing_is_an_explanation(visit: Callable[..., Tab], button: str) -> None:
+    tab = visit(SUMS)
+    tab.page.get_by_role("button", name=button).click()
+    settled(tab)
+    tab.page.get_by_role("button", name="Use as the explanation").click()
+    tab.until("document.querySelector('.side h2').textContent === 'Your own selection'")
+    tab.wait()
+    tab.page.get_by_role("button", name="Certify", exact=True).click()
+    tab.page.get_by_role("button", name="Draw the curve").click()
+    tab.page.get_by_role("button", name="Find what would change it").click()
+    tab.page.wait_for_selector(".witness-block .sentence")
+    tab.page.wait_for_selector(".certify-block .sentence:not([hidden])")
+    tab.page.wait_for_selector("[data-line='Your own selection']")
+    assert tab.page.locator(".message:not([hidden])").count() == 0
+    assert len(tab.shown()) == (8 if button == "Show all" else 0)
+
+
 def test_the_whole_job_can_be_done_with_the_keyboard_alone(visit: Callable[..., Tab]) -> None:
     tab = visit(BRIGHT)
     page = tab.page
@@ -377,6 +395,27 @@ def test_a_reload_restores_the_view_and_listens_to_the_running_job_again(visit: 
     tab.page.wait_for_selector(".certify-block .sentence:not([hidden])")
     assert "cases (" in tab.page.locator(".certify-block .sentence").text_content()
     assert len(tab.sent("/api/jobs")) == n_jobs
+
+
+def test_a_hidden_tab_holds_no_connection_and_hears_the_end_when_it_is_looked_at(visit: Callable[..., Tab]) -> None:
+    tab = visit(PARITY)
+    tab.page.get_by_role("button", name="Certify", exact=True).click()
+    tab.page.wait_for_selector(".live b")
+    look_away(tab, away=True)
+    held = "navigator.locks.query().then((all) => all.held.filter((one) => /^holdfast/.test(one.name)).length)"
+    end = time.monotonic() + 5
+    while tab.page.evaluate(held) and time.monotonic() < end:
+        tab.page.wait_for_timeout(20)
+    assert tab.page.evaluate(held) == 0
+    look_away(tab, away=False)
+    tab.page.wait_for_selector(".certify-block .sentence:not([hidden])")
+    assert "cases (" in tab.page.locator(".certify-block .sentence").text_content()
+
+
+def look_away(tab: Tab, *, away: bool) -> None:
+    """Tell the page that its tab is in the background, or no longer."""
+    told = f"Object.defineProperty(document, 'hidden', {{ value: {json.dumps(away)}, configurable: true }})"
+    tab.page.evaluate(f"{told}; document.dispatchEvent(new Event('visibilitychange'))")
 
 
 def test_an_address_says_what_is_looked_at_and_nonsense_in_it_is_left_aside(visit: Callable[..., Tab]) -> None:

@@ -4,7 +4,7 @@ const MOST_RADII = 10;
 
 /** At most ten radii from 1 to the largest, both among them. */
 function radiiUpTo(most) {
-  const n = Math.min(MOST_RADII, most);
+  const n = Math.max(1, Math.min(MOST_RADII, most));
   return [...new Set(Array.from({ length: n }, (_, i) => (n > 1 ? Math.round(1 + (i * (most - 1)) / (n - 1)) : 1)))];
 }
 
@@ -39,7 +39,7 @@ function curveBlock(side) {
     tellWork(status, "Certifying every radius", name, data, () => cancel(side.jobs.curve));
     if (name === "done") finishWith(data.result);
     if (name === "failed") { status.show(null); complain(messages, data.message); }
-    if (name === "cancelled") status.show("The curve was cancelled.");
+    if (name === "cancelled") status.tell("The curve was cancelled.");
     if (name === "lost") clear();
     side.app.jobsChanged();
   }

@@ -42,7 +42,7 @@ const keysOf = () => make("p", { class: "keys" }, make("mark", { class: "selecte
 
 /** A line that says how far some work is, with a bar and a button to cancel it. */
 function statusOf() {
-  const words = make("span", { role: "status" }), bar = make("progress", { max: 1, hidden: true, "aria-label": "Progress" });
+  const words = make("span"), bar = make("progress", { max: 1, hidden: true, "aria-label": "Progress" });
   const stop = make("button", { type: "button", class: "tool", hidden: true }, "Cancel");
   const element = make("div", { class: "status", hidden: true }, words, bar, stop);
   let onStop = null;
@@ -55,11 +55,17 @@ function statusOf() {
     stop.hidden = act === null;
     onStop = act;
   }
-  return { element, show };
+  /** Say how it ended, also to those who do not see it. */
+  function tell(text) {
+    show(text);
+    say(text);
+  }
+  return { element, show, tell };
 }
 
 /** Words for what a job says of itself while it waits or works. */
 function tellWork(status, doing, name, data, stop) {
+  if (name === "started") say(`${doing} …`);
   if (name === "queued") status.show(data.ahead ? `${doing}: waiting for ${plural(data.ahead, "job")} ahead …` : `${doing} …`, { cancel: stop });
   if (name === "progress") status.show(`${doing}: ${whole(data.done)}${data.total ? ` of ${whole(data.total)}` : ""} masks …`, { share: data.total ? data.done / data.total : null, cancel: stop });
 }
@@ -107,7 +113,7 @@ function hearExplain(side, name, data, restored) {
   if (name === "lost") explain(side, restored && { ...restored, jobs: {} });
   if (name === "done") { status.show(null); setExplained(side, data.result, restored); }
   if (name === "failed") { status.show(null); side.parts.body.hidden = true; complain(side.parts.messages, data.message); }
-  if (name === "cancelled") status.show("Cancelled. Choose something to begin again.");
+  if (name === "cancelled") status.tell("The explanation was cancelled. Choose something to begin again.");
 }
 
 function setExplained(side, explained, restored) {

@@ -29,7 +29,7 @@ function witnessBlock(side) {
     tellWork(status, "Searching", name, data, () => cancel(side.jobs.witness));
     if (name === "done") finishWith(data.result);
     if (name === "failed") { status.show(null); complain(messages, data.message); }
-    if (name === "cancelled") status.show("The search was cancelled.");
+    if (name === "cancelled") status.tell("The search was cancelled.");
     if (name === "lost") clear();
     act.disabled = !side.jobs.witness.ended;
   }
