@@ -420,6 +420,7 @@ def look_away(tab: Tab, *, away: bool) -> None:
 
 def test_an_address_says_what_is_looked_at_and_nonsense_in_it_is_left_aside(visit: Callable[..., Tab]) -> None:
     tab = visit("model=nope&input=9&a=<b>&fraction=x&radius=-3&shown=1")
+    assert tab.page.locator(".input-choice input:checked").get_attribute("value") == "0"
     assert tab.sent("/api/jobs")[-1]["view"]["model"] == "bundled:vader"
     tab.page.evaluate(f"location.hash = '{SUMS}&fraction=0.3&b=random'")
     tab.page.wait_for_selector(".side:nth-child(2) .column-tiles")
@@ -428,6 +429,20 @@ def test_an_address_says_what_is_looked_at_and_nonsense_in_it_is_left_aside(visi
     assert (first["input"], first["fraction"], first["method"], second["method"]) == ("1", 0.3, "occlusion", "random")
     assert tab.page.get_by_label("Selected").evaluate("one => one.selectedOptions[0].textContent") == "top 30%"
     assert tab.page.locator(".input-choice input:checked").get_attribute("value") == "1"
+
+
+def test_another_model_begins_with_its_first_input_and_what_it_has(visit: Callable[..., Tab]) -> None:
+    tab = visit(f"{BRIGHT}&fill=blur")
+    tab.page.get_by_label("Model").select_option(label="tests.report_support:sums")
+    tab.page.wait_for_selector(".column-tiles")
+    tab.wait()
+    view = tab.sent("/api/jobs")[-1]["view"]
+    assert (view["input"], view["fill"], view["method"]) == ("0", None, "occlusion")
+    assert tab.page.locator(".input-choice input:checked").get_attribute("value") == "0"
+    tab.page.locator(".input-choice").nth(3).click()
+    tab.until("location.hash.includes('input=3')")
+    tab.wait()
+    assert tab.sent("/api/jobs")[-1]["view"]["input"] == "3"
 
 
 def test_tabs_do_not_wait_for_each_other(browser: Any, serving: Serving) -> None:
@@ -470,8 +485,11 @@ def test_what_a_model_raises_is_a_message_and_the_page_goes_on(browser: Any, ser
     assert f"The model raised RuntimeError: three words are too many {HOSTILE}" in message.text_content()
     assert "Try another input or fill" in message.text_content()
     assert tab.page.locator("img[src=x]").count() == 0
+    assert tab.page.locator(".chip").text_content() == "? unknown"  # no old answer stands for what is shown now
+    assert tab.page.locator(".scores li").count() == 0
     tab.page.locator("[data-state=hidden]").first.click()
     tab.page.wait_for_selector(".counts:text('2 features added.')")
+    tab.page.wait_for_selector(".chip.kept, .chip.changed")
     message.get_by_role("button", name="Dismiss").click()
     assert tab.page.locator(".side .message").count() == 0
     tab.page.get_by_role("button", name="Certify", exact=True).click()

@@ -53,5 +53,5 @@ function curveCard(app) {
 }
 
 function exportsCard() {
-  return { ...cardOf("Take it along", "The certificate can be checked with `holdfast verify`; the script makes the same one again.", null), act: null, refresh: () => {}, kind: "exports" };
+  return { ...cardOf("Take it along", ["The certificate can be checked with ", make("code", {}, "holdfast verify"), "; the script makes the same one again."], null), act: null, refresh: () => {}, kind: "exports" };
 }

@@ -21,7 +21,7 @@ async function open() {
   app.cards = [certifyCard(app), curveCard(app), exportsCard(app)];
   document.getElementById("loading").remove();
   document.getElementById("work").append(make("div", { class: "sides", id: "sides" }), ...app.cards.map((card) => card.element));
-  const inputs = await app.setup.showInputs(app.choices.model, pageOf(app.choices.input));
+  const inputs = await app.setup.showInputs(app.choices.model, pageOf(app.choices.input), app.choices.input);
   app.choices.input ??= inputs?.[0]?.id;
   await settle();
   addEventListener("hashchange", () => readAddress());
@@ -31,7 +31,7 @@ async function open() {
 /** Follow an address that was typed or pasted. */
 async function readAddress() {
   Object.assign(app.choices, firstChoices(app.workbench));
-  const inputs = await app.setup.showInputs(app.choices.model, pageOf(app.choices.input));
+  const inputs = await app.setup.showInputs(app.choices.model, pageOf(app.choices.input), app.choices.input);
   app.choices.input ??= inputs?.[0]?.id;
   await settle();
 }
@@ -69,12 +69,10 @@ function choose(changes) {
 
 async function chooseModel(spec) {
   const model = app.workbench.models.find((one) => one.spec === spec);
-  const inputs = await app.setup.showInputs(spec, 0);
+  const inputs = await app.setup.showInputs(spec, 0, null);
   if (!inputs?.length) return;
   app.choices.own = {};
   await choose({ model: spec, input: inputs[0].id, fill: null, ...methodsFor(model, app.choices) });
-  const radio = document.querySelector(".input-choice input");
-  if (radio) radio.checked = true;
 }
 
 function takeOwn(side) {

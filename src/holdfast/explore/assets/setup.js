@@ -41,25 +41,27 @@ function numberOf(legend, value, onChange) {
 function inputsOf(app) {
   const list = make("div", { class: "inputs-list" }), count = make("span", { class: "small" });
   const state = { model: null, from: 0, total: 0, round: 0 };
-  const turn = (step) => () => show(state.model, Math.max(0, state.from + step * INPUTS));
+  const turn = (step) => () => guarded(state.model, Math.max(0, state.from + step * INPUTS), app.choices.input);
   const back = make("button", { type: "button", class: "tool", onclick: turn(-1), "aria-label": "Earlier inputs" }, "‹");
   const next = make("button", { type: "button", class: "tool", onclick: turn(1), "aria-label": "Later inputs" }, "›");
   const element = make("fieldset", { class: "inputs" }, make("legend", {}, "Input"), list, make("div", { class: "pager" }, back, count, next));
 
-  async function show(model, from) {
+  /** A page of them; the first is chosen if none is. */
+  async function show(model, from, chosen) {
     const round = ++state.round;
     const found = await ask("GET", `/api/inputs?model=${encodeURIComponent(model)}&from=${from}&count=${INPUTS}`);
     if (round !== state.round) return null;
     Object.assign(state, { model, from, total: found.total });
     for (const one of found.inputs) app.inputs.set(`${model} ${one.id}`, one);
-    replaceIn(list, found.inputs.map((one) => inputChoice(one, app)));
+    const wanted = chosen ?? found.inputs[0]?.id;
+    replaceIn(list, found.inputs.map((one) => inputChoice(one, app, one.id === wanted)));
     count.textContent = `${whole(from + 1)}–${whole(from + found.inputs.length)} of ${whole(found.total)}`;
     back.disabled = from === 0;
     next.disabled = from + found.inputs.length >= found.total;
     revealChosen(list);
     return found.inputs;
   }
-  const guarded = (model, from) => show(model, from).catch((error) => { complain(document.getElementById("messages"), error.message); return null; });
+  const guarded = (model, from, chosen) => show(model, from, chosen).catch((error) => { complain(document.getElementById("messages"), error.message); return null; });
   return { element, show: guarded };
 }
 
@@ -69,10 +71,9 @@ function revealChosen(list) {
   if (chosen) list.scrollTop = chosen.offsetTop - list.offsetTop - list.clientHeight / 2 + chosen.offsetHeight / 2;
 }
 
-function inputChoice(one, app) {
+function inputChoice(one, app, chosen) {
   const isPicture = typeof one.short === "string" && one.short.startsWith("data:image/png;base64,");
   const words = `${one.name}${one.label === null || one.label === undefined ? "" : `, labelled ${one.label}`}`;
-  const chosen = one.id === app.choices.input;
   return make("label", { class: `input-choice ${isPicture ? "thumb" : "line"}`, title: isPicture ? words : null },
     make("input", { type: "radio", name: "input", value: one.id, checked: chosen, onchange: () => app.choose({ input: one.id }), "aria-label": isPicture ? words : null }),
     isPicture ? make("img", { src: one.short, alt: "", class: "pixelated" }) : make("span", { class: "line-text" }, quoted(one.short ?? one.name)));

@@ -177,7 +177,7 @@ async function reveal(side) {
       if (at === side.wanted) heard(side, said);
     }
   } catch (error) {
-    if (!leaving) complain(side.parts.messages, error.message);
+    if (!leaving && side.explained) missed(side, error.message);
   } finally {
     side.asking = false;
     side.parts.verdict.element.classList.remove("asking");
@@ -190,11 +190,18 @@ function heard(side, said) {
   say(`${side.app.comparing() ? `${side.parts.title.textContent}: ` : ""}prediction ${said.prediction}, ${said.agrees ? "kept" : "changed"}${said.margin === null ? "" : `, lead ${digits(said.margin)}`}.`);
 }
 
+function missed(side, message) {
+  side.now = null;
+  refresh(side);
+  complain(side.parts.messages, message);
+}
+
 function refresh(side) {
   const { explained, parts } = side;
   if (!explained) return;
   parts.tiles.update(statesNow(explained.n_features, explained.selected, side.shown));
-  parts.verdict.update(side);
+  if (side.now) parts.verdict.update(side);
+  else parts.verdict.miss(side);
   parts.undo.disabled = !side.past.length;
   parts.reset.disabled = parts.own.disabled = same(side.shown, explained.selected);
 }

@@ -25,7 +25,17 @@ function verdictOf() {
     fillBars(bars, drawn, said, explained.reference);
     note.hidden = !said.scores.length;
   }
-  return { element, update };
+  /** There is no answer for what is shown: say so, rather than leave an old one. */
+  function miss({ explained, shown }) {
+    replaceIn(now, "no answer");
+    chip.className = "chip unknown";
+    chip.textContent = "? unknown";
+    counts.textContent = countsOf(explained.selected, shown);
+    margin.element.hidden = note.hidden = true;
+    replaceIn(bars);
+    drawn.key = null;
+  }
+  return { element, update, miss };
 }
 
 function countsOf(selected, shown) {
