@@ -36,10 +36,7 @@ def checked_outputs(raw: Any, masks: Masks, known: tuple[int, ...] | None) -> Ou
     holdfast.errors.ModelError: Labels (b,) must be whole numbers, strings or Booleans, got floats. Return scores as a \
 column (b, 1) and use `agree=within(margin)`.
     """
-    try:
-        outputs = np.asarray(raw)
-    except ValueError as error:
-        raise ModelError("The model must return a regular array, got rows of unequal length.") from error
+    outputs = _as_array(raw)
     if outputs.ndim not in (1, 2) or len(outputs) != len(masks):
         raise ModelError(
             f"The model must return scores ({len(masks)}, n_classes) or labels ({len(masks)},) "
@@ -68,6 +65,15 @@ def check_repeat(mask: Mask, before: Any, after: Any) -> None:
         )
 
 
+def _as_array(raw: Any) -> Outputs:
+    try:
+        return np.asarray(raw)
+    except ValueError as error:
+        raise ModelError("The model must return a regular array, got rows of unequal length.") from error
+    except Exception as error:  # what a model returns may raise anything when it is read
+        raise ModelError(f"The model must return an array, got {type(raw).__name__}: {error}") from error
+
+
 def _labels(outputs: Outputs) -> Outputs:
     if outputs.dtype.kind == "f":
         raise ModelError(
@@ -75,11 +81,18 @@ def _labels(outputs: Outputs) -> Outputs:
             "Return scores as a column (b, 1) and use `agree=within(margin)`."
         )
     labels = np.empty(len(outputs), dtype=object)
-    labels[:] = [label.decode() if isinstance(label, bytes) else label for label in outputs.tolist()]
+    labels[:] = [_text(label) if isinstance(label, bytes) else label for label in outputs.tolist()]
     strange = next((label for label in labels if not isinstance(label, (str, int))), None)
     if strange is not None:
         raise ModelError(f"Labels (b,) must be whole numbers, strings or Booleans, got {strange!r}.")
     return labels
+
+
+def _text(label: bytes) -> str:
+    try:
+        return label.decode()
+    except UnicodeDecodeError as error:
+        raise ModelError(f"Labels that are bytes must be UTF-8, got {label!r}.") from error
 
 
 def _scores(outputs: Outputs, masks: Masks) -> Outputs:

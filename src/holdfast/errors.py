@@ -16,7 +16,7 @@ class InvalidTypeError(HoldfastError, TypeError):
 
 
 class ModelError(HoldfastError, ValueError):
-    """The model broke its contract: wrong shape, NaN, or another answer for the same mask."""
+    """The model broke its contract: wrong shape, NaN, another answer for the same mask, or none in time."""
 
 
 class MissingExtraError(HoldfastError, ImportError):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.answers import check_repeat, checked_outputs
+from holdfast.deadline import Deadline, check_seconds
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.progress import as_progress
 from holdfast.types import Deciding, Mask, MaskedModel, Masks, Outputs, Progress, Provenance
@@ -57,6 +58,10 @@ class Evaluator:
         work, when the model runs out of memory.
     progress : bool or callable, optional
         True for a bar on stderr, or a function of (rows computed, most rows expected).
+    timeout : float, optional
+        Most seconds that one call of the model may take; a call that takes longer raises ``ModelError``,
+        and everything computed before is kept. Each call then runs in a thread, which cannot be ended: a
+        call that hangs holds what it has until the process ends.
 
     Attributes
     ----------
@@ -77,9 +82,15 @@ class Evaluator:
     """
 
     def __init__(
-        self, model: MaskedModel, *, batch_size: int | None = None, progress: Progress | bool | None = None
+        self,
+        model: MaskedModel,
+        *,
+        batch_size: int | None = None,
+        progress: Progress | bool | None = None,
+        timeout: float | None = None,
     ) -> None:
         self.model = model
+        self._deadline = Deadline(check_seconds(timeout))
         self.n_features = _count_features(model)
         self.batch_size = _choose_batch_size(model, batch_size)
         self._probe = getattr(model, "batch_probe", None) if batch_size is None else None
@@ -102,6 +113,11 @@ class Evaluator:
         """What the model was made of, as far as it tells."""
         known = getattr(self.model, "provenance", None)
         return known if isinstance(known, Provenance) else Provenance()
+
+    @property
+    def deadline(self) -> Deadline:
+        """What limits the time of a call of the innermost model, its gradients included."""
+        return self.model.deadline if isinstance(self.model, Evaluator) else self._deadline
 
     @property
     def masks(self) -> Masks:
@@ -132,9 +148,13 @@ class Evaluator:
             raise InvalidTypeError(f"`model` must be able to decide early, got {type(self.model).__name__}.")
         parts = []
         for start in range(0, len(masks), self.batch_size):
-            parts.append(self.deciding.keeps_top_class(masks[start : start + self.batch_size], top_class))
+            parts.append(self._decide(masks[start : start + self.batch_size], top_class))
             self._report()
         return np.concatenate([np.zeros(0, dtype=bool), *parts])
+
+    def _decide(self, masks: Masks, top_class: int) -> Mask:
+        decide = self.deciding.keeps_top_class  # type: ignore[union-attr]
+        return self._deadline.call(lambda: decide(masks, top_class), f"for {len(masks)} masks")
 
     def expect(self, n_rows: int) -> None:
         """Tell the progress hook how many more masks may come, references and a repeated row aside."""
@@ -169,7 +189,7 @@ class Evaluator:
         rows = batch if self._echo is None else np.concatenate([batch, self._echo[0][None]])
         start = time.perf_counter()
         try:
-            raw = self.model(rows.copy())
+            raw = self._deadline.call(lambda: self.model(rows.copy()), f"for {len(rows)} masks")
         except Exception as error:
             if not _is_out_of_memory(error) or len(rows) == 1:
                 raise

@@ -32,7 +32,7 @@ def bind_input(options: argparse.Namespace) -> MaskedModel:
 
 def bind_shared(options: argparse.Namespace) -> Evaluator:
     """The same, remembering what it has computed for all that is asked of it."""
-    return Evaluator(bind_input(options), batch_size=options.batch_size)
+    return Evaluator(bind_input(options), batch_size=options.batch_size, timeout=options.timeout)
 
 
 def choose_selection(options: argparse.Namespace, model: Evaluator) -> Mask:

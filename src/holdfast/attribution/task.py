@@ -67,7 +67,9 @@ class Task:
 
     def gradients(self, points: NDArray[Any]) -> tuple[Outputs, Numbers]:
         """Scores (b, n_classes) and the target's gradients (b, *S) at points (b, *S)."""
-        scores, slopes = self.differentiable.gradient(points, self.target)
+        model, target = self.differentiable, self.target
+        what = f"for {len(points)} gradients"
+        scores, slopes = self.evaluator.deadline.call(lambda: model.gradient(points, target), what)
         if not (np.isfinite(slopes).all() and np.isfinite(scores).all()):
             raise InvalidValueError(f"`model` must have finite gradients for {self.method!r}, got NaN or infinity.")
         self.n_gradients += len(points)

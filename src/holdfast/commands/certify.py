@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.parsing import Commands, add_explanation, add_input, add_output, add_question
@@ -32,6 +31,7 @@ def run(options: argparse.Namespace) -> int:
     """Certify, print, and write if asked."""
     from holdfast.certification import certify
     from holdfast.question import bind_shared, choose_selection
+    from holdfast.study.files import write_whole
 
     model = bind_shared(options)
     certificate = certify(
@@ -48,6 +48,6 @@ def run(options: argparse.Namespace) -> int:
         rng=options.rng,
     )
     if options.output:
-        Path(options.output).write_text(certificate.to_json() + "\n", encoding="utf-8")
+        write_whole(options.output, certificate.to_json() + "\n")
     print(certificate.to_json() if options.json else certificate)
     return EXIT_OK

@@ -7,7 +7,6 @@ import json
 import sys
 import time
 import traceback
-from pathlib import Path
 from typing import Any
 
 from holdfast.commands.parsing import Commands, add_explanation, add_input, add_question
@@ -104,11 +103,13 @@ def _told(error: Exception) -> str:
 
 def _report(verdict: Verdict, options: argparse.Namespace) -> None:
     """Print the answer, then write it where asked: a file that cannot be written must not swallow it."""
+    from holdfast.study.files import write_whole
+
     _print(verdict, options)
     if options.junit:
-        Path(options.junit).write_text(verdict.to_junit(), encoding="utf-8")
+        write_whole(options.junit, verdict.to_junit())
     if options.output:
-        Path(options.output).write_text(verdict.to_json() + "\n", encoding="utf-8")
+        write_whole(options.output, verdict.to_json() + "\n")
 
 
 def _print(verdict: Verdict, options: argparse.Namespace) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.parsing import Commands, add_cut, add_input, add_output, add_question, parse_radii
@@ -36,6 +35,7 @@ def run(options: argparse.Namespace) -> int:
     """Compare, print, and write if asked."""
     from holdfast.certification import compare
     from holdfast.question import bind_shared, choose_selections
+    from holdfast.study.files import write_whole
 
     model = bind_shared(options)
     comparison = compare(
@@ -51,6 +51,6 @@ def run(options: argparse.Namespace) -> int:
         rng=options.rng,
     )
     if options.output:
-        Path(options.output).write_text(comparison.to_json() + "\n", encoding="utf-8")
+        write_whole(options.output, comparison.to_json() + "\n")
     print(comparison.to_json() if options.json else comparison)
     return EXIT_OK

@@ -44,6 +44,9 @@ def add_input(parser: argparse.ArgumentParser, *, required: bool = True) -> None
     model.add_argument("--features", choices=["tokens", "words"], help="features of a text")
     model.add_argument("--fill", help="what hidden features look like: a number or a name, such as mean, blur, drop")
     parser.add_argument("--batch-size", type=int, help="most masks per model call")
+    parser.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="most seconds per model call (default: no limit)"
+    )
 
 
 def add_explanation(parser: argparse.ArgumentParser) -> None:

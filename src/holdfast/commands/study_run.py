@@ -51,6 +51,12 @@ def _add_run(study: Commands) -> None:
         default=0,
         help="worker processes; 0 for none, with ray for as many as fit (default: %(default)s)",
     )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        help="most seconds that an item may take, with --workers: then its worker is replaced (default: no limit)",
+    )
     parser.add_argument("--engine", default="local", help="local or ray (default: %(default)s)")
     _add_ray(parser)
     parser.add_argument("--inputs", type=parse_inputs, metavar="FROM:TO", help="only these inputs, such as 0:500")
@@ -101,6 +107,7 @@ def _run(options: argparse.Namespace) -> int:
         inputs=options.inputs,
         engine=_engine(options),
         workers=options.workers,
+        timeout=options.timeout,
         progress=_progress(options),
     )
     if options.json:

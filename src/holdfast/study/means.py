@@ -63,7 +63,13 @@ class StoredAnswers(MutableMapping[str, Answer]):
 
 
 def run_means(
-    spec: StudySpec, store: StoreWriter, worker: Worker, *, wish: Callable[[], bool], progress: Any = None
+    spec: StudySpec,
+    store: StoreWriter,
+    worker: Worker,
+    *,
+    wish: Callable[[], bool],
+    progress: Any = None,
+    timeout: float | None = None,
 ) -> int:
     """Compute the mean curves that are not stored yet; returns how many were."""
     n_new = 0
@@ -72,7 +78,7 @@ def run_means(
         # A mean over other inputs than these is another mean.
         if inputs and current_curve(store, key) is None:
             try:
-                curve = _mean(spec, store, worker, key, inputs, wish=wish, progress=progress)
+                curve = _mean(spec, store, worker, key, inputs, wish=wish, progress=progress, timeout=timeout)
             except StoppedError:
                 return n_new
             store.add_mean_curve(key, curve.to_json(), inputs)
@@ -89,12 +95,13 @@ def _mean(
     *,
     wish: Callable[[], bool],
     progress: Any,
+    timeout: float | None,
 ) -> MeanCurve:
     asked, at_work = spec.certify, [inputs[0]]
 
     def subject(index: int) -> tuple[MaskedModel, Mask]:
         at_work[0] = index
-        return explained(spec, store, worker, key, index)
+        return explained(spec, store, worker, key, index, timeout=timeout)
 
     with _naming_last(at_work):
         return mean_curve(
@@ -129,7 +136,9 @@ def _scope(key: CurveKey, inputs: tuple[int, ...]) -> str:
     return f"{key.name}/{digest}"
 
 
-def explained(spec: StudySpec, store: Store, worker: Worker, key: CurveKey, index: int) -> tuple[MaskedModel, Mask]:
+def explained(
+    spec: StudySpec, store: Store, worker: Worker, key: CurveKey, index: int, *, timeout: float | None = None
+) -> tuple[MaskedModel, Mask]:
     """One input bound to the model, smoothed if asked, and its stored explanation."""
     bound, attribution = worker.bind(index), store.attribution(index, key.method)
     if isinstance(bound, Skipped):
@@ -140,10 +149,10 @@ def explained(spec: StudySpec, store: Store, worker: Worker, key: CurveKey, inde
     if attribution is None:
         raise StoreError(f"{str(store.path)!r} has no scores by {key.method} for input {index}, though it has items.")
     _check_same(store, index, bound)
-    model: MaskedModel = bound
+    model: MaskedModel = bound if timeout is None else Evaluator(bound, timeout=timeout)
     if key.keep_probability != 1:
         rng = item_rng(spec, "smooth", index)
-        model = smooth(Evaluator(bound), key.keep_probability, spec.smoothing.n_samples, rng=rng)
+        model = smooth(Evaluator(model), key.keep_probability, spec.smoothing.n_samples, rng=rng)
     return model, top_fraction(attribution, key.top_fraction)
 
 

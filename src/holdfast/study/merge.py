@@ -10,6 +10,7 @@ from pathlib import Path
 
 from holdfast.errors import InvalidValueError, StoreError, StudyError
 from holdfast.study.curves import curve_keys
+from holdfast.study.files import replacing
 from holdfast.study.listing import Listed, check_listing
 from holdfast.study.question import Plain, check_same_question
 from holdfast.study.results import Record, Row
@@ -62,13 +63,8 @@ def merge_studies(paths: Iterable[str | Path], out: str | Path) -> Merged:
         stores = [stack.enter_context(Store(path)) for path in sources]
         spec = _common_spec(stores)
         n_repeated, listed = _check_equal(stores), _common_listing(stores)
-        unfinished = target.with_name(f".{target.name}.unfinished")
-        unfinished.unlink(missing_ok=True)
-        try:
+        with replacing(target) as unfinished:
             n_items = _write(unfinished, spec, stores, listed)
-            unfinished.rename(target)
-        finally:
-            unfinished.unlink(missing_ok=True)
     return Merged(str(out), n_items, n_repeated, len(curve_keys(spec)))
 
 

@@ -68,6 +68,7 @@ def run_study(
     inputs: Iterable[int] | None = None,
     engine: str | Engine = "local",
     workers: int = 0,
+    timeout: float | None = None,
     progress: Any = None,
 ) -> StudyRun:
     """Run a study, or what is left of it, into a file.
@@ -99,6 +100,10 @@ def run_study(
         Worker processes, each with its own copy of the model; 0 for none, in this process; with Ray, actors, and
         0 for as many as fit. A script that asks for workers, or for Ray, must guard its top level with
         ``if __name__ == "__main__":``.
+    timeout : float, optional
+        Most seconds that an item may take, and a call of the model for mean curves. A worker that takes longer is
+        ended and its input tried again by another; after three of them its items are given up, and the study goes on.
+        Needs workers. Loading the model and the data is not counted.
     progress : bool, str or callable, optional
         True for a live bar, "json" for JSON lines (both on stderr), or a function of a ``Moment``.
 
@@ -116,7 +121,7 @@ def run_study(
     """
     if not isinstance(spec, StudySpec):
         raise InvalidTypeError(f"`spec` must be a StudySpec, got {type(spec).__name__}. Read a file with `read_spec`.")
-    chosen, watch, plain = make_engine(engine, workers), as_watcher(progress), plain_spec(spec)
+    chosen, watch, plain = make_engine(engine, workers, timeout), as_watcher(progress), plain_spec(spec)
     data = load_data(spec)
     n_inputs = _count_inputs(spec, len(data))
     wanted = range(n_inputs) if inputs is None else _check_inputs(inputs, n_inputs)
@@ -129,7 +134,8 @@ def run_study(
             for event in chosen.run(spec, session.tasks(), wish):
                 session.keep(event)
             if spec.certify.precision == "data-set" and not wish() and status_of(store).settled:
-                run_means(spec, store, load_worker(spec), wish=wish, progress=progress if progress is True else None)
+                shown = True if progress is True else None
+                run_means(spec, store, load_worker(spec), wish=wish, progress=shown, timeout=timeout)
         return StudyRun(status_of(store), session.n_new, wish(), session.seconds)
 
 

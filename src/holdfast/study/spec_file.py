@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.study.files import write_whole
 from holdfast.study.options import Options
 from holdfast.study.spec import (
     CertifySpec,
@@ -91,7 +92,7 @@ def parse_spec(text: str, *, name: str = "text") -> StudySpec:
 
 def write_spec(spec: StudySpec, path: str | Path) -> None:
     """Write a study as TOML, every key spelled out; ``read_spec`` gives the same study back."""
-    Path(path).write_text(format_spec(spec), encoding="utf-8")
+    write_whole(path, format_spec(spec))
 
 
 def format_spec(spec: StudySpec) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from holdfast.errors import StudyError
+from holdfast.deadline import check_seconds
+from holdfast.errors import InvalidValueError, StudyError
 from holdfast.study.engines.engine import Engine, Event, GivenUp
 from holdfast.study.engines.in_process import InProcess
 from holdfast.study.engines.on_ray import Ray
@@ -31,8 +32,8 @@ ENGINES: dict[str, Callable[[int], Engine]] = {"local": _local, "ray": Ray}
 """Engines by name, made for a number of workers."""
 
 
-def make_engine(engine: Any, workers: int) -> Engine:
-    """The engine of this name, or the one that is given; one on Ray takes the number of workers from here, if any.
+def make_engine(engine: Any, workers: int, timeout: float | None = None) -> Engine:
+    """The engine of this name, or the one that is given; what is said here of workers and time holds for it, if any.
 
     Examples
     --------
@@ -40,11 +41,22 @@ def make_engine(engine: Any, workers: int) -> Engine:
     InProcess()
     """
     n_workers = check_whole(workers, "workers")
-    chosen = _choose(engine, n_workers)
+    chosen = _limit(_choose(engine, n_workers), check_seconds(timeout))
     # While a process that was just started imports the script of its parent, it cannot start processes itself.
     if getattr(multiprocessing.current_process(), "_inheriting", False) and not isinstance(chosen, InProcess):
         raise StudyError(_NO_GUARD)
     return chosen
+
+
+def _limit(engine: Engine, timeout: float | None) -> Engine:
+    """The same engine with a limit of time, which only processes can be held to."""
+    if timeout is None:
+        return engine
+    if not isinstance(engine, (Processes, Ray)):
+        raise InvalidValueError(
+            f"`timeout` must come with worker processes, which can be ended: set `workers` to 1 or more, got {engine}."
+        )
+    return replace(engine, timeout=timeout)
 
 
 def _choose(engine: Any, n_workers: int) -> Engine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -34,11 +35,16 @@ class Died(Exception):  # noqa: N818
         self.reason, self.counts = reason, counts
 
 
+class Late(Died):
+    """A worker that has finished nothing for too long; it is ended."""
+
+
 class Hand(ABC):
-    """One worker, wherever it is, and the task it has, less what it has sent."""
+    """One worker, wherever it is, the task it has, less what it has sent, and when it was last heard or told."""
 
     task: Task | None = None
     is_ready = False
+    since = 0.0
 
     @abstractmethod
     def give(self, task: Task) -> None:
@@ -107,8 +113,17 @@ class Tries:
 class Crew(Generic[_Hand]):
     """Workers and what they have to do; a task is taken when there is, or will be, a worker for it."""
 
-    def __init__(self, site: Site[_Hand], tasks: Iterator[Task], *, n_workers: int, max_tries: int) -> None:
+    def __init__(
+        self,
+        site: Site[_Hand],
+        tasks: Iterator[Task],
+        *,
+        n_workers: int,
+        max_tries: int,
+        timeout: float | None = None,
+    ) -> None:
         self._site, self._tasks, self._n_workers, self._max_tries = site, tasks, n_workers, max_tries
+        self._timeout = timeout
         self._waiting: deque[Task] = deque()
         self._hands: list[_Hand] = []
         self._tries = Tries(max_tries)
@@ -121,6 +136,7 @@ class Crew(Generic[_Hand]):
         while self._waiting or any(hand.task for hand in self._hands):
             for hand in self._site.wait(self._hands, _SECONDS_BETWEEN_LOOKS):
                 yield from self._hear(hand)
+            yield from self._end_late()
             if not self._stopping and stop():
                 self._stop()
             self._hire()
@@ -142,6 +158,17 @@ class Crew(Generic[_Hand]):
             self._waiting.append(task)
         return len(self._waiting) > n_loading
 
+    def _end_late(self) -> Iterator[Event]:
+        """End workers that have finished no item in time, unless they have just said something."""
+        if self._timeout is None:
+            return
+        begun = time.monotonic() - self._timeout
+        late = [hand for hand in self._hands if hand.is_ready and hand.task is not None and hand.since < begun]
+        talking = list(self._site.wait(late, 0)) if late else []
+        for hand in late:
+            if hand not in talking:
+                yield from self._bury(hand, Late(f"no item was finished within {self._timeout:g} s"))
+
     def _stop(self) -> None:
         """Whoever has begun finishes an item; the others go."""
         self._stopping = True
@@ -160,6 +187,7 @@ class Crew(Generic[_Hand]):
         except Died as death:
             yield from self._bury(hand, death)
             return
+        hand.since = time.monotonic()
         if kind == EVENT:
             assert hand.task is not None
             hand.task = _left_of(hand.task, content)
@@ -196,7 +224,8 @@ class Crew(Generic[_Hand]):
             return
         if self._tries.add(task.input, counts=death.counts):
             items = tuple(item.key for item in task.items)
-            yield GivenUp(task.input, items, f"its worker died ({death.reason})", self._tries.n_tries(task.input))
+            what = "it took too long" if isinstance(death, Late) else "its worker died"
+            yield GivenUp(task.input, items, f"{what} ({death.reason})", self._tries.n_tries(task.input))
         elif not self._stopping:
             self._waiting.append(task)
 

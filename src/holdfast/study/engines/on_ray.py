@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from holdfast.deadline import check_seconds
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError, StudyError
 from holdfast.study.engines.crew import ERROR, EVENT, error_of
 from holdfast.study.engines.engine import Event
@@ -51,11 +52,13 @@ class Ray:
         How many actors may die at one task before its items are given up. The loss of a node counts a tenth.
     patience : float
         Seconds to wait, with no actor at work, until one finds its place.
+    timeout : float, optional
+        Most seconds from one finished item to the next; an actor that takes longer is ended, as if it had died.
 
     Examples
     --------
     >>> Ray(address="auto", gpus_per_worker=1)
-    Ray(n_workers=0, address='auto', cpus_per_worker=1, gpus_per_worker=1, max_tries=3, patience=600)
+    Ray(n_workers=0, address='auto', cpus_per_worker=1, gpus_per_worker=1, max_tries=3, patience=600, timeout=None)
     """
 
     n_workers: int = 0
@@ -65,6 +68,7 @@ class Ray:
     load: Load = field(default=load_worker, repr=False)
     max_tries: int = 3
     patience: float = 600
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         check_whole(self.n_workers, "n_workers")
@@ -73,6 +77,7 @@ class Ray:
         _check_amount(self.cpus_per_worker, "cpus_per_worker", may_be_zero=False)
         _check_amount(self.gpus_per_worker, "gpus_per_worker", may_be_zero=True)
         _check_number(self.patience, "patience", may_be_zero=True)
+        check_seconds(self.timeout)
         if find_spec("ray") is None:
             raise MissingExtraError("The engine 'ray' needs Ray: pip install 'holdfast[ray]'")
 

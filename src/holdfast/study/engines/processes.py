@@ -34,15 +34,20 @@ class Processes:
         Makes the worker in each process; a function of a module.
     max_tries : int
         How many workers may die at one task before its items are given up.
+    timeout : float, optional
+        Most seconds from one finished item to the next; a worker that takes longer is ended, as if it had died.
     """
 
     n_workers: int
     load: Load = field(default=load_worker, repr=False)
     max_tries: int = 3
+    timeout: float | None = None
 
     def run(self, spec: StudySpec, tasks: Iterator[Task], stop: Callable[[], bool], /) -> Iterator[Event]:
         """Events of the tasks, in the order in which they are finished."""
-        crew = Crew(_Machine(self, spec), tasks, n_workers=self.n_workers, max_tries=self.max_tries)
+        crew = Crew(
+            _Machine(self, spec), tasks, n_workers=self.n_workers, max_tries=self.max_tries, timeout=self.timeout
+        )
         try:
             yield from crew.work(stop)
         finally:

@@ -80,7 +80,9 @@ def _ignore_signals() -> None:
 
 def _attend(pipe: Connection[Any, Any], engine: Ray, spec: StudySpec) -> None:
     orders = _Orders(pipe)
-    crew = Crew(RaySite(engine, spec), orders.tasks(), n_workers=engine.n_workers, max_tries=engine.max_tries)
+    n_workers, max_tries = engine.n_workers, engine.max_tries
+    site = RaySite(engine, spec)
+    crew = Crew(site, orders.tasks(), n_workers=n_workers, max_tries=max_tries, timeout=engine.timeout)
     try:
         for event in crew.work(orders.to_stop):
             pipe.send((EVENT, event))

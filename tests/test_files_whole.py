@@ -1,0 +1,196 @@
+"""Files that holdfast writes: whole or not at all, whoever raises, is killed, or writes at the same time."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.cli import main
+from holdfast.errors import StoreError
+from holdfast.results import Certificate
+from holdfast.study.files import replacing, write_whole
+from tests.study_support import write_texts
+
+SRC = Path(__file__).parents[1] / "src" / "holdfast"
+
+WRITERS = {"write_text", "write_bytes", "savefig", "to_parquet", "dump", "save", "savez", "tofile"}
+"""Methods that write a file by its name."""
+
+OWN_WAY = {
+    "plans/catalog.py",  # a temporary folder beside the cache; and a script for developers
+    "study/lock.py",  # the lock itself
+    "study/engines/ray_link.py",  # Ray's log, which grows
+    "cli.py",  # what is thrown away
+}
+
+
+def writing_calls(tree: ast.AST) -> list[str]:
+    """Calls that open a file for writing or write one by its name."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        given = [
+            part.value for part in [*node.args, *(k.value for k in node.keywords)] if isinstance(part, ast.Constant)
+        ]
+        opened = name == "open" and any(isinstance(mode, str) and set(mode) & set("wax+") for mode in given[:2])
+        low_level = name == "open" and "O_WRONLY" in ast.dump(node)
+        if name in WRITERS or opened or low_level:
+            found.append(f"{name} in line {node.lineno}")
+    return found
+
+
+def test_every_place_that_writes_a_file_replaces_it_whole_or_is_known_not_to() -> None:
+    writers = {str(path.relative_to(SRC)) for path in SRC.rglob("*.py") if writing_calls(ast.parse(path.read_text()))}
+    careful = {name for name in writers if "replacing(" in (SRC / name).read_text()}
+    assert {"study/export.py", "report/page/write.py"} <= careful
+    assert writers - careful == OWN_WAY
+
+
+def test_the_search_for_writing_calls_finds_them() -> None:
+    code = "Path(a).write_text(b)\nopen(a, 'w')\nopen(a)\npath.open('rb')\nframe.to_parquet(a)\nopen(a, mode='a')"
+    assert [call.rpartition(" ")[2] for call in writing_calls(ast.parse(code))] == ["1", "2", "5", "6"]
+
+
+def test_a_file_that_could_not_be_finished_leaves_the_old_one_and_nothing_else(tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    target.write_text("old")
+    with pytest.raises(UnicodeEncodeError), replacing(target) as unfinished:
+        unfinished.write_text("half \ud800", encoding="utf-8")
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+    assert target.read_text() == "old"
+
+
+def test_a_finished_file_replaces_the_old_one_behind_links_too(tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("old")
+    (tmp_path / "link.json").symlink_to("real.json")
+    write_whole(tmp_path / "link.json", "new")
+    assert (tmp_path / "link.json").is_symlink()
+    assert (tmp_path / "real.json").read_text() == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "real.json"]
+
+
+def test_the_longest_name_a_file_can_have_can_be_written(tmp_path: Path) -> None:
+    target = tmp_path / ("ä" * 120 + ".json")
+    write_whole(target, "new")
+    assert target.read_text() == "new"
+
+
+def test_what_is_no_file_is_written_and_stays_what_it_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    heard: list[str] = []
+    reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
+    reader.start()
+    write_whole(pipe, "through the pipe")
+    reader.join(10)
+    assert heard == ["through the pipe"]
+    assert pipe.is_fifo()
+
+
+def test_a_folder_that_is_not_there_or_is_the_target_is_an_error_of_files(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="must be a folder that can be written to"):
+        write_whole(tmp_path / "missing" / "a.json", "text")
+    with pytest.raises(OSError, match="directory"):
+        write_whole(tmp_path, "text")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from holdfast.study.files import replacing
+with replacing(Path(sys.argv[1])) as unfinished:
+    with unfinished.open("w") as file:
+        file.write("half")
+        file.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_is_killed_while_it_writes_leaves_the_old_file(tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    target.write_text("old")
+    done = subprocess.run([sys.executable, "-c", KILLED, str(target)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert target.read_text() == "old"
+
+
+def certify_into(output: Path, rng: int) -> list[str]:
+    asked = ["--model", "python:tests.study_support:moods", "--kind", "text", "--text", "good not bad fine day"]
+    question = ["--method", "occlusion", "--top", "2", "--radius", "2", "--rng", str(rng)]
+    return ["certify", *asked, *question, "--output", str(output)]
+
+
+def test_a_certificate_that_many_write_at_once_is_always_whole(tmp_path: Path) -> None:
+    output = tmp_path / "cert.json"
+    assert main(certify_into(output, 0)) == 0
+    short = output.read_text()
+    assert Certificate.from_json(short).to_json() + "\n" == short
+    stop, seen = threading.Event(), set[str]()
+
+    def watch() -> None:
+        while not stop.is_set():
+            seen.add(output.read_text())
+
+    def write(text: str) -> None:
+        for _ in range(300):
+            write_whole(output, text)
+
+    watcher = threading.Thread(target=watch)
+    writers = [threading.Thread(target=write, args=(text,)) for text in (short, short * 40)]
+    for thread in (watcher, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    stop.set()
+    watcher.join()
+    assert seen == {short, short * 40}
+    assert [path.name for path in tmp_path.iterdir()] == ["cert.json"]
+
+
+def run_cli(*arguments: str, **more: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "holdfast.cli", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+
+def test_two_commands_that_write_one_certificate_leave_one_of_theirs(tmp_path: Path) -> None:
+    output = tmp_path / "cert.json"
+    both = [run_cli(*certify_into(output, rng)) for rng in (1, 2)]
+    assert [process.communicate(timeout=120) and process.returncode for process in both] == [0, 0]
+    assert Certificate.from_json(output.read_text()).rng_key in (1, 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["cert.json"]
+
+
+STUDY = """
+model = {{ spec = "python:tests.study_support:slow_moods", options = {{ kind = "text", classes = ["bad", "good"] }} }}
+data = "tweeteval:{folder}"
+methods = ["occlusion"]
+certify = {{ radii = [1, 2] }}
+"""
+
+
+def test_of_two_studies_that_run_into_one_file_one_is_refused_and_the_other_is_complete(tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(STUDY.format(folder=write_texts(tmp_path / "texts", 6)))
+    slowly = os.environ | {"HOLDFAST_TEST_SECONDS": "0.1"}
+    first = run_cli("study", "run", str(study), "--quiet", env=slowly)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "study.db").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    second = run_cli("study", "run", str(study), "--quiet", env=slowly)
+    told = second.communicate(timeout=120)[1]
+    assert second.returncode == 3
+    assert "is being written by another process" in told
+    assert first.communicate(timeout=120)[1] == ""
+    assert first.returncode == 0
+    assert main(["study", "status", str(tmp_path / "study.db")]) == 0
