@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.types import Mask, Outputs
-from holdfast.validation import check_name, check_whole, is_number
+from holdfast.validation import as_array, check_name, check_whole, is_number
 
 
 class Agreement(Protocol):
@@ -95,7 +95,7 @@ class UserAgreement:
         return next((label for label in known if isinstance(label, str)), type(self.function).__qualname__)
 
     def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
-        answer = np.asarray(self.function(outputs, reference))
+        answer = as_array(self.function(outputs, reference), "`agree` must return Boolean (b,)")
         if answer.shape != (len(outputs),) or answer.dtype != np.bool_:
             raise InvalidTypeError(
                 f"`agree` must return a Boolean vector of shape ({len(outputs)},), "

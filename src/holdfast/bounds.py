@@ -22,6 +22,9 @@ _BISECTIONS, _SMALLEST_MEAN, _BETTING_SLACK = 22, 1e-7, 1e-9
 _TAIL_ERROR = 1e-9
 """Relative float error of binomial tails, and more."""
 
+_MOST_EVALUATED = 10**15
+"""More than can be counted one by one; floating point keeps apart all whole numbers up to here."""
+
 
 class Interval(NamedTuple):
     """A closed interval of rates."""
@@ -54,7 +57,9 @@ def hoeffding_draws(tolerance: Fraction, confidence: Fraction) -> int:
     >>> hoeffding_draws(Fraction(1, 10), Fraction(9, 10))
     150
     """
-    return math.ceil(math.log(2 / (1 - confidence)) / (2 * tolerance**2))
+    needed, width = math.log(2 / (1 - confidence)), 2 * tolerance**2
+    # A square that is no float any more still has an answer, though nobody will draw as often.
+    return math.ceil(needed / width if float(width) > 0 else Fraction(needed) / width)
 
 
 def smallest_power_within(share: Fraction, risk: Fraction) -> int:
@@ -65,10 +70,17 @@ def smallest_power_within(share: Fraction, risk: Fraction) -> int:
     >>> smallest_power_within(Fraction(9, 10), Fraction(1, 10))
     22
     """
-    n = max(1, math.floor(math.log(risk) / math.log1p(-(1 - share))) - 1)
+    n = max(1, math.floor(_log(risk) / _log(share)) - 1)
     while share**n > risk:
         n += 1
     return n
+
+
+def _log(share: Fraction) -> float:
+    """The logarithm of a share, however near to 0 or to 1."""
+    if 2 * share > 1:
+        return math.log1p(-float(1 - share))
+    return math.log(share.numerator) - math.log(share.denominator)
 
 
 def clopper_pearson(
@@ -227,6 +239,8 @@ def check_counts(
 ) -> tuple[int, int]:
     """Whole numbers with 0 ≤ n_agreed ≤ n_evaluated and at least one evaluated."""
     n = check_whole(n_evaluated, names[1], minimum=1)
+    if n > _MOST_EVALUATED:
+        raise InvalidValueError(f"`{names[1]}` must be at most {_MOST_EVALUATED}, got {n_evaluated!r}.")
     k = check_whole(n_agreed, names[0])
     if k > n:
         raise InvalidValueError(f"`{names[0]}` must be at most `{names[1]}` = {n}, got {k}.")

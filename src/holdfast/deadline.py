@@ -22,7 +22,7 @@ def check_seconds(value: Any, name: str = "timeout") -> float | None:
         raise InvalidTypeError(wanted)
     if not value > 0:
         raise InvalidValueError(wanted)
-    return float(min(value, threading.TIMEOUT_MAX))
+    return min(float(value), threading.TIMEOUT_MAX)
 
 
 class Deadline:

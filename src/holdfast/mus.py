@@ -19,9 +19,9 @@ from holdfast.evaluation import Evaluator, evaluating
 from holdfast.randomness import stream_key
 from holdfast.results.hard import HardCertificate
 from holdfast.smoothing.keep import check_keep
-from holdfast.smoothing.model import Counts, SmoothedModel, bank_stream, check_flag, make_smoothed, tally_ballots
+from holdfast.smoothing.model import Counts, SmoothedModel, bank_stream, make_smoothed, tally_ballots
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
-from holdfast.validation import check_mask, check_name, check_whole
+from holdfast.validation import check_flag, check_mask, check_name, check_whole
 
 CRITERIA = ("votes", "lipschitz")
 

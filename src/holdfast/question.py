@@ -97,12 +97,22 @@ def read_numbers(name: str) -> NDArray[Any]:
     path = Path(name)
     try:
         if path.suffix == ".npy":
-            return np.asarray(np.load(path, allow_pickle=False)).ravel()
+            return _load_array(path)
         text = path.read_text(encoding="utf-8")
         words = json.loads(text) if path.suffix == ".json" else re.split(r"[\s,;]+", text.strip())
         return np.array([_number(word) for word in words])
-    except (ValueError, TypeError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # NumPy lets through whatever its parser of headers raises
         raise InvalidValueError(f"{path} must hold one number per feature: {error}") from error
+
+
+def _load_array(path: Path) -> NDArray[Any]:
+    with path.open("rb") as file:
+        values = np.load(file, allow_pickle=False)
+        if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
+            raise InvalidValueError("it holds something else")
+    return values.ravel()
 
 
 def _number(word: Any) -> float:

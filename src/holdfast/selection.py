@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.types import Mask
-from holdfast.validation import as_array, check_share, check_whole, is_number
+from holdfast.validation import as_array, check_flag, check_share, check_whole, is_number
 
 
 def top(scores: Any, k: int, *, absolute: bool = False) -> Mask:
@@ -56,9 +56,9 @@ def above(scores: Any, threshold: float, *, absolute: bool = False) -> Mask:
     values = _check_scores(scores, absolute)
     if not is_number(threshold):
         raise InvalidTypeError(f"`threshold` must be a number, got {threshold!r}.")
-    if np.isnan(threshold):
+    if threshold != threshold:
         raise InvalidValueError(f"`threshold` must be a number, got {threshold!r}.")
-    return values > threshold
+    return np.asarray([value > threshold for value in values.tolist()])
 
 
 def positive(scores: Any) -> Mask:
@@ -87,4 +87,4 @@ def _check_scores(scores: Any, absolute: bool = False) -> NDArray[np.float64]:
     if not np.isfinite(values).all():
         raise InvalidValueError(f"{wanted}, got NaN or infinity.")
     numbers = values.astype(np.float64)
-    return np.abs(numbers) if absolute else numbers
+    return np.abs(numbers) if check_flag(absolute, "absolute") else numbers

@@ -5,16 +5,26 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, wraps
+from os import PathLike
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError
 from holdfast.types import Mask, Masks
+
+_Given = ParamSpec("_Given")
+_Drawn = TypeVar("_Drawn")
+
+MOST_AT_ONCE = 10**9
+"""More rows or features than any memory holds; asking for more is a slip."""
 
 
 def check_whole(value: Any, name: str, *, minimum: int = 0) -> int:
@@ -67,7 +77,7 @@ def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
 
 def check_masks(value: Any, n_features: int) -> Masks:
     """Boolean masks (b, n_features)."""
-    masks = np.asarray(value)
+    masks = as_array(value, f"`masks` must have shape (b, {n_features})")
     if masks.dtype != np.bool_:
         raise InvalidTypeError(f"`masks` must be Boolean, got {masks.dtype}.")
     if masks.ndim != 2 or masks.shape[1] != n_features:
@@ -93,6 +103,79 @@ def check_name(value: Any, name: str, options: Iterable[str]) -> str:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise InvalidValueError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.{hint}")
     return value
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """True or False, nothing that only behaves so."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidTypeError(f"`{name}` must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def check_size(value: Any, name: str, *, minimum: int = 1) -> int:
+    """A whole number of things that are all held in memory at once."""
+    size = check_whole(value, name, minimum=minimum)
+    if size > MOST_AT_ONCE:
+        raise InvalidValueError(f"`{name}` must be at most {MOST_AT_ONCE}, got {value!r}.")
+    return size
+
+
+def check_amount(value: Any, name: str, *, may_be_zero: bool = False) -> float:
+    """A finite number above zero, or zero where that makes sense."""
+    wanted = f"`{name}` must be a number {'≥' if may_be_zero else '>'} 0, got {value!r}."
+    if not is_number(value):
+        raise InvalidTypeError(wanted)
+    if not 0 <= value < math.inf or (value == 0 and not may_be_zero):
+        raise InvalidValueError(wanted)
+    return float(value)
+
+
+def check_list(value: Any, wanted: str) -> list[Any]:
+    """The entries of anything that can be gone through, but for a text or a mapping."""
+    if not isinstance(value, (str, bytes, Mapping)) and isinstance(value, Iterable):
+        with suppress(TypeError):  # an array without axes says that it can be gone through
+            return list(value)
+    raise InvalidTypeError(f"{wanted}, got {value!r}.")
+
+
+def check_numbers(value: Any, name: str) -> NDArray[np.float64]:
+    """Real numbers of any shape, as floats."""
+    wanted = f"`{name}` must be numbers"
+    array = as_array(value, wanted)
+    if array.dtype.kind not in "fiub":
+        raise InvalidTypeError(f"{wanted}, got {array.dtype}.")
+    return array.astype(np.float64)
+
+
+def drawing(function: Callable[_Given, _Drawn]) -> Callable[_Given, _Drawn]:
+    """A function that hands its arguments on to be drawn: what cannot be is refused, with the reason."""
+
+    @wraps(function)
+    def draw(*given: _Given.args, **named: _Given.kwargs) -> _Drawn:
+        try:
+            return function(*given, **named)
+        except (HoldfastError, OSError):
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            what = f"{function.__name__} cannot draw what it was given: {type(error).__name__}: {error}"
+            raise InvalidValueError(what) from error
+
+    return draw
+
+
+def check_path(value: Any, name: str) -> Path:
+    """The name of a file or folder: a text or a path that the operating system can take."""
+    wanted = f"`{name}` must be the name of a file, got {value!r}."
+    if not isinstance(value, (str, PathLike)):
+        raise InvalidTypeError(wanted)
+    try:
+        path = Path(value)
+        encoded = os.fsencode(path)
+    except (TypeError, ValueError) as error:
+        raise InvalidValueError(wanted) from error
+    if b"\0" in encoded:
+        raise InvalidValueError(wanted)
+    return path
 
 
 def is_number(value: Any) -> bool:

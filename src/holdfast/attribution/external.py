@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from holdfast.attribution.task import Numbers
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.results.attribution import Attribution
 from holdfast.types import MaskedModel
-from holdfast.validation import as_array, check_whole
+from holdfast.validation import as_array, check_list, check_size, check_whole
 
 
 def from_array(
@@ -203,10 +204,14 @@ def as_numbers(values: Any, name: str) -> Numbers:
 def _given(
     values: Numbers, model: Any, *, target: Any, feature_names: Any, method: str, details: Any = None
 ) -> Attribution:
-    names = names_of(model) if feature_names is None else tuple(map(str, feature_names))
+    names = names_of(model) if feature_names is None else _names(feature_names)
     return Attribution(
         values, target=target, method=method, feature_names=names, details={} if details is None else details
     )
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    return tuple(map(str, check_list(given, "`feature_names` must be a list of names")))
 
 
 def _is_tensor(values: Any) -> bool:
@@ -222,6 +227,8 @@ def _n_inputs(explanation: Any) -> int:
 
 
 def _one_row(values: Numbers, row: int | None) -> Numbers:
+    if row is not None and values.ndim == 0:
+        raise InvalidValueError(f"`row` must be left out for a single number, got {row!r}.")
     if row is not None:
         return np.asarray(values[_check_index(row, "row", len(values))])
     return np.asarray(values[0]) if values.ndim > 1 and len(values) == 1 else values
@@ -246,7 +253,7 @@ def _check_index(value: Any, name: str, length: int) -> int:
 
 def _lime_label(explanation: Any, by_label: dict[Any, Any], target: int | None) -> Any:
     if target is not None:
-        if target not in by_label:
+        if not isinstance(target, Hashable) or target not in by_label:
             raise InvalidValueError(f"`target` must be one of {', '.join(map(str, by_label))}, got {target!r}.")
         return target
     if getattr(explanation, "mode", None) == "regression":
@@ -259,7 +266,7 @@ def _lime_label(explanation: Any, by_label: dict[Any, Any], target: int | None) 
 
 def _lime_features(explanation: Any, model: Any, n_features: int | None) -> int:
     """Their number: the model's, the caller's, or what the explanation is about."""
-    asked = getattr(model, "n_features", None) if n_features is None else check_whole(n_features, "n_features")
+    asked = getattr(model, "n_features", None) if n_features is None else check_size(n_features, "n_features")
     told = _lime_size(explanation)
     if asked is None and told is None:
         raise InvalidTypeError("`n_features` must be given, got None: the explanation does not tell.")

@@ -24,9 +24,9 @@ def read_scores(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:
             return _read_csv(path)
         with path.open("rb") as file:
             return _only_array(np.load(file, allow_pickle=False), path), None
-    except (ValueError, UnicodeDecodeError, csv.Error) as error:
-        if isinstance(error, InvalidValueError):
-            raise
+    except (OSError, InvalidValueError):
+        raise
+    except Exception as error:  # NumPy lets through whatever its parsers of headers and archives raise
         raise InvalidValueError(f"`scores` must be numbers, {path.name} has something else: {error}") from error
 
 

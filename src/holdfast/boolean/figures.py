@@ -17,7 +17,7 @@ from holdfast.boolean.tables import Table, as_table, check_items
 from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.randomness import stream, stream_key
 from holdfast.types import Rng
-from holdfast.validation import check_name, check_whole
+from holdfast.validation import check_flag, check_name, check_numbers, check_whole, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,6 +47,7 @@ class SpectralContraction:
     mass: Table
 
 
+@drawing
 def contraction(
     c: Any, amounts: Sequence[float], *, operator: str = "masking", basis: str = "fourier"
 ) -> SpectralContraction:
@@ -96,6 +97,7 @@ def random_contractions(
     return contraction(spectra, amounts), contraction(spectra, amounts, operator="flipping")
 
 
+@drawing
 def plot_contraction(result: SpectralContraction, *, log: bool = True, ax: Axes | None = None) -> Axes:
     """Mass per degree, one line per amount of smoothing; the unsmoothed one is black.
 
@@ -112,6 +114,7 @@ def plot_contraction(result: SpectralContraction, *, log: bool = True, ax: Axes 
     return axes
 
 
+@drawing
 def plot_degree_profile(
     profiles: Mapping[str, Any], *, first: int = 1, quantity: str = "weight", log: bool = False, ax: Axes | None = None
 ) -> Axes:
@@ -123,7 +126,7 @@ def plot_degree_profile(
     axes = _axes(ax)
     width = 0.8 / max(1, len(profiles))
     for j, ((label, profile), shade) in enumerate(zip(profiles.items(), _shades(len(profiles)), strict=True)):
-        values = np.asarray(profile, dtype=float)[first:]
+        values = check_numbers(profile, "profiles")[check_whole(first, "first") :]
         places = first + np.arange(len(values)) + (j - (len(profiles) - 1) / 2) * width
         axes.bar(places, values, width=width * 0.92, color=shade, label=label)
     _finish(axes, "degree k", f"{quantity} at degree k", "Degree profile", log=log)
@@ -132,6 +135,7 @@ def plot_degree_profile(
     return axes
 
 
+@drawing
 def plot_bounds(
     radii: Sequence[int],
     exact: Any,
@@ -155,15 +159,16 @@ def plot_bounds(
         Intervals (low, high) by name, drawn as bars; an exact one, low = high, as a dot.
     """
     axes = _axes(ax)
-    steps = np.asarray(radii)
-    axes.plot(steps, exact, "-", color="black", lw=1.8, label="exact rate", zorder=3)
-    for j, (label, intervals) in enumerate((certificates or {}).items()):
-        low, high = np.asarray(intervals, dtype=float).T
+    steps = check_numbers(radii, "radii")
+    axes.plot(steps, check_numbers(exact, "exact"), "-", color="black", lw=1.8, label="exact rate", zorder=3)
+    for j, (label, intervals) in enumerate(({} if certificates is None else certificates).items()):
+        low, high = check_numbers(intervals, "certificates").T
         places, colour, exactly = steps + 0.12 * (j + 1), _PALE[j % len(_PALE)], low == high
         axes.vlines(places[~exactly], low[~exactly], high[~exactly], color=colour, lw=3.5, label=label)
         axes.plot(places[exactly], low[exactly], "o", ms=5.5, color=colour, mec="#4A7FA5", mew=0.8, zorder=4)
     for j, (label, values) in enumerate(bounds.items()):
-        drawn = np.where(np.asarray(values, dtype=float) > 0, values, np.nan)
+        numbers = check_numbers(values, "bounds")
+        drawn = np.where(numbers > 0, numbers, np.nan)
         if np.isnan(drawn).all():
             axes.plot([], [], ls="", label=f"{label} (never positive)")
             continue
@@ -198,7 +203,7 @@ def _finish(axes: Axes, xlabel: str, ylabel: str, title: str, *, log: bool = Fal
     from matplotlib.ticker import MaxNLocator
 
     axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
-    if log:
+    if check_flag(log, "log"):
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.types import Mask
-from holdfast.validation import as_array, check_mask, check_whole, is_number
+from holdfast.validation import as_array, check_mask, check_size, check_whole, is_number
 
 Table = NDArray[np.float64]
 """Float64 (2ⁿ,) or (2ⁿ, k): values or coefficients of one function or of k."""
@@ -156,7 +156,7 @@ def index_of(features: Iterable[int]) -> int:
     5
     """
     items = check_items(features, "features", "features such as [0, 2]")
-    return sum(1 << i for i in {check_whole(feature, "features") for feature in items})
+    return sum(1 << i for i in {check_size(feature, "features", minimum=0) for feature in items})
 
 
 def features_of(index: int) -> tuple[int, ...]:

@@ -50,7 +50,7 @@ def tabulate(
     array([0., 1., 1., 2.])
     """
     if target is not None:
-        check_whole(target, "target")
+        target = check_whole(target, "target")
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         n = evaluator.n_features
         if n > MAX_TABULATED_FEATURES:

@@ -32,7 +32,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.progress import as_progress
 from holdfast.results.mean_curve import BOUNDS, MeanCurve
 from holdfast.types import Progress, Rng
-from holdfast.validation import check_name, check_share
+from holdfast.validation import check_flag, check_name, check_share
 
 _PILOT = 64
 """Draws per cell before the normal approximation believes its own variances."""
@@ -99,7 +99,7 @@ def mean_curve(
         )
     wide, sure = float(check_share(half_width, "half_width")), float(check_share(confidence, "confidence"))
     check_name(bound, "bound", BOUNDS)
-    risk = (1 - sure) / (len(asked) if simultaneous else 1)
+    risk = (1 - sure) / (len(asked) if check_flag(simultaneous, "simultaneous") else 1)
     settings = Settings.check(
         "mean",
         tolerance=half_width,

@@ -86,6 +86,8 @@ def reexplain(
     key = stream_key(rng)
     asked = {"tolerance": tolerance, "confidence": confidence, "agree": agree, "plan": "exact"}
     Settings.check("single", neighborhood="additions", check_determinism=True, rng=key, **asked)
+    if not (select is None or callable(select)):
+        raise InvalidTypeError(f"`select` must be a function of an attribution, or None, got {select!r}.")
     explain = _explainer(method, {"target": target, "n_samples": n_samples, **options})
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         before = evaluator.n_calls

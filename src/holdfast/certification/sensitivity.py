@@ -11,7 +11,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream_key
 from holdfast.results.sensitivity import FillSensitivity
 from holdfast.types import MaskedModel, Progress, Rng
-from holdfast.validation import check_mask, check_whole, is_number
+from holdfast.validation import check_list, check_mask, check_whole, is_number
 
 
 def fill_sensitivity(
@@ -117,10 +117,8 @@ def _named(fills: Any) -> list[tuple[str | None, Any]]:
         pairs = list(fills.items())
         if not all(isinstance(name, str) for name, _ in pairs):
             raise InvalidTypeError(f"`fills` must have texts for names, got {list(fills)!r}.")
-    elif isinstance(fills, (str, bytes)) or not isinstance(fills, Iterable):
-        raise InvalidTypeError(f"`fills` must be a list of fills or a mapping name → fill, got {fills!r}.")
     else:
-        pairs = [(None, fill) for fill in fills]
+        pairs = [(None, fill) for fill in check_list(fills, "`fills` must be a list of fills or a mapping name → fill")]
     if not pairs:
         raise InvalidValueError("`fills` must have at least one fill, got none.")
     return pairs

@@ -17,7 +17,7 @@ from holdfast.plans import PLANS, RATE_KINDS, Plan, make_plan
 from holdfast.randomness import stream, stream_key
 from holdfast.results.certificate import Certificate, interval_around
 from holdfast.types import Mask, Masks
-from holdfast.validation import check_name, check_share
+from holdfast.validation import check_flag, check_name, check_share
 
 NOTHING = Tally()
 """The tally before the first draw."""
@@ -62,7 +62,7 @@ class Settings:
             agree=as_agreement(agree),
             key=stream_key(rng),
             draws=draws,
-            check_determinism=check_determinism,
+            check_determinism=check_flag(check_determinism, "check_determinism"),
         )
 
     def make_plan(self) -> Plan:

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.attribution.external import from_array
 from holdfast.certification import certify
-from holdfast.errors import InvalidValueError
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.image import mask_image
 from holdfast.masking.tabular import mask_tabular
 from holdfast.masking.torch_support import import_torch
@@ -87,4 +87,7 @@ class Stream:
 
 def as_tensor(values: Any) -> Any:
     """An array or a tensor as a tensor."""
-    return import_torch().as_tensor(values)
+    try:
+        return import_torch().as_tensor(values)
+    except (OverflowError, RuntimeError, TypeError, ValueError) as error:
+        raise InvalidTypeError(f"Inputs and attributions must be tensors or arrays of numbers: {error}") from error

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.validation import as_array, check_whole
+from holdfast.validation import as_array, check_size, check_whole
 
 ALWAYS_SHOWN = -1
 """The feature number of columns that are never hidden."""
@@ -63,7 +63,7 @@ def columns(n: int) -> NDArray[np.intp]:
     >>> columns(3)
     array([0, 1, 2])
     """
-    return np.arange(check_whole(n, "n", minimum=1), dtype=np.intp)
+    return np.arange(check_size(n, "n"), dtype=np.intp)
 
 
 def column_groups(groups: Mapping[str, Sequence[Hashable]]) -> ColumnGroups:
@@ -117,8 +117,8 @@ def windows(length: int, width: int) -> NDArray[np.intp]:
     >>> windows(5, 2)
     array([0, 0, 1, 1, 2])
     """
-    steps = np.arange(check_whole(length, "length", minimum=1), dtype=np.intp)
-    return steps // check_whole(width, "width", minimum=1)
+    steps = np.arange(check_size(length, "length"), dtype=np.intp)
+    return steps // min(check_whole(width, "width", minimum=1), len(steps))
 
 
 def as_feature_map(groups: Any, *, shape: tuple[int, ...], labels: Sequence[Hashable]) -> FeatureMap:

@@ -205,7 +205,7 @@ def as_fill(fill: Any) -> Fill:
     """
     if isinstance(fill, str):
         return NAMED_FILLS[check_name(fill, "fill", NAMED_FILLS)]()
-    if is_number(fill) or (isinstance(fill, (tuple, list, np.ndarray)) and np.ndim(fill) == 1):
+    if is_number(fill) or (isinstance(fill, (tuple, list, np.ndarray)) and _is_flat(fill)):
         return Constant(fill if is_number(fill) else tuple(fill))
     if isinstance(fill, np.ndarray) or is_tensor(fill) or is_picture(fill):
         return Picture(fill)
@@ -215,6 +215,14 @@ def as_fill(fill: Any) -> Fill:
         f"`fill` must be a number, one number per channel, one of {', '.join(NAMED_FILLS)}, an image, "
         f"or a fill such as Blur(sigma=5), got {fill!r}."
     )
+
+
+def _is_flat(values: Any) -> bool:
+    """Whether the values are in a row; what cannot be an array is not."""
+    try:
+        return np.ndim(values) == 1
+    except ValueError:
+        return False
 
 
 def _as_colour(value: Any) -> float | tuple[float, ...]:

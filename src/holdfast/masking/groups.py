@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
 from holdfast.masking.pictures import fingerprint_array, image_size, open_picture, pixels
-from holdfast.validation import as_array, check_whole
+from holdfast.validation import as_array, check_amount, check_size, check_whole
 
 Groups = NDArray[np.intp]
 """(H, W): the feature of each pixel, or -1."""
@@ -96,16 +96,15 @@ def superpixels(image: Any, n_segments: int = 100, *, compactness: float = 10.0,
         from skimage.segmentation import slic
     except ImportError as error:
         raise MissingExtraError("Superpixels need scikit-image: pip install 'holdfast[image]'") from error
-    wanted = check_whole(n_segments, "n_segments", minimum=1)
+    wanted = check_size(n_segments, "n_segments")
+    weight, width = check_amount(compactness, "compactness"), check_amount(sigma, "sigma", may_be_zero=True)
     values = np.ascontiguousarray(pixels(open_picture(image)))
-    return segments(
-        slic(values, n_segments=wanted, compactness=compactness, sigma=sigma, start_label=0, channel_axis=-1)
-    )
+    return segments(slic(values, n_segments=wanted, compactness=weight, sigma=width, start_label=0, channel_axis=-1))
 
 
 def check_groups(groups: Any, shape: tuple[int, int]) -> Groups:
     """The map of an image of this shape, copied and read-only; two numbers (rows, cols) are a grid."""
-    if np.shape(groups) == (2,):
+    if as_array(groups, "`groups` must be whole numbers (H, W), or (rows, cols)").shape == (2,):
         rows, cols = groups
         return grid(shape, rows, cols)
     checked = _whole_map(groups, "groups").astype(np.intp)

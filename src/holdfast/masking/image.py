@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ from holdfast.masking.patch_drop import patch_grid
 from holdfast.masking.pictures import Pixels, fingerprint_array, is_tensor, open_picture
 from holdfast.masking.torch_support import device_of, dtype_of, import_torch, is_module
 from holdfast.types import Provenance
-from holdfast.validation import check_name, check_whole
+from holdfast.validation import check_flag, check_name, check_whole
 
 _DEFAULT_GRID = 14
 """Rows and columns of the paper's grid."""
@@ -132,7 +133,7 @@ def mask_image(
         fill=scene.fill,
         batch_size=_choose_batch_size(batch_size, scene.elements),
         finds_batch_size=batch_size is None,
-        softmax=bool(softmax),
+        softmax=check_flag(softmax, "softmax"),
         acceleration=acceleration,
         fingerprint=fingerprint,
     )
@@ -196,9 +197,23 @@ def _bind_session(session: ImageSession, scene: Scene, bound: _Binding, dtype: A
 
 
 def _bind_array_function(function: Any, scene: Scene, bound: _Binding, dtype: Any) -> ImageModel:
-    kind = scene.elements.dtype if dtype is None else np.dtype(dtype)
+    kind = scene.elements.dtype if dtype is None else _array_dtype(dtype)
     both = (values.astype(kind) for values in (scene.elements, scene.baseline))
     return ArrayImageModel(function=function, **bound.fields(*both))
+
+
+def _array_dtype(dtype: Any) -> np.dtype[Any]:
+    """A type of real numbers."""
+    wanted = f"`dtype` must be a type of real numbers, such as 'float32', got {dtype!r}."
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # names that NumPy is about to forget are no numbers either
+            kind: np.dtype[Any] = np.dtype(dtype)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(wanted) from error
+    if kind.kind not in "fiu":
+        raise InvalidValueError(wanted)
+    return kind
 
 
 def _without_pipeline(classifier: Any, preprocess: Any) -> tuple[Any, Any]:

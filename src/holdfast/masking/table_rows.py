@@ -20,7 +20,7 @@ from holdfast.masking.tables import (
     is_numeric,
     is_pandas,
 )
-from holdfast.validation import as_array
+from holdfast.validation import as_array, check_list
 
 
 def read_table(row: Any, background: Any, columns: Sequence[Hashable] | None) -> Table:
@@ -68,7 +68,7 @@ def _numbers(value: Any, name: str) -> NDArray[Any]:
 def _check_labels(columns: Any, n: int) -> Labels:
     if columns is None:
         return tuple(range(n))
-    labels = tuple(columns)
+    labels = tuple(check_list(columns, "`columns` must be a list of names, one per column"))
     if len(labels) != n:
         raise InvalidValueError(f"`columns` must have one name per column of the row ({n}), got {len(labels)}.")
     _check_distinct(labels, "columns")

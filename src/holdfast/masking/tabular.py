@@ -18,7 +18,7 @@ from holdfast.masking.table_rows import read_table
 from holdfast.masking.tables import ArrayPalette, FramePalette, Palette, Table
 from holdfast.randomness import stream_key
 from holdfast.types import Masks, Outputs, Provenance, Rng
-from holdfast.validation import check_whole
+from holdfast.validation import check_flag, check_whole
 
 DEFAULT_ROWS = 8192
 """Most rows the classifier gets at a time if the caller does not say."""
@@ -176,6 +176,7 @@ def mask_tabular(
     >>> model(np.array([[True, True, True], [True, False, False]])), model.provenance.masking[:46]
     (array([ True, False]), '3 columns as 3 features; fill mean of 2 backgr')
     """
+    check_flag(softmax, "softmax")
     predictor = as_predictor(classifier, device=device, dtype=dtype)
     n_rows = DEFAULT_ROWS if batch_size is None else check_whole(batch_size, "batch_size", minimum=1)
     draws = Draws(check_whole(n_background, "n_background", minimum=1), stream_key(rng))
@@ -194,7 +195,7 @@ def mask_tabular(
         ),
         n_fills=len(made.rows),
         n_rows=n_rows,
-        softmax=bool(softmax),
+        softmax=softmax,
     )
 
 

@@ -27,7 +27,7 @@ from holdfast.masking.text_strings import OneByOne, TextModel, normalise_answer
 from holdfast.masking.text_tokens import tokenize
 from holdfast.masking.torch_support import is_module
 from holdfast.types import Provenance
-from holdfast.validation import check_name, check_whole
+from holdfast.validation import check_flag, check_name, check_whole
 
 
 def mask_text(
@@ -131,6 +131,7 @@ def mask_text(
     >>> model(np.array([[True, True], [True, False]])).tolist()
     ['paris', 'i do not know']
     """
+    check_flag(softmax, "softmax")
     source = _read_source(text, segments, join, features)
     size = None if batch_size is None else check_whole(batch_size, "batch_size", minimum=1)
     module, own_tokenizer = _unwrap(classifier)

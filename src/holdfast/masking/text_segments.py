@@ -140,7 +140,7 @@ def read_fill(fill: str | None) -> str | None:
     """What is written for a hidden part: nothing ("delete"), or all that follows "replace:"."""
     if isinstance(fill, str) and fill.startswith(_REPLACE):
         return fill.removeprefix(_REPLACE)
-    if fill in ("drop", "mask", "pad"):
+    if isinstance(fill, str) and fill in ("drop", "mask", "pad"):
         raise InvalidValueError(
             f"`fill={fill!r}` hides tokens, and a callable on strings has none. "
             'Use "delete", or "replace:[…]" to write […] for whatever is hidden.'

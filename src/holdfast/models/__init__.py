@@ -14,7 +14,7 @@ from typing import Any
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.models.bundled import BundledModel, available
 from holdfast.models.classifier import Classifier
-from holdfast.validation import split_spec
+from holdfast.validation import check_list, split_spec
 
 __all__ = ["BundledModel", "Classifier", "available", "load"]
 
@@ -81,9 +81,7 @@ def load(
 
 
 def _names(trusted: Any) -> tuple[str, ...]:
-    if isinstance(trusted, str) or not isinstance(trusted, Iterable):
-        raise InvalidTypeError(f"`trusted` must be a list of type names, got {trusted!r}.")
-    names = tuple(trusted)
+    names = tuple(check_list(trusted, "`trusted` must be a list of type names"))
     if not all(isinstance(name, str) for name in names):
         raise InvalidTypeError(f"`trusted` must be a list of type names, got {trusted!r}.")
     return names
@@ -96,7 +94,9 @@ def _accepted(
     known = {
         name for name, parameter in signature(loader).parameters.items() if parameter.kind is Parameter.KEYWORD_ONLY
     }
-    asked = {name: value for name, value in given.items() if value not in (None, ())} | options
+    asked = {
+        name: value for name, value in given.items() if not (value is None or (isinstance(value, tuple) and not value))
+    } | options
     if unknown := sorted(asked.keys() - known):
         raise InvalidTypeError(f"`{unknown[0]}` must be an option of {scheme}: models ({', '.join(sorted(known))}).")
     return asked

@@ -14,9 +14,14 @@ from numpy.typing import NDArray
 from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.plans.design import Design
+from holdfast.results.fitting import fits, hints_of
 from holdfast.types import Provenance
+from holdfast.validation import check_size
 
 SCHEMA_VERSION = 1
+
+_UNTRUE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What happens to values that were edited."""
 
 _KINDS: dict[str, type[Value]] = {}
 _Kind = TypeVar("_Kind", bound="Value")
@@ -39,7 +44,7 @@ class Value:
         """The value that ``to_json`` wrote; anything else is refused with a reason."""
         try:
             data = json.loads(text)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InvalidValueError(f"`text` must be the JSON of a {cls.schema}: {error}") from error
         if not isinstance(data, dict) or data.get("schema") != cls.schema:
             raise InvalidValueError(f"`text` must have schema {cls.schema!r}.")
@@ -48,7 +53,9 @@ class Value:
             raise InvalidValueError(
                 f"`text` must have schema_version {SCHEMA_VERSION}, got {version!r}. Another holdfast wrote it."
             )
-        return _build(cls, data)
+        value = _build(cls, data)
+        _restate(value)
+        return value
 
     def check(self) -> None:
         """Raise if the fields contradict each other; what is read from JSON may have been edited."""
@@ -96,7 +103,7 @@ def _from_plain(value: Any) -> Any:
         return MappingProxyType({name: _from_plain(item) for name, item in value["entries"].items()})
     if value.keys() == {"numbers"}:
         return frozen_numbers(value["numbers"])
-    mask = np.zeros(value["n_features"], dtype=bool)
+    mask = np.zeros(check_size(value["n_features"], "n_features"), dtype=bool)
     mask[value["shown"]] = True
     mask.setflags(write=False)
     return mask
@@ -115,8 +122,20 @@ def _build(kind: type[_Kind], data: dict[str, Any]) -> _Kind:
     if content.keys() != names:
         raise InvalidValueError(f"`text` has missing or unknown fields: {', '.join(sorted(names ^ content.keys()))}.")
     try:
-        value = kind(**{name: _from_plain(value) for name, value in content.items()})
+        parts, hints = {name: _from_plain(value) for name, value in content.items()}, hints_of(kind)  # type: ignore[arg-type]
+        strange = next((name for name, part in parts.items() if not fits(part, hints[name])), None)
+        if strange is not None:
+            raise InvalidValueError(f"`{strange}` cannot be {content[strange]!r}")
+        value = kind(**parts)
         value.check()
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except _UNTRUE as error:
         raise InvalidValueError(f"`text` is not a true {kind.schema}: {error}") from error
     return value
+
+
+def _restate(value: Value) -> None:
+    """Raise if what was read cannot be said: fields that fit one by one may still make no sentence."""
+    try:
+        str(value)
+    except _UNTRUE as error:
+        raise InvalidValueError(f"`text` is not a true {value.schema}: {error!r}") from error

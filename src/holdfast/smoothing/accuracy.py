@@ -15,7 +15,7 @@ from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.smoothing.keep import check_keep
 from holdfast.smoothing.model import smooth
 from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import check_share, check_whole
+from holdfast.validation import check_share, check_size, check_whole
 
 Bind = Callable[[Any], MaskedModel]
 
@@ -68,17 +68,17 @@ def smoothed_accuracy(
     if len(given) != len(wanted) or not given:
         raise InvalidValueError(f"`labels` must have one entry per input: {len(given)} inputs, {len(wanted)} labels.")
     shares = [float(check_keep(one, 1)[0]) for one in _as_list(keep_probabilities, "keep_probabilities")]
-    check_whole(n_samples, "n_samples", minimum=1)
+    size = check_size(n_samples, "n_samples")
     sure, key, tell = float(check_share(confidence, "confidence")), stream_key(rng), as_progress(progress)
     n_correct, n_calls = np.zeros(len(shares), dtype=np.int64), 0
     for i, (one, label) in enumerate(zip(given, wanted, strict=True)):
         base = Evaluator(bind(one), batch_size=batch_size)
         own = stream_key(stream(key, "accuracy", str(i)))
-        n_correct += np.array([_is_right(smooth(base, share, n_samples, rng=own), label) for share in shares])
+        n_correct += np.array([_is_right(smooth(base, share, size, rng=own), label) for share in shares])
         n_calls += base.n_calls
         if tell is not None:
             tell(i + 1, len(given))
-    return SmoothedAccuracy(tuple(shares), tuple(n_correct.tolist()), len(given), n_samples, sure, n_calls, key)
+    return SmoothedAccuracy(tuple(shares), tuple(n_correct.tolist()), len(given), size, sure, n_calls, key)
 
 
 def _is_right(model: MaskedModel, label: int) -> bool:

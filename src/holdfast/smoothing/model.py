@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.errors import InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream, stream_key
 from holdfast.smoothing.keep import check_keep, keep_in_words
 from holdfast.types import Mask, MaskedModel, Masks, Outputs, Provenance, Rng
-from holdfast.validation import check_masks, check_whole
+from holdfast.validation import check_flag, check_masks, check_size
 
 Counts = NDArray[np.int64]
 
@@ -224,12 +224,12 @@ def smooth(
     """
     base = model if isinstance(model, Evaluator) else Evaluator(model, batch_size=batch_size)
     keep = check_keep(keep_probability, base.n_features)
-    check_whole(n_samples, "n_samples", minimum=1)
+    size = (check_size(n_samples, "n_samples"), base.n_features)
     check_flag(votes, "votes")
     key = stream_key(rng)
     if all(share == 1 for share in keep):
         return model
-    uniform = bank_stream(base, key, "bernoulli").random((n_samples, base.n_features))
+    uniform = bank_stream(base, key, "bernoulli").random(size)
     bank = np.asarray(uniform < [float(share) for share in keep])
     return make_smoothed(base, bank, keep=keep, votes=votes, method="bernoulli", rng_key=key)
 
@@ -261,10 +261,3 @@ def tally_ballots(ballots: Counts, n_classes: int) -> Counts:
     votes = np.zeros((len(ballots), n_classes), dtype=np.int64)
     np.add.at(votes, (np.arange(len(ballots))[:, None], ballots), 1)
     return votes
-
-
-def check_flag(value: Any, name: str) -> bool:
-    """True or False, nothing that only behaves so."""
-    if not isinstance(value, bool):
-        raise InvalidTypeError(f"`{name}` must be True or False, got {value!r}.")
-    return value

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeVar
 
 from holdfast.attribution.methods import METHODS
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError
-from holdfast.validation import check_name, check_share, check_whole, is_number
+from holdfast.validation import check_list, check_name, check_share, check_whole, is_number
 
 _Checked = TypeVar("_Checked", bound=Hashable)
 
@@ -25,7 +25,7 @@ def check_text(value: Any, name: str) -> str:
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """True or False, nothing that only behaves so."""
+    """True or False, nothing that only behaves so; in the words of TOML."""
     if not isinstance(value, bool):
         raise InvalidTypeError(f"`{name}` must be true or false, got {value!r}.")
     return value
@@ -55,9 +55,7 @@ def check_each(
     values: Any, name: str, check: Callable[[Any, str], _Checked], *, may_be_empty: bool = False
 ) -> tuple[_Checked, ...]:
     """A list of distinct values that each pass the check."""
-    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-        raise InvalidTypeError(f"`{name}` must be a list, got {values!r}.")
-    checked = tuple(check(value, name) for value in values)
+    checked = tuple(check(value, name) for value in check_list(values, f"`{name}` must be a list"))
     if not checked and not may_be_empty:
         raise InvalidValueError(f"`{name}` must have at least one entry, got none.")
     twice = next((value for value in checked if checked.count(value) > 1), None)

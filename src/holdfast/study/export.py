@@ -16,7 +16,7 @@ from holdfast.study.files import replacing
 from holdfast.study.results import ItemResult
 from holdfast.study.status import status_of
 from holdfast.study.store import Store
-from holdfast.validation import check_name
+from holdfast.validation import check_name, check_path
 
 COLUMNS: dict[str, str] = {
     "input": "int64",
@@ -89,8 +89,8 @@ def export_study(path: str | Path, out: str | Path, *, kind: str | None = None) 
     kind : {"parquet", "csv", "json"}, optional
         By default what the name of ``out`` ends with.
     """
-    target = Path(out)
-    chosen = check_name(kind or target.suffix.removeprefix("."), "kind", _WRITERS)
+    target = check_path(out, "out")
+    chosen = check_name(target.suffix.removeprefix(".") if kind is None else kind, "kind", _WRITERS)
     with Store(path) as store:
         if target.exists() and target.samefile(path):
             raise InvalidValueError(f"`out` must be another file than the results, got {str(out)!r} for both.")

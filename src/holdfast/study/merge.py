@@ -16,6 +16,7 @@ from holdfast.study.question import Plain, check_same_question
 from holdfast.study.results import Record, Row
 from holdfast.study.store import Store
 from holdfast.study.writing import StoreWriter
+from holdfast.validation import check_list, check_path
 
 _ITEMS = """
 SELECT i.item, i.input, i.method, i.top_fraction, i.keep_probability, i.selected, i.n_selected, i.prediction,
@@ -54,7 +55,8 @@ def merge_studies(paths: Iterable[str | Path], out: str | Path) -> Merged:
     out : str or Path
         The new file; one that exists is refused.
     """
-    target, sources = Path(out), [Path(path) for path in paths]
+    given = check_list(paths, "`paths` must be a list of files of results")
+    target, sources = check_path(out, "out"), [check_path(path, "paths") for path in given]
     if len(sources) < 1:
         raise InvalidValueError("`paths` must name at least one file of results, got none.")
     if target.exists():

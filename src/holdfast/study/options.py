@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from holdfast.errors import InvalidTypeError
+from holdfast.errors import InvalidTypeError, InvalidValueError
 
 
 class Options(Mapping[str, Any]):
@@ -43,6 +43,13 @@ class Options(Mapping[str, Any]):
 
 def frozen(value: Any) -> Any:
     """The value with tuples for lists and options for mappings, all the way down."""
+    try:
+        return _frozen(value)
+    except RecursionError as error:
+        raise InvalidValueError("Settings must end: got one that contains itself, or is nested too deep.") from error
+
+
+def _frozen(value: Any) -> Any:
     if isinstance(value, Mapping):
         return Options(value)
     return tuple(frozen(item) for item in value) if isinstance(value, (list, tuple)) else value

@@ -16,9 +16,9 @@ from holdfast.results.values import Value
 from holdfast.study.costs import Calls, attribution_calls, mean_calls, most_masks, try_curve, witness_calls
 from holdfast.study.items import items_of
 from holdfast.study.probing import GRADIENT_METHODS, Probe, probe_study
-from holdfast.study.spec import StudySpec
+from holdfast.study.spec import StudySpec, check_spec
 from holdfast.types import Mask
-from holdfast.validation import check_share
+from holdfast.validation import check_flag, check_share
 
 _ROWS_PER_INPUT = 2
 """The full input, and a row that is repeated to see whether the model changes its mind."""
@@ -138,7 +138,7 @@ def plan_study(spec: StudySpec, *, timed: bool = True, assumed_rate: float = 0.9
         Items, calls and seconds; printing it gives a table.
     """
     rate = float(check_share(assumed_rate, "assumed_rate"))
-    probe = probe_study(spec, timed=timed)
+    probe = probe_study(check_spec(spec), timed=check_flag(timed, "timed"))
     n_features = median_low(probe.n_features)
     certifying = _certification if spec.certify.precision == "per-input" else _means
     rest = certifying(spec, n_features, rate, probe)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from holdfast.errors import StoreError
 from holdfast.results.attribution import Attribution
 from holdfast.results.curve import StabilityCurve
 from holdfast.results.hard import HardCertificate
@@ -226,4 +227,7 @@ def pack_text(text: str) -> bytes:
 
 def unpack_text(packed: bytes) -> str:
     """The text that ``pack_text`` made small."""
-    return zlib.decompress(packed).decode()
+    try:
+        return zlib.decompress(packed).decode()
+    except (TypeError, ValueError, zlib.error) as error:
+        raise StoreError(f"What is stored is damaged ({error}). Go on from a copy of the file.") from error

@@ -11,20 +11,20 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
+from holdfast.errors import InvalidValueError, StudyError
 from holdfast.study.engines import Engine, Event, GivenUp, make_engine
 from holdfast.study.items import Task, items_of, tasks_of
 from holdfast.study.listing import Listed, check_listing, list_inputs
 from holdfast.study.means import run_means
 from holdfast.study.question import plain_spec
 from holdfast.study.results import Record
-from holdfast.study.spec import StudySpec
+from holdfast.study.spec import StudySpec, check_spec
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.stopping import listening
 from holdfast.study.watching import Moment, as_watcher
 from holdfast.study.work import load_data, load_worker
 from holdfast.study.writing import StoreWriter
-from holdfast.validation import check_whole
+from holdfast.validation import check_list, check_path, check_whole
 
 _VERSIONED = ("holdfast", "numpy", "scipy", "torch", "transformers", "scikit-learn", "onnxruntime", "shapiq")
 
@@ -119,9 +119,8 @@ def run_study(
     ...
     holdfast.errors.InvalidTypeError: `spec` must be a StudySpec, got str. Read a file with `read_spec`.
     """
-    if not isinstance(spec, StudySpec):
-        raise InvalidTypeError(f"`spec` must be a StudySpec, got {type(spec).__name__}. Read a file with `read_spec`.")
-    chosen, watch, plain = make_engine(engine, workers, timeout), as_watcher(progress), plain_spec(spec)
+    chosen, watch, plain = make_engine(engine, workers, timeout), as_watcher(progress), plain_spec(check_spec(spec))
+    check_path(path, "path")
     data = load_data(spec)
     n_inputs = _count_inputs(spec, len(data))
     wanted = range(n_inputs) if inputs is None else _check_inputs(inputs, n_inputs)
@@ -154,9 +153,10 @@ def _count_inputs(spec: StudySpec, n_there: int) -> int:
     return n_there if spec.data.n is None else spec.data.n
 
 
-def _check_inputs(inputs: Iterable[int], n_inputs: int) -> list[int]:
+def _check_inputs(inputs: Any, n_inputs: int) -> list[int]:
     """Distinct numbers of inputs, in increasing order."""
-    wanted = sorted({check_whole(index, "inputs") for index in inputs})
+    given = check_list(inputs, "`inputs` must be numbers of inputs, such as range(0, 500)")
+    wanted = sorted({check_whole(index, "inputs") for index in given})
     if not wanted or wanted[-1] >= n_inputs:
         shown = f"up to {wanted[-1]}" if wanted else "none"
         raise InvalidValueError(f"`inputs` must be numbers from 0 to {n_inputs - 1}, got {shown}.")

@@ -26,7 +26,7 @@ from holdfast.study.checks import (
     checked_as,
 )
 from holdfast.study.options import Options, check_options, frozen
-from holdfast.validation import check_name, check_whole
+from holdfast.validation import check_list, check_name, check_whole
 
 PRECISIONS = ("per-input", "data-set")
 
@@ -223,7 +223,9 @@ class StudySpec:
     def __post_init__(self) -> None:
         for name, kind in _PARTS.items():
             _check_part(getattr(self, name), name, kind)
-        methods = tuple(_check_part(one, "methods", MethodSpec) for one in self.methods)
+        methods = tuple(
+            _check_part(one, "methods", MethodSpec) for one in check_list(self.methods, "`methods` must be a list")
+        )
         check_each([method.name for method in methods], "methods", check_text)
         check_flag(self.witness, "witness")
         check_text(self.name, "name")
@@ -233,6 +235,13 @@ class StudySpec:
             top_fractions=check_each(self.top_fractions, "top_fractions", check_fraction),
             seed=check_whole(self.seed, "seed"),
         )
+
+
+def check_spec(value: Any) -> StudySpec:
+    """A study, and not the file it is written in."""
+    if not isinstance(value, StudySpec):
+        raise InvalidTypeError(f"`spec` must be a StudySpec, got {type(value).__name__}. Read a file with `read_spec`.")
+    return value
 
 
 _PARTS = {

@@ -21,8 +21,10 @@ from holdfast.study.spec import (
     MusSpec,
     SmoothingSpec,
     StudySpec,
+    check_spec,
 )
 from holdfast.study.toml_text import format_toml, quoted
+from holdfast.validation import check_path
 
 _SECTIONS: dict[str, type] = {
     "model": ModelSpec,
@@ -59,7 +61,7 @@ def read_spec(path: str | Path) -> StudySpec:
         Checked; nothing has been loaded yet.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = check_path(path, "path").read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise InvalidValueError(f"{path} must be a TOML file in UTF-8: {error}") from error
     return parse_spec(text, name=str(path))
@@ -83,16 +85,18 @@ def parse_spec(text: str, *, name: str = "text") -> StudySpec:
     ...
     holdfast.errors.InvalidValueError: `sede` is no key of a study. Did you mean `seed`?
     """
+    if not isinstance(text, str):
+        raise InvalidTypeError(f"`text` must be TOML, got {text!r}.")
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidValueError(f"{name} must be TOML: {error}") from error
     return spec_from_plain(table)
 
 
 def write_spec(spec: StudySpec, path: str | Path) -> None:
     """Write a study as TOML, every key spelled out; ``read_spec`` gives the same study back."""
-    write_whole(path, format_spec(spec))
+    write_whole(check_path(path, "path"), format_spec(check_spec(spec)))
 
 
 def format_spec(spec: StudySpec) -> str:

@@ -17,6 +17,7 @@ from holdfast.study.listing import Listed
 from holdfast.study.question import Plain
 from holdfast.study.results import ItemResult, StoredItem, decode, unpack_text
 from holdfast.study.schema import check_store, connect_reading, wrapping_errors
+from holdfast.validation import check_path
 
 CURVE_KEY = "method, top_fraction, keep_probability"
 
@@ -65,7 +66,7 @@ class Store:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = check_path(path, "path")
         if not check_store(self.path):
             raise StoreError(f"{str(path)!r} must be a file of results; there is none.")
         with wrapping_errors(self.path):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.report.figures.style import COLOURS, as_axes, colour_of, shade_between, tidy
 from holdfast.results.accuracy import SmoothedAccuracy
+from holdfast.validation import drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,6 +16,7 @@ MARKED = (1.0, 0.5, 0.25)
 """Keep probabilities that the paper marks."""
 
 
+@drawing
 def plot_accuracy(
     result: SmoothedAccuracy | Mapping[str, SmoothedAccuracy],
     *,

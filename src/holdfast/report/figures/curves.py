@@ -13,6 +13,7 @@ from holdfast.results.comparison import Comparison
 from holdfast.results.curve import StabilityCurve
 from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.aggregate import FEW, MeanAt, StudySummary
+from holdfast.validation import drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,6 +55,7 @@ class Line:
         return cls(label, tuple(radii), tuple(values), tuple(low), tuple(high), look, width)
 
 
+@drawing
 def plot_curves(result: Any, *, ax: Axes | None = None) -> Axes:
     """Draw stability rates over radii, each with the band of its interval.
 
@@ -78,6 +80,7 @@ def plot_curves(result: Any, *, ax: Axes | None = None) -> Axes:
     return plot_lines(lines_of(result), ax=ax)
 
 
+@drawing
 def plot_lines(lines: Sequence[Line], *, ax: Axes | None = None, legend: bool = True) -> Axes:
     """Draw lines with their bands."""
     axes = as_axes(ax)
@@ -106,6 +109,7 @@ def plot_lines(lines: Sequence[Line], *, ax: Axes | None = None, legend: bool = 
     return axes
 
 
+@drawing
 def lines_of(result: Any) -> tuple[Line, ...]:
     """The lines that stand for a result."""
     if isinstance(result, Mapping):

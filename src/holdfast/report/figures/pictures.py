@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError
 from holdfast.report.figures.style import COLOURS, as_axes, bare
+from holdfast.validation import check_numbers, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +18,7 @@ HIDDEN = (0.89, 0.92, 0.97)
 """The colour of what is hidden: a pale blue that no grey image has."""
 
 
+@drawing
 def plot_example_image(
     image: Any, selected: Any = None, *, groups: Any = None, added: Any = (), title: str = "", ax: Axes | None = None
 ) -> Axes:
@@ -59,7 +61,7 @@ def plot_example_image(
 
 def _stretched(image: Any) -> NDArray[np.float64]:
     """Values from 0 to 1, (height, width, 3); grey has one value thrice."""
-    values = np.asarray(image, dtype=np.float64)
+    values = check_numbers(image, "image")
     values = values[..., None] if values.ndim == 2 else values
     low, high = values.min(), values.max()
     scaled = (values - low) / (high - low) if high > low else np.zeros_like(values)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.report.figures.style import themed
 from holdfast.study.files import replacing
+from holdfast.validation import drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,6 +18,7 @@ _KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+@drawing
 def save_figure(figure: Figure, stem: str | Path) -> tuple[Path, ...]:
     """Write a figure as ``<stem>.svg`` and ``<stem>.png``; returns both paths.
 

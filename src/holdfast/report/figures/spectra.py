@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from holdfast.boolean.figures import SpectralContraction, plot_contraction
 from holdfast.report.figures.style import as_axes, look_of, whole_ticks
+from holdfast.validation import drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@drawing
 def plot_spectra(result: SpectralContraction, *, log: bool = True, ax: Axes | None = None) -> Axes:
     """Draw the mass per degree of a spectrum, one line per amount of smoothing.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.errors import MissingExtraError
+from holdfast.validation import check_amount, check_whole, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -143,6 +144,7 @@ def as_axes(ax: Axes | None, *, size: tuple[float, float] = (4.6, 3.3)) -> Axes:
     return make_panels(1, 1, size=size)[1][0][0]
 
 
+@drawing
 def make_panels(
     n_rows: int, n_columns: int, *, size: tuple[float, float] = PANEL, heights: Sequence[float] | None = None
 ) -> tuple[Figure, list[list[Axes]]]:
@@ -155,10 +157,12 @@ def make_panels(
     (2, 3)
     """
     figure_class = import_figure()
-    rows = [size[1]] * n_rows if heights is None else list(heights)
+    down, across = check_whole(n_rows, "n_rows", minimum=1), check_whole(n_columns, "n_columns", minimum=1)
+    width, height = (check_amount(length, "size") for length in size)
+    rows = [height] * down if heights is None else list(heights)
     with themed():
-        figure = figure_class(figsize=(size[0] * n_columns, sum(rows)), layout="constrained")
-        grid = figure.subplots(n_rows, n_columns, squeeze=False, height_ratios=rows)
+        figure = figure_class(figsize=(width * across, sum(rows)), layout="constrained")
+        grid = figure.subplots(down, across, squeeze=False, height_ratios=rows)
     return figure, [list(row) for row in grid]
 
 

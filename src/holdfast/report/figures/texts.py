@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holdfast.report.figures.style import COLOURS, as_axes, bare
+from holdfast.validation import drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +20,7 @@ _N_LINES = 6
 """Lines a panel has room for; longer texts are set more closely."""
 
 
+@drawing
 def plot_example_text(
     words: Sequence[str], selected: Any = None, *, added: Collection[int] = (), title: str = "", ax: Axes | None = None
 ) -> Axes:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from holdfast.report.figures.style import COLOURS, as_axes, tidy
+from holdfast.validation import check_numbers, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@drawing
 def plot_times(seconds: Mapping[str, Sequence[float]], *, title: str = "", ax: Axes | None = None) -> Axes:
     """Draw the mean time per pass for each batch size, ± one standard deviation over inputs.
 
@@ -29,8 +29,9 @@ def plot_times(seconds: Mapping[str, Sequence[float]], *, title: str = "", ax: A
     ['4.00 ms', '1.00 ms (4.0×)']
     """
     axes = as_axes(ax)
-    means = [1e3 * float(np.mean(values)) for values in seconds.values()]
-    spread = [1e3 * float(np.std(values, ddof=1)) if len(values) > 1 else 0.0 for values in seconds.values()]
+    each = [check_numbers(values, "seconds") for values in seconds.values()]
+    means = [1e3 * float(values.mean()) for values in each]
+    spread = [1e3 * float(values.std(ddof=1)) if len(values) > 1 else 0.0 for values in each]
     places = range(len(means))
     axes.barh(places, means, xerr=spread, color=COLOURS["sky"], ecolor=COLOURS["grey"], height=0.62, capsize=2)
     for place, mean, deviation in zip(places, means, spread, strict=True):

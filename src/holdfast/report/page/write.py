@@ -18,7 +18,7 @@ from holdfast.study.aggregate import summarize_study
 from holdfast.study.files import replacing
 from holdfast.study.store import Store
 from holdfast.types import Progress
-from holdfast.validation import check_whole
+from holdfast.validation import check_flag, check_list, check_path, check_whole
 
 SCHEMA_VERSION = 1
 
@@ -67,10 +67,13 @@ def write_report(
     ...
     holdfast.errors.StoreError: 'no such file.db' must be a file of results; there is none.
     """
-    paths, target = _check_paths(results), Path(output)
+    paths, target = _check_paths(results), check_path(output, "output")
     check_whole(n_gallery, "n_gallery")
     if title is not None and not isinstance(title, str):
         raise InvalidTypeError(f"`title` must be a text, got {title!r}.")
+    if not (accuracy is None or isinstance(accuracy, Mapping)):
+        raise InvalidTypeError(f"`accuracy` must map names of studies to accuracies, got {accuracy!r}.")
+    check_flag(use_model, "use_model")
     payload = make_payload(
         paths,
         title=title,
@@ -88,10 +91,11 @@ def write_report(
 
 
 def _check_paths(results: Any) -> list[Path]:
-    paths = [results] if isinstance(results, (str, Path)) else list(results)
+    wanted = "`results` must be a file of results, or a list of them"
+    paths = [results] if isinstance(results, (str, Path)) else check_list(results, wanted)
     if not paths:
         raise InvalidValueError("`results` must be at least one file of results, got none.")
-    return [Path(one) for one in paths]
+    return [check_path(one, "results") for one in paths]
 
 
 def make_payload(

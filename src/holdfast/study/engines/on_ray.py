@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import shutil
@@ -191,7 +192,7 @@ def _check_address(address: Any) -> None:
 def _check_amount(amount: Any, name: str, *, may_be_zero: bool) -> None:
     """A number of CPUs or GPUs: parts of one, or whole ones."""
     _check_number(amount, name, may_be_zero=may_be_zero)
-    if amount > 1 and amount != int(amount):
+    if amount == math.inf or (amount > 1 and amount != int(amount)):
         raise InvalidValueError(f"`{name}` must be whole where it is above 1, got {amount!r}.")
 
 
