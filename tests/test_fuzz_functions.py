@@ -49,7 +49,7 @@ ONLY_HANDED_OUT |= {"boolean.figures.SpectralContraction"}
 
 NOTHING_TO_CALL = {"Agreement", "Deciding", "Differentiable", "Mask", "MaskedModel", "Neighborhood", "Provenance"}
 NOTHING_TO_CALL |= {"HoldfastError", "InvalidTypeError", "InvalidValueError", "MissingExtraError", "ModelError"}
-NOTHING_TO_CALL |= {"figures.COLOURS"}
+NOTHING_TO_CALL |= {"figures.COLOURS", "figures.Look"}
 """Protocols, aliases, errors and constants."""
 
 
