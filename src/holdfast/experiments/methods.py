@@ -187,5 +187,5 @@ def _mean(leads: Sequence[Lead]) -> float:
     return sum(one.contrast.estimate for one in leads) / len(leads)
 
 
-SUBJECTS = ((RESNET, 80), (VIT, 8), (ROBERTA, 80))
+SUBJECTS = ((RESNET, 80), (VIT, 20), (ROBERTA, 80))
 ABLATION_SUBJECTS = ((RESNET, 40), (VIT, 4), (ROBERTA, 40))

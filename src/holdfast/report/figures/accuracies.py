@@ -45,7 +45,8 @@ def plot_accuracy(
     for place, (name, one) in enumerate(named.items()):
         _draw(axes, one, label=name, colour=colour_of(name, place), marked=marked)
     tidy(axes, x="keep probability λ", y="accuracy")
-    axes.set_ylim(0, 1.02)
+    axes.set_ylim(0, 1.12)
+    axes.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
     axes.invert_xaxis()
     if len(named) > 1:
         axes.legend(frameon=False)
@@ -61,6 +62,7 @@ def _draw(axes: Any, result: SmoothedAccuracy, *, label: str, colour: str, marke
     for keep, value, _ in rows:
         if keep in marked:
             axes.plot([keep], [value], "o", ms=4.5, color=colour)
-            axes.annotate(f"{value:.0%}", (keep, value), xytext=(0, 6), textcoords="offset points", ha="center")
+            # Accuracy falls to the right, which leaves room above it there.
+            axes.annotate(f"{value:.0%}", (keep, value), xytext=(4, 5), textcoords="offset points", ha="left")
     axes.margins(x=0.06)
     axes.axvline(0.5, color=COLOURS["grey"], lw=0.6, ls=":")

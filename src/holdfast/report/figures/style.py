@@ -66,6 +66,8 @@ NOTE_SIZE = 7.5
 """Of notes under figures, in points."""
 
 _LETTERS_PER_INCH = 14
+_ENTRY_WIDTH = 1.5
+"""Of the widest entry of a legend, in inches."""
 
 SETTINGS: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -181,7 +183,7 @@ def shade_between(
     """A band with thin edges, the paler the more there are, so that what lies over each other stays legible."""
     from matplotlib.colors import to_rgba
 
-    face, edge = to_rgba(colour, min(0.14, 0.4 / n_bands)), to_rgba(colour, 0.35)
+    face, edge = to_rgba(colour, min(0.14, 0.3 / n_bands)), to_rgba(colour, 0.35)
     axes.fill_between(at, low, high, facecolor=face, edgecolor=edge, lw=0.5)
 
 
@@ -199,17 +201,24 @@ def bare(axes: Axes, title: str = "") -> Axes:
     return axes
 
 
-def legend_below(figure: Figure, axes: Axes, *, note: str = "", n_columns: int = 6) -> None:
+def legend_below(figure: Figure, axes: Axes, *, note: str = "") -> None:
     """One legend for all panels, that of these axes, under them; and under it a note on what is drawn."""
     handles, labels = axes.get_legend_handles_labels()
     if not handles:
         note_below(figure, note)
         return
-    drawn: dict[str, Any] = {"frameon": False, "handlelength": 3.2, "ncols": min(n_columns, len(labels))}
+    drawn: dict[str, Any] = {"frameon": False, "handlelength": 3.2, "ncols": _n_fitting(figure, len(labels))}
     legend = figure.legend(handles, labels, loc="outside lower center", title=_fitted(figure, note), **drawn)
     legend.get_title().set(fontsize=NOTE_SIZE, color=COLOURS["grey"], ha="center")
     entries, _ = legend.get_children()
     entries.get_children().reverse()  # a legend has its title above its entries, a note is read after them
+
+
+def _n_fitting(figure: Figure, n_entries: int) -> int:
+    """Into how many columns of a legend so many entries go, in rows that are about equally long."""
+    most = max(1, int(figure.get_figwidth() / _ENTRY_WIDTH))
+    n_rows = -(-n_entries // most)
+    return -(-n_entries // n_rows)
 
 
 def note_below(figure: Figure, note: str) -> None:
