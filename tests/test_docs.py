@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
+import holdfast
 from tests.test_readme import OUTPUT, blocks_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,6 +38,18 @@ def test_the_pieces_of_the_certificate_are_quoted_from_it() -> None:
         assert phrase.removeprefix("about ") in sentence
 
 
+def test_formulas_are_set_and_code_is_left_alone() -> None:
+    spec = spec_from_file_location("formulas", ROOT / "docs/hooks/formulas.py")
+    assert spec
+    assert spec.loader
+    formulas = module_from_spec(spec)
+    spec.loader.exec_module(formulas)
+    assert doctest.testmod(formulas).failed == 0
+    assert formulas.typeset("χ_S^p, τ̂_r, M_½f") == ("χ<sub>S</sub><sup>p</sup>, τ̂<sub>r</sub>, M<sub>½</sub>f")
+    for left in ("certify_radii", "<pre>a_b</pre>", "<script>x_1^2</script>", '<a href="a_b">n_features</a>'):
+        assert formulas.typeset(left) == left
+
+
 @pytest.mark.parametrize("module", DOCUMENTED)
 def test_the_api_page_has_every_public_name_of_a_room(module: str) -> None:
     listed = re.findall(r"^::: holdfast\.([\w.]+)$", (ROOT / "docs/api.md").read_text(encoding="utf-8"), re.MULTILINE)
@@ -52,3 +67,17 @@ def test_every_page_is_in_the_navigation_once() -> None:
     named = re.findall(r"[\w./-]+\.(?:md|ipynb)", nav)
     pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.*")]
     assert sorted(named) == sorted(page for page in pages if page.endswith((".md", ".ipynb")))
+
+
+def test_the_version_is_the_same_wherever_it_is_written() -> None:
+    changelog = re.search(r"^## \[(\d[^\]]*)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    citation = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    assert changelog
+    assert citation
+    assert changelog[1] == citation[1] == holdfast.__version__
+
+
+def test_links_from_the_readme_lead_somewhere() -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(targets) > 30
+    assert [target for target in targets if not (ROOT / target).exists()] == []
