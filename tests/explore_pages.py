@@ -18,7 +18,7 @@ TURNED = "\u202egnp.exe"
 """A word that would turn the rest of its line around."""
 
 TOKEN = "t0ken-of-the-tests"
-SECONDS_PER_TEXT = 0.004
+SECONDS_PER_TEXT = 0.006
 
 
 def parity() -> Any:
