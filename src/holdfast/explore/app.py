@@ -182,9 +182,13 @@ class Desk:
     async def reveal(self, request: Request) -> Response:
         """The prediction when some features are shown."""
         given = check_object(await _body(request), "request", names=("view", "shown"))
-        view, errand = await self._view(given.get("view")), Errand(_tab(request), urgent=True)
-        work = partial(self.questions.reveal, view, given.get("shown"), errand)
-        return _json(await self._off_path(work))
+        errand = Errand(_tab(request), urgent=True)
+        # One change of threads and no more: a click should cost little beside its forward pass.
+        return _json(
+            await self._off_path(
+                lambda: self.questions.reveal(self._read(given.get("view")), given.get("shown"), errand)
+            )
+        )
 
     async def export_python(self, request: Request) -> Response:
         """The Python that repeats a view and its certificate."""
@@ -226,8 +230,10 @@ class Desk:
 
     async def _view(self, plain: Any) -> View:
         """The view of a request; data are read off the request path."""
-        count = lambda spec: len(self.workbench.dataset(spec))  # noqa: E731
-        return await to_thread.run_sync(partial(read_view, plain, self.workbench.entries, count=count))
+        return await to_thread.run_sync(self._read, plain)
+
+    def _read(self, plain: Any) -> View:
+        return read_view(plain, self.workbench.entries, count=lambda spec: len(self.workbench.dataset(spec)))
 
     def _job(self, request: Request) -> Job:
         job = self.board.get(request.path_params["job"])
