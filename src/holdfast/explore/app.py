@@ -126,8 +126,8 @@ class Desk:
     async def describe(self, request: Request) -> Response:
         """What can be explored, and the choices there are."""
         models = await to_thread.run_sync(self.workbench.describe)
-        first = next(iter(self.workbench.entries.values()))
-        defaults = {"model": first.spec, "input": "0", "method": "lime", "fraction": 0.25, "fill": None}
+        first = max(models, key=lambda model: model["n_inputs"] > 0)
+        defaults = {"model": first["spec"], "input": "0", "method": "lime", "fraction": 0.25, "fill": None}
         return _json(
             {
                 "version": 1,

@@ -34,6 +34,9 @@ _ENDS = ("done", "failed", "cancelled")
 
 _LOG = logging.getLogger("holdfast.explore")
 
+Clock = Callable[[], float]
+"""Seconds since some moment."""
+
 Work = Callable[[Errand, Callable[[str, dict[str, Any]], None]], dict[str, Any]]
 
 
@@ -53,13 +56,14 @@ class Event:
 class Job:
     """A piece of work and all that was told about it."""
 
-    def __init__(self, tab: str, kind: str, work: Work) -> None:
+    def __init__(self, tab: str, kind: str, work: Work, clock: Clock = time.monotonic) -> None:
         self.id, self.tab, self.kind, self.work = secrets.token_urlsafe(12), tab, kind, work
+        self._clock = clock
         self._lock = threading.Lock()
         self._events: list[Event] = []
         self._bells: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self._unwanted = threading.Event()
-        self._heard, self._reported = time.monotonic(), 0.0
+        self._heard, self._reported = clock(), 0.0
         self.has_begun = False
         self._ahead = -1
 
@@ -77,7 +81,7 @@ class Job:
 
     def plain(self) -> dict[str, Any]:
         """The state for the page, which thereby shows that it still wants to know."""
-        self._heard = time.monotonic()
+        self._heard = self._clock()
         return {"job": self.id, "kind": self.kind, "state": self.state, "n_events": len(self._events)}
 
     def is_unwanted(self) -> bool:
@@ -121,7 +125,7 @@ class Job:
     def is_forsaken(self, patience: float) -> bool:
         """Whether nobody has listened for so many seconds."""
         with self._lock:
-            return not self._bells and time.monotonic() - self._heard > patience
+            return not self._bells and self._clock() - self._heard > patience
 
     async def follow(self, after: int = 0, *, seconds: float | None = None) -> AsyncIterator[Event | None]:
         """The events after a number, as they come, up to the end of the job or of the time; None is a heartbeat."""
@@ -150,14 +154,14 @@ class Job:
         finally:
             with self._lock:
                 self._bells.discard(mine)
-                self._heard = time.monotonic()
+                self._heard = self._clock()
 
 
 class Board:
     """All jobs of a server: who runs, who waits, and what became of the rest."""
 
-    def __init__(self, gate: Gate, *, patience: float = PATIENCE) -> None:
-        self._gate, self._patience = gate, patience
+    def __init__(self, gate: Gate, *, patience: float = PATIENCE, clock: Clock = time.monotonic) -> None:
+        self._gate, self._patience, self._clock = gate, patience, clock
         self._lock = threading.RLock()
         self._jobs: dict[str, Job] = {}
         self._waiting = Rounds[Job]()
@@ -166,7 +170,7 @@ class Board:
 
     def submit(self, tab: str, kind: str, work: Work) -> Job:
         """Queue a job; it begins as soon as its tab has no other running."""
-        job = Job(tab, kind, work)
+        job = Job(tab, kind, work, self._clock)
         with self._lock:
             if self._closed:
                 raise InvalidValueError("The server is stopping and takes no more jobs.")

@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError, InvalidValueError
 from holdfast.explore.entries import PATCHES, Entry, bundled_entries, given_entry
 from holdfast.explore.view import View
 from holdfast.explore.workbench import Workbench, bind
-from holdfast.models.bundled import read_card
+from holdfast.validation import check_name
 
 
 def open_workbench(
@@ -43,17 +43,23 @@ def open_workbench(
         if dataset is not None:
             raise InvalidValueError("`--data` must come with `--model`: say which model is to be explored on them.")
         return Workbench(bundled_entries(device))
-    options = {"device": device, "kind": kind, "trusted": tuple(trusted)}
-    asked = {name: value for name, value in options.items() if value not in (None, ())}
-    return _open_one(model, dataset or _own_data(model), groups=groups, options=asked)
+    asked = {"device": device, "kind": kind, "trusted": tuple(trusted)}
+    options = {name: value for name, value in asked.items() if value not in (None, ())}
+    if dataset is not None:
+        return _open_one(model, dataset, groups=groups, options=options)
+    entry = _find_bundled(model, device)
+    if groups is None and not options.keys() - {"device"}:
+        return Workbench([entry])
+    return _open_one(model, entry.data, groups=groups or entry.groups, options=options)
 
 
-def _own_data(model: str) -> str:
+def _find_bundled(model: str, device: str | None) -> Entry:
+    """The entry of a bundled model, which has data of its own; an unknown name is answered with the nearest."""
     scheme, _, name = model.partition(":")
     if scheme != "bundled":
         raise InvalidValueError("`--data` must be given with `--model`: the inputs to explore it on.")
-    models.load(model)  # an unknown name is answered with the nearest
-    return read_card(name).data
+    entries = {entry.name: entry for entry in bundled_entries(device)}
+    return entries[check_name(name, "bundled:", entries)]
 
 
 def _open_one(model: str, dataset: str, *, groups: Any, options: dict[str, Any]) -> Workbench:

@@ -77,7 +77,10 @@ class Questions:
         return known
 
     def bound(self, view: View, errand: Errand) -> MaskedModel:
-        """The input of a view, bound to its model."""
+        """The input of a view, bound to its model; a turn is needed only if it is not yet."""
+        known = self.workbench.known(view)
+        if known is not None:
+            return known
         with self.gate.turn(errand):
             return self.workbench.bound(view)
 

@@ -119,15 +119,15 @@ class Gate:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._urgent, self._others = Rounds[object](), Rounds[object]()
-        self._next: object | None = None
+        self._lock = threading.Lock()
+        self._urgent, self._others = Rounds[threading.Condition](), Rounds[threading.Condition]()
+        self._next: threading.Condition | None = None
         self._n_urgent = 0
 
     @property
     def is_free(self) -> bool:
         """Whether nobody has a turn or waits for one."""
-        with self._changed:
+        with self._lock:
             return self._next is None and len(self._urgent) == len(self._others) == 0
 
     @contextmanager
@@ -138,25 +138,27 @@ class Gate:
             errand.check()
             yield
         finally:
-            with self._changed:
+            with self._lock:
                 self._pass_on()
         errand.check()
 
     def wake(self) -> None:
         """Let all who wait see whether they are still wanted."""
-        with self._changed:
-            self._changed.notify_all()
+        with self._lock:
+            for ticket in (*self._urgent, *self._others):
+                ticket.notify()
 
     def _enter(self, errand: Errand) -> None:
-        ticket, queue = object(), self._urgent if errand.urgent else self._others
-        with self._changed:
+        # Everyone waits for a bell of their own: of many threads that wake up, all but one would only be in the way.
+        ticket, queue = threading.Condition(self._lock), self._urgent if errand.urgent else self._others
+        with self._lock:
             queue.put(errand.tab, ticket)
             if self._next is None:
                 self._pass_on()
             while self._next is not ticket:
                 if errand.unwanted() and queue.drop(errand.tab, ticket):
                     raise Cancelled
-                self._changed.wait()
+                ticket.wait()
 
     def _pass_on(self) -> None:
         """Give the turn to the next in line, if there is any."""
@@ -165,4 +167,5 @@ class Gate:
         source = first if len(first) else second
         self._n_urgent = self._n_urgent + 1 if source is self._urgent and len(source) else 0
         self._next = source.take()
-        self._changed.notify_all()
+        if self._next is not None:
+            self._next.notify()

@@ -10,7 +10,7 @@ import numpy as np
 
 from holdfast import data, models
 from holdfast.data.dataset import Dataset
-from holdfast.errors import InvalidValueError
+from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.explore.entries import Entry
 from holdfast.explore.paced import Pace
 from holdfast.explore.recent import Recent
@@ -59,12 +59,15 @@ class Workbench:
 
     def bound(self, view: View) -> MaskedModel:
         """The input of a view as a function of masks; to be asked for by whoever has a turn."""
-        key = (view.model, view.input, view.fill)
-        known = self._bound.get(key)
+        known = self.known(view)
         if known is None:
             known = bind(self.classifier(view.model), self.dataset(view.model), self.entries[view.model], view)
-            self._bound.put(key, known)
+            self._bound.put((view.model, view.input, view.fill), known)
         return known
+
+    def known(self, view: View) -> MaskedModel | None:
+        """The same if it was asked for lately; anybody may ask."""
+        return self._bound.get((view.model, view.input, view.fill))
 
     def pace(self, spec: str) -> Pace:
         """How many masks of a model are computed at a time."""
@@ -75,17 +78,21 @@ class Workbench:
         return [self._describe(entry) for entry in self.entries.values()]
 
     def _describe(self, entry: Entry) -> dict[str, Any]:
-        loaded = self._classifiers.get(entry.spec)
+        loaded, note = self._classifiers.get(entry.spec), entry.note
+        try:
+            n_inputs = len(self.dataset(entry.spec))
+        except MissingExtraError as error:
+            n_inputs, note = 0, str(error)  # the other models can be explored all the same
         return {
             "spec": entry.spec,
             "name": entry.name,
             "kind": entry.kind,
             "classes": list(entry.classes if loaded is None else loaded.classes),
-            "n_inputs": len(self.dataset(entry.spec)),
+            "n_inputs": n_inputs,
             "methods": [{"name": name, "label": method_label(name)} for name in entry.methods],
             "fills": [{"name": choice.name, "label": choice.label} for choice in entry.fills],
             "default_fill": entry.fills[0].name,
-            "note": entry.note,
+            "note": note,
         }
 
     def list_inputs(self, spec: str, first: int, count: int) -> dict[str, Any]:
