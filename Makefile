@@ -9,7 +9,7 @@ export MKL_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format bench docs designs bundled ci-setup clean
+.PHONY: help demo test test-all audit lint format bench docs designs bundled ci-setup clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -27,6 +27,9 @@ test: $(STAMP) ## run the tests, doctests and README examples
 
 test-all: $(STAMP) ## also run the slow theory and scale checks
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+audit: $(STAMP) ## look up known weaknesses of the packages in use (needs the network)
+	.ci/audit $(BIN)
 
 lint: $(STAMP) ## ruff, mypy --strict and the import contracts
 	$(BIN)/ruff check .

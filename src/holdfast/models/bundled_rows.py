@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidValueError
+from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.models.classifier import Classifier, Engine
 from holdfast.models.skops_file import load_skops
 from holdfast.types import MaskedModel
@@ -32,8 +32,10 @@ def load_rows(folder: Path, *, classes: list[str], means: dict[str, float]) -> C
     means : dict of str to float
         The columns in their order, each with its mean over the training rows.
     """
-    from sklearn.exceptions import InconsistentVersionWarning
-
+    try:
+        from sklearn.exceptions import InconsistentVersionWarning
+    except ImportError as error:
+        raise MissingExtraError("Bundled forests need scikit-learn: pip install 'holdfast[sklearn]'") from error
     with warnings.catch_warnings():
         # The file says which scikit-learn wrote it; another that could not read it would fail, not warn.
         warnings.simplefilter("ignore", InconsistentVersionWarning)
