@@ -178,3 +178,15 @@ def test_a_note_without_a_legend_stands_under_the_panels() -> None:
     figure.draw_without_rendering()
     [note] = [text for text in figure.texts if text.get_text() == "Bands: what they are."]
     assert note.get_window_extent().y1 <= panels[0][0].get_tightbbox().y0
+
+
+@pytest.mark.parametrize("n_panels", [1, 2, 3])
+def test_a_legend_and_its_note_are_no_wider_than_the_figure(n_panels: int) -> None:
+    figure, panels = figures.make_panels(1, n_panels, size=(2.5, 2.3))
+    lines = figures.lines_of({f"MuS at λ = {place}/8": CURVE for place in range(6)})
+    figures.plot_lines(lines, ax=panels[0][0], legend=False)
+    legend_below(figure, panels[0][0], note="Bands: " + "what they are, said at some length, " * 4)
+    figure.draw_without_rendering()
+    extent = figure.legends[0].get_window_extent()
+    assert extent.x0 >= 0
+    assert extent.x1 <= figure.bbox.width

@@ -65,9 +65,9 @@ PANEL = (3.1, 2.5)
 NOTE_SIZE = 7.5
 """Of notes under figures, in points."""
 
-_LETTERS_PER_INCH = 14
-_ENTRY_WIDTH = 1.5
-"""Of the widest entry of a legend, in inches."""
+_LETTERS_PER_INCH = 13
+_ENTRY_WIDTH, _LINE_HEIGHT = 1.8, 0.17
+"""Of the widest entry of a legend and of a line, in inches."""
 
 SETTINGS: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -207,8 +207,10 @@ def legend_below(figure: Figure, axes: Axes, *, note: str = "") -> None:
     if not handles:
         note_below(figure, note)
         return
-    drawn: dict[str, Any] = {"frameon": False, "handlelength": 3.2, "ncols": _n_fitting(figure, len(labels))}
-    legend = figure.legend(handles, labels, loc="outside lower center", title=_fitted(figure, note), **drawn)
+    text, n_columns = _fitted(figure, note), _n_fitting(figure, len(labels))
+    drawn: dict[str, Any] = {"frameon": False, "handlelength": 3.2, "ncols": n_columns}
+    legend = figure.legend(handles, labels, loc="outside lower center", title=text, **drawn)
+    _heighten(figure, -(-len(labels) // n_columns) + text.count("\n") + 1)
     legend.get_title().set(fontsize=NOTE_SIZE, color=COLOURS["grey"], ha="center")
     entries, _ = legend.get_children()
     entries.get_children().reverse()  # a legend has its title above its entries, a note is read after them
@@ -223,7 +225,14 @@ def _n_fitting(figure: Figure, n_entries: int) -> int:
 
 def note_below(figure: Figure, note: str) -> None:
     """A note under all panels on what is drawn, for figures without a common legend."""
-    figure.supxlabel(_fitted(figure, note), fontsize=NOTE_SIZE, color=COLOURS["grey"])
+    text = _fitted(figure, note)
+    figure.supxlabel(text, fontsize=NOTE_SIZE, color=COLOURS["grey"])
+    _heighten(figure, text.count("\n") + 1)
+
+
+def _heighten(figure: Figure, n_lines: int) -> None:
+    """Room for lines under the panels, so that these stay as large as they were meant to be."""
+    figure.set_figheight(figure.get_figheight() + _LINE_HEIGHT * n_lines)
 
 
 def _fitted(figure: Figure, note: str) -> str:
