@@ -1,0 +1,161 @@
+"""Models that break their contract, and inputs without end: what is said of them, and what stays as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import holdfast as hf
+from tests.fakes import score_table
+
+SELECTED = np.arange(8) < 3
+
+
+class Unreadable:
+    """An answer that raises when it is read."""
+
+    def __array__(self, *given: Any, **named: Any) -> Any:
+        raise RuntimeError("only on the device")
+
+
+GARBAGE: dict[str, Any] = {
+    "nothing": lambda masks: None,
+    "a text": lambda masks: "cat",
+    "an object": lambda masks: object(),
+    "objects": lambda masks: [object()] * len(masks),
+    "one number": lambda masks: 1.0,
+    "floats for labels": lambda masks: np.zeros(len(masks)),
+    "NaN": lambda masks: np.full((len(masks), 2), np.nan),
+    "infinity": lambda masks: np.full((len(masks), 2), -np.inf),
+    "complex numbers": lambda masks: np.ones((len(masks), 2), dtype=complex),
+    "texts for scores": lambda masks: np.full((len(masks), 2), "x"),
+    "no classes": lambda masks: np.zeros((len(masks), 0)),
+    "three axes": lambda masks: np.zeros((len(masks), 2, 2)),
+    "too few rows": lambda masks: np.zeros((len(masks) - 1, 2)),
+    "too many rows": lambda masks: np.zeros((len(masks) + 1, 2)),
+    "ragged rows": lambda masks: [[1.0], [1.0, 2.0]] * len(masks),
+    "dates": lambda masks: np.full(len(masks), "2020-01-01", dtype="datetime64[D]"),
+    "bytes that are no text": lambda masks: np.full(len(masks), b"\xff"),
+    "a dictionary": lambda masks: {"logits": 1},
+    "what cannot be read": lambda masks: Unreadable(),
+}
+
+
+class Bare:
+    """A model as users write them, without the wrapper that reads answers."""
+
+    n_features = 8
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __call__(self, masks: Any, /) -> Any:
+        return self._function(masks)
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_garbage_is_a_fault_of_the_model_that_is_said_in_words(garbage: str) -> None:
+    with pytest.raises(hf.ModelError) as caught:
+        hf.certify(Bare(GARBAGE[garbage]), SELECTED, radius=2, rng=0)
+    assert len(str(caught.value)) > 20
+
+
+@pytest.mark.parametrize("question", ["certify_hard", "find_witness", "certify_mus", "attribute", "stability_bracket"])
+@pytest.mark.parametrize("garbage", ["nothing", "NaN", "too few rows", "an object"])
+def test_other_questions_say_the_same(question: str, garbage: str) -> None:
+    model = Bare(GARBAGE[garbage])
+    calls: dict[str, Any] = {
+        "certify_hard": lambda: hf.certify_hard(model, SELECTED, radius=2, rng=0),
+        "find_witness": lambda: hf.find_witness(model, SELECTED, rng=0),
+        "certify_mus": lambda: hf.certify_mus(model, SELECTED, keep_probability=0.25, n_levels=8, rng=0),
+        "attribute": lambda: hf.attribute(model, "lime", n_samples=40, rng=0),
+        "stability_bracket": lambda: hf.stability_bracket(model, SELECTED, max_radius=2, rng=0),
+    }
+    with pytest.raises(hf.ModelError):
+        calls[question]()
+
+
+def test_another_number_of_classes_in_a_later_call_is_noticed_and_what_came_before_is_kept() -> None:
+    n_calls = iter(range(10))
+    model = Bare(lambda masks: np.zeros((len(masks), 2 + next(n_calls))))
+    evaluator = hf.Evaluator(model, batch_size=2)
+    with pytest.raises(hf.ModelError, match="the same number of classes every time: 2 classes before, now 3 classes"):
+        evaluator(np.eye(8, dtype=bool))
+    assert len(evaluator.masks) == 2
+
+
+def test_another_answer_to_the_same_mask_is_noticed() -> None:
+    draws = np.random.default_rng(0)
+    model = Bare(lambda masks: draws.normal(size=(len(masks), 3)))
+    with pytest.raises(hf.ModelError, match="must be deterministic"):
+        hf.certify(model, SELECTED, radius=2, rng=0)
+
+
+def test_a_model_that_writes_into_the_masks_changes_nothing_of_the_question() -> None:
+    table = score_table(8)
+
+    def careless(masks: Any) -> Any:
+        scores = table(masks)
+        masks[:] = True
+        return scores
+
+    assert hf.certify(Bare(careless), SELECTED, radius=2, rng=0) == hf.certify(table, SELECTED, radius=2, rng=0)
+
+
+def test_an_error_of_the_model_comes_through_as_it_is() -> None:
+    class OwnError(Exception):
+        pass
+
+    def fail(masks: Any) -> Any:
+        raise OwnError("mine")
+
+    with pytest.raises(OwnError, match=r"^mine$"):
+        hf.certify(Bare(fail), SELECTED, radius=2, rng=0)
+
+
+# -- inputs without end -----------------------------------------------------------------------------
+
+
+def test_a_hundred_thousand_features_are_certified() -> None:
+    n = 100_000
+    model = hf.mask_function(lambda masks: masks[:, 0], n_features=n)
+    selected = np.arange(n) < 1000
+    found = hf.certify(model, selected, radius=50, rng=0)
+    assert found.rate == 1.0
+    assert hf.Certificate.from_json(found.to_json()) == found
+
+
+def test_a_text_of_a_million_characters_is_certified() -> None:
+    text = "day " * 250_000
+    model = hf.mask_text(lambda texts: np.array([len(one) > 5 for one in texts]), text, features="words")
+    assert model.n_features == 250_000
+    found = hf.certify(model, np.arange(250_000) < 9, radius=3, tolerance=0.3, confidence=0.7, rng=0)
+    assert found.rate == 1.0
+
+
+@pytest.mark.parametrize(
+    "text", ["שלום עולם טוב", "🙂 👩‍👩‍👧 🏳️‍🌈", "e\u0301 e\u0301", "a\u200bb c", "\ufeffa b", "١ ٢ ٣", "a\x00b c"]
+)
+def test_texts_in_any_script_keep_every_character_when_all_is_shown(text: str) -> None:
+    seen: list[str] = []
+
+    def remember(texts: Any) -> Any:
+        seen.extend(texts)
+        return [len(one) for one in texts]
+
+    model = hf.mask_text(remember, text, features="words")
+    model(np.ones((1, model.n_features), dtype=bool))
+    assert seen[-1] == text
+
+
+def test_a_large_image_is_masked_by_few_patches() -> None:
+    image = np.zeros((3000, 3000), dtype=np.uint8)
+    image[:1500, :1500] = 9
+    means = hf.mask_image(
+        lambda images: np.stack([one.mean(axis=(0, 1, 2)) for one in images])[:, None], image, groups=(2, 2)
+    )
+    full, none = means(np.array([[True] * 4, [False] * 4]))
+    assert full[0] == pytest.approx(9 / 4)
+    assert none[0] == 0
