@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.explore import guard
-from holdfast.explore.asking import KINDS, read_options
+from holdfast.explore.asking import CONFIDENCES, KINDS, TOLERANCES, read_options
 from holdfast.explore.guard import HEADERS, MOST_BYTES
 from holdfast.explore.view import View, read_view
+from holdfast.plans import catalog, make_plan, share_risk
 from tests.explore_support import Visitor, decide, fake_workbench, serving
 
 VIEW = {"model": "test:quick", "input": "0", "method": "own", "selected": [0]}
@@ -388,3 +389,25 @@ def test_a_tolerance_without_a_plan_is_refused_at_once(visitor: Visitor) -> None
         "`tolerance` must be one of 0.02, 0.05, 0.1, 0.2 here, got 0.07."
     )
     assert visitor.ask("certify", VIEW, radius=6, tolerance=0.07, plan="hoeffding")["rate"] >= 0
+
+
+@pytest.mark.parametrize("plan", ["sequential", "exact"])
+@pytest.mark.parametrize("tolerance", TOLERANCES)
+@pytest.mark.parametrize("confidence", CONFIDENCES)
+@pytest.mark.parametrize("n_radii", [1, 2, 16, 100, 101])
+def test_no_question_that_is_let_in_needs_a_search(
+    plan: str, tolerance: float, confidence: float, n_radii: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def searched(goal: Any) -> Any:
+        raise AssertionError(f"searched {goal}")
+
+    monkeypatch.setattr(catalog, "SEARCHES", {"exact": searched, "sequential": searched})
+    asked = {"plan": plan, "tolerance": tolerance, "confidence": confidence, "radii": list(range(1, n_radii + 1))}
+    for simultaneous in (False, True):
+        read, refusal = attempt(lambda both=simultaneous: read_options("curve", asked | {"simultaneous": both}))
+        if read is None:
+            assert simultaneous
+            assert refusal.startswith("`tolerance` and `confidence` must be 0.1 with 0.9 or 0.05 with 0.95")
+            continue
+        made = make_plan(plan, tolerance=tolerance, confidence=confidence)
+        assert share_risk(made, n_radii if simultaneous else 1).max_draws >= 1

@@ -9,12 +9,15 @@ from holdfast.certification.curve import check_radii
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.explore.view import check_object
 from holdfast.plans import PLANS
-from holdfast.plans.catalog import SHIPPED_RISKS, SHIPPED_TOLERANCES
+from holdfast.plans.catalog import DIVISORS, SHIPPED_RISKS, SHIPPED_TOLERANCES
 from holdfast.validation import check_name, check_share, check_whole
 
 TOLERANCES = tuple(float(one) for one in SHIPPED_TOLERANCES)
 CONFIDENCES = tuple(float(1 - one) for one in sorted(SHIPPED_RISKS, reverse=True))
 """What plans exist for; others would have to be searched, which takes minutes and cannot be cancelled."""
+
+SHARED_PRECISIONS = ((0.1, 0.9), (0.05, 0.95))
+"""The same for many radii at once."""
 
 DEFAULT_RADIUS, DEFAULT_TOLERANCE, DEFAULT_CONFIDENCE = 5, 0.1, 0.9
 
@@ -44,7 +47,7 @@ def read_options(kind: str, plain: Any) -> dict[str, Any]:
     if kind == "certify":
         return {"radius": check_whole(given.get("radius", DEFAULT_RADIUS), "radius")} | _read_precision(given)
     if kind == "curve":
-        return _read_curve(given) | _read_precision(given)
+        return _check_shared(_read_curve(given) | _read_precision(given))
     return {name: check_whole(value, name) for name, value in given.items() if value is not None}
 
 
@@ -56,6 +59,20 @@ def _read_curve(given: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(simultaneous, bool):
         raise InvalidTypeError(f"`simultaneous` must be true or false, got {simultaneous!r}.")
     return {"radii": check_radii(radii), "simultaneous": simultaneous}
+
+
+def _check_shared(options: dict[str, Any]) -> dict[str, Any]:
+    """Radii that are to hold at once share the risk; designs for that ship at the most common settings alone."""
+    pair = (options["tolerance"], options["confidence"])
+    shared = options["simultaneous"] and len(options["radii"]) > 1 and options["plan"] != "hoeffding"
+    if shared and (pair not in SHARED_PRECISIONS or len(options["radii"]) > DIVISORS[-1]):
+        known = " or ".join(f"{tolerance} with {confidence}" for tolerance, confidence in SHARED_PRECISIONS)
+        raise InvalidValueError(
+            f"`tolerance` and `confidence` must be {known} for up to {DIVISORS[-1]} radii at once, "
+            f"got {pair[0]} with {pair[1]} for {len(options['radii'])}. "
+            "Take each radius on its own, or the plan 'hoeffding'."
+        )
+    return options
 
 
 def _read_precision(given: dict[str, Any]) -> dict[str, Any]:
