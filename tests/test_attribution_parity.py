@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import spearmanr
 from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import pairwise_distances
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
@@ -38,7 +40,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import shap
     import shapiq
-    from captum.attr import FeatureAblation
+    from captum.attr import FeatureAblation, IntegratedGradients
     from lime.lime_base import LimeBase
     from lime.lime_image import LimeImageExplainer
     from lime.lime_tabular import LimeTabularExplainer
@@ -192,9 +194,49 @@ def test_exact_values_are_those_of_shap_with_every_mask() -> None:
 # -- captum -----------------------------------------------------------------------------------------
 
 
-def test_an_ablation_by_captum_is_occlusion() -> None:
-    import torch
+@pytest.fixture(scope="module")
+def forest() -> Any:
+    """A small forest on 13 measurements, and its rows."""
+    rows, labels = load_wine(return_X_y=True)
+    return RandomForestClassifier(5, random_state=0).fit(rows, labels), rows
 
+
+def test_explanations_of_a_forest_by_shap_are_taken_over_row_by_row(forest: Any) -> None:
+    classifier, rows = forest
+    model = mask_tabular(classifier, rows[1], background=rows[::9])
+    explained = shap.TreeExplainer(classifier)(rows[:3])
+    np.testing.assert_array_equal(from_shap(explained, model, row=1, target=2).scores, explained.values[1, :, 2])
+    with pytest.raises(InvalidTypeError, match="`row` must name one of the 3 inputs"):
+        from_shap(explained, model, target=2)
+
+
+@pytest.mark.slow
+def test_explanations_by_shaps_permutations_are_taken_over(forest: Any) -> None:
+    classifier, rows = forest
+    with warnings.catch_warnings():
+        # What numba warns of while it compiles is not ours to mend.
+        warnings.simplefilter("ignore")
+        explained = shap.PermutationExplainer(classifier.predict_proba, rows[::9], seed=0)(rows[1:2], silent=True)
+    model = mask_tabular(classifier, rows[1], background=rows[::9])
+    np.testing.assert_array_equal(from_shap(explained, model, target=0).scores, explained.values[0, :, 0])
+
+
+def test_integrated_gradients_by_captum_are_summed_over_patches() -> None:
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 2)
+    )
+    image = torch.rand(3, 8, 8)
+    model = mask_image(network, image, groups=(4, 4))
+    theirs = IntegratedGradients(network).attribute(image[None], target=1, n_steps=200)
+    patches = theirs[0].sum(dim=0).reshape(4, 2, 4, 2).sum(dim=(1, 3)).flatten().numpy()
+    taken = from_captum(theirs, model, target=1)
+    np.testing.assert_allclose(taken.scores, patches, atol=1e-6)
+    ours = attribute(model, "integrated_gradients", target=1, n_samples=200)
+    np.testing.assert_allclose(ours.scores, taken.scores, atol=1e-3)
+
+
+def test_an_ablation_by_captum_is_occlusion() -> None:
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 36, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3))
     picture = torch.rand(3, 6, 6)

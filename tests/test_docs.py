@@ -59,7 +59,15 @@ def test_the_api_page_has_every_public_name_of_a_room(module: str) -> None:
     ]
     public = getattr(room, "__all__", own)
     assert public
-    assert {f"{module}.{name}" for name in public} <= set(listed)
+    missing = {f"{module}.{name}" for name in public} - set(listed)
+    # A function that is called as its module is named with it, or the page would show the module.
+    assert {name for name in missing if not _is_listed_with_its_module(name, listed)} == set()
+
+
+def _is_listed_with_its_module(name: str, listed: list[str]) -> bool:
+    room, _, function = name.rpartition(".")
+    found = getattr(import_module(f"holdfast.{room}"), function)
+    return f"{found.__module__}.{function}".removeprefix("holdfast.") in listed
 
 
 def test_every_page_is_in_the_navigation_once() -> None:

@@ -150,8 +150,12 @@ def test_every_page_that_promises_python_exists() -> None:
 
 
 def test_the_api_page_lists_every_public_name() -> None:
-    listed = re.findall(r"^::: holdfast\.(\w+)$", (ROOT / "docs/api.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(listed) == sorted(holdfast.__all__)
+    # A function that is called as its module is named with it, or the page would show the module.
+    listed = re.findall(
+        r"^::: holdfast\.(?:certification\.(\w+)\.)?(\w+)$", (ROOT / "docs/api.md").read_text(encoding="utf-8"), re.M
+    )
+    assert all(module in ("", name) for module, name in listed)
+    assert sorted(name for _, name in listed) == sorted(holdfast.__all__)
 
 
 def make_page(*blocks: tuple[str, str]) -> str:
