@@ -268,7 +268,8 @@ import inspect, json
 from importlib.metadata import distribution, version
 from alibi.api.interfaces import Explanation
 from alibi.explainers import AnchorTabular
-source = inspect.getsource(AnchorTabular.__init__)
+from alibi.explainers.anchors.anchor_tabular import TabularSampler
+source = inspect.getsource(TabularSampler.__init__)
 print(json.dumps({
     "version": version("alibi"),
     "explain": sorted(inspect.signature(AnchorTabular.explain).parameters),
@@ -335,3 +336,13 @@ def test_the_column_of_alibi_is_true(with_alibi: Path, tmp_path: Path) -> None:
     assert facts["json"] == ["from_json", "to_json"]
     assert told["has a command with exit codes, for CI"] == "no"
     assert facts["commands"] == []
+    returned = [
+        "anchor",
+        "coverage",
+        "precision",
+        "raw",
+    ]  # what the page's script prints, which the test above compares
+    assert f"returned: {returned}" in (PAGES / "anchors.md").read_text(encoding="utf-8")
+    assert told["makes attributions"] == told["gives an interval for its number"] == "no"
+    assert told["counts how often the prediction stays when random features are added"] == "no"
+    assert told["works on any function of arrays"] == "yes"  # the script hands over `classifier.predict`
