@@ -211,7 +211,10 @@ def _given(
 
 
 def _names(given: Any) -> tuple[str, ...]:
-    return tuple(map(str, check_list(given, "`feature_names` must be a list of names")))
+    """A name per feature; a text is a list of letters."""
+    return (
+        tuple(given) if isinstance(given, str) else tuple(map(str, check_list(given, "`feature_names` must be a list")))
+    )
 
 
 def _is_tensor(values: Any) -> bool:

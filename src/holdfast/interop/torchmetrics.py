@@ -89,9 +89,10 @@ class StabilityRate(Metric):  # type: ignore[misc]
     def update(self, inputs: Any, attributions: Any) -> None:
         """Certify the explanations of a batch: inputs (b, C, H, W) or (b, d), attributions per feature or element."""
         batch, given = as_tensor(inputs), as_tensor(attributions)
-        if batch.ndim == 0 or given.ndim == 0 or len(batch) != len(given):
-            shapes = f"{tuple(batch.shape)}, got {tuple(given.shape)}"
-            raise InvalidValueError(f"`attributions` must be as long as `inputs`, of shape {shapes}.")
+        if batch.ndim == 0 or given.ndim == 0:
+            raise InvalidValueError("`inputs` and `attributions` must be batches, got a single number.")
+        if len(batch) != len(given):
+            raise InvalidValueError(f"`attributions` must be as long as `inputs`, {len(batch)}, got {len(given)}.")
         for one, scores in zip(batch, given, strict=True):
             found = self.question.answer(self._classifier[0], one, scores, rng=self._stream.following())
             self.rates.append(as_tensor([found.rate_unbiased]).to(self.device))
