@@ -208,6 +208,24 @@ def test_the_picture_and_the_script_can_be_taken_along(visit: Callable[..., Tab]
     assert "hf.attribute(model, 'occlusion', rng=0)" in code
 
 
+def test_the_script_is_that_of_the_certificate_even_after_the_slider_moved(visit: Callable[..., Tab]) -> None:
+    tab = visit(f"{PARITY}&keep=1")
+    save, script = (tab.page.get_by_role("button", name=name, exact=True) for name in ("Certificate (JSON)", "Python"))
+    certify = tab.page.get_by_role("button", name="Certify", exact=True)
+    certify.click()
+    tab.page.wait_for_selector(".certify-block .sentence:not([hidden])")
+    tab.page.get_by_label("Reveal up to").fill("3")
+    script.click()
+    assert "radius=6, tolerance=0.05, confidence=0.9" in tab.page.locator("pre").text_content()
+    assert save.is_enabled()
+    certify.click()
+    tab.page.wait_for_selector(".status:visible >> text=Certifying")
+    assert save.is_disabled()
+    assert tab.page.locator("pre").count() == 0
+    script.click()
+    assert "radius=3, tolerance=0.05, confidence=0.9" in tab.page.locator("pre").text_content()
+
+
 def test_a_witness_is_stepped_through_to_where_the_prediction_changes(
     visit: Callable[..., Tab], workbench: Workbench
 ) -> None:
@@ -498,6 +516,10 @@ def test_what_a_model_raises_is_a_message_and_the_page_goes_on(browser: Any, ser
     tab.page.locator(".input-choice").nth(3).click()
     tab.page.wait_for_selector(".side .message")
     assert tab.page.locator(".side-body").is_hidden()
+    n_asked = len(tab.sent("/api/jobs"))
+    tab.page.reload()  # whoever loads the page again wants to try again
+    tab.page.wait_for_selector(".side .message")
+    assert [job["kind"] for job in tab.sent("/api/jobs")[n_asked:]] == ["explain"]
     tab.page.locator(".input-choice").nth(1).click()
     tab.page.wait_for_selector(".side-body:not(.stale)")
     assert tab.page.locator(".side .message").count() == 0

@@ -281,6 +281,29 @@ def test_progress_is_told_now_and_then_and_nothing_follows_the_end() -> None:
     assert [event.name for event in job.since(0)] == names
 
 
+class Panic(BaseException):
+    """What compiled libraries raise where they give up; it is no Exception."""
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), Panic("p" * 1_000_000), KeyboardInterrupt()], ids=lambda error: type(error).__name__
+)
+def test_a_model_that_exits_or_panics_ends_its_job_alone_and_briefly(error: BaseException) -> None:
+    def giving_up(masks: object) -> None:
+        raise error
+
+    with serving(fake_workbench(mad=giving_up, quick=decide)) as one:
+        view = VIEW | {"model": "test:mad"}
+        *_, (_, name, data) = one.events(one.submit("certify", view, radius=2))
+        assert name == "failed"
+        assert data["message"].startswith(f"The model raised {type(error).__name__}")
+        assert len(data["message"]) < 1000
+        revealed = one.post("/api/reveal", {"view": view, "shown": [0]})
+        assert revealed.status_code == 500
+        assert revealed.json()["error"]["message"] == data["message"]
+        assert one.reveal(QUICK, [0, 1])["agrees"]
+
+
 def test_a_result_that_is_no_json_fails_and_does_not_hang() -> None:
     board = Board(Gate())
     job = board.submit("a", "explain", lambda errand, tell: {"x": float("nan")})

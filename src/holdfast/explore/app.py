@@ -221,12 +221,7 @@ class Desk:
 
     async def _off_path(self, work: Callable[[], Answer]) -> Answer:
         """The answer of a thread; a model may raise anything, which is told like all that goes wrong."""
-        try:
-            return await to_thread.run_sync(work, limiter=self._clicks)
-        except HoldfastError:
-            raise
-        except Exception as error:
-            raise ModelError(complaint(error)["message"]) from error
+        return await to_thread.run_sync(partial(_attempt, work), limiter=self._clicks)
 
     async def _view(self, plain: Any) -> View:
         """The view of a request; data are read off the request path."""
@@ -240,6 +235,16 @@ class Desk:
         if job is None:
             raise Refusal(404, "There is no such job: it was of another start, or is long over.")
         return job
+
+
+def _attempt(work: Callable[[], Answer]) -> Answer:
+    """What the work gives, or an error of holdfast: not even a model that exits may end the server."""
+    try:
+        return work()
+    except HoldfastError:
+        raise
+    except BaseException as error:
+        raise ModelError(complaint(error)["message"]) from error
 
 
 def _title(told: dict[str, Any], n_selected: int) -> str:

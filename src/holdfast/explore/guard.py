@@ -126,8 +126,11 @@ class _Headers:
 
 
 def _in_query(scope: Scope) -> str | None:
-    query = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=16) if scope["query_string"] else {}
-    given = query.get("token", [])
+    """The token of an address; one that says more than any address of the page has none."""
+    try:
+        given = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=16).get("token", [])
+    except ValueError:
+        return None
     return given[0] if len(given) == 1 else None
 
 

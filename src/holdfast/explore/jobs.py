@@ -30,6 +30,9 @@ PATIENCE = 150.0
 
 HEARTBEAT = 10.0
 _BETWEEN_REPORTS = 0.1
+_MOST_LETTERS = 600
+"""Of what a model says when it fails."""
+
 _ENDS = ("done", "failed", "cancelled")
 
 _LOG = logging.getLogger("holdfast.explore")
@@ -247,7 +250,7 @@ class Board:
             job.tell("done", {"result": result})
         except Cancelled:
             job.tell("cancelled", {})
-        except Exception as error:  # a model may raise anything
+        except BaseException as error:  # a model may raise anything, and one that exits ends its job alone
             job.tell("failed", complaint(error))
         finally:
             with self._lock:
@@ -256,13 +259,13 @@ class Board:
                 self._tell_places()
 
 
-def complaint(error: Exception) -> dict[str, Any]:
+def complaint(error: BaseException) -> dict[str, Any]:
     """What went wrong, for people; what holdfast did not raise on purpose is also logged with where it came from."""
     kind = type(error).__name__
     if isinstance(error, HoldfastError):
         return {"message": str(error), "kind": kind}
     _LOG.error("A model or its data raised.", exc_info=error)
     hint = "Try another input or fill; the terminal shows where it comes from."
-    said = str(error)
-    end = "" if said.endswith((".", "!", "?")) else "."
-    return {"message": f"The model raised {kind}: {said}{end} {hint}", "kind": kind}
+    said = str(error) if len(str(error)) <= _MOST_LETTERS else f"{str(error)[:_MOST_LETTERS]}…"
+    end = "" if said.endswith((".", "!", "?", "…")) else "."
+    return {"message": f"The model raised {kind}{': ' if said else ''}{said}{end} {hint}", "kind": kind}

@@ -22,6 +22,7 @@ function certifyBlock(side) {
   function start(options) {
     drop(side.jobs.certify);
     clear();
+    side.blocks.exports.clear();
     state.asked = side.asked = options;
     status.show("Certifying …", { cancel: () => cancel(side.jobs.certify) });
     begin(startJob("certify", side.view, options, hear));

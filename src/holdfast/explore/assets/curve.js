@@ -8,13 +8,6 @@ function radiiUpTo(most) {
   return [...new Set(Array.from({ length: n }, (_, i) => (n > 1 ? Math.round(1 + (i * (most - 1)) / (n - 1)) : 1)))];
 }
 
-/**
- * A curve shares its risk among the radii. Sequential plans for such shares are shipped for the usual question; for others
- * they would be searched for seconds, in which nothing can be cancelled, so that the plan of the paper is taken.
- */
-const planFor = ({ workbench }, tolerance, confidence) =>
-  (tolerance === workbench.tolerance && confidence === workbench.confidence ? "sequential" : "hoeffding");
-
 function curveBlock(side) {
   const status = statusOf(), messages = make("div"), sentence = make("p", { class: "small", hidden: true });
   const element = make("div", { class: "block", hidden: true }, make("h3", { class: "of-side" }), messages, status.element, sentence);
@@ -34,7 +27,7 @@ function curveBlock(side) {
     drop(side.jobs.curve);
     clear();
     status.show("Certifying every radius …", { cancel: () => cancel(side.jobs.curve) });
-    begin(startJob("curve", side.view, { radii: radiiUpTo(side.explained.max_radius), simultaneous: true, tolerance, confidence, plan: planFor(side.app, tolerance, confidence) }, hear));
+    begin(startJob("curve", side.view, { radii: radiiUpTo(side.explained.max_radius), simultaneous: true, tolerance, confidence }, hear));
   }
   function begin(job) {
     side.jobs.curve = job;

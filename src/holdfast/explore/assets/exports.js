@@ -31,8 +31,10 @@ async function attemptTo(messages, act) {
 
 const fetchPicture = async (side) => (await send("POST", "/api/export/png", { body: { view: side.view, shown: side.shown } })).blob();
 
+/** The script of the certificate that is there or on its way; without one, of what would be asked. */
 async function codeFor(side) {
-  const { radius, tolerance, confidence } = side.app.choices;
+  const { certify } = side.blocks;
+  const { radius, tolerance, confidence } = certify.result() || certify.running() ? side.asked : side.app.choices;
   const { code } = await ask("POST", "/api/export/python", { body: { view: side.view, radius, tolerance, confidence } });
   return codeOf(code, "Python");
 }

@@ -113,7 +113,8 @@ function hearExplain(side, name, data, restored) {
   if (name === "lost") explain(side, restored && { ...restored, jobs: {} });
   if (name === "done") { status.show(null); setExplained(side, data.result, restored); }
   if (name === "failed") { status.show(null); side.parts.body.hidden = true; complain(side.parts.messages, data.message); }
-  if (name === "cancelled") status.tell("The explanation was cancelled. Choose something to begin again.");
+  if (name === "cancelled") status.tell("The explanation was cancelled. Reload the page, or choose something, to begin again.");
+  if (name === "failed" || name === "cancelled") forget(side);
 }
 
 function setExplained(side, explained, restored) {
@@ -204,6 +205,12 @@ function refresh(side) {
   else parts.verdict.miss(side);
   parts.undo.disabled = !side.past.length;
   parts.reset.disabled = parts.own.disabled = same(side.shown, explained.selected);
+}
+
+/** An explanation that did not come about is asked for anew when the page is loaded again. */
+function forget(side) {
+  delete side.jobs.explain;
+  remember(side);
 }
 
 /** Keep what a reload needs: what is shown, and which jobs to listen to again. */
