@@ -23,6 +23,9 @@ DEFAULT_RADIUS, DEFAULT_TOLERANCE, DEFAULT_CONFIDENCE = 5, 0.1, 0.9
 
 MOST_RADII = 256
 
+LEAST_TOLERANCE = 0.01
+"""Below, the plan of the paper draws so many masks that cancelling takes effect only when they are drawn."""
+
 _PRECISION = ("tolerance", "confidence", "plan")
 _FIELDS = {
     "explain": (),
@@ -47,7 +50,7 @@ def read_options(kind: str, plain: Any) -> dict[str, Any]:
     if kind == "certify":
         return {"radius": check_whole(given.get("radius", DEFAULT_RADIUS), "radius")} | _read_precision(given)
     if kind == "curve":
-        return _check_shared(_read_curve(given) | _read_precision(given))
+        return _check_shared(_with_plan(_read_curve(given) | _read_precision({"plan": "hoeffding"} | given), given))
     return {name: check_whole(value, name) for name, value in given.items() if value is not None}
 
 
@@ -61,11 +64,22 @@ def _read_curve(given: dict[str, Any]) -> dict[str, Any]:
     return {"radii": check_radii(radii), "simultaneous": simultaneous}
 
 
-def _check_shared(options: dict[str, Any]) -> dict[str, Any]:
+def _with_plan(options: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """A curve that names no plan has the one with fewest draws of those that begin at once."""
+    ships = options["tolerance"] in TOLERANCES and options["confidence"] in CONFIDENCES and not _is_searched(options)
+    return options | {"plan": "sequential"} if "plan" not in given and ships else options
+
+
+def _is_searched(options: dict[str, Any]) -> bool:
     """Radii that are to hold at once share the risk; designs for that ship at the most common settings alone."""
-    pair = (options["tolerance"], options["confidence"])
-    shared = options["simultaneous"] and len(options["radii"]) > 1 and options["plan"] != "hoeffding"
-    if shared and (pair not in SHARED_PRECISIONS or len(options["radii"]) > DIVISORS[-1]):
+    pair, n_radii = (options["tolerance"], options["confidence"]), len(options["radii"])
+    ships = pair in SHARED_PRECISIONS and n_radii <= DIVISORS[-1]
+    return options["simultaneous"] and n_radii > 1 and not ships
+
+
+def _check_shared(options: dict[str, Any]) -> dict[str, Any]:
+    if options["plan"] != "hoeffding" and _is_searched(options):
+        pair = (options["tolerance"], options["confidence"])
         known = " or ".join(f"{tolerance} with {confidence}" for tolerance, confidence in SHARED_PRECISIONS)
         raise InvalidValueError(
             f"`tolerance` and `confidence` must be {known} for up to {DIVISORS[-1]} radii at once, "
@@ -79,6 +93,11 @@ def _read_precision(given: dict[str, Any]) -> dict[str, Any]:
     plan = check_name(given.get("plan", "sequential"), "plan", PLANS)
     tolerance = check_share(given.get("tolerance", DEFAULT_TOLERANCE), "tolerance")
     confidence = check_share(given.get("confidence", DEFAULT_CONFIDENCE), "confidence")
+    if float(tolerance) < LEAST_TOLERANCE:
+        raise InvalidValueError(
+            f"`tolerance` must be at least {LEAST_TOLERANCE} here, got {float(tolerance)}. "
+            "For smaller ones use `holdfast certify`."
+        )
     if plan != "hoeffding":
         _check_shipped(tolerance, "tolerance", TOLERANCES)
         _check_shipped(confidence, "confidence", CONFIDENCES)
