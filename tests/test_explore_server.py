@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,11 @@ import pytest
 import holdfast as hf
 from holdfast.cli import main
 from holdfast.explore.entries import bundled_entries
-from holdfast.explore.opening import open_workbench
+from holdfast.explore.exports import write_python
 from holdfast.explore.questions import N_VOTES
+from holdfast.explore.view import View
 from holdfast.explore.workbench import Workbench
-from tests.explore_support import CLASSES, N_FEATURES, TEXT, Visitor, decide, fake_workbench, serving
+from tests.explore_support import CLASSES, N_FEATURES, Visitor, decide, fake_workbench, serving
 
 OWN = {"model": "test:quick", "input": "0", "method": "own", "selected": [0, 1]}
 SELECTED = np.arange(N_FEATURES) < 2
@@ -266,107 +266,18 @@ def test_a_view_can_be_drawn(bundled: Visitor, kind: str) -> None:
     assert drawn[0].content != drawn[1].content
 
 
-# -- the command --------------------------------------------------------------------------------------------------
-
-SCRIPT = [sys.executable, "-m", "holdfast.cli", "explore"]
+NASTY = ("'''", '"""', "\\", "\n", '\\\n"""', "\u2028", "\r\nimport os", "{x}", "\udc80")
 
 
-def test_the_command_prints_one_address_and_ends_cleanly_with_its_jobs() -> None:
-    with subprocess.Popen(
-        [*SCRIPT, "--model", "bundled:vader"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        found = re.fullmatch(r"Explore at (http://127\.0\.0\.1:\d+)/\?token=([\w-]{32}) \(Ctrl-C ends it\)\n", line)
-        assert found, line
-        with httpx.Client(base_url=found[1], headers={"X-Holdfast-Token": found[2]}, timeout=60) as http:
-            visitor = Visitor(http, line)
-            assert [one["spec"] for one in visitor.get("/api/workbench").json()["models"]] == ["bundled:vader"]
-            view = {"model": "bundled:vader", "input": "0", "method": "own", "selected": []}
-            job = visitor.submit("witness", view, max_calls=10_000_000)
-            events = visitor.events(job)
-            next(events)
-            process.send_signal(signal.SIGINT)
-            names = [name for _, name, _ in events]
-            assert names[-1] in ("cancelled", "done")
-        assert process.wait(15) == 0
-        assert process.stdout.read() == "Stopped.\n"
-        assert process.stderr is not None
-        assert process.stderr.read() == ""
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--data", "bundled:digits"], "`--data` must come with `--model`"),
-        (["--model", "onnx:x.onnx"], "`--data` must be given with `--model`"),
-        (["--model", "bundled:vadr"], "Did you mean 'vader'?"),
-        (["--model", "bundled:vader", "--data", "bundled:cancer"], "`--model` must classify the tables that are given"),
-        (["--model", "bundled:vader", "--port", "70000"], "`port` must be a whole number from 0 to 65535"),
-        (["--grid", "7"], "`--grid` must look like 14x14, got '7'."),
-    ],
-    ids=range(6),
-)
-def test_what_cannot_be_explored_is_said_at_once(
-    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["explore", *options]) == 3
-    assert message in capsys.readouterr().err
-
-
-def test_a_port_that_is_taken_is_said_so(visitor: Visitor, capsys: pytest.CaptureFixture[str]) -> None:
-    port = visitor.http.base_url.port
-    assert main(["explore", "--model", "bundled:vader", "--port", str(port)]) == 3
-    assert f"`port` must be free, but {port} is not" in capsys.readouterr().err
-
-
-def test_help_says_what_the_address_is_for(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["explore", "--help"])
-    told = capsys.readouterr().out
-    assert "token" in told
-    assert "Ctrl-C" in told
-
-
-@pytest.mark.parametrize(("groups", "n_inputs"), [(None, 200), ("words", 200)])
-def test_one_bundled_model_brings_its_own_data(groups: str | None, n_inputs: int) -> None:
-    workbench = open_workbench("bundled:vader", groups=groups)
-    assert [one["n_inputs"] for one in workbench.describe()] == [n_inputs]
-    assert workbench.entries["bundled:vader"].groups == "words"
-
-
-def test_a_model_of_ones_own_is_explored_on_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "shouting.py").write_text(
-        "import numpy as np\n"
-        "def make():\n"
-        "    return lambda texts: np.array([[1.0, 2.0 * text.count('!')] for text in texts])\n"
-    )
-    for name, text in {"test_text.txt": f"hey ! you\n{TEXT}\n", "test_labels.txt": "1\n0\n"}.items():
-        (tmp_path / name).write_text(text)
-    (tmp_path / "mapping.txt").write_text("0\tcalm\n1\tloud\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    workbench = open_workbench("python:shouting:make", f"tweeteval:{tmp_path}", kind="text")
-    with serving(workbench) as one:
-        entry = one.get("/api/workbench").json()["models"][0]
-        assert (entry["kind"], entry["name"]) == ("text", "shouting:make")
-        view = {"model": entry["spec"], "input": "0", "method": "own", "selected": [0]}
-        assert one.reveal(view, [0, 1])["agrees"] is False
-        code = one.post("/api/export/python", {"view": view, "radius": 1}).json()["code"]
-        assert "hf.models.load('python:shouting:make', kind='text')" in code
-
-
-def test_without_its_packages_the_command_says_which(capsys: pytest.CaptureFixture[str]) -> None:
-    hide = "import sys; sys.modules['uvicorn'] = None; from holdfast.cli import main; sys.exit(main(['explore']))"
-    done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 3
-    assert done.stderr.strip().endswith("pip install 'holdfast[explore]'")
-
-
-def test_importing_holdfast_does_not_import_the_server() -> None:
-    ask = (
-        "import sys, holdfast, holdfast.cli; print([m for m in ('starlette', 'uvicorn', 'anyio') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip() == "[]"
-    assert find_spec("uvicorn") is not None
-    assert os.environ.get("HOLDFAST_CACHE")
+@pytest.mark.parametrize("nasty", NASTY, ids=range(len(NASTY)))
+def test_names_cannot_become_code_of_the_exported_script(nasty: str) -> None:
+    spec, data = f"hf:a{nasty};print(1)#", f"images:{nasty}b"
+    entry = replace(bundled_entries()[0], spec=spec, data=data, groups=f"words{nasty}", options={"kind": nasty})
+    code = write_python(View(spec, 3), entry, has_background=False, radius=5)
+    tree = ast.parse(code)
+    constants = [one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    assert {spec, data, f"words{nasty}", nasty} <= set(constants)
+    calls = [ast.unparse(one.func) for one in ast.walk(tree) if isinstance(one, ast.Call)]
+    loads, makes = ["hf.models.load", "hf.data.load"], ["hf.attribute", "hf.top_fraction", "hf.certify"]
+    assert sorted(calls) == sorted([*loads, "classifier.bind", *makes, "print"])
+    assert [type(one).__name__ for one in tree.body[:2]] == ["Expr", "Import"]

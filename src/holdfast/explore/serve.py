@@ -84,7 +84,7 @@ def make_server(workbench: Workbench, sock: socket.socket, *, patience: float | 
 
 
 def listen(port: int) -> socket.socket:
-    """A socket on the loopback address."""
+    """A socket on the loopback address, which from now on holds who comes until the server answers."""
     if not isinstance(port, int) or not 0 <= port <= 65535:
         raise InvalidValueError(f"`port` must be a whole number from 0 to 65535, got {port!r}.")
     # Named as TCP, or asyncio leaves small packets to wait for each other: 40 ms per answer.
@@ -93,6 +93,7 @@ def listen(port: int) -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((ADDRESS, port))
+        sock.listen(_MOST_CONNECTIONS)
     except OSError as error:
         sock.close()
         raise InvalidValueError(f"`port` must be free, but {port} is not ({error.strerror}). Use 0 for any.") from error
