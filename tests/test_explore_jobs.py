@@ -6,13 +6,17 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 
+from holdfast.data.dataset import Dataset
 from holdfast.explore.asking import read_options
 from holdfast.explore.jobs import MOST_KEPT, MOST_WAITING, Board, complaint
 from holdfast.explore.turns import Errand, Gate
 from tests.explore_support import (
+    CLASSES,
     Slow,
     Visitor,
     broken,
@@ -156,6 +160,28 @@ def test_a_view_that_cannot_be_bound_fails_with_the_reason(visitor: Visitor) -> 
     assert (name, data["message"]) == ("failed", "`fill` must fit the model, got 'unfit'.")
     *_, (_, name, data) = visitor.events(visitor.submit("explain", QUICK | {"input": "2"}))
     assert (name, data["kind"]) == ("failed", "InvalidValueError")
+
+
+class Torn(tuple[str, ...]):
+    """Inputs of which the second cannot be read."""
+
+    def __getitem__(self, index: Any) -> Any:
+        if index == 1:
+            raise RuntimeError("a decompression bomb")
+        return super().__getitem__(index)
+
+
+def test_an_input_that_cannot_be_read_is_told_when_it_is_chosen_and_the_others_are_listed() -> None:
+    workbench = fake_workbench(quick=decide)
+    entry = workbench.entries["test:quick"]
+    torn = Dataset(entry.data, "text", Torn(("a b", "c d", "e f")), np.zeros(3, dtype=int), CLASSES)
+    workbench.put(entry, workbench.classifier(entry.spec), torn)
+    with serving(workbench) as one:
+        told = one.get("/api/inputs", model=entry.spec).json()["inputs"]
+        assert [row["short"] for row in told] == ["a b", None, "e f"]
+        *_, (_, name, data) = one.events(one.submit("explain", QUICK | {"input": "1"}))
+        assert (name, data["kind"]) == ("failed", "RuntimeError")
+        assert "a decompression bomb" in data["message"]
 
 
 def test_only_one_thread_uses_the_model_whatever_is_asked(visitor: Visitor) -> None:

@@ -21,6 +21,7 @@ from holdfast.cli import main
 from holdfast.explore.entries import bundled_entries
 from holdfast.explore.exports import write_python
 from holdfast.explore.questions import N_VOTES
+from holdfast.explore.sentences import curve_sentence
 from holdfast.explore.view import View
 from holdfast.explore.workbench import Workbench
 from tests.explore_support import CLASSES, N_FEATURES, Visitor, decide, fake_workbench, serving
@@ -205,6 +206,17 @@ def test_a_curve_is_the_one_of_a_direct_call(visitor: Visitor) -> None:
     alone = visitor.ask("curve", OWN, radii=[1, 4], simultaneous=False)["sentence"]
     assert "for each radius on its own, and not for one picked afterwards" in alone
     assert visitor.ask("curve", OWN, radii=[1])["sentence"].startswith("For certain, ")
+
+
+def test_a_radius_that_was_not_fixed_in_advance_is_not_told_of_radii_on_their_own() -> None:
+    lowest_first = hf.mask_function(lambda masks: masks.sum(axis=1) != 3, n_features=N_FEATURES)
+    curves = [
+        hf.certify_radii(lowest_first, SELECTED, radii=[1, 6], simultaneous=both, rng=0) for both in (True, False)
+    ]
+    assert all(curve[1].interval.low < curve[6].interval.low for curve in curves)
+    whole, apart = (curve_sentence(curve, CLASSES) for curve in curves)
+    assert "the lowest interval is that of radius 1," in whole
+    assert "of cases at radius 6 (" in apart
 
 
 # -- bundled models -----------------------------------------------------------------------------------------------

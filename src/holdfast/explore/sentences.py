@@ -27,18 +27,18 @@ def witness_sentence(found: Witness, classes: Sequence[str], names: Sequence[str
 
 
 def curve_sentence(found: StabilityCurve, classes: Sequence[str]) -> str:
-    """Where the prediction is kept least often, and whether that may be read off the whole curve."""
+    """How often the prediction is kept: least, if that may be read off the whole curve, else at the largest radius."""
     lowest = min(found, key=lambda one: (one.interval.low, one.radius))
     first, last = found.radii[0], found.radii[-1]
     where = f"at radius {first}" if first == last else f"at every radius asked for from {first} to {last}"
     sure = "For certain" if all(one.exact for one in found) else f"With confidence {lowest.confidence}"
-    kept = f"the prediction {lowest.prediction!r} is kept in {_cases(lowest)} of cases"
     if found.simultaneous or first == last:
         least = f"the prediction {lowest.prediction!r} is kept in at least {percent(_floor(lowest))} of cases"
         told = f"{sure}, {least} {where}"
         told += "" if first == last else f"; the lowest interval is that of radius {lowest.radius}, {_cases(lowest)}"
-    else:
-        told = f"{sure} for each radius on its own, and not for one picked afterwards, {kept} at radius {lowest.radius}"
+    else:  # the lowest would be one that is picked afterwards
+        kept = f"the prediction {lowest.prediction!r} is kept in {_cases(found[last])} of cases at radius {last}"
+        told = f"{sure} for each radius on its own, and not for one picked afterwards, {kept}"
     return with_classes(f"{told} ({found.n_calls} model calls).", [lowest.prediction], classes)
 
 

@@ -124,8 +124,8 @@ def _describe_input(dataset: Dataset, index: int) -> dict[str, Any]:
 def _glance(dataset: Dataset, index: int) -> str | None:
     try:
         one = dataset.inputs[index]
-    except (OSError, ValueError):
-        return None  # a file that cannot be read says so when it is chosen
+    except Exception:  # readers of files raise many things
+        return None  # one that cannot be read says so when it is chosen
     if isinstance(one, str):
         return shortened(one, _MOST_LETTERS)
     if dataset.kind == "image":
