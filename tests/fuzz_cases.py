@@ -38,6 +38,10 @@ class Case:
     allowed: tuple[type[BaseException], ...] = ()
     fixed: tuple[str, ...] = ()
 
+    @property
+    def can_be_spoilt(self) -> bool:
+        return bool(set(self.good()) - set(self.fixed))
+
 
 def model() -> Any:
     return score_table(6)
@@ -133,6 +137,7 @@ QUESTIONS = {
             {"subjects": [lambda: (model(), SELECTED)] * 2, "radii": [1, 2], "half_width": 0.3, "rng": 0}
             | {"confidence": 0.8, "bound": "hoeffding", "simultaneous": False, "memory": None}
         ),
+        fixed=("half_width",),  # a small one asks for draws without end, and gets them
     ),
     "plan_samples": Case(
         hf.plan_samples,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import abc
 import math
+import sys
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from itertools import chain, combinations, islice, product
@@ -130,7 +131,7 @@ class _Flips(abc.ABC):
             choices = product(*(combinations(pool.tolist(), k) for pool in self.pools))
             while True:
                 room = rows - sum(map(len, waiting))
-                ring = self._flip_all(islice(choices, room), k)
+                ring = self._flip_all(islice(choices, min(room, sys.maxsize)), k)
                 waiting.append(ring)
                 if len(ring) < room:
                     break

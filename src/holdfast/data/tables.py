@@ -83,7 +83,7 @@ def read_table(name: str) -> Any:
         table = reader(path)
     except ImportError as error:
         raise MissingExtraError("Parquet files need pyarrow: pip install 'holdfast[report]'") from error
-    except (ValueError, OSError) as error:
+    except Exception as error:  # readers of damaged files fail in many ways
         raise InvalidValueError(f"The table {name!r} cannot be read: {error}") from error
     if len(table) == 0:
         raise InvalidValueError(f"The table {name!r} must have at least one row, got none.")

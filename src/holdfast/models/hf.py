@@ -116,8 +116,8 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _decide_kind(folder: Path, config: dict[str, Any], asked: str | None) -> str:
     """Image or text, from the architecture that the configuration names."""
-    names = config.get("architectures") or []
-    if config.get("model_type") not in _known_types():
+    names, kind = config.get("architectures") or [], config.get("model_type")
+    if not isinstance(names, list) or not isinstance(kind, str) or kind not in _known_types():
         raise InvalidValueError(_not_a_classifier(folder, config))
     kinds = {kind for kind, known in _known_architectures().items() if known.intersection(map(str, names))}
     if not names and asked is not None:
