@@ -11,6 +11,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.neighborhood import Additions
 from holdfast.randomness import stream
 from holdfast.results import Certificate
+from holdfast.results.wording import calls
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
 
 BATCH_SIZES = (1, 4, 16, 64, 256)
@@ -151,7 +152,7 @@ def _cost_lines(costs: tuple[PlanCost, ...]) -> Iterator[str]:
 def _in_words(bench: Bench) -> Iterator[str]:
     first = bench.costs[0]
     yield (
-        f"One certificate took {first.certificate.n_calls} model calls, {bench.calls_saved:.1f} times fewer than the "
+        f"One certificate took {calls(first.certificate.n_calls)}, {bench.calls_saved:.1f} times fewer than the "
         f"paper's plan; 1,000 like it take about {_duration(1000 * first.seconds)} here."
     )
     if first.certificate.exact:

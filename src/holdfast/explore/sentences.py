@@ -8,6 +8,7 @@ from holdfast.report.page.wording import percent, shortened, span, with_classes
 from holdfast.results.certificate import Certificate
 from holdfast.results.curve import StabilityCurve
 from holdfast.results.witness import Witness
+from holdfast.results.wording import calls
 
 _MOST_NAMES = 8
 
@@ -39,7 +40,7 @@ def curve_sentence(found: StabilityCurve, classes: Sequence[str]) -> str:
     else:  # the lowest would be one that is picked afterwards
         kept = f"the prediction {lowest.prediction!r} is kept in {_cases(found[last])} of cases at radius {last}"
         told = f"{sure} for each radius on its own, and not for one picked afterwards, {kept}"
-    return with_classes(f"{told} ({found.n_calls} model calls).", [lowest.prediction], classes)
+    return with_classes(f"{told} ({calls(found.n_calls)}).", [lowest.prediction], classes)
 
 
 def _cases(one: Certificate) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.results.html import attribution_html
 from holdfast.results.values import Value, frozen_numbers
+from holdfast.results.wording import calls
 from holdfast.types import Provenance
 from holdfast.validation import check_whole
 
@@ -110,10 +111,9 @@ class Attribution(Value):
         more = ", …" if self.n_features > _N_SHOWN else ""
         what = "" if self.target is None else f" for the prediction {self.target!r}"
         features = "feature" if self.n_features == 1 else "features"
-        calls = "model call" if self.n_calls == 1 else "model calls"
         return (
             f"Scores of {self.n_features} {features}{what} by {self.method}, largest first: {leaders}{more} "
-            f"({self.n_calls} {calls}{self._errors()}); they say what this method finds, not that the features suffice."
+            f"({calls(self.n_calls)}{self._errors()}); they say what this method finds, not that the features suffice."
         )
 
     def _named(self, i: int) -> str:

@@ -14,7 +14,7 @@ from holdfast.plans.design import Design
 from holdfast.results.html import certificate_html
 from holdfast.results.rounding import outward
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first, same
+from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, same
 from holdfast.types import Mask, Provenance
 from holdfast.validation import check_mask, check_name, check_share, is_number
 
@@ -131,7 +131,7 @@ class Certificate(Value):
         where = " at the worst" if self.rate_kind == "worst_size" else ""
         counts = f"{self.n_agreed} of {self.n_evaluated} draws agreed{where}"
         how = "every mask was evaluated" if self.exact else counts
-        return f"({how}, {self.n_calls} model calls);"
+        return f"({how}, {calls(self.n_calls)});"
 
     def _caveats(self) -> str:
         clamped = ""

@@ -13,6 +13,7 @@ from holdfast.results.curve import StabilityCurve, sparkline
 from holdfast.results.frames import make_frame
 from holdfast.results.html import comparison_html
 from holdfast.results.values import Value
+from holdfast.results.wording import calls
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +128,7 @@ class Comparison(Value):
         head = " " * width + "  " + "".join(f"{f'r={radius}':>8}" for radius in self.radii)
         rows = [f"{name:>{width}}  {_cells(curve)}  {_wrong(curve)}" for name, curve in self._pairs()]
         claims = [f"r={radius}: {self._claims(radius)}" for radius in self.radii]
-        foot = f"All claims hold together with confidence {self.confidence}; {self.n_calls} model calls."
+        foot = f"All claims hold together with confidence {self.confidence}; {calls(self.n_calls)}."
         return "\n".join([head, *rows, *claims, foot])
 
     def _pairs(self) -> Iterator[tuple[str, StabilityCurve]]:

@@ -14,7 +14,7 @@ from holdfast.results.certificate import Certificate
 from holdfast.results.frames import make_frame
 from holdfast.results.html import curve_html
 from holdfast.results.values import Value
-from holdfast.results.wording import STABLY_WRONG, event, lower_first, same
+from holdfast.results.wording import STABLY_WRONG, calls, event, lower_first, same
 
 _BARS = "▁▂▃▄▅▆▇█"
 _MOST_ROWS = 24
@@ -107,7 +107,7 @@ class StabilityCurve(Value):
         doing = lower_first(event(last.neighborhood, last.rate_kind, "r")).rstrip(",")
         head = f"{sparkline(self.rates)}  how often {same(last.prediction, last.agree)} is kept when {doing}, {scope}"
         wrong = [] if last.consistent else [f"Beware: {STABLY_WRONG}."]
-        foot = f"±{last.tolerance} at confidence {last.confidence}; {self.n_calls} model calls."
+        foot = f"±{last.tolerance} at confidence {last.confidence}; {calls(self.n_calls)}."
         return "\n".join([head, " radius    rate  interval          agreed/drawn", *self._rows(), *wrong, foot])
 
     def _rows(self) -> Iterator[str]:

@@ -9,7 +9,7 @@ from holdfast.bounds import check_counts
 from holdfast.errors import InvalidValueError
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first, same
+from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, same
 from holdfast.types import Mask, Provenance
 from holdfast.validation import check_mask, check_name, check_whole
 
@@ -106,7 +106,7 @@ class HardCertificate(Value):
         share = f"{kept:g}" if isinstance(kept, float) else "one per feature"
         votes = f"{self.n_agreed} of {self.n_evaluated} votes, keep probability {share}, {self.criterion} criterion"
         return (
-            f"{self._vouched()} ({votes}, {self.n_calls} model calls){self._wrong()}; it is a fact about the smoothed "
+            f"{self._vouched()} ({votes}, {calls(self.n_calls)}){self._wrong()}; it is a fact about the smoothed "
             f"model, not about the model that was smoothed, for this input and masking, {NOT_RIGHT}."
         )
 
@@ -129,7 +129,7 @@ class HardCertificate(Value):
         return f"; {STABLY_WRONG}" if self.consistent is False else ""
 
     def _found(self) -> str:
-        counts = f"({self.n_agreed} of {self.n_evaluated} agreed, {self.n_calls} model calls)"
+        counts = f"({self.n_agreed} of {self.n_evaluated} agreed, {calls(self.n_calls)})"
         return f"{self._claim()} {counts}{self._wrong()}; {self._scope()}."
 
     def _claim(self) -> str:

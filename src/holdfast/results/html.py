@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.results.rounding import outward
+from holdfast.results.wording import calls
 
 if TYPE_CHECKING:
     from holdfast.bounds import Interval
@@ -36,7 +37,7 @@ def curve_html(curve: StabilityCurve) -> str:
     """A curve: drawn with its intervals, and as a table."""
     last = curve.certificates[-1]
     scope = "for all radii at once" if curve.simultaneous else "for each radius on its own"
-    foot = f"±{last.tolerance} at confidence {last.confidence}, {scope}; {curve.n_calls} model calls."
+    foot = f"±{last.tolerance} at confidence {last.confidence}, {scope}; {calls(curve.n_calls)}."
     wrong = "" if last.consistent else " Beware: the full input is predicted differently."
     step = -(-len(curve) // _MOST_ROWS)
     rows = [(str(one.radius), _percent(one.rate), _span(one.interval)) for one in curve.certificates[::-step][::-1]]
@@ -52,7 +53,7 @@ def comparison_html(comparison: Comparison) -> str:
         for i, (name, curve) in enumerate(zip(comparison.names, comparison.curves, strict=True))
     ]
     claims = [_claims(comparison, radius) for radius in comparison.radii[:_MOST_ROWS]]
-    sure = f"All claims hold together with confidence {comparison.confidence}; {comparison.n_calls} model calls."
+    sure = f"All claims hold together with confidence {comparison.confidence}; {calls(comparison.n_calls)}."
     listed = "".join(f"<li>{claim}</li>" for claim in claims)
     parts = (
         _plot(comparison.curves) + _table(heads, rows) + f'<ul style="margin:.4em 0;padding-left:1.2em">{listed}</ul>'

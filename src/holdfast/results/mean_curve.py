@@ -11,6 +11,7 @@ from holdfast.errors import InvalidValueError
 from holdfast.results.frames import make_frame
 from holdfast.results.rounding import outward
 from holdfast.results.values import Value
+from holdfast.results.wording import calls
 from holdfast.validation import check_name, check_share
 
 BOUNDS = ("hoeffding", "normal")
@@ -114,7 +115,7 @@ class MeanCurve(Value):
             for one in self
         ]
         share = self.n_consistent / self.n_inputs
-        foot = f"{self.n_calls} model calls; {share:.1%} of the explanations have the prediction of the full input."
+        foot = f"{calls(self.n_calls)}; {share:.1%} of the explanations have the prediction of the full input."
         condition = "The population's intervals are for inputs drawn independently from it."
         return "\n".join([head, *rows, foot, condition])
 

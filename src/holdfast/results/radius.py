@@ -9,7 +9,7 @@ from holdfast.bounds import check_counts
 from holdfast.errors import InvalidValueError
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, event, lower_first, same
+from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, same
 from holdfast.types import Mask, Provenance
 from holdfast.validation import check_mask, check_name, check_share
 
@@ -82,7 +82,7 @@ class RadiusCertificate(Value):
         wrong = "" if self.consistent else f" {STABLY_WRONG};"
         scope = "it is about random masks for this model, input and masking, not about larger or untested radii"
         radii = "radius" if len(self.trail) == 1 else "radii"
-        cost = f"({len(self.trail)} {radii} tested, {self.n_calls} model calls)"
+        cost = f"({len(self.trail)} {radii} tested, {calls(self.n_calls)})"
         return f"{self._claim()} {cost};{wrong} {scope}, {NOT_RIGHT}."
 
     def _claim(self) -> str:

@@ -10,7 +10,7 @@ from holdfast.errors import InvalidValueError
 from holdfast.results.attribution import Attribution
 from holdfast.results.certificate import Certificate
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, event
+from holdfast.results.wording import NOT_RIGHT, calls, event
 from holdfast.types import Mask
 
 
@@ -109,7 +109,7 @@ class Reexplanation(Value):
             f"{self.method}, {self.n_repeats} times: two selections share {self.overlap:.0%} of their features on "
             f"average ({self._shared()}). {doing} keeps the prediction in {min(self.rates):.1%} to "
             f"{max(self.rates):.1%} of cases ({self._apart()}). {self.n_consistent} of {self.n_repeats} selections get "
-            f"the full input's prediction; {self.n_calls} model calls. It is about this model, input and masking, "
+            f"the full input's prediction; {calls(self.n_calls)}. It is about this model, input and masking, "
             f"{NOT_RIGHT}."
         )
 

@@ -12,7 +12,7 @@ from holdfast.errors import InvalidValueError
 from holdfast.results.certificate import Certificate
 from holdfast.results.frames import make_frame
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, event, lower_first
+from holdfast.results.wording import NOT_RIGHT, calls, event, lower_first
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,7 @@ class FillSensitivity(Value):
             tolerance, confidence = self.certificates[0].tolerance, self.certificates[0].confidence
             joint = math.floor(1000 * self.joint_confidence) / 1000
             holds += f" (±{tolerance} at confidence {confidence}; all at once only at {joint:g})"
-        return f"{holds}, for its fill, {NOT_RIGHT}; {self.n_calls} model calls."
+        return f"{holds}, for its fill, {NOT_RIGHT}; {calls(self.n_calls)}."
 
 
 def _cells(name: str, one: Certificate) -> dict[str, Any]:

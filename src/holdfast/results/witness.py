@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from holdfast.errors import InvalidValueError
 from holdfast.results.hard import HardCertificate
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, same
+from holdfast.results.wording import NOT_RIGHT, calls, same
 from holdfast.types import Mask, Provenance
 from holdfast.validation import check_mask, check_whole
 
@@ -65,7 +65,7 @@ class Witness(Value):
 
     def __str__(self) -> str:
         claim = self._found() if self.found else self._not_found()
-        return f"{claim} ({self.n_calls} model calls)."
+        return f"{claim} ({calls(self.n_calls)})."
 
     def _found(self) -> str:
         names = ", ".join(map(str, self.added))
@@ -132,7 +132,7 @@ class StabilityBracket(Value):
                 searched = "these are all there are"
             elif reach > self.low:
                 searched = f"none of up to {reach} was found that changes it"
-            return f"For certain, {known}; {searched} ({self.n_calls} model calls)."
+            return f"For certain, {known}; {searched} ({calls(self.n_calls)})."
         also = f"and some addition of {self.below} changes it"
         scope = f"it is a fact about this input and masking, {NOT_RIGHT}"
-        return f"For certain, {known}, {also} ({self.n_calls} model calls); {scope}."
+        return f"For certain, {known}, {also} ({calls(self.n_calls)}); {scope}."

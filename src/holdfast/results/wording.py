@@ -27,6 +27,17 @@ def same(prediction: Any, agree: str) -> str:
     return f"the prediction {prediction!r}" + ("" if agree == "same_top_class" else f" (as judged by {agree})")
 
 
+def calls(number: int) -> str:
+    """What it cost, in words.
+
+    Examples
+    --------
+    >>> calls(1), calls(1200)
+    ('1 model call', '1200 model calls')
+    """
+    return f"{number} model call{'' if number == 1 else 's'}"
+
+
 def lower_first(sentence: str) -> str:
     """The sentence as the continuation of another."""
     return sentence[0].lower() + sentence[1:]

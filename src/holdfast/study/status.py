@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.results.mean_curve import MeanCurve
 from holdfast.results.rounding import outward
+from holdfast.results.wording import calls
 from holdfast.study.curves import current_means, curve_inputs, curve_keys
 from holdfast.study.question import Plain
 from holdfast.study.store import CurveKey, Store
@@ -106,7 +107,7 @@ class StudyStatus:
     def _head(self) -> str:
         return (
             f"{self.name}: {self.n_done} of {self.n_items} items of {self.n_inputs} inputs, {self._state()}; "
-            f"{self.n_computed} model calls in {self.n_sessions} session{'' if self.n_sessions == 1 else 's'}."
+            f"{calls(self.n_computed)} in {self.n_sessions} session{'' if self.n_sessions == 1 else 's'}."
         )
 
     def _state(self) -> str:

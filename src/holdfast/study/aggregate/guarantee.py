@@ -9,7 +9,7 @@ from typing import ClassVar
 from holdfast.bounds import certified_count, certified_share, check_counts
 from holdfast.errors import InvalidValueError
 from holdfast.results.values import Value
-from holdfast.results.wording import event, lower_first
+from holdfast.results.wording import calls, event, lower_first
 from holdfast.validation import check_name, check_share
 
 SOURCES = ("fresh", "stored")
@@ -93,7 +93,7 @@ class DataSetGuarantee(Value):
         )
 
     def _evidence(self) -> str:
-        how = f"fresh draws, {self.n_calls} model calls" if self.source == "fresh" else "the study's own certificates"
+        how = f"fresh draws, {calls(self.n_calls)}" if self.source == "fresh" else "the study's own certificates"
         return (
             f"{self.n_certified} were certified one by one, each wrongly with probability at most {self.level:g} "
             f"({how}); {self.n_consistent} explanations alone have the prediction of the full input."

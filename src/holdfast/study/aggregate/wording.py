@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.bounds import Interval
 from holdfast.results.rounding import outward
+from holdfast.results.wording import calls
 
 if TYPE_CHECKING:
     from holdfast.study.aggregate.summary import GroupSummary, MeanAt, StudySummary
@@ -34,7 +35,7 @@ def _head(summary: StudySummary) -> str:
 def _group_lines(one: GroupSummary) -> Iterator[str]:
     cut = f"top {one.top_fraction:g}" + (f", keep {one.keep_probability:g}" if one.keep_probability != 1 else "")
     share = f"{one.n_consistent} consistent with the full input"
-    yield f"{one.method}, {cut}: {one.n_inputs} inputs, {share}, {one.n_calls + one.attribution_calls} model calls"
+    yield f"{one.method}, {cut}: {one.n_inputs} inputs, {share}, {calls(one.n_calls + one.attribution_calls)}"
     columns = [_column("mean rate", one.soft), _column("all draws agree", one.hard, approximate=False)]
     columns += [_column(f"votes {v.keep_probability:g}", v.rates, approximate=False) for v in one.mus]
     shown = [["radius", *map(str, one.radii)], *filter(None, columns)]
