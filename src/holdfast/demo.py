@@ -11,6 +11,7 @@ from holdfast.report.page.write import write_report
 from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, MusSpec, StudySpec
+from holdfast.validation import check_installed
 
 PAGE = "report.html"
 TITLE = "Do these explanations hold fast?"
@@ -60,6 +61,7 @@ def run_demo(folder: str | Path, *, n_inputs: int | None = None, rng: int = 0) -
 
     The studies start afresh: files of an earlier demo in this folder are replaced.
     """
+    check_installed("The demo", "hf,sklearn,text", ("torch", "transformers", "sklearn", "vaderSentiment"))
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     studies = demo_studies(n_inputs=n_inputs, rng=rng)

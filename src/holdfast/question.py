@@ -23,7 +23,9 @@ def bind_input(options: argparse.Namespace) -> MaskedModel:
     from holdfast import models
 
     kind, value, settings = _read_input(options)
-    classifier = models.load(options.model, device=options.device, kind=options.kind or kind, trusted=options.trust)
+    known = options.model.startswith("bundled:")  # for what, so that a mismatch is told in the words of the options
+    expected = options.kind or (None if known else kind)
+    classifier = models.load(options.model, device=options.device, kind=expected, trusted=options.trust)
     if classifier.kind != kind:
         raise InvalidValueError(f"`--model` must classify the {kind} that is given, got one for {classifier.kind}s.")
     groups = {"image": read_grid(options.grid), "text": options.features}.get(kind)

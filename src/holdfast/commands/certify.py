@@ -14,6 +14,8 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "certify",
         help="certify one explanation of one image, text or table row",
+        description="Show the model only what an explanation selected, reveal up to --radius more features at random, "
+        "and certify how often the prediction stays, within --tolerance at --confidence.",
         epilog="Example: holdfast certify --model hf:my-vit --image cat.png --grid 14x14 --scores lime.npy "
         "--top-fraction 0.25 --radius 10 --output cert.json",
     )

@@ -14,6 +14,8 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "compare",
         help="tell which of several explanations of one input is more stable",
+        description="Give several explanations of one input the same draws, and rank them where the draws allow it. "
+        "All claims hold together with --confidence.",
         epilog="Example: holdfast compare --model hf:my-vit --image cat.png --method lime --method shap "
         "--selected mine=mask.npy --top-fraction 0.25 --radii 1,5,10",
     )

@@ -11,7 +11,12 @@ from holdfast.commands.parsing import Commands
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    parser = commands.add_parser("demo", help="study the bundled models and write a page to look at, in three minutes")
+    parser = commands.add_parser(
+        "demo",
+        help="study the bundled models and write a page to look at, in three minutes",
+        description="Explain and certify inputs of five bundled models (digits, moods of sentences, tumours), and "
+        "write one page for the browser, FOLDER/report.html. Needs pip install 'holdfast[hf,sklearn,text]'.",
+    )
     parser.add_argument("--output", metavar="FOLDER", default="build/demo", help="default: %(default)s")
     parser.add_argument("--inputs", type=int, metavar="N", help="inputs per study (default: 16 to 60)")
     parser.add_argument("--rng", type=int, default=0, help="seed of the draws (default: %(default)s)")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import re
 import sys
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from holdfast.commands.codes import EXIT_ERROR
 
@@ -20,6 +21,18 @@ class Parser(argparse.ArgumentParser):
         """End with the usage, the message and the exit code of an error."""
         self.print_usage(sys.stderr)
         self.exit(EXIT_ERROR, f"{self.prog}: {message}\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override]
+        """The options; those that nobody knows are an error of the command they were given to, not of the program."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._hint(unknown)}")
+        return options, unknown
+
+    def _hint(self, unknown: list[str]) -> str:
+        known = [option for action in self._actions for option in action.option_strings]
+        near = [close[0] for word in unknown if (close := difflib.get_close_matches(word, known, n=1, cutoff=0.7))]
+        return f". Did you mean {near[0]}?" if near else f". `{self.prog} --help` lists those there are."
 
 
 def add_input(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

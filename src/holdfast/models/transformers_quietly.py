@@ -9,19 +9,18 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from holdfast.errors import MissingExtraError
 from holdfast.masking.torch_support import import_torch
+from holdfast.validation import check_installed
 
 _LOGGERS = ("transformers", "huggingface_hub")
 
 
 def import_transformers() -> Any:
     """The transformers package, or an error that says how to get it."""
+    check_installed("This model", "hf", ("torch", "transformers"))
     import_torch()
-    try:
-        import transformers
-    except ImportError as error:
-        raise MissingExtraError("hf: models need transformers: pip install 'holdfast[hf]'") from error
+    import transformers
+
     return transformers
 
 
