@@ -130,6 +130,12 @@ def test_a_file_that_is_no_certificate_is_named(
     assert capsys.readouterr().err.startswith(f"holdfast: {str(file)!r} is no certificate that can be verified: ")
 
 
+def test_the_class_of_a_certificate_is_told_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["certify", "--model", "bundled:vader", "--text", "what a good day", "--method", "occlusion", "--top", "1"]
+    assert main([*asked, "--radius", "1"]) == 0
+    assert capsys.readouterr().out.endswith(" does not say that the prediction is right. Class 2 is “positive”.\n")
+
+
 def test_one_call_is_one_model_call() -> None:
     model = Evaluator(lookup_table([0, 1, 0, 1], n_features=2))
     certify(model, [True, False], radius=1)

@@ -20,6 +20,21 @@ from holdfast.validation import check_mask
 
 def bind_input(options: argparse.Namespace) -> MaskedModel:
     """Load the model and bind the input that the options name."""
+    return _bind(options)[0]
+
+
+def bind_shared(options: argparse.Namespace) -> Evaluator:
+    """The same, remembering what it has computed for all that is asked of it."""
+    return bind_named(options)[0]
+
+
+def bind_named(options: argparse.Namespace) -> tuple[Evaluator, tuple[str, ...]]:
+    """The same, and the names of the model's classes; none where the model does not say."""
+    model, classes = _bind(options)
+    return Evaluator(model, batch_size=options.batch_size, timeout=options.timeout), classes
+
+
+def _bind(options: argparse.Namespace) -> tuple[MaskedModel, tuple[str, ...]]:
     from holdfast import models
 
     kind, value, settings = _read_input(options)
@@ -29,12 +44,7 @@ def bind_input(options: argparse.Namespace) -> MaskedModel:
     if classifier.kind != kind:
         raise InvalidValueError(f"`--model` must classify the {kind} that is given, got one for {classifier.kind}s.")
     groups = {"image": read_grid(options.grid), "text": options.features}.get(kind)
-    return classifier.bind(value, groups=groups, fill=_fill(options.fill), **settings)
-
-
-def bind_shared(options: argparse.Namespace) -> Evaluator:
-    """The same, remembering what it has computed for all that is asked of it."""
-    return Evaluator(bind_input(options), batch_size=options.batch_size, timeout=options.timeout)
+    return classifier.bind(value, groups=groups, fill=_fill(options.fill), **settings), classifier.classes
 
 
 def choose_selection(options: argparse.Namespace, model: Evaluator) -> Mask:

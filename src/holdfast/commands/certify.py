@@ -32,10 +32,11 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Certify, print, and write if asked."""
     from holdfast.certification import certify
-    from holdfast.question import bind_shared, choose_selection
+    from holdfast.question import bind_named, choose_selection
+    from holdfast.report.page.wording import with_classes
     from holdfast.study.files import write_whole
 
-    model = bind_shared(options)
+    model, classes = bind_named(options)
     certificate = certify(
         model,
         choose_selection(options, model),
@@ -51,5 +52,6 @@ def run(options: argparse.Namespace) -> int:
     )
     if options.output:
         write_whole(options.output, certificate.to_json() + "\n")
-    print(certificate.to_json() if options.json else certificate)
+    told = with_classes(str(certificate), [certificate.prediction], classes)
+    print(certificate.to_json() if options.json else told)
     return EXIT_OK
