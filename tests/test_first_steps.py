@@ -57,9 +57,9 @@ def run_without(hidden: list[str], code: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=300)
 
 
-@pytest.mark.parametrize("name", ["image", "text", "table"])
-def test_a_quick_start_runs_with_the_extras_it_names_and_no_others(name: str) -> None:
-    page = ROOT / "docs" / "start" / f"{name}.md"
+@pytest.mark.parametrize("name", ["start/image", "start/text", "start/table", "how-to/hugging-face"])
+def test_a_page_runs_with_the_extras_it_names_and_no_others(name: str) -> None:
+    page = ROOT / "docs" / f"{name}.md"
     named = re.findall(r"pip install 'holdfast\[([a-z,]+)\]'", page.read_text(encoding="utf-8"))
     assert len(named) == 1
     done = run_without(hidden_with(named[0]), READ.format(page=str(page)))
@@ -70,8 +70,8 @@ def test_a_quick_start_runs_with_the_extras_it_names_and_no_others(name: str) ->
 @pytest.mark.parametrize(
     ("arguments", "missing", "extras"),
     [
-        (["demo"], "torch and transformers and sklearn and vaderSentiment", "hf,sklearn,text"),
-        (["bench"], "torch and transformers and sklearn", "hf,sklearn"),
+        (["demo"], "torch, transformers, sklearn, vaderSentiment", "hf,sklearn,text"),
+        (["bench"], "torch, transformers, sklearn", "hf,sklearn"),
     ],
     ids=["demo", "bench"],
 )
@@ -89,7 +89,7 @@ def test_a_bundled_network_without_torch_names_the_extra_that_is_enough() -> Non
     asked = ["certify", "--model", "bundled:digits-resnet", "--input", "bundled:digits#8", "--method", "lime"]
     done = run_without(hidden_with("sklearn"), code.format([*asked, "--top", "8", "--radius", "4"]))
     assert done.returncode == 3
-    assert done.stderr == "holdfast: This model needs torch and transformers: pip install 'holdfast[hf]'\n"
+    assert done.stderr == "holdfast: This model needs torch, transformers: pip install 'holdfast[hf]'\n"
 
 
 @pytest.mark.parametrize(

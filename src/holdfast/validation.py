@@ -188,7 +188,7 @@ def check_installed(what: str, extras: str, packages: Iterable[str]) -> None:
     """Every package is there, or an error names all that are missing and the one command that brings them."""
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
-        raise MissingExtraError(f"{what} needs {' and '.join(missing)}: pip install 'holdfast[{extras}]'")
+        raise MissingExtraError(f"{what} needs {', '.join(missing)}: pip install 'holdfast[{extras}]'")
 
 
 def split_spec(spec: Any, schemes: Iterable[str]) -> tuple[str, str]:

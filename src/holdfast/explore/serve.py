@@ -17,6 +17,7 @@ ADDRESS = "127.0.0.1"
 """Nobody on another machine can reach it."""
 
 _MOST_CONNECTIONS = 512
+_HOW = "Exploring needs starlette and uvicorn: pip install 'holdfast[explore]', or [all] for every bundled model"
 _BYTES_OF_TOKEN = 24
 _SWITCH_SECONDS = 0.0005
 
@@ -106,5 +107,5 @@ def import_server() -> Any:
         import starlette  # noqa: F401
         import uvicorn
     except ImportError as error:
-        raise MissingExtraError("Exploring needs starlette and uvicorn: pip install 'holdfast[explore]'") from error
+        raise MissingExtraError(_HOW) from error
     return uvicorn
