@@ -57,6 +57,12 @@ def _add_run(study: Commands) -> None:
         metavar="SECONDS",
         help="most seconds that an item may take, with --workers: then its worker is replaced (default: no limit)",
     )
+    parser.add_argument(
+        "--inputs-per-worker",
+        type=int,
+        metavar="N",
+        help="replace a worker after so many inputs, with --workers: for models that leak memory (default: never)",
+    )
     parser.add_argument("--engine", default="local", help="local or ray (default: %(default)s)")
     _add_ray(parser)
     parser.add_argument("--inputs", type=parse_inputs, metavar="FROM:TO", help="only these inputs, such as 0:500")
@@ -108,6 +114,7 @@ def _run(options: argparse.Namespace) -> int:
         engine=_engine(options),
         workers=options.workers,
         timeout=options.timeout,
+        inputs_per_worker=options.inputs_per_worker,
         progress=_progress(options),
     )
     if options.json:

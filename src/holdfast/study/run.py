@@ -69,6 +69,7 @@ def run_study(
     engine: str | Engine = "local",
     workers: int = 0,
     timeout: float | None = None,
+    inputs_per_worker: int | None = None,
     progress: Any = None,
 ) -> StudyRun:
     """Run a study, or what is left of it, into a file.
@@ -104,6 +105,9 @@ def run_study(
         Most seconds that an item may take, and a call of the model for mean curves. A worker that takes longer is
         ended and its input tried again by another; after three of them its items are given up, and the study goes on.
         Needs workers. Loading the model and the data is not counted.
+    inputs_per_worker : int, optional
+        How many inputs a worker has before a new process takes its place, for models that keep ever more memory.
+        Needs workers.
     progress : bool, str or callable, optional
         True for a live bar, "json" for JSON lines (both on stderr), or a function of a ``Moment``.
 
@@ -119,7 +123,8 @@ def run_study(
     ...
     holdfast.errors.InvalidTypeError: `spec` must be a StudySpec, got str. Read a file with `read_spec`.
     """
-    chosen, watch, plain = make_engine(engine, workers, timeout), as_watcher(progress), plain_spec(check_spec(spec))
+    chosen = make_engine(engine, workers, timeout, inputs_per_worker)
+    watch, plain = as_watcher(progress), plain_spec(check_spec(spec))
     check_path(path, "path")
     data = load_data(spec)
     n_inputs = _count_inputs(spec, len(data))

@@ -32,7 +32,9 @@ ENGINES: dict[str, Callable[[int], Engine]] = {"local": _local, "ray": Ray}
 """Engines by name, made for a number of workers."""
 
 
-def make_engine(engine: Any, workers: int, timeout: float | None = None) -> Engine:
+def make_engine(
+    engine: Any, workers: int, timeout: float | None = None, inputs_per_worker: int | None = None
+) -> Engine:
     """The engine of this name, or the one that is given; what is said here of workers and time holds for it, if any.
 
     Examples
@@ -41,22 +43,25 @@ def make_engine(engine: Any, workers: int, timeout: float | None = None) -> Engi
     InProcess()
     """
     n_workers = check_whole(workers, "workers")
-    chosen = _limit(_choose(engine, n_workers), check_seconds(timeout))
+    n_inputs = None if inputs_per_worker is None else check_whole(inputs_per_worker, "inputs_per_worker", minimum=1)
+    chosen = _limit(_choose(engine, n_workers), timeout=check_seconds(timeout), inputs_per_worker=n_inputs)
     # While a process that was just started imports the script of its parent, it cannot start processes itself.
     if getattr(multiprocessing.current_process(), "_inheriting", False) and not isinstance(chosen, InProcess):
         raise StudyError(_NO_GUARD)
     return chosen
 
 
-def _limit(engine: Engine, timeout: float | None) -> Engine:
-    """The same engine with a limit of time, which only processes can be held to."""
-    if timeout is None:
+def _limit(engine: Engine, **limits: Any) -> Engine:
+    """The same engine with limits, which only processes can be held to."""
+    given = {name: value for name, value in limits.items() if value is not None}
+    if not given:
         return engine
     if not isinstance(engine, (Processes, Ray)):
         raise InvalidValueError(
-            f"`timeout` must come with worker processes, which can be ended: set `workers` to 1 or more, got {engine}."
+            f"`{next(iter(given))}` must come with worker processes, which can be ended: set `workers` to 1 or more, "
+            f"got {engine}."
         )
-    return replace(engine, timeout=timeout)
+    return replace(engine, **given)
 
 
 def _choose(engine: Any, n_workers: int) -> Engine:

@@ -40,11 +40,12 @@ class Late(Died):
 
 
 class Hand(ABC):
-    """One worker, wherever it is, the task it has, less what it has sent, and when it was last heard or told."""
+    """One worker, wherever it is: its task, less what it has sent, when it was last heard, and how many tasks it had."""
 
     task: Task | None = None
     is_ready = False
     since = 0.0
+    n_tasks = 0
 
     @abstractmethod
     def give(self, task: Task) -> None:
@@ -121,9 +122,10 @@ class Crew(Generic[_Hand]):
         n_workers: int,
         max_tries: int,
         timeout: float | None = None,
+        inputs_per_worker: int | None = None,
     ) -> None:
         self._site, self._tasks, self._n_workers, self._max_tries = site, tasks, n_workers, max_tries
-        self._timeout = timeout
+        self._timeout, self._inputs_per_worker = timeout, inputs_per_worker
         self._waiting: deque[Task] = deque()
         self._hands: list[_Hand] = []
         self._tries = Tries(max_tries)
@@ -200,12 +202,14 @@ class Crew(Generic[_Hand]):
             self._go_on(hand)
 
     def _go_on(self, hand: _Hand) -> None:
-        """The next task for a worker that is free, or its leave."""
-        hand.task = self._next()
+        """The next task for a worker that is free, or its leave; one that has had its share is replaced."""
+        is_spent = self._inputs_per_worker is not None and hand.n_tasks >= self._inputs_per_worker
+        hand.task = None if is_spent else self._next()
         if hand.task is None:
             self._hands.remove(hand)
             hand.leave()
         else:
+            hand.n_tasks += 1
             hand.give(hand.task)
 
     def _next(self) -> Task | None:

@@ -55,6 +55,8 @@ class Ray:
         Seconds to wait, with no actor at work, until one finds its place.
     timeout : float, optional
         Most seconds from one finished item to the next; an actor that takes longer is ended, as if it had died.
+    inputs_per_worker : int, optional
+        How many inputs an actor has before another takes its place, for models that keep ever more memory.
 
     Examples
     --------
@@ -70,6 +72,7 @@ class Ray:
     max_tries: int = 3
     patience: float = 600
     timeout: float | None = None
+    inputs_per_worker: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_whole(self.n_workers, "n_workers")

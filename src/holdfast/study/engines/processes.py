@@ -36,17 +36,25 @@ class Processes:
         How many workers may die at one task before its items are given up.
     timeout : float, optional
         Most seconds from one finished item to the next; a worker that takes longer is ended, as if it had died.
+    inputs_per_worker : int, optional
+        How many inputs a worker has before another takes its place, for models that keep ever more memory.
     """
 
     n_workers: int
     load: Load = field(default=load_worker, repr=False)
     max_tries: int = 3
     timeout: float | None = None
+    inputs_per_worker: int | None = field(default=None, repr=False)
 
     def run(self, spec: StudySpec, tasks: Iterator[Task], stop: Callable[[], bool], /) -> Iterator[Event]:
         """Events of the tasks, in the order in which they are finished."""
         crew = Crew(
-            _Machine(self, spec), tasks, n_workers=self.n_workers, max_tries=self.max_tries, timeout=self.timeout
+            _Machine(self, spec),
+            tasks,
+            n_workers=self.n_workers,
+            max_tries=self.max_tries,
+            timeout=self.timeout,
+            inputs_per_worker=self.inputs_per_worker,
         )
         try:
             yield from crew.work(stop)

@@ -82,7 +82,8 @@ def _attend(pipe: Connection[Any, Any], engine: Ray, spec: StudySpec) -> None:
     orders = _Orders(pipe)
     n_workers, max_tries = engine.n_workers, engine.max_tries
     site = RaySite(engine, spec)
-    crew = Crew(site, orders.tasks(), n_workers=n_workers, max_tries=max_tries, timeout=engine.timeout)
+    limits: dict[str, Any] = {"timeout": engine.timeout, "inputs_per_worker": engine.inputs_per_worker}
+    crew = Crew(site, orders.tasks(), n_workers=n_workers, max_tries=max_tries, **limits)
     try:
         for event in crew.work(orders.to_stop):
             pipe.send((EVENT, event))
