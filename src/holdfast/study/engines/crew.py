@@ -40,7 +40,7 @@ class Late(Died):
 
 
 class Hand(ABC):
-    """One worker, wherever it is: its task, less what it has sent, when it was last heard, and how many tasks it had."""
+    """One worker, wherever it is: its task, less what it has sent, when it was heard last, how many tasks it had."""
 
     task: Task | None = None
     is_ready = False
