@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import attribute, certify, data, lookup_table, models, top
+from holdfast import attribute, certify, certify_radii, data, lookup_table, models, top
 from holdfast.cli import main
 from holdfast.evaluation import Evaluator
 
@@ -152,3 +152,17 @@ def test_nearly_all_bundled_sentences_hold_fast_as_the_quick_start_says() -> Non
         model = vader.bind(text)
         rates.append(certify(model, top(attribute(model, "occlusion"), 2), radius=3, rng=0).rate)
     assert sum(rate == 1 for rate in rates) >= 0.9 * len(rates)
+
+
+def test_tables_of_rates_claim_no_more_than_their_intervals() -> None:
+    model = lookup_table([mask % 7 > 0 for mask in range(2**12)], n_features=12)
+    curve = certify_radii(model, [True] + [False] * 11, radii=range(2, 9), rng=0)
+    sampled = [one for one in curve if not one.exact]
+    shown = re.findall(r"\[(0\.\d+), ([01]\.\d+)\]", str(curve))
+    assert len(shown) == len(curve)
+    assert len(sampled) > 3
+    told = dict(zip(curve.radii, shown, strict=True))
+    for one in sampled:
+        low, high = map(float, told[one.radius])
+        assert low <= one.interval.low < low + 0.0011
+        assert high - 0.0011 < one.interval.high <= high

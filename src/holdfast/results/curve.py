@@ -13,6 +13,7 @@ from holdfast.plans.search import Goal
 from holdfast.results.certificate import Certificate
 from holdfast.results.frames import make_frame
 from holdfast.results.html import curve_html
+from holdfast.results.rounding import bracket
 from holdfast.results.values import Value
 from holdfast.results.wording import STABLY_WRONG, calls, event, lower_first, same
 
@@ -116,10 +117,8 @@ class StabilityCurve(Value):
         if step > 1:
             yield f"  (every {step}{'nd' if step == 2 else 'rd' if step == 3 else 'th'} radius)"
         for one in shown:
-            low, high = one.interval
-            span = f"[{low:.3f}, {high:.3f}]"
             counts = f"{one.n_agreed:>6}/{one.n_evaluated:<6}" + (" exact" if one.exact else "")
-            yield f"{one.radius:>7}  {one.rate:6.3f}  {span:<16}  {counts}".rstrip()
+            yield f"{one.radius:>7}  {one.rate:6.3f}  {bracket(one.interval):<16}  {counts}".rstrip()
 
 
 def sparkline(rates: tuple[float, ...]) -> str:

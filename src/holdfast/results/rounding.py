@@ -25,6 +25,18 @@ def outward(interval: Interval, digits: int = 3) -> Interval:
     return Interval(_rounded(interval.low, digits, ROUND_FLOOR), _rounded(interval.high, digits, ROUND_CEILING))
 
 
+def bracket(interval: Interval) -> str:
+    """The interval for a table, rounded outwards; a point, which is an exact rate, to the nearest.
+
+    Examples
+    --------
+    >>> bracket(Interval(0.73019, 0.93019)), bracket(Interval(22 / 23, 22 / 23))
+    ('[0.730, 0.931]', '[0.957, 0.957]')
+    """
+    low, high = interval if interval.low == interval.high else outward(interval)
+    return f"[{low:.3f}, {high:.3f}]"
+
+
 def _rounded(end: float, digits: int, way: str) -> float:
     if not math.isfinite(end):
         return end

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from holdfast.errors import InvalidValueError
 from holdfast.results.certificate import Certificate
 from holdfast.results.frames import make_frame
+from holdfast.results.rounding import bracket
 from holdfast.results.values import Value
 from holdfast.results.wording import NOT_RIGHT, calls, event, lower_first
 
@@ -135,7 +136,6 @@ def _cells(name: str, one: Certificate) -> dict[str, Any]:
 
 
 def _line(one: Certificate) -> str:
-    span = f"[{one.interval.low:.3f}, {one.interval.high:.3f}]"
     counts = f"{one.n_agreed}/{one.n_evaluated}" + (" exact" if one.exact else "")
     unlike = "" if one.consistent else ", unlike the full input"
-    return f"{one.rate:6.3f}  {span:<16}  {counts:<12}  {one.prediction!r}{unlike}"
+    return f"{one.rate:6.3f}  {bracket(one.interval):<16}  {counts:<12}  {one.prediction!r}{unlike}"
