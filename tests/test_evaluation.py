@@ -571,3 +571,27 @@ def test_the_repeated_row_travels_with_other_rows_and_never_makes_a_batch_too_lo
     assert max(recorded.batch_sizes) <= 10
     with_repeat = [batch for batch in recorded.batches if tuple(SELECTED.tolist()) in rows_of(batch)]
     assert [len(batch) > 1 for batch in with_repeat] == [True, True]
+
+
+def test_only_a_model_that_decides_early_can_be_asked_to() -> None:
+    with pytest.raises(InvalidTypeError, match="`model` must be able to decide early, got TableModel"):
+        Evaluator(label_table(3)).keeps_top_class(all_masks(3), 0)
+
+
+def test_there_are_no_outputs_before_the_first_call() -> None:
+    evaluator = Evaluator(label_table(3))
+    assert evaluator.masks.shape == (0, 3)
+    with pytest.raises(InvalidValueError, match="Nothing has been evaluated yet"):
+        _ = evaluator.outputs
+
+
+@pytest.mark.parametrize(("label", "got"), [(1.5, "1.5"), ((1, 2), r"\(1, 2\)"), (b"\xff", r"b'\\xff'")], ids=str)
+def test_labels_that_are_neither_words_nor_whole_numbers_are_refused(label: Any, got: str) -> None:
+    def labels(masks: Masks) -> Any:
+        found = np.empty(len(masks), dtype=object)
+        for i in range(len(masks)):
+            found[i] = label if i else None  # the label of no class is one, what comes after it need not be
+        return found
+
+    with pytest.raises(ModelError, match=f"^Labels .* got {got}"):
+        Evaluator(mask_function(labels, n_features=3))(all_masks(3))

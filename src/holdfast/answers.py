@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -82,9 +83,10 @@ def _labels(outputs: Outputs) -> Outputs:
         )
     labels = np.empty(len(outputs), dtype=object)
     labels[:] = [_text(label) if isinstance(label, bytes) else label for label in outputs.tolist()]
-    strange = next((label for label in labels if not isinstance(label, (str, int))), None)
-    if strange is not None:
-        raise ModelError(f"Labels (b,) must be whole numbers, strings or Booleans, got {strange!r}.")
+    # None stands for "no class" and is a label like others.
+    strange = [label for label in labels if not isinstance(label, (str, int, NoneType))]
+    if strange:
+        raise ModelError(f"Labels (b,) must be whole numbers, strings or Booleans, got {strange[0]!r}.")
     return labels
 
 
