@@ -166,3 +166,38 @@ def test_a_bracket_says_how_far_it_looked():
     unsearched = hf.stability_bracket(never, np.arange(9) < 2, max_radius=0, rng=0)
     assert "nothing larger was searched" in str(unsearched)
     assert "these are all there are" in str(hf.stability_bracket(never, np.arange(9) < 2, rng=0))
+
+
+def test_a_change_found_in_a_random_order_is_reduced_to_what_it_needs(monkeypatch):
+    monkeypatch.setattr(witness_module, "ALWAYS_EXHAUSTED", 0)
+    both = hf.mask_function(lambda shown: shown[:, 3] & shown[:, 8], n_features=14)
+    # Too few calls for a level or a step of the beam: what is found comes from one random order of ten features.
+    asked = [
+        hf.find_witness(both, np.zeros(14, dtype=bool), max_radius=10, max_calls=13, rng=seed) for seed in range(12)
+    ]
+    assert {found.added for found in asked} == {(), (3, 8)}
+    assert {found.cleared_radius for found in asked} == {0}
+    assert not any(found.proven for found in asked)
+
+
+def test_a_guided_search_follows_the_margin_of_a_score():
+    features = [5, 11, 17, 23, 30, 38]
+    model = hf.mask_function(lambda shown: shown[:, features].mean(axis=1, keepdims=True), n_features=40)
+    found = hf.find_witness(model, np.zeros(40, dtype=bool), max_radius=10, agree=hf.within(0.99), rng=0)
+    assert (found.added, found.proven, found.cleared_radius) == (tuple(features), False, 3)
+
+
+def test_finding_nothing_is_said_to_prove_nothing_beyond_what_was_exhausted():
+    found = hf.find_witness(needs([1, 2, 3, 4, 5, 6]), np.zeros(40, dtype=bool), max_radius=5, rng=0)
+    assert "No addition of up to 5 features was found that changes the prediction 0" in str(found)
+    assert "that none of up to 3 features does is proven" in str(found)
+
+
+def test_a_bracket_tells_what_is_all_from_what_was_not_searched():
+    one_of_four = hf.mask_function(lambda shown: shown.sum(axis=1) > 4, n_features=4)
+    nothing = np.zeros(4, dtype=bool)
+    assert "these are all there are" in str(hf.stability_bracket(one_of_four, nothing, rng=0))
+    assert "nothing larger was searched" in str(hf.stability_bracket(one_of_four, nothing, max_radius=2, rng=0))
+    open_ = hf.stability_bracket(needs([1, 2, 3, 4, 5, 6]), np.zeros(40, dtype=bool), max_radius=5, rng=0)
+    assert (open_.low, open_.below) == (3, None)
+    assert "none of up to 5 was found that changes it" in str(open_)

@@ -122,21 +122,18 @@ class _Search:
             if n_masks > ALWAYS_EXHAUSTED and n_masks > self._left:
                 return size - 1
             for masks in Additions(self._selected, size).exactly(size).enumerate(_PORTION):
-                if self._keep_best(masks):
+                self._best = self._smallest_change(masks)
+                if self._best is not None:
                     return size - 1
         return self._reach
 
-    def _keep_best(self, masks: Masks) -> bool:
-        """Evaluate the masks and remember the smallest that changes the prediction, if there is any."""
-        outputs = self._evaluator(masks)
-        changed = ~self._agree(outputs, self._reference)
+    def _smallest_change(self, masks: Masks) -> Mask | None:
+        """Evaluate the masks; the smallest that changes the prediction, or None if none does."""
+        changed = ~self._agree(self._evaluator(masks), self._reference)
         if not changed.any():
-            return False
+            return None
         sizes = (masks & ~self._selected).sum(axis=1)
-        first = int(np.where(changed, sizes, sizes.max() + 1).argmin())
-        if self._best is None or sizes[first] < (self._best & ~self._selected).sum():
-            self._best = masks[first].copy()
-        return True
+        return np.array(masks[np.where(changed, sizes, sizes.max() + 1).argmin()])
 
     def _beam(self) -> None:
         """Add one feature at a time to the sets with the smallest gaps, until one changes the prediction."""
@@ -155,10 +152,11 @@ class _Search:
         return np.unique(grown[larger], axis=0)
 
     def _try(self, masks: Masks) -> bool:
-        """Whether any of these changes the prediction; the smallest is reduced to what it needs."""
-        if not self._keep_best(masks):
+        """Whether any of these, all smaller than the best, changes the prediction; it is reduced to what it needs."""
+        found = self._smallest_change(masks)
+        if found is None:
             return False
-        self._reduce()
+        self._best = self._reduced(found)
         return True
 
     def _random_orders(self, rng: np.random.Generator) -> None:
@@ -172,19 +170,16 @@ class _Search:
                 prefixes[i:, feature] = True
             self._try(prefixes)
 
-    def _reduce(self) -> None:
+    def _reduced(self, mask: Mask) -> Mask:
         """Leave out features one by one while the prediction stays changed, the most changed first."""
-        for _ in range(len(self._free)):
-            if self._best is None or not self._keep_smaller(np.array(list(_without_one(self._best, self._selected)))):
-                return
+        while (smaller := self._most_changed(np.array(list(_without_one(mask, self._selected))))) is not None:
+            mask = smaller
+        return mask
 
-    def _keep_smaller(self, masks: Masks) -> bool:
-        """Move to the most changed of these masks, if any changes the prediction."""
+    def _most_changed(self, masks: Masks) -> Mask | None:
+        """The most changed of these masks, or None if none changes the prediction."""
         changed = ~self._agree(self._evaluator(masks), self._reference)
-        if not changed.any():
-            return False
-        self._best = masks[next(i for i in self._by_gap(masks) if changed[i])].copy()
-        return True
+        return masks[next(i for i in self._by_gap(masks) if changed[i])] if changed.any() else None
 
     def _by_gap(self, masks: Masks) -> NDArray[np.intp]:
         """The masks in the order of how close they come to another prediction."""
