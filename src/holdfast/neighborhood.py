@@ -113,11 +113,10 @@ class _Flips(abc.ABC):
         return bool(inside) and self.smallest <= counts[0] <= self.effective_radius
 
     def _counts(self) -> Iterator[int]:
-        """Number of masks at each distance, from the smallest."""
+        """Number of masks at each distance from 0."""
         count = 1
         for k in range(self.effective_radius + 1):
-            if k >= self.smallest:
-                yield count
+            yield count
             for pool in self.pools:
                 count = count * (len(pool) - k) // (k + 1)
 

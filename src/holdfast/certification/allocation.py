@@ -59,20 +59,18 @@ def _solve(squares: Floats, limit: float) -> Floats:
     if not squares.any():
         return np.ones(squares.shape[1])
     multipliers = np.where(squares.any(axis=1), 1.0, 0.0)
-    best: Floats | None = None
+    best = np.full(squares.shape[1], np.inf)
     for _ in range(_N_STEPS):
         draws = np.sqrt(multipliers @ squares)
         errors = (squares / np.maximum(draws, 1e-300)).sum(axis=1)
         feasible = draws * (errors.max() / limit)
-        if best is None or feasible.sum() < best.sum():
+        if feasible.sum() < best.sum():
             best = feasible
         # At the optimum, means with a multiplier have the largest error; the others tend to none.
         multipliers *= errors / errors.max()
         multipliers /= multipliers.max()
         if feasible.sum() <= (1 + _CLOSE) * _dual(multipliers, squares, limit):
             break
-    if best is None:
-        raise RuntimeError("at least one step is made")
     return best
 
 

@@ -18,7 +18,7 @@ from holdfast.plans import Plan, parts_of, plan_for, share_risk
 from holdfast.results.certificate import Certificate
 from holdfast.results.curve import StabilityCurve
 from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import check_mask, check_whole
+from holdfast.validation import check_flag, check_mask, check_whole
 
 _FLOAT_SLACK = 1e-12
 
@@ -64,8 +64,7 @@ def certify_radii(
     (1.0, True)
     """
     asked = check_radii(radii)
-    if not isinstance(simultaneous, bool):
-        raise InvalidTypeError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
+    check_flag(simultaneous, "simultaneous")
     settings = Settings.check(
         "pooled",
         tolerance=tolerance,

@@ -126,8 +126,8 @@ class Question:
         self.nearby, self._looks, self._stops = nearby, looks, stops
         self.agreed: Mask = np.zeros(0, dtype=bool)
         self.done = False
-        self._used: Indices | None = None
-        self._sizes: Indices | None = None
+        self._used: Indices = np.zeros(0, dtype=np.intp)
+        self._sizes: Indices = np.zeros(0, dtype=np.intp)
 
     @property
     def tally(self) -> Tally:
@@ -136,16 +136,14 @@ class Question:
 
     def wants(self, pool: SizePool) -> Indices:
         """How long each list must be for the next look."""
-        if self._used is None:
+        if not len(self._used):
             self._used = np.zeros(pool.n_sizes, dtype=np.intp)
         n = len(self.agreed)
         self._sizes = pool.sizes(self.nearby, n, next(look for look in self._looks if look > n))
         return self._used + np.bincount(self._sizes, minlength=pool.n_sizes)
 
     def take(self, pool: SizePool) -> None:
-        """Consume the draws of this look and decide whether to go on."""
-        if self._used is None or self._sizes is None:
-            raise RuntimeError("wants() comes before take().")
+        """Consume the draws that ``wants`` asked for and decide whether to go on."""
         self.agreed = np.concatenate([self.agreed, pool.answers(self._sizes, self._used)])
         self._used += np.bincount(self._sizes, minlength=pool.n_sizes)
         n, k = len(self.agreed), int(self.agreed.sum())

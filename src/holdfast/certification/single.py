@@ -163,11 +163,10 @@ def enumerate_or_sample(
     if exact:
         return Outcome(subject.count(nearby.enumerate(plan.max_draws), tell=tell), None)
     rng = settings.own_stream(subject.selected, str(nearby.smallest))
-    tally = Tally()
-    for look in plan.design.looks:
-        tally = subject.count(portions(nearby, look - tally.n_evaluated, rng), after=tally, tell=tell)
-        if plan.design.stops(tally.n_evaluated, tally.n_agreed):
-            break
+    looks, tally, stopped = iter(plan.design.looks), Tally(), False
+    while not stopped:  # every design stops at its last look
+        tally = subject.count(portions(nearby, next(looks) - tally.n_evaluated, rng), after=tally, tell=tell)
+        stopped = plan.design.stops(tally.n_evaluated, tally.n_agreed)
     return Outcome(tally, plan)
 
 

@@ -101,10 +101,6 @@ class Survey:
         weights = np.stack([shares[cell] for cell in cells], axis=1) if cells else np.zeros((len(radii), 0))
         return Means(cells, weights, constant)
 
-    def counts(self, cells: Sequence[Cell]) -> NDArray[np.int64]:
-        """Draws made in each cell."""
-        return np.array([self._drawn[cell] for cell in cells], dtype=np.int64)
-
     def rates(self, means: Means) -> Floats:
         """The mean rate at each radius."""
         tallies = [self._tallies[cell].sum(axis=1) for cell in means.cells]

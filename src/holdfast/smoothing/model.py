@@ -128,7 +128,7 @@ class _Count:
     def __init__(self, model: SmoothedModel, shown: Masks, top_class: int) -> None:
         self._model, self._shown, self._top = model, shown, top_class
         self._n_counted = np.zeros(len(shown), dtype=np.intp)
-        self._votes: Counts | None = None
+        self._votes: Counts = np.zeros((len(shown), 0), dtype=np.int64)
 
     def decide(self) -> Mask:
         answer = np.zeros(len(self._shown), dtype=bool)
@@ -149,7 +149,7 @@ class _Count:
         start = np.repeat(np.cumsum(n_more) - n_more, n_more)
         sample = self._n_counted[rows][owner] + np.arange(len(owner)) - start
         ballots = self._model._scores(self._shown[rows[owner]] & self._model.bank[sample]).argmax(axis=1)
-        if self._votes is None:
+        if self._has_no_votes:
             n_classes = self._model._n_classes()
             if not 0 <= self._top < n_classes:
                 raise InvalidValueError(f"`top_class` must be a class below {n_classes}, got {self._top}.")
@@ -157,18 +157,21 @@ class _Count:
         np.add.at(self._votes, (rows[owner], ballots), 1)
         self._n_counted[rows] += n_more
 
+    @property
+    def _has_no_votes(self) -> bool:
+        """Whether nothing was counted yet; until then the number of classes is not known."""
+        return not self._votes.size
+
     def _fewest_needed(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """How many more votes could settle each row at the earliest: none fewer can."""
         left = len(self._model.bank) - self._n_counted[rows]
-        if self._votes is None:
+        if self._has_no_votes:
             return np.asarray((left + 1) // 2)
         settled = (2 * left - np.abs(self._lead(rows)) + 3) // 4
         return np.asarray(np.clip(settled, 1, left))
 
     def _lead(self, rows: NDArray[np.intp]) -> Counts:
         """Twice the lead over the strongest rival, plus or minus one: the lowest index wins a tie."""
-        if self._votes is None:
-            raise RuntimeError("_count() comes before _lead().")
         votes = self._votes[rows]
         doubled = 2 * (votes[:, [self._top]] - votes) + np.where(np.arange(votes.shape[1]) < self._top, -1, 1)
         doubled[:, self._top] = np.iinfo(np.int64).max
