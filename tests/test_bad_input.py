@@ -13,6 +13,7 @@ import pytest
 
 import holdfast as hf
 from holdfast import HoldfastError, InvalidTypeError, InvalidValueError
+from holdfast.certification.hard import SMALLEST_TOLERANCE
 from holdfast.plans.catalog import find_design
 from tests.fakes import Recorded, score_table
 
@@ -77,9 +78,10 @@ ONLY_CERTIFY: list[Case] = [
     ({"rate_kind": 5}, InvalidTypeError, "`rate_kind` must be one of uniform, exactly, worst_size, got 5."),
     ({"tolerance": 0.001}, InvalidValueError, "`tolerance` must be at least 0.005 for plan 'sequential'"),
 ]
-ONLY_HARD = cases(
-    "max_enumerated", [*NOT_A_NATURAL, *NOT_A_NUMBER], "`max_enumerated` must be a whole number ≥ 0, got "
-)
+ONLY_HARD: list[Case] = [
+    *cases("max_enumerated", [*NOT_A_NATURAL, *NOT_A_NUMBER], "`max_enumerated` must be a whole number ≥ 0, got "),
+    ({"tolerance": 1e-12}, InvalidValueError, f"`tolerance` must be at least {float(SMALLEST_TOLERANCE)}, got 1e-12."),
+]
 
 
 def named(case: Any) -> str | None:
@@ -122,6 +124,15 @@ def decision(model: Any, **given: Any) -> Any:
 
 def comparison(model: Any, selected: Any = SELECTED, **given: Any) -> Any:
     return hf.compare(model, {"lime": SELECTED, "shap": selected}, **({"radii": [1, 3], "rng": 0} | given))
+
+
+@pytest.mark.parametrize("simultaneous", [None, 1, "yes"])
+def test_a_curve_is_simultaneous_or_not(simultaneous: Any) -> None:
+    model = Recorded(score_table(12))
+    refuses(
+        InvalidTypeError, "`simultaneous` must be True or False, got", lambda: curve(model, simultaneous=simultaneous)
+    )
+    assert model.n_rows == 0
 
 
 OTHER_QUESTIONS = {curve: hf.certify_radii, decision: hf.certified_radius, comparison: hf.compare}

@@ -115,3 +115,15 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'holdfast\[report\]'"):
         figures.plot_degree_profile({"a": [1, 2]})
+
+
+def test_one_profile_needs_no_legend() -> None:
+    assert figures.plot_degree_profile({"a": [0.5, 0.3, 0.2]}).get_legend() is None
+    assert figures.plot_degree_profile({"a": [0.5, 0.3, 0.2], "b": [0.1, 0.1, 0.8]}).get_legend() is not None
+
+
+def test_figures_are_imported_when_they_are_first_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(boolean, "figures", raising=False)
+    assert boolean.figures is sys.modules["holdfast.boolean.figures"]
+    with pytest.raises(AttributeError, match="has no attribute 'pictures'"):
+        _ = boolean.pictures

@@ -307,3 +307,9 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
 def test_every_public_name_is_there_in_order_and_says_what_it_does() -> None:
     assert boolean.__all__ == sorted(boolean.__all__)
     assert all((getattr(boolean, name).__doc__ or "").strip() for name in boolean.__all__)
+
+
+def test_a_table_of_more_features_than_memory_holds_is_refused_before_it_is_read() -> None:
+    endless = np.broadcast_to(np.int8(0), 2 ** (tables.MAX_FEATURES + 1))
+    with pytest.raises(InvalidValueError, match=r"with n at most 30, got n = 31\."):
+        boolean.variance(endless)

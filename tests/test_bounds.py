@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binomtest
 
 from holdfast import HoldfastError, Interval, InvalidTypeError, InvalidValueError, clopper_pearson, hoeffding
-from holdfast.bounds import betting_mean
+from holdfast.bounds import betting_mean, certified_count
 
 F = Fraction
 Bound = Callable[[int, int], Interval]
@@ -153,6 +153,7 @@ def test_more_confidence_never_narrows_and_more_draws_never_widen() -> None:
         (-1, 5, InvalidValueError, "`n_agreed` must be a whole number ≥ 0, got -1"),
         (6, 5, InvalidValueError, "`n_agreed` must be at most `n_evaluated` = 5, got 6"),
         (2.5, 5, InvalidValueError, "`n_agreed` must be a whole number ≥ 0, got 2.5"),
+        (3, 10**15 + 1, InvalidValueError, "`n_evaluated` must be at most 1000000000000000, got 1000000000000001"),
         ("2", 5, InvalidTypeError, "`n_agreed` must be a whole number ≥ 0, got '2'"),
         (True, 5, InvalidTypeError, "`n_agreed` must be a whole number ≥ 0, got True"),
     ],
@@ -276,3 +277,10 @@ def test_betting_refuses_what_it_cannot_bet_on(values: Any, ends: tuple[float, f
 def test_betting_refuses_what_is_not_bounded(values: list[float]) -> None:
     with pytest.raises(InvalidValueError, match="`values` must be numbers from 0 to 1, at least one"):
         betting_mean(values)
+
+
+def test_a_tail_that_floats_cannot_tell_from_the_risk_is_summed_in_whole_numbers() -> None:
+    # One certified input of one lacks the property with probability `level`, which is the risk itself: not more likely.
+    assert certified_count(1, 1, level=0.1, confidence=0.9) == 1
+    assert certified_count(1, 1, level=Fraction(1, 3), confidence=Fraction(2, 3)) == 1
+    assert certified_count(1, 1, level=0.1, confidence=Fraction(9, 10) + Fraction(1, 10**18)) == 0

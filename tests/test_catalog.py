@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.plans import Design
-from holdfast.plans.catalog import cache_folder, find_design, shipped_designs
+from holdfast.plans import Design, catalog
+from holdfast.plans.catalog import cache_folder, find_design, shipped_designs, shipped_goals
 from holdfast.plans.search import Goal, search_fixed, search_sequential
 from holdfast.plans.verification import bound_miss_probability
 from tests.stopping_oracle import SecondProof, paths_of, worst_fixed_rate
@@ -252,3 +252,31 @@ def test_a_user_without_a_home_can_search() -> None:
     done = subprocess.run([sys.executable, "-c", code], env=kept, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == search_fixed(UNSHIPPED).max_draws
+
+
+# -- how the shipped ones are searched ----------------------------------------------------------------
+
+
+def test_what_ships_is_what_is_searched_for_shipping() -> None:
+    goals = [goal for goal, _ in shipped_goals()]
+    assert len(set(goals)) == len(goals)
+    assert {f"{plan} {one.tolerance} {one.risk}" for one in goals for plan in ("exact", "sequential")} == set(SHIPPED)
+
+
+def test_a_search_for_shipping_keeps_what_the_file_holds_and_adds_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, other = tmp_path / "designs.json", Goal(F(2, 5), F(1, 5))
+    monkeypatch.setattr(catalog, "shipped_goals", lambda: iter([(UNSHIPPED, 0.1)]))
+    catalog._search_shipped(file)
+    first = json.loads(file.read_text(encoding="utf-8"))
+    monkeypatch.setattr(catalog, "shipped_goals", lambda: iter([(UNSHIPPED, 1.0), (other, 0.1)]))
+    catalog._search_shipped(file)
+    found = json.loads(file.read_text(encoding="utf-8"))
+    assert list(found) == sorted(
+        f"{plan} {one.tolerance} {one.risk}" for plan in ("exact", "sequential") for one in (UNSHIPPED, other)
+    )
+    assert first.items() < found.items()
+    for key, entry in found.items():
+        assert goal_of(key).is_proven_for(Design(tuple(entry["looks"]), tuple(entry["limits"])))
+    assert capsys.readouterr().err.count("\n") == 2

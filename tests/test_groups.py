@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from holdfast import InvalidTypeError, InvalidValueError
+from holdfast import InvalidTypeError, InvalidValueError, MissingExtraError
 from holdfast.masking.groups import check_groups, describe_groups, grid, segments, superpixels
 
 torch.set_num_threads(1)
@@ -174,3 +175,9 @@ def test_maps_are_told_apart_by_their_names() -> None:
     one, other = np.array([[0, 1], [1, 0]]), np.array([[0, 1], [1, -1]])
     assert describe_groups(one).startswith("2 segments (map ")
     assert describe_groups(one) != describe_groups(other)
+
+
+def test_superpixels_without_scikit_image_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "skimage.segmentation", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'holdfast\[image\]'"):
+        superpixels(np.zeros((4, 4, 3)), 4)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.bounds import Interval
+from holdfast.certification import allocation
 from holdfast.certification.allocation import _dual, allocate, squared_errors
 from tests.fakes import Recorded, label_table, score_table
 from tests.oracles import exact_rate
@@ -67,6 +68,21 @@ def test_an_allocation_keeps_the_limit_and_nothing_is_much_cheaper(n_means, n_ce
     if (weights > 0).any():
         tried = (rng.dirichlet(np.full(n_means, shape)) for shape in (0.1, 0.3, 1, 3) for _ in range(50))
         assert n_draws.sum() >= max(_dual(one, squares, limit) for one in tried) * (1 - 1e-9)
+
+
+def test_an_allocation_keeps_the_limit_even_if_its_solver_is_stopped_early(monkeypatch):
+    weights, spreads, limit = size_weights(48, range(1, 49)), np.ones(49), 1e-4
+    cheapest = allocate(weights, spreads, limit).sum()
+    for n_steps in (1, 3):
+        monkeypatch.setattr(allocation, "_N_STEPS", n_steps)
+        n_draws = allocate(weights, spreads, limit)
+        assert (squared_errors(weights, spreads, n_draws) <= limit * (1 + 1e-9)).all()
+        assert n_draws.sum() > cheapest
+
+
+def test_a_weight_too_small_to_have_a_square_gets_one_draw():
+    assert allocate(np.array([[1e-200, 0.0]]), np.ones(2), 0.01).tolist() == [1, 0]
+    assert allocate(np.array([[1e-200, 0.5]]), np.ones(2), 0.01).tolist() == [1, 25]
 
 
 def test_the_solver_closes_the_gap_on_curves():
@@ -304,3 +320,23 @@ def test_bad_questions_are_refused():
         hf.mean_curve(as_subjects(explained(1)), radii=[1], half_width=2)
     with pytest.raises(ValueError, match="`bound` must be one of hoeffding, normal"):
         hf.mean_curve(as_subjects(explained(1)), radii=[1], bound="bootstrap")
+
+
+@pytest.mark.parametrize(
+    "subjects", [None, 3, [(score_table(3), np.ones(3, dtype=bool))]], ids=["none", "number", "pairs"]
+)
+def test_subjects_must_be_functions(subjects):
+    with pytest.raises(hf.InvalidTypeError, match="`subjects` must be functions that return a pair"):
+        hf.mean_curve(subjects, radii=[1])
+    with pytest.raises(hf.InvalidValueError, match="got none"):
+        hf.mean_curve([], radii=[1])
+
+
+def test_progress_is_told_after_every_input_and_changes_nothing():
+    pairs, told = explained(5), []
+    quiet = hf.mean_curve(as_subjects(pairs), radii=[1, 2], half_width=0.3, rng=0)
+    heard = hf.mean_curve(
+        as_subjects(pairs), radii=[1, 2], half_width=0.3, rng=0, progress=lambda *done: told.append(done)
+    )
+    assert heard == quiet
+    assert told[:5] == [(i + 1, 5) for i in range(5)]

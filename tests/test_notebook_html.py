@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import holdfast as hf
+from holdfast.results.html import _percent
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\" 🌊 שלום " + "x" * 10_000
 
@@ -76,3 +77,10 @@ def test_a_comparison_claims_what_its_ranking_claims(results: dict[str, Any]) ->
     assert len(claims) == len(comparison.radii)
     for radius, claim in zip(comparison.radii, claims, strict=True):
         assert (">" in claim) == bool(comparison.ranking(radius))
+
+
+@pytest.mark.parametrize(
+    ("share", "words"), [(1.0, "100%"), (0.9996, "&gt;99.9%"), (0.9994, "99.9%"), (0.0004, "&lt;0.1%"), (0.0, "0%")]
+)
+def test_a_rate_close_to_all_or_nothing_is_not_rounded_to_it(share: float, words: str) -> None:
+    assert _percent(share) == words

@@ -220,3 +220,15 @@ def test_a_confidence_next_to_one_is_planned_or_refused_and_never_hangs(plan: st
     risk = 1 - F(confidence)
     # If every draw agrees although the rate is just below 1 - tolerance, the plan misses.
     assert F(7, 10) ** int(answer) <= risk
+
+
+def test_a_risk_that_rounding_would_decide_is_refused_by_searched_plans() -> None:
+    for plan in ("exact", "sequential"):
+        with pytest.raises(InvalidValueError, match=r"^`confidence` must be at most 1 - .* rounding would decide"):
+            make_plan(plan, tolerance=0.1, confidence=F(10**20 - 1, 10**20))  # type: ignore[arg-type]
+    assert make_plan("hoeffding", tolerance=0.1, confidence=F(10**20 - 1, 10**20)).max_draws > 2000  # type: ignore[arg-type]
+
+
+def test_the_cost_of_the_worst_size_can_only_be_told_of_a_neighborhood() -> None:
+    with pytest.raises(InvalidValueError, match="must be given for rate_kind='worst_size'"):
+        plan_samples(rate_kind="worst_size")

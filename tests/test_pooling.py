@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import Additions, Evaluator, certify, certify_radii, mask_function
-from holdfast.certification.pooling import SizePool
+from holdfast.certification.pooling import PooledSubject, SizePool
 from holdfast.plans import make_plan
+from holdfast.randomness import stream
 from holdfast.types import Masks
 from tests.contracts import LEAST_P_VALUE, bits, chi_square
 from tests.fakes import Recorded, label_table
@@ -265,3 +266,10 @@ def test_a_radius_that_has_stopped_asks_for_nothing_more() -> None:
     assert curve[60].n_evaluated > 2 * DESIGN.looks[0]
     later = np.concatenate(recorded.batches[1:])
     assert sum(mask.sum() <= 2 for mask in later) == 1  # the explanation, repeated by the determinism check
+
+
+def test_the_prediction_is_not_known_before_the_first_round() -> None:
+    plan, nearby = make_plan("exact", tolerance=0.1, confidence=0.9), Additions(np.arange(12) < 2, 5)
+    subject = PooledSubject(nearby.selected, [nearby], plan, lambda purpose: stream(0, purpose))
+    with pytest.raises(RuntimeError, match="No round has been run yet"):
+        _ = subject.subject

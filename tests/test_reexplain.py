@@ -190,6 +190,8 @@ def test_selections_are_the_callers_or_the_papers_quarter() -> None:
         assert mask.tolist() == top(attribution, 5).tolist()
     with pytest.raises(InvalidTypeError, match=r"^`select\(attribution\)` must be Boolean"):
         reexplain(model, "lime", radius=2, n_repeats=2, n_samples=10, select=lambda one: [1, 2])
+    with pytest.raises(InvalidTypeError, match=r"^`select` must be a function of an attribution, or None, got 5"):
+        reexplain(model, "lime", radius=2, n_repeats=2, n_samples=10, select=5)  # type: ignore[arg-type]
 
 
 def test_a_method_of_the_users_own_gets_the_model_and_a_seed() -> None:

@@ -517,3 +517,9 @@ def test_user_code_passes_strict_type_checks_and_runs(tmp_path: Path) -> None:
         check=False,
     )
     assert checked.returncode == 0, checked.stdout
+
+
+def test_a_frame_without_pandas_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(hf.MissingExtraError, match=r"pip install 'holdfast\[report\]'"):
+        hf.certify_radii(CONSTANT, SELECTED, radii=[1, 2], rng=1).to_frame()

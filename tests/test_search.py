@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from holdfast.plans import Design, search
 from holdfast.plans.search import Goal, fixed_design, search_fixed, search_sequential
 from tests.stopping_oracle import (
     SecondProof,
@@ -119,3 +121,24 @@ def test_the_search_ends_with_a_design_even_when_the_risk_is_tiny() -> None:
     found = search_sequential(asked)
     assert asked.is_proven_for(found)
     assert largest_miss_beside_cuts(paths_of(found), asked.tolerance) <= asked.risk
+
+
+def test_a_start_that_only_the_screen_lets_through_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = goal("0.3", "0.05")
+    usual, tried = search_sequential(asked, effort=0.1), []
+    monkeypatch.setattr(Goal, "is_proven_for", _telling(tried))
+    # A screen of four times the risk lets through what no proof does.
+    monkeypatch.setattr(search, "_MARGINS", (-3.0, *search._MARGINS))
+    assert search_sequential(asked, effort=0.1) == usual
+    assert [answer for design, answer in tried if len(design.looks) > 1][:3] == [False, False, True]
+
+
+def _telling(tried: list[tuple[Design, bool]]) -> Callable[[Goal, Design], bool]:
+    """The proof, which also enters what it was asked and what it said."""
+    proof = Goal.is_proven_for
+
+    def is_proven_for(self: Goal, design: Design) -> bool:
+        tried.append((design, proof(self, design)))
+        return tried[-1][1]
+
+    return is_proven_for

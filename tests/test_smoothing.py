@@ -307,3 +307,33 @@ def test_adaptive_keep_stays_within_its_ends_and_refuses_the_rest():
     assert len(hf.smooth(score_table(3), np.array(0.5), 4, rng=0).bank) == 4
     with pytest.raises(TypeError, match="in a list or an array"):
         hf.smooth(score_table(3), {0.1, 0.2, 0.3}, 4)
+
+
+def test_averaged_scores_decide_as_their_largest_does():
+    averaged = hf.smooth(tied_table(5, seed=3), 0.5, 8, votes=False, rng=0)
+    winners = averaged(all_masks(5)).argmax(axis=1)
+    for top in range(3):
+        assert (averaged.keeps_top_class(all_masks(5), top) == (winners == top)).all()
+
+
+def test_accuracy_tells_its_progress_input_by_input():
+    told = []
+    hf.smoothed_accuracy(
+        lambda one: score_table(3), [0, 1], [0, 1], keep_probabilities=[0.5], progress=lambda *done: told.append(done)
+    )
+    assert told == [(1, 2), (2, 2)]
+
+
+def test_accuracy_needs_scores_and_labels_among_the_classes():
+    class Named:
+        classes = ("cat", "dog", "eel")
+
+        def bind(self, one):
+            return score_table(3)
+
+    with pytest.raises(hf.ModelError, match="Accuracy needs scores"):
+        hf.smoothed_accuracy(lambda one: label_table(3), [0], [0], keep_probabilities=[1])
+    with pytest.raises(hf.InvalidValueError, match="`labels` must be classes below 3, got 3"):
+        hf.smoothed_accuracy(Named(), [0], [3])
+    asked = {"keep_probabilities": [0.5], "rng": 0}
+    assert hf.smoothed_accuracy(Named(), [0], ["dog"], **asked) == hf.smoothed_accuracy(Named(), [0], [1], **asked)

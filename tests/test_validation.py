@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import HoldfastError, InvalidTypeError, InvalidValueError, ModelError
-from holdfast.validation import check_mask, check_name, check_share, check_whole
+from holdfast.validation import (
+    MOST_AT_ONCE,
+    check_amount,
+    check_flag,
+    check_list,
+    check_mask,
+    check_name,
+    check_numbers,
+    check_path,
+    check_share,
+    check_size,
+    check_whole,
+    drawing,
+    split_spec,
+)
 
 SHAPE = re.compile(r"^`[\w.]+` must (be|have) .+, got .+[.?]$")
 """What must hold, for which name, what was received; a hint may follow."""
@@ -179,3 +194,76 @@ def test_a_name_like_no_other_gets_no_suggestion() -> None:
 def test_a_name_must_be_a_string(value: Any) -> None:
     said = message(InvalidTypeError, lambda: check_name(value, "plan", ("sequential", "exact")))
     assert said == f"`plan` must be one of sequential, exact, got {value!r}."
+
+
+# -- the rest -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [True, False, np.True_])
+def test_a_flag_comes_back_as_a_bool(value: Any) -> None:
+    assert check_flag(value, "votes") is bool(value)
+
+
+REFUSED: list[tuple[Callable[..., Any], Any, type[HoldfastError], str]] = [
+    (check_flag, 1, InvalidTypeError, "True or False, got 1."),
+    (check_flag, "yes", InvalidTypeError, "True or False, got 'yes'."),
+    (check_size, 0, InvalidValueError, "a whole number ≥ 1, got 0."),
+    (check_size, MOST_AT_ONCE + 1, InvalidValueError, "at most 1000000000, got 1000000001."),
+    (check_amount, "1", InvalidTypeError, "a number > 0, got '1'."),
+    (check_amount, 0, InvalidValueError, "a number > 0, got 0."),
+    (check_amount, float("nan"), InvalidValueError, "a number > 0, got nan."),
+    (check_amount, float("inf"), InvalidValueError, "a number > 0, got inf."),
+    (check_numbers, ["a"], InvalidTypeError, "numbers, got <U1."),
+    (check_numbers, [1j], InvalidTypeError, "numbers, got complex128."),
+    (check_numbers, [[1], [1, 2]], InvalidValueError, "numbers, got rows of unequal length."),
+    (check_path, 3, InvalidTypeError, "the name of a file, got 3."),
+    (check_path, "a\0b", InvalidValueError, "the name of a file, got 'a\\x00b'."),
+    (check_path, "\ud800", InvalidValueError, "the name of a file, got '\\ud800'."),
+]
+
+
+@pytest.mark.parametrize(("check", "value", "error", "wanted"), REFUSED, ids=[str(i) for i in range(len(REFUSED))])
+def test_what_is_refused_is_refused_in_the_one_form(
+    check: Callable[..., Any], value: Any, error: type[HoldfastError], wanted: str
+) -> None:
+    assert message(error, lambda: check(value, "given")) == f"`given` must be {wanted}"
+
+
+def test_what_fits_comes_back_in_one_type() -> None:
+    assert check_size(MOST_AT_ONCE, "n") == MOST_AT_ONCE
+    assert [check_amount(2, "n"), check_amount(0, "n", may_be_zero=True)] == [2.0, 0.0]
+    assert check_numbers([True, False], "n").tolist() == [1.0, 0.0]
+    assert check_path("a.json", "file") == check_path(Path("a.json"), "file") == Path("a.json")
+
+
+@pytest.mark.parametrize("value", ["ab", b"ab", {"a": 1}, 3, np.array(3)], ids=repr)
+def test_a_text_a_mapping_and_a_single_thing_are_no_list(value: Any) -> None:
+    assert message(InvalidTypeError, lambda: check_list(value, "`n` must be a list")).startswith("`n` must be a list, ")
+    assert check_list(range(3), "`n` must be a list") == [0, 1, 2]
+
+
+def test_what_cannot_be_drawn_is_refused_with_the_reason_and_other_errors_pass() -> None:
+    @drawing
+    def draw(error: Exception | None) -> int:
+        if error is None:
+            return 3
+        raise error
+
+    assert draw(None) == 3
+    with pytest.raises(InvalidValueError, match=r"^draw cannot draw what it was given: ValueError: no such colour$"):
+        draw(ValueError("no such colour"))
+    for error in (ModelError("ours"), FileNotFoundError("no folder"), MemoryError()):
+        with pytest.raises(type(error)) as passed:
+            draw(error)
+        assert passed.value is error
+
+
+def test_a_scheme_is_split_from_its_place_or_answered_with_the_nearest() -> None:
+    known = ("bundled", "hf")
+    assert split_spec("hf:a/b:c", known) == ("hf", "a/b:c")
+    wanted = "`spec` must start with one of bundled:, hf:, got "
+    assert message(InvalidTypeError, lambda: split_spec(3, known)) == wanted + "3."
+    assert message(InvalidValueError, lambda: split_spec("xyz", known)) == wanted + "'xyz'."
+    told = message(InvalidValueError, lambda: split_spec("Bundle:digits", known))
+    assert told == wanted + "'Bundle:digits'. Did you mean 'bundled:digits'?"
+    assert message(InvalidValueError, lambda: split_spec("bundled", known)).endswith("Did you mean 'bundled:'?")
