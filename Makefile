@@ -28,16 +28,16 @@ test: $(STAMP) ## run the tests, doctests and README examples
 test-all: $(STAMP) ## also run the slow theory and scale checks
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-# The core, which must be covered most closely: what counts, bounds and certifies, without frameworks.
+# The core, of which every line and branch must be covered: what counts, bounds and certifies, without frameworks.
 CORE := agreement answers bounds boolean certification deadline evaluation masking/function masking/groups mus \
 	neighborhood plans randomness results selection smoothing validation witness
 comma := ,
 space := $(subst ,, )
 CORE_FILES := $(subst $(space),$(comma),$(foreach room,$(CORE),src/holdfast/$(room).py src/holdfast/$(room)/*))
 
-coverage: $(STAMP) ## the tests with their coverage, branches included: at least 98 % of the core and 90 % of everything
+coverage: $(STAMP) ## the tests with their coverage, branches included: all of the core and 90 % of everything
 	$(BIN)/python -m pytest -m 'not slow' -n auto --dist loadfile --cov=holdfast --cov-branch --cov-report=
-	$(BIN)/coverage report --include='$(CORE_FILES)' --fail-under=98
+	$(BIN)/coverage report --include='$(CORE_FILES)' --fail-under=100
 	$(BIN)/coverage report --fail-under=90
 
 audit: $(STAMP) ## look up known weaknesses of the packages in use (needs the network)
