@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-dev
+DEMO_STAMP := $(VENV)/.installed-demo
 # One thread per process: two threads on a busy machine are much slower than one.
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
@@ -14,12 +15,15 @@ export OPENBLAS_NUM_THREADS ?= 1
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP) $(DEMO_STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
 	touch $@
 
-demo: $(STAMP) ## install everything, study the bundled models and write build/demo/report.html
+$(STAMP): EXTRAS := dev
+$(DEMO_STAMP): EXTRAS := hf,sklearn,text
+
+demo: $(DEMO_STAMP) ## install what it needs, study the bundled models and write build/demo/report.html
 	$(BIN)/holdfast demo
 
 test: $(STAMP) ## run the tests, doctests and README examples
