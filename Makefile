@@ -10,7 +10,7 @@ export MKL_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all coverage audit lint format bench docs designs bundled ci-setup clean
+.PHONY: help demo test test-all audit lint format bench docs designs bundled ci-setup clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -26,12 +26,6 @@ $(DEMO_STAMP): EXTRAS := hf,sklearn,text
 demo: $(DEMO_STAMP) ## install what it needs, study the bundled models and write build/demo/report.html
 	$(BIN)/holdfast demo
 
-test: $(STAMP) ## run the tests, doctests and README examples
-	$(BIN)/python -m pytest -m 'not slow' -n auto --dist loadfile
-
-test-all: $(STAMP) ## also run the slow theory and scale checks
-	$(BIN)/python -m pytest -n auto --dist loadfile
-
 # The core, of which every line and branch must be covered: what counts, bounds and certifies, without frameworks.
 CORE := agreement answers bounds boolean certification deadline evaluation masking/function masking/groups mus \
 	neighborhood plans randomness results selection smoothing validation witness
@@ -39,10 +33,13 @@ comma := ,
 space := $(subst ,, )
 CORE_FILES := $(subst $(space),$(comma),$(foreach room,$(CORE),src/holdfast/$(room).py src/holdfast/$(room)/*))
 
-coverage: $(STAMP) ## the tests with their coverage, branches included: all of the core and 90 % of everything
+test: $(STAMP) ## run the tests, doctests and README examples; all of the core must be covered, and 90 % of everything
 	$(BIN)/python -m pytest -m 'not slow' -n auto --dist loadfile --cov=holdfast --cov-branch --cov-report=
 	$(BIN)/coverage report --include='$(CORE_FILES)' --fail-under=100
 	$(BIN)/coverage report --fail-under=90
+
+test-all: $(STAMP) ## also run the slow theory and scale checks
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 audit: $(STAMP) ## look up known weaknesses of the packages in use (needs the network)
 	.ci/audit $(BIN)

@@ -230,6 +230,7 @@ def implied(ranges: list[tuple[Fraction, Fraction]], sizes: list[int]) -> list[t
     return now
 
 
+@pytest.mark.slow
 def test_intervals_of_all_radii_hold_at_once_at_the_hardest_rates() -> None:
     # Threshold: at most 252 of 2,000 curves may have any interval that misses.
     check_all_at_once({2: (0.6, 0.95), 8: (0.3, 0.9)}, N_RUNS)
@@ -322,6 +323,7 @@ def test_a_guarantee_for_all_is_never_tightened_for_other_kinds_of_rate() -> Non
 # -- the worst size ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_worst_size_curve_holds_as_a_whole_at_the_hardest_rates() -> None:
     # Threshold: at most 252 of 2,000 curves may miss the smallest size rate at any radius. A minimum is too
     # small as soon as one size is: the rates of the two sampled sizes, 28 and 56 masks, are nearly equal

@@ -92,7 +92,7 @@ def test_every_command_explains_itself_there(python: Path, command: list[str], t
 
 
 ASKING = {
-    "torch": "hf.models.load('bundled:digits-resnet')",
+    "hf": "hf.models.load('bundled:digits-resnet')",
     "sklearn": "hf.models.load('bundled:cancer-forest')",
     "text": "hf.models.load('bundled:vader')",
     "onnx": "hf.models.load('onnx:model.onnx')",

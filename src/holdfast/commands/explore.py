@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import threading
+from contextlib import suppress
 
 from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.colors import paint
@@ -53,10 +54,9 @@ def run(options: argparse.Namespace) -> int:
         trusted=options.trust,
         groups=read_grid(options.grid) or options.features,
     )
-    try:
+    with suppress(KeyboardInterrupt):
         serve(workbench, port=options.port, on_ready=lambda url: _announce(url, opens=options.open))
-    except KeyboardInterrupt:
-        print("Stopped.", flush=True)
+    print("Stopped.", flush=True)
     return EXIT_OK
 
 
