@@ -294,6 +294,7 @@ def test_an_enumerated_and_a_sampled_rate_that_are_equal_are_told_apart_no_more_
     assert is_plausible(n_missed, N_RUNS, misses[hardest])
 
 
+@pytest.mark.slow
 def test_sequential_rates_that_are_equal_are_told_apart_no_more_often_than_stated() -> None:
     # Explanations of 2 and 3 features; each rate has half the risk, and is where its design misses most.
     design = make_plan("sequential", tolerance=0.2, confidence=0.95).design

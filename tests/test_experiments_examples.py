@@ -141,7 +141,7 @@ def test_overturned_explanations_are_counted_as_they_are(counts: tuple[int, int]
         (None, 1, 1, ""),
         (1, 0, 1, ", of which the full input is predicted wrong"),
         (1, 1, 0, ", of which the explanation alone is predicted wrong"),
-        (1, 0, 0, ", of which the full input and the explanation alone is predicted wrong"),
+        (1, 0, 0, ", of which the full input and the explanation alone are predicted wrong"),
         (None, 1, 0, ", whose explanation alone has not the prediction of the full input"),
     ],
 )

@@ -195,7 +195,8 @@ def _wrong(case: Case) -> str:
     if label is None:
         return "" if alone == full else ", whose explanation alone has not the prediction of the full input"
     parts = [name for name, said in (("full input", full), ("explanation alone", alone)) if said != label]
-    return f", of which the {' and the '.join(parts)} is predicted wrong" if parts else ""
+    verb = "are" if len(parts) > 1 else "is"
+    return f", of which the {' and the '.join(parts)} {verb} predicted wrong" if parts else ""
 
 
 SUBJECTS = ((RESNET, 40), (ROBERTA, 60))
