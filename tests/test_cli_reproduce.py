@@ -85,6 +85,25 @@ def test_what_cannot_be_used_is_an_error_in_words(
     assert not (tmp_path / "out" / "findings.md").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (
+            "q1",
+            "q1-sca-vs-mus needs matplotlib, pyarrow, torch, transformers, sklearn: pip install 'holdfast[hf,report,",
+        ),
+        ("masking", "masking-vs-flipping needs matplotlib, pyarrow: pip install 'holdfast[report]'"),
+    ],
+)
+def test_all_missing_packages_are_named_before_anything_runs(
+    name: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda package: None)
+    assert main(["reproduce", name, "--output", str(tmp_path / "out")]) == 3
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_asked_of_all_what_does_not_fit_is_left_out_and_said(capsys: pytest.CaptureFixture[str]) -> None:
     subjects = tuple(make_subject("bundled:vader", "bundled:sentences", device=name) for name in ("cuda", "cpu"))
     asked = Request(subjects=subjects, methods=("lime",))

@@ -268,6 +268,8 @@ def test_a_scheme_is_split_from_its_place_or_answered_with_the_nearest() -> None
     told = message(InvalidValueError, lambda: split_spec("Bundle:digits", known))
     assert told == wanted + "'Bundle:digits'. Did you mean 'bundled:digits'?"
     assert message(InvalidValueError, lambda: split_spec("bundled", known)).endswith("Did you mean 'bundled:'?")
+    told = message(InvalidValueError, lambda: split_spec("digits", known, ["digits"]))
+    assert told == wanted + "'digits'. Did you mean 'bundled:digits'?"
 
 
 def test_every_missing_package_is_named_at_once_with_the_command_that_brings_it() -> None:

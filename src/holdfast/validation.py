@@ -191,8 +191,11 @@ def check_installed(what: str, extras: str, packages: Iterable[str]) -> None:
         raise MissingExtraError(f"{what} needs {', '.join(missing)}: pip install 'holdfast[{extras}]'")
 
 
-def split_spec(spec: Any, schemes: Iterable[str]) -> tuple[str, str]:
-    """The scheme of ``scheme:place``, and the place; an unknown scheme is answered with the nearest."""
+def split_spec(spec: Any, schemes: Iterable[str], bundled: Iterable[str] = ()) -> tuple[str, str]:
+    """The scheme of ``scheme:place``, and the place; an unknown scheme is answered with the nearest.
+
+    A place that is ``bundled`` and has no scheme is recognised.
+    """
     known = tuple(schemes)
     wanted = f"`spec` must start with one of {', '.join(f'{scheme}:' for scheme in known)}"
     if not isinstance(spec, str):
@@ -200,6 +203,9 @@ def split_spec(spec: Any, schemes: Iterable[str]) -> tuple[str, str]:
     scheme, colon, place = spec.partition(":")
     if not colon or scheme not in known:
         near = difflib.get_close_matches(scheme.lower(), known, n=1, cutoff=0.5)
-        hint = f" Did you mean '{near[0]}:{place if colon else ''}'?" if near else ""
+        meant = f"{near[0]}:{place if colon else ''}" if near else None
+        if spec in bundled:
+            meant = f"bundled:{spec}"
+        hint = f" Did you mean {meant!r}?" if meant else ""
         raise InvalidValueError(f"{wanted}, got {spec!r}.{hint}")
     return scheme, place

@@ -73,6 +73,9 @@ def _sentences(split: str) -> Dataset:
 
 _MAKERS: dict[str, Callable[[str], Dataset]] = {"digits": _digits, "sentences": _sentences, "cancer": _cancer}
 
+NAMES = tuple(_MAKERS)
+"""The data sets that come with holdfast."""
+
 
 def split_rows(name: str, split: str, inputs: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
     """The rows of a split, after a check that the data are those the split was written for."""

@@ -10,9 +10,9 @@ from holdfast.errors import InvalidValueError
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request
 from holdfast.experiments.files import write_outcome
 from holdfast.experiments.registry import find_experiment
-from holdfast.report.figures.style import import_figure, themed
+from holdfast.report.figures.style import themed
 from holdfast.study.spec import PRECISIONS
-from holdfast.validation import check_name, check_whole
+from holdfast.validation import check_installed, check_name, check_whole
 
 FOLDER = Path("build/reproduce")
 """Where results go unless another folder is named."""
@@ -69,7 +69,7 @@ def reproduce(
     check_request(experiment, asked)
     folder = Path(output) if output is not None else FOLDER / experiment.id
     desk = Desk(folder, check_whole(workers, "workers"), progress)
-    import_figure()  # what a figure needs is missed before anything runs, not after
+    check_packages(experiment, asked)
     with themed():
         outcome = experiment.run(experiment, asked, desk)
     return Reproduced(experiment.id, outcome, write_outcome(experiment, outcome, folder))
@@ -91,6 +91,13 @@ def check_request(experiment: Experiment, request: Request) -> None:
     check_whole(request.seed, "seed")
     _check_parts(request)
     _check_numbers(experiment, request)
+
+
+def check_packages(experiment: Experiment, request: Request) -> None:
+    """All that is missing for the figure, the data and the bundled models is named before anything runs."""
+    bundled = bool(experiment.subjects) and request.subjects is None
+    extras = ("hf,report,sklearn", ("torch", "transformers", "sklearn")) if bundled else ("report", ())
+    check_installed(experiment.id, extras[0], ("matplotlib", "pyarrow", *extras[1]))
 
 
 def _check_parts(request: Request) -> None:

@@ -74,7 +74,7 @@ def available() -> tuple[BundledModel, ...]:
     ...         print(model)
     bundled:cancer-forest (table): random forest on 30 measurements of cell nuclei
     """
-    return tuple(read_card(name) for name in _names())
+    return tuple(read_card(name) for name in bundled_names())
 
 
 def load_bundled(
@@ -98,7 +98,7 @@ def load_bundled(
     device, dtype, max_length, autocast, compile : optional
         For the torch models among them, as for any Hugging Face folder.
     """
-    card = read_card(check_name(place, "bundled:", _names()))
+    card = read_card(check_name(place, "bundled:", bundled_names()))
     if max_length is not None and card.kind != "text":
         raise InvalidValueError(f"`max_length` must be left out for bundled:{card.name}: it is for texts.")
     if kind not in (None, card.kind):
@@ -143,7 +143,8 @@ def _problem(path: Path, wanted: str) -> str | None:
     return None if found == wanted else f"is damaged or was changed (SHA-256 {found[:12]}…, not {wanted[:12]}…)"
 
 
-def _names() -> list[str]:
+def bundled_names() -> list[str]:
+    """The names of the models that come with holdfast."""
     return sorted(path.parent.name for path in BOX.glob(f"*/{CARD}"))
 
 
