@@ -149,3 +149,23 @@ def test_what_is_wrong_about_an_example_is_named(label: int | None, full: int, a
     explained = SimpleNamespace(opened=SimpleNamespace(label=lambda _: label), index=0, prediction=full)
     case: Any = SimpleNamespace(explained=explained, witness=SimpleNamespace(original_prediction=alone))
     assert unstable._wrong(case) == words
+
+
+def found_case(n_added: int, *, proven: bool = False) -> Any:
+    return SimpleNamespace(witness=SimpleNamespace(found=n_added > 0, added=tuple(range(n_added)), proven=proven))
+
+
+def test_sizes_of_changes_and_what_was_searched_through_are_told() -> None:
+    assert unstable._sizes([found_case(3), found_case(10)]) == ", with 3 to 10 features"
+    assert unstable._sizes([found_case(3), found_case(3)]) == ", with 3 each"
+    assert unstable._sizes([]) == ""
+    cases = [found_case(0, proven=True), found_case(0), found_case(2, proven=True)]
+    assert unstable._exhausted(cases) == "; of 1 all additions were evaluated, and none does"
+    assert unstable._exhausted([found_case(0)]) == ""
+
+
+@pytest.mark.parametrize(("label", "words"), [(1, ", which is right"), (0, ""), (None, "")])
+def test_a_change_for_the_better_is_called_so(label: int | None, words: str) -> None:
+    explained = SimpleNamespace(opened=SimpleNamespace(label=lambda _: label), index=0)
+    case: Any = SimpleNamespace(explained=explained, witness=SimpleNamespace(prediction=1))
+    assert unstable._corrects(case) == words

@@ -31,7 +31,8 @@ def test_a_direction_is_said_only_where_the_interval_leaves_out_zero() -> None:
 def test_verdicts_count_each_direction() -> None:
     found = Verdicts.of([UP, DOWN, OPEN, WEAK])
     assert (found.n_higher, found.n_lower, found.n_open, found.n_guaranteed) == (2, 1, 1, 2)
-    assert str(found) == "higher in 2 of 4, lower in 1, open in 1, guaranteed in 2"
+    assert (found.n_surely_higher, found.n_surely_lower) == (1, 1)
+    assert str(found) == "higher in 2 of 4 (1 guaranteed), lower in 1 (1 guaranteed), open in 1"
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,8 @@ def test_verdicts_count_each_direction() -> None:
         (Verdicts(4, 0, 0), "that is so in all 4"),
         (Verdicts(0, 4, 0), "the data contradict it in all 4"),
         (Verdicts(1, 2, 3), "that is so in 1 of 6 comparisons, contradicted in 2 and open in 3"),
+        (Verdicts(1, 2, 3, 1, 1), "1 of 6 comparisons (1 guaranteed), contradicted in 2 (1 guaranteed) and open in 3"),
+        (Verdicts(4, 0, 0, 3), "that is so in all 4 comparisons (3 guaranteed)"),
         (Verdicts(0, 0, 0), "nothing to compare"),
     ],
 )
@@ -70,8 +73,8 @@ def test_methods_are_ranked_on_images_as_the_data_say(contrast: Contrast, words:
 @pytest.mark.parametrize(
     ("images", "texts", "words"),
     [
-        (UP, WEAK, "+15.0 points on texts against +50.0 points on images"),
-        (DOWN, UP, "+50.0 points on texts against -50.0 points on images"),
+        (UP, WEAK, "+15.0 points (lexicon-roberta) on texts against +50.0 points (digits-resnet) on images"),
+        (DOWN, UP, "+50.0 points (lexicon-roberta) on texts against -50.0 points (digits-resnet) on images"),
     ],
 )
 def test_texts_are_compared_with_images_as_the_data_say(images: Contrast, texts: Contrast, words: str) -> None:
@@ -88,8 +91,8 @@ def lime_study(subject: Subject, contrasts: dict[int, Contrast]) -> Studied:
 def test_texts_and_images_are_averaged_over_the_radii_that_both_have() -> None:
     images, texts = lime_study(RESNET, {1: WEAK, 5: UP, 9: DOWN}), lime_study(ROBERTA, {1: UP, 5: UP, 7: DOWN})
     told = methods.tell([images, texts], (0.25,))
-    assert "averaged over the radii that all models have (radii 1 and 5), is +50.0 points on texts" in told
-    assert "against +32.5 points on images" in told
+    assert "averaged over the radii that all models have (radii 1 and 5), is +50.0 points (lexicon-rob" in told
+    assert "on texts against +32.5 points (digits-resnet) on images" in told
     apart = methods.tell([lime_study(RESNET, {1: UP}), lime_study(ROBERTA, {2: UP})], (0.25,))
     assert "there are no radii in common here to compare with" in apart
     assert "against" not in apart
@@ -103,6 +106,26 @@ def test_only_methods_that_are_there_are_named() -> None:
     assert "SHAP" not in told
 
 
+def test_methods_that_use_gradients_are_compared_with_both_sides() -> None:
+    groups = [group(name, {1: 0.9}) for name in ("lime", "mfaba", "random")]
+    pairs = [("lime", "mfaba", UP), ("lime", "random", UP), ("mfaba", "random", DOWN)]
+    one = studied(RESNET, groups, [difference(a, b, {1: contrast}) for a, b, contrast in pairs])
+    told = methods.tell([one], (0.25,))
+    assert "on images LIME is more stable than methods that use gradients; here that is so in all 1" in told
+    assert "on images MFABA is more stable than random explanations; here the data contradict it in all 1" in told
+
+
+def test_texts_with_less_to_reveal_than_the_radius_are_counted() -> None:
+    one = replace(methods_study(ROBERTA, UP), left={0.25: (3, 5, 4, 9)})
+    told = methods.tell([one], (0.25,))
+    assert (
+        "Of lexicon-roberta's texts, 50.0 % at 5 have fewer features left to reveal than the radius (top 25 %)" in told
+    )
+    assert "features left to reveal" not in methods.tell([replace(one, left={0.25: (6, 5)})], (0.25,))
+    image = replace(methods_study(RESNET, UP), left={0.25: (3, 5)})
+    assert "features left to reveal" not in methods.tell([image], (0.25,))
+
+
 def chosen_study(contrast: Contrast, joint: Interval, *, n: int = 50) -> Studied:
     row = DifferenceAt(1, contrast.estimate, contrast.interval, contrast.guaranteed or contrast.interval, joint)
     pair = PairedDifference("lime", "random", 0.25, 1.0, 0.95, n, (row,))
@@ -114,8 +137,18 @@ def chosen_study(contrast: Contrast, joint: Interval, *, n: int = 50) -> Studied
     [
         (UP, Interval(0.2, 0.8), 50, "guaranteed) (chosen after looking; guaranteed for all pairs at once)."),
         (UP, Interval(-0.1, 1.0), 50, "[+40.0, +60.0]) (chosen after looking; the interval does not allow for that)."),
-        (UP, Interval(-0.1, 1.0), 8, "cannot be told apart at this number of inputs (+50.0 points [-10.0, +100.0])"),
-        (OPEN, Interval(-0.3, 0.3), 50, "[-10.0, +10.0]) (chosen after looking)."),
+        (
+            UP,
+            Interval(-0.1, 1.0),
+            8,
+            "[-10.0, +100.0]) (chosen after looking; the interval holds for all pairs at once).",
+        ),
+        (
+            OPEN,
+            Interval(-0.3, 0.3),
+            50,
+            "[-10.0, +10.0]) (chosen after looking; the interval does not allow for that).",
+        ),
     ],
 )
 def test_the_extremes_of_the_methods_are_guaranteed_only_for_all_pairs_at_once(
@@ -179,7 +212,7 @@ def test_smoothing_is_said_to_help_only_where_it_does(contrast: Contrast, words:
 def test_smoothing_below_a_half_is_not_what_the_paper_speaks_of() -> None:
     one = studied(RESNET, [group("random", {1: 0.5}), group("random", {1: 0.6}, keep=0.5)])
     told = smoothing.tell([one], [gain(0.5, UP), gain(0.25, DOWN)], 0)
-    assert "that is so in all 1 comparisons" in told
+    assert "that is so in all 1 comparison (1 guaranteed)" in told
 
 
 @pytest.mark.parametrize(
@@ -213,6 +246,10 @@ def test_a_first_fall_of_more_than_ten_points_is_not_called_gentle(half: float, 
 
     told = compared_losses(loss(measured(0.97), measured(half)), loss(measured(half), measured(0.1)))
     assert ("the first fall is not gentle" in told) == (not gentle)
+    small = compared_losses(Contrast(0.02, Interval(-0.01, 0.05)), Contrast(0.5, Interval(0.4, 0.6)))
+    assert "here the first fall is gentle (at most 10 points, at 90 %), and the second loss is larger" in small
+    unsure = compared_losses(Contrast(0.08, Interval(0.02, 0.15)), Contrast(0.5, Interval(0.4, 0.6)))
+    assert "here whether the first fall is gentle (at most 10 points, at 90 %) is open, and" in unsure
 
 
 def test_the_level_of_a_comparison_of_losses_is_told_where_one_is_larger() -> None:

@@ -29,7 +29,7 @@ KEEPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.1)
 N_SAMPLES = 64
 CONFIDENCE = 0.95
 GENTLE = 0.1
-"""A loss that is surely larger than this is not called gentle."""
+"""A loss of at most this much accuracy is called gentle."""
 
 N_TOGETHER = 25
 """Inputs that are finished, stored and resumed together."""
@@ -208,8 +208,8 @@ def compared_losses(gentle: Contrast, steep: Contrast) -> str:
     Examples
     --------
     >>> small, large = Contrast(0.02, Interval(-0.01, 0.05)), Contrast(0.5, Interval(0.4, 0.6))
-    >>> print(compared_losses(small, large).split("; ", 1)[1])
-    here the second loss is larger than the first; which loss is larger is said at 85 %.
+    >>> print(compared_losses(small, large).split("; ", 1)[1].split(", and ")[1])
+    the second loss is larger than the first; which loss is larger is said at 85 %.
     """
     said = "; which loss is larger is said at 85 %"  # three intervals at 95 % each must hold together
     if steep.interval.low > gentle.interval.high:
@@ -218,13 +218,21 @@ def compared_losses(gentle: Contrast, steep: Contrast) -> str:
         here = f"the second loss is smaller than the first: more is lost before λ = 0.5{said}"
     else:
         here = "the two losses cannot be told apart at this number of inputs"
-    if gentle.interval.low > GENTLE:
-        here = f"the first fall is not gentle (more than {100 * GENTLE:g} points, at 90 %), and {here}"
     return (
         f"The change from λ = 1 to 0.5 is {points(-gentle.estimate, _turned(gentle))}, from 0.5 to 0.25 "
         f"{points(-steep.estimate, _turned(steep))}. The paper reports a gentle fall to λ = 0.5 and a collapse by "
-        f"0.25; here {here}."
+        f"0.25; here {_first_fall(gentle)}, and {here}."
     )
+
+
+def _first_fall(lost: Contrast) -> str:
+    """Whether no more is lost than a gentle fall may cost."""
+    limit = f"{100 * GENTLE:g} points, at 90 %"
+    if lost.interval.low > GENTLE:
+        return f"the first fall is not gentle (more than {limit})"
+    if lost.interval.high <= GENTLE:
+        return f"the first fall is gentle (at most {limit})"
+    return f"whether the first fall is gentle (at most {limit}) is open"
 
 
 def _turned(lost: Contrast) -> Interval:

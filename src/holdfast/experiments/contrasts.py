@@ -84,5 +84,11 @@ def _method_rows(studied: Studied) -> Iterator[dict[str, Any]]:
             n_inputs = summary.group(first, top_fraction=fraction, keep_probability=keep).n_inputs
             cut = {"top_fraction": fraction, "keep_probability": keep}
             named = {"model": studied.subject.name, "first": first, "second": second, "n_inputs": n_inputs}
+            joint = _joint(summary, first, second, **cut)
             for radius, contrast in found.items():
-                yield contrast_row(contrast, **named, **cut, radius=radius)
+                yield contrast_row(contrast, **named, **cut, radius=radius, joint=joint.get(radius))
+
+
+def _joint(summary: StudySummary, first: str, second: str, **cut: float) -> dict[int, Interval]:
+    """Intervals that hold for all pairs of methods at once, by radius; none where there are only mean curves."""
+    return {one.radius: one.joint for one in summary.difference(first, second, **cut)} if summary.differences else {}

@@ -135,6 +135,8 @@ class Experiment:
         How many methods and models it is about; None for any number.
     cpu_only : bool
         Whether it measures the time of the processor, so that no other device will do.
+    hindsight : str
+        What was chosen about the bundled models and their inputs after a look at results, for the findings.
     """
 
     id: str
@@ -148,6 +150,7 @@ class Experiment:
     n_methods: int | None = None
     n_models: int | None = None
     cpu_only: bool = False
+    hindsight: str = ""
 
     def chosen(self, request: Request) -> tuple[Subject, ...]:
         """The models with their inputs that this request is about."""

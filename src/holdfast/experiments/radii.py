@@ -12,8 +12,8 @@ from holdfast.study.store import Store
 _Row = TypeVar("_Row", bound=Any)
 
 _LEFT = """
-SELECT i.top_fraction, max(x.n_features - i.n_selected) FROM items i JOIN inputs x USING (input)
-WHERE i.input < ? GROUP BY i.top_fraction
+SELECT DISTINCT i.top_fraction, i.input, x.n_features - i.n_selected FROM items i JOIN inputs x USING (input)
+WHERE i.input < ? ORDER BY i.input
 """
 
 
@@ -29,9 +29,12 @@ def up_to(radii: Sequence[int], left: int) -> tuple[int, ...]:
     return tuple(radius for radius in radii if radius < most) + (most,) * (max(radii) >= most)
 
 
-def features_left(store: Store, n_inputs: int) -> dict[float, int]:
-    """By the share of features selected, the most that any of the first inputs has left to reveal."""
-    return dict(store.query(_LEFT, n_inputs))
+def features_left(store: Store, n_inputs: int) -> dict[float, tuple[int, ...]]:
+    """By the share of features selected, how many each of the first inputs has left to reveal."""
+    found: dict[float, list[int]] = {}
+    for fraction, _, left in store.query(_LEFT, n_inputs):
+        found.setdefault(fraction, []).append(left)
+    return {fraction: tuple(some) for fraction, some in found.items()}
 
 
 def without_repeats(summary: StudySummary, left: Mapping[float, int]) -> StudySummary:
@@ -42,7 +45,7 @@ def without_repeats(summary: StudySummary, left: Mapping[float, int]) -> StudySu
     summary : StudySummary
         Means and differences at every radius of the study, which several shares of features have in common.
     left : mapping of float to int
-        What ``features_left`` found.
+        By the share of features selected, the most that any input has left to reveal.
     """
     return replace(
         summary,

@@ -20,6 +20,9 @@ from holdfast.validation import check_name
 
 _STUDY = ("model", "n", "methods", "radii", "min_tokens")
 
+_RAISED = "Chosen after a look at results: the vision transformer has {now} inputs, not {before}, {why}."
+_FEW = "since fewer than 7 can decide nothing"
+
 EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         id="q1-sca-vs-mus",
@@ -28,6 +31,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=sca_vs_mus.SUBJECTS,
         options=(*_STUDY, "keep"),
         run=sca_vs_mus.run,
+        hindsight=_RAISED.format(now=10, before=6, why=_FEW),
     ),
     Experiment(
         id="q2-methods",
@@ -36,6 +40,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=methods.SUBJECTS,
         options=(*_STUDY, "precision"),
         run=methods.run,
+        hindsight=_RAISED.format(
+            now=20, before=8, why="which left half of its comparisons open; from 20 on the bootstrap decides"
+        ),
     ),
     Experiment(
         id="q3-smoothing",
@@ -44,6 +51,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=smoothing.SUBJECTS,
         options=(*_STUDY, "keep", "precision"),
         run=smoothing.run,
+        hindsight="Chosen after a look at results: the numbers of inputs, which were changed after a first run.",
         min_tokens=40,
         most_inputs=200,
     ),
@@ -54,6 +62,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=accuracy.SUBJECTS,
         options=("model", "n", "keep"),
         run=accuracy.run,
+        hindsight=(
+            "Chosen after a look at results: digits-vit, and not digits-vit-masked, whose accuracy does not collapse."
+        ),
     ),
     Experiment(
         id="topk-ablation",
@@ -62,6 +73,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=methods.ABLATION_SUBJECTS,
         options=(*_STUDY, "precision"),
         run=methods.run_ablation,
+        hindsight=_RAISED.format(now=10, before=4, why=_FEW),
     ),
     Experiment(
         id="mus-by-lambda",
@@ -70,6 +82,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=mus_methods.SUBJECTS,
         options=(*_STUDY, "keep"),
         run=mus_methods.run,
+        hindsight=_RAISED.format(now=10, before=6, why=_FEW),
     ),
     Experiment(
         id="batching-table",
@@ -106,6 +119,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=similar.SUBJECTS,
         options=("model", "n", "methods", "radii"),
         run=similar.run,
+        hindsight="Chosen after a look at results: 80 inputs, not 30, and the rule by which an input is chosen.",
         n_methods=2,
         n_models=1,
         most_inputs=20,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,8 @@ def reproduce(
     check_packages(experiment, asked)
     with themed():
         outcome = experiment.run(experiment, asked, desk)
+    if experiment.hindsight and asked.subjects is None:
+        outcome = replace(outcome, findings=f"{outcome.findings} {experiment.hindsight}")
     return Reproduced(experiment.id, outcome, write_outcome(experiment, outcome, folder))
 
 

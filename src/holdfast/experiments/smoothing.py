@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.experiments.captions import bands_note, named
+from holdfast.experiments.captions import bands_note, clamped, named
 from holdfast.experiments.contrasts import note_on, of_means
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.methods import TOP, radii_for
@@ -149,8 +149,9 @@ def tell(found: Sequence[Studied], gains: Sequence[Gain], key: int) -> str:
         "smoothing with λ from 1/2 up raises the stability rate",
         Verdicts.of(gain.contrast for gain in gains if gain.keep_probability >= 0.5),
     )
+    lengths = [words for one in found for words in clamped(one)]
     where = [words for one in found if one.per_input and (words := _most_where(one, key))]
-    return " ".join([*parts, closing, *_compared_radii(where), note_on(found)])
+    return " ".join([*parts, *lengths, closing, *_compared_radii(where), note_on(found)])
 
 
 def _of_subject(one: Studied, gains: Sequence[Gain]) -> str:

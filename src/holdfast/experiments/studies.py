@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +45,14 @@ class Studied:
         Means over inputs and paired differences of methods, at radii of which none repeats another.
     path : Path
         The file of results.
+    left : mapping of float to tuple of int
+        By the share of features selected, how many each input has left to reveal.
     """
 
     subject: Subject
     summary: StudySummary
     path: Path
+    left: Mapping[float, tuple[int, ...]] = field(default_factory=dict)
 
     def columns(self, group: GroupSummary) -> Columns:
         """Rates per input of one group, at its radii."""
@@ -98,14 +101,16 @@ def study_subject(experiment: Experiment, subject: Subject, request: Request, *,
     desk.folder.mkdir(parents=True, exist_ok=True)
     path = desk.folder / f"{subject.name}.db"
     _check_whole(_run(spec, path, desk), path)
-    return Studied(subject, _summary(path, request.seed), path)
+    return _summarized(subject, path, request.seed)
 
 
-def _summary(path: Path, seed: int) -> StudySummary:
+def _summarized(subject: Subject, path: Path, seed: int) -> Studied:
     """What the study says, radii that repeat another one left out."""
     with Store(path) as store:
         summary = summarize_study(store, confidence=CONFIDENCE, n_resamples=N_RESAMPLES, rng=seed)
-        return without_repeats(summary, features_left(store, summary.n_inputs))
+        left = features_left(store, summary.n_inputs)
+    most = {fraction: max(some) for fraction, some in left.items()}
+    return Studied(subject, without_repeats(summary, most), path, left)
 
 
 def _run(spec: StudySpec, path: Path, desk: Desk) -> StudyRun:

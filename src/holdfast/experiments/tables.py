@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from holdfast.bounds import Interval
 from holdfast.experiments.experiment import Table
 from holdfast.experiments.studies import Studied
 from holdfast.experiments.words import Contrast
@@ -50,9 +51,11 @@ CONTRAST_COLUMNS = {
     "approximate_high": "float64",
     "guaranteed_low": "float64",
     "guaranteed_high": "float64",
+    "joint_low": "float64",
+    "joint_high": "float64",
     "n_inputs": "int64",
 }
-"""Paired differences, first minus second."""
+"""Paired differences, first minus second. Joint intervals are guaranteed for all pairs of methods at once."""
 
 
 def study_tables(found: Sequence[Studied], differences: Table) -> dict[str, Table]:
@@ -94,9 +97,10 @@ def contrast_table(rows: Iterable[Mapping[str, Any]]) -> Table:
     return Table.of(CONTRAST_COLUMNS, rows)
 
 
-def contrast_row(contrast: Contrast, **stated: Any) -> dict[str, Any]:
+def contrast_row(contrast: Contrast, *, joint: Interval | None = None, **stated: Any) -> dict[str, Any]:
     """A row of a table of differences."""
-    low, high = (None, None) if contrast.guaranteed is None else contrast.guaranteed
+    low, high = contrast.guaranteed or (None, None)
+    joint_low, joint_high = joint or (None, None)
     return {
         **stated,
         "difference": contrast.estimate,
@@ -104,4 +108,6 @@ def contrast_row(contrast: Contrast, **stated: Any) -> dict[str, Any]:
         "approximate_high": contrast.interval.high,
         "guaranteed_low": low,
         "guaranteed_high": high,
+        "joint_low": joint_low,
+        "joint_high": joint_high,
     }

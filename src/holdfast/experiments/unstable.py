@@ -169,8 +169,22 @@ def _of_model(name: str, cases: Sequence[Case], shown: Case) -> str:
     one = [case for case in right if case.witness.n_added == 1]
     found = [case for case in right if case.witness.found]
     rate = share(len(one) / len(right), clopper_pearson(len(one), len(right), confidence=0.95))
-    any_ = f"some addition was found that overturns {len(found)} of {len(right)}"
+    any_ = f"some addition was found that overturns {len(found)} of {len(right)}{_sizes(found)}{_exhausted(right)}"
     return f"{head} A single feature overturns {rate} of these, and {any_}. {_shown(shown)}"
+
+
+def _sizes(found: Sequence[Case]) -> str:
+    """How many features the changes take that were found."""
+    sizes = [len(case.witness.added) for case in found]
+    if not sizes:
+        return ""
+    return f", with {min(sizes)} to {max(sizes)} features" if min(sizes) < max(sizes) else f", with {min(sizes)} each"
+
+
+def _exhausted(right: Sequence[Case]) -> str:
+    """How many have no such addition at all, because every one was evaluated."""
+    n_none = sum(not case.witness.found and case.witness.proven for case in right)
+    return f"; of {n_none} all additions were evaluated, and none does" if n_none else ""
 
 
 def _shown(case: Case) -> str:
@@ -184,8 +198,14 @@ def _shown(case: Case) -> str:
     return (
         f"Shown is input {explained.index}{_wrong(case)}: revealing {size} ({names}) besides the "
         f"{int(case.selected.sum())} selected turns “{name(witness.original_prediction)}” into "
-        f"“{name(witness.prediction)}”; {least}."
+        f"“{name(witness.prediction)}”{_corrects(case)}; {least}."
     )
+
+
+def _corrects(case: Case) -> str:
+    """A change may be for the better."""
+    label = case.explained.opened.label(case.explained.index)
+    return ", which is right" if label is not None and case.witness.prediction == label else ""
 
 
 def _wrong(case: Case) -> str:

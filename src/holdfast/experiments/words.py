@@ -15,10 +15,14 @@ TOLD = (
     "higher and lower are said where such an interval of the paired difference leaves out 0, and "
     "“guaranteed” where the interval that holds for any distribution does so too. "
     f"With fewer than {FEW} inputs the bootstrap is too narrow: there brackets are those guaranteed intervals, and "
-    "they alone decide. Each comparison has its own interval: of those in which nothing differs, about "
-    "5 in 100, or somewhat more at a few dozen inputs, would be called higher or lower. Counts are of comparisons "
-    "that share inputs, not of independent ones."
+    "they alone decide. Each comparison has its own interval. The bootstrap errs more often than it says: of "
+    "comparisons in which nothing differs, roughly 1 in 10, and far more where only a few inputs differ, would be "
+    "called higher or lower; of what is guaranteed, at most 5 in 100. Counts are of comparisons that share inputs, "
+    "not of independent ones."
 )
+
+FEWEST = 7
+"""Of fewer inputs no guaranteed 95 % interval of a difference leaves out 0, however much they differ."""
 
 
 def told_of_means(half_width: float, confidence: float) -> str:
@@ -75,9 +79,14 @@ class Contrast:
         return self.guaranteed or Interval(-math.inf, math.inf)
 
     @property
+    def can_decide(self) -> bool:
+        """Whether this number of inputs could say a direction at all."""
+        return self.n is None or self.n >= FEWEST
+
+    @property
     def direction(self) -> int:
         """1 if larger, -1 if smaller, 0 if the interval cannot tell."""
-        return 0 if self.n == 1 else sign_of(self.shown)
+        return sign_of(self.shown) if self.can_decide else 0
 
     @property
     def is_guaranteed(self) -> bool:
@@ -110,57 +119,82 @@ def sign_of(interval: Interval) -> int:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """How many contrasts point up, down, or nowhere."""
+    """How many contrasts point up, down, or nowhere, and how many of them are guaranteed to.
+
+    Contrasts of so few inputs that no data could decide them are counted apart, as ``n_undecidable``.
+    """
 
     n_higher: int
     n_lower: int
     n_open: int
-    n_guaranteed: int = 0
+    n_surely_higher: int = 0
+    n_surely_lower: int = 0
+    n_undecidable: int = 0
 
     @classmethod
     def of(cls, contrasts: Iterable[Contrast]) -> Verdicts:
         """Count them."""
-        found = list(contrasts)
+        every = list(contrasts)
+        found = [one for one in every if one.can_decide]
         directions = [one.direction for one in found]
-        return cls(
-            directions.count(1), directions.count(-1), directions.count(0), sum(one.is_guaranteed for one in found)
-        )
+        sure = [one.direction for one in found if one.is_guaranteed]
+        counts = (directions.count(1), directions.count(-1), directions.count(0), sure.count(1), sure.count(-1))
+        return cls(*counts, len(every) - len(found))
 
     @property
     def n(self) -> int:
-        """All of them."""
+        """All that could be decided."""
         return self.n_higher + self.n_lower + self.n_open
 
+    @property
+    def n_decided(self) -> int:
+        """Those with a direction."""
+        return self.n_higher + self.n_lower
+
+    @property
+    def n_guaranteed(self) -> int:
+        """Those with a guaranteed direction."""
+        return self.n_surely_higher + self.n_surely_lower
+
     def __str__(self) -> str:
-        parts = [f"higher in {self.n_higher} of {self.n}"]
-        parts += [f"lower in {self.n_lower}"] if self.n_lower else []
+        if self.n == 0:
+            return f"open, since fewer than {FEWEST} inputs can decide nothing"
+        parts = [f"higher in {self.n_higher} of {self.n}{_sure(self.n_surely_higher)}"]
+        parts += [f"lower in {self.n_lower}{_sure(self.n_surely_lower)}"] if self.n_lower else []
         parts += [f"open in {self.n_open}"] if self.n_open else []
-        parts += [f"guaranteed in {self.n_guaranteed}"] if self.n_guaranteed else []
         return ", ".join(parts)
 
 
-def compared(trend: str, verdicts: Verdicts, *, upward: bool = True) -> str:
+def _sure(n: int) -> str:
+    return f" ({n} guaranteed)" if n else ""
+
+
+def compared(trend: str, verdicts: Verdicts) -> str:
     """How what was found compares with a trend of the paper.
 
     Examples
     --------
-    >>> compared("A is above B", Verdicts(3, 0, 1))
-    'The paper reports that A is above B; here that is so in 3 of 4 comparisons and open in 1.'
+    >>> compared("A is above B", Verdicts(3, 0, 1, 2))
+    'The paper reports that A is above B; here that is so in 3 of 4 comparisons (2 guaranteed) and open in 1.'
     >>> compared("A is above B", Verdicts(0, 4, 0))
     'The paper reports that A is above B; here the data contradict it in all 4 comparisons.'
     """
-    agree, contradict = (verdicts.n_higher, verdicts.n_lower) if upward else (verdicts.n_lower, verdicts.n_higher)
-    said = f"The paper reports that {trend}; here"
+    few = f"{counted(verdicts.n_undecidable, 'comparison')} of fewer than {FEWEST} inputs, which can decide nothing"
+    left_out = f"; {few}, are not counted" if verdicts.n_undecidable else ""
+    return f"The paper reports that {trend}; here {_found(verdicts)}{left_out}."
+
+
+def _found(verdicts: Verdicts) -> str:
     if verdicts.n == 0:
-        return f"{said} there is nothing to compare."
-    if agree == verdicts.n:
-        return f"{said} that is so in all {verdicts.n} comparisons."
-    if contradict == verdicts.n:
-        return f"{said} the data contradict it in all {verdicts.n} comparisons."
-    parts = [f"that is so in {agree} of {verdicts.n} comparisons"]
-    parts += [f"contradicted in {contradict}"] if contradict else []
+        return "there is nothing to compare"
+    if verdicts.n_higher == verdicts.n:
+        return f"that is so in all {counted(verdicts.n, 'comparison')}{_sure(verdicts.n_surely_higher)}"
+    if verdicts.n_lower == verdicts.n:
+        return f"the data contradict it in all {counted(verdicts.n, 'comparison')}{_sure(verdicts.n_surely_lower)}"
+    parts = [f"that is so in {verdicts.n_higher} of {verdicts.n} comparisons{_sure(verdicts.n_surely_higher)}"]
+    parts += [f"contradicted in {verdicts.n_lower}{_sure(verdicts.n_surely_lower)}"] if verdicts.n_lower else []
     parts += [f"open in {verdicts.n_open}"] if verdicts.n_open else []
-    return f"{said} {joined(parts)}."
+    return joined(parts)
 
 
 def joined(parts: Sequence[str]) -> str:
