@@ -1,7 +1,7 @@
 """The paper's four questions on real models, printed as findings: ``python -m benchmarks.questions [photos] [texts]``.
 
-A CIFAR-10 ResNet-20 on 8 × 8 patches of photos and a MiniLM that reads tweets, both of the zoo. Takes an hour and more on
-two cores, so `make bench` leaves it out. Interrupted, it goes on where it was. Data and figures are written to
+A CIFAR-10 ResNet-20 on 8 × 8 patches of photos and a MiniLM that reads tweets, both of the zoo. Takes an hour and more
+on two cores, so `make bench` leaves it out. Interrupted, it goes on where it was. Data and figures are written to
 build/questions.
 """
 
@@ -29,9 +29,7 @@ MIN_TOKENS = {"q3": 20}
 def main(asked: list[str]) -> int:
     zoo = find_zoo()
     if zoo is None or not set(asked) <= set(SUBJECTS):
-        print(
-            "Ask for photos, for texts or for nothing, with HOLDFAST_ZOO set to the folder of the zoo, and torch installed."
-        )
+        print("Ask for photos, texts or nothing, with HOLDFAST_ZOO set to the folder of the zoo, and torch installed.")
         return 2
     sys.path.insert(0, str(zoo))
     for name in asked or SUBJECTS:
