@@ -115,15 +115,22 @@ def test_methods_that_use_gradients_are_compared_with_both_sides() -> None:
     assert "on images MFABA is more stable than random explanations; here the data contradict it in all 1" in told
 
 
-def test_texts_with_less_to_reveal_than_the_radius_are_counted() -> None:
-    one = replace(methods_study(ROBERTA, UP), left={0.25: (3, 5, 4, 9)})
-    told = methods.tell([one], (0.25,))
-    assert (
-        "Of lexicon-roberta's texts, 50.0 % at 5 have fewer features left to reveal than the radius (top 25 %)" in told
+def test_the_radius_from_which_most_texts_have_less_to_reveal_is_told() -> None:
+    one = replace(methods_study(ROBERTA, UP), left={0.25: (3, 4, 4, 9)})
+    words = (
+        "From radius 5 on, most texts of lexicon-roberta have fewer features left to reveal than the radius (top 25 %)"
     )
-    assert "features left to reveal" not in methods.tell([replace(one, left={0.25: (6, 5)})], (0.25,))
-    image = replace(methods_study(RESNET, UP), left={0.25: (3, 5)})
-    assert "features left to reveal" not in methods.tell([image], (0.25,))
+    assert words in methods.tell([one], (0.25,))
+    assert "most texts of" not in methods.tell([replace(one, left={0.25: (3, 4, 5, 5)})], (0.25,))
+    image = replace(methods_study(RESNET, UP), left={0.25: (3, 4)})
+    assert "most texts of" not in methods.tell([image], (0.25,))
+
+
+def test_smoothing_of_too_few_inputs_is_said_to_decide_nothing() -> None:
+    one = studied(RESNET, [group("random", {1: 0.5}), group("random", {1: 0.6}, keep=0.5)])
+    told = smoothing.tell([one], [gain(0.5, replace(UP, n=4))], 0)
+    assert "digits-resnet, 50 inputs: fewer than 7 inputs can decide nothing." in told
+    assert ", without 1 comparison of fewer than 7 inputs, which can decide nothing" in told
 
 
 def chosen_study(contrast: Contrast, joint: Interval, *, n: int = 50) -> Studied:

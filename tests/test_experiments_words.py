@@ -51,12 +51,10 @@ def test_comparisons_that_no_data_could_decide_are_counted_apart() -> None:
     found = Verdicts.of([replace(UP, n=FEWEST - 1), replace(UP, n=FEWEST), replace(OPEN, n=50)])
     assert (found.n, found.n_higher, found.n_open, found.n_undecidable) == (2, 1, 1, 1)
     told = compared("A is above B", found)
-    assert told.endswith(
-        f"open in 1; 1 comparison of fewer than {FEWEST} inputs, which can decide nothing, are not counted."
-    )
+    assert told.endswith(f"open in 1, without 1 comparison of fewer than {FEWEST} inputs, which can decide nothing.")
     none = Verdicts.of([replace(UP, n=2)])
     assert str(none) == f"open, since fewer than {FEWEST} inputs can decide nothing"
-    assert "there is nothing to compare; 1 comparison" in compared("A is above B", none)
+    assert "there is nothing to compare, without 1 comparison" in compared("A is above B", none)
 
 
 def test_of_one_input_nothing_says_a_direction() -> None:

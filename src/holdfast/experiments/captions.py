@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.experiments.studies import Studied
-from holdfast.experiments.words import counted, joined, percent, share
-from holdfast.study.aggregate import FEW, GroupSummary
+from holdfast.experiments.words import counted, percent
+from holdfast.study.aggregate import FEW
 
 
 def named(studied: Studied) -> str:
@@ -26,22 +26,17 @@ def bands_note(found: Sequence[Studied]) -> str:
 
 
 def clamped(studied: Studied) -> list[str]:
-    """For texts of different lengths: how many have nothing more to reveal at the middle radius and at the last."""
-    return [words for group in _first_of_each_cut(studied) for words in _clamped(studied, group)]
+    """For texts of different lengths: from which radius on most of them have fewer features left to reveal."""
+    cuts = {group.top_fraction: group.radii for group in studied.summary.groups}
+    return [words for fraction, radii in cuts.items() if (words := _clamped(studied, fraction, radii))]
 
 
-def _first_of_each_cut(studied: Studied) -> list[GroupSummary]:
-    return list({group.top_fraction: group for group in reversed(studied.summary.groups)}.values())[::-1]
-
-
-def _clamped(studied: Studied, group: GroupSummary) -> list[str]:
-    left = studied.left.get(group.top_fraction, ())
-    radii = sorted({group.radii[len(group.radii) // 2], group.radii[-1]})
-    shares = [sum(one < radius for one in left) / max(len(left), 1) for radius in radii]
-    if studied.subject.kind != "text" or not any(shares):
-        return []
-    said = joined([f"{share(value)} at {radius}" for value, radius in zip(shares, radii, strict=True)])
-    return [
-        f"Of {studied.subject.name}'s texts, {said} have fewer features left to reveal than the radius (top "
-        f"{percent(group.top_fraction)} %): for these, the rate is that of all they have."
-    ]
+def _clamped(studied: Studied, fraction: float, radii: Sequence[int]) -> str:
+    left = studied.left.get(fraction, ())
+    beyond = [radius for radius in radii if 2 * sum(one < radius for one in left) > len(left)]
+    if studied.subject.kind != "text" or not beyond:
+        return ""
+    return (
+        f"From radius {beyond[0]} on, most texts of {studied.subject.name} have fewer features left to reveal than the "
+        f"radius (top {percent(fraction)} %): their rates are those of all they have."
+    )

@@ -194,8 +194,8 @@ def _emptiness(cells: Sequence[Cell]) -> str:
     beyond = [cell for cell in cells if cell.beyond]
     alive = [cell for cell in beyond if cell.certified > 0]
     said = (
-        "The paper reports that MuS certifies nothing beyond radius 1/(2λ), which is so for any votes, and its strict "
-        "criterion, which is the sound one, certifies nothing at that radius either;"
+        "The paper reports that MuS certifies nothing beyond radius 1/(2λ). That holds whatever the votes, and at "
+        "1/(2λ) itself too, where only a criterion that is not strict, and not sound, would certify:"
     )
     if not alive:
         return f"{said} here its share is 0 in all {len(beyond)} combinations there."

@@ -16,7 +16,7 @@ from holdfast.experiments.methods import TOP, radii_for
 from holdfast.experiments.studies import Studied, certify_spec, paired, study_subjects
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
 from holdfast.experiments.tables import contrast_row, contrast_table, study_tables
-from holdfast.experiments.words import Contrast, Verdicts, compared, joined, points
+from holdfast.experiments.words import FEWEST, Contrast, Verdicts, compared, joined, points
 from holdfast.report.figures.curves import Line, band_of, plot_lines
 from holdfast.report.figures.style import legend_below, look_of, make_panels
 from holdfast.study.aggregate import GroupSummary
@@ -162,6 +162,8 @@ def _of_subject(one: Studied, gains: Sequence[Gain]) -> str:
         by_keep.setdefault(gain.keep_probability, []).append(gain)
     keep, chosen = min(by_keep.items())
     first, last = chosen[0], chosen[-1]
+    if not first.contrast.can_decide:
+        return f"{named(one)}: fewer than {FEWEST} inputs can decide nothing."
     counts = joined([f"λ = {k:g} {Verdicts.of(gain.contrast for gain in some)}" for k, some in by_keep.items()])
     return (
         f"{named(one)}: compared with the model itself, over radii, the rate "
@@ -182,6 +184,8 @@ def _most_where(one: Studied, key: int) -> str:
     values = np.mean([np.subtract(*_rates(one, group, plain[group.method])) for group in smoothed], axis=0)
     near, far = values[:, small].mean(axis=1), values[:, ~small].mean(axis=1)
     [contrast] = paired(near[:, None], far[:, None], key=key, reach=2.0)
+    if not contrast.can_decide:
+        return ""
     how = {1: "larger", -1: "smaller", 0: "not told apart at this number of inputs"}[contrast.direction]
     return f"{how} for {one.subject.name} ({points(contrast.estimate, contrast.shown)})"
 

@@ -180,7 +180,7 @@ def compared(trend: str, verdicts: Verdicts) -> str:
     'The paper reports that A is above B; here the data contradict it in all 4 comparisons.'
     """
     few = f"{counted(verdicts.n_undecidable, 'comparison')} of fewer than {FEWEST} inputs, which can decide nothing"
-    left_out = f"; {few}, are not counted" if verdicts.n_undecidable else ""
+    left_out = f", without {few}" if verdicts.n_undecidable else ""
     return f"The paper reports that {trend}; here {_found(verdicts)}{left_out}."
 
 
