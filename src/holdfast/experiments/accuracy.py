@@ -17,7 +17,7 @@ from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
 from holdfast.experiments.words import Contrast, counted, percent, points, share
 from holdfast.randomness import stream, stream_key
 from holdfast.report.figures.accuracies import plot_accuracy
-from holdfast.report.figures.style import make_panels, note_below
+from holdfast.report.figures.style import entitle, make_panels, note_below
 from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.smoothing.accuracy import smoothed_accuracy
 from holdfast.study.files import replacing
@@ -170,7 +170,7 @@ def draw(found: Mapping[str, SmoothedAccuracy]) -> Figure:
     figure, panels = make_panels(1, len(found), size=(3.0, 2.6))
     for place, (axes, (name, one)) in enumerate(zip(panels[0], found.items(), strict=True)):
         plot_accuracy(one, ax=axes)
-        axes.set_title(f"{name}, {counted(one.n_inputs, 'input')}")
+        entitle(axes, f"{name}, {counted(one.n_inputs, 'input')}")
         axes.set_ylabel("" if place else "accuracy")
     note_below(figure, f"Bands: exact {percent(CONFIDENCE)} % binomial intervals.")
     return figure

@@ -14,7 +14,7 @@ from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
 from holdfast.experiments.tables import study_tables
 from holdfast.experiments.words import Contrast, Verdicts, at_radii, compared, counted, joined, share
 from holdfast.report.figures.curves import Line, band_of, plot_lines
-from holdfast.report.figures.style import label_of, legend_below, look_of, make_panels
+from holdfast.report.figures.style import entitle, label_of, legend_below, look_of, make_panels
 from holdfast.study.aggregate import GroupSummary, StudySummary
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def draw(found: Sequence[Studied], fractions: Sequence[float]) -> Figure:
     places = [(one, fraction) for one in found for fraction in fractions]
     for axes, (one, fraction) in zip([axes for row in panels for axes in row], places, strict=True):
         plot_lines([_line(group) for group in _at(one.summary, fraction)], ax=axes, legend=False)
-        axes.set_title(named(one) if single else f"{named(one)}\ntop {100 * fraction:g} %")
+        entitle(axes, named(one), *([] if single else [f"top {100 * fraction:g} %"]))
     for axes in [axes for row in panels for axes in row[1:]]:
         axes.set_ylabel("")
     legend_below(figure, panels[0][0], note=bands_note(found))

@@ -20,7 +20,7 @@ from holdfast.experiments.tables import contrast_row, contrast_table, study_tabl
 from holdfast.experiments.votes import Votes, ratio, tell_votes, votes_of
 from holdfast.experiments.words import TOLD, Contrast, Verdicts, at_radii, joined
 from holdfast.report.figures.curves import Line, band_of, plot_lines
-from holdfast.report.figures.style import label_of, legend_below, look_of, make_panels
+from holdfast.report.figures.style import entitle, label_of, legend_below, look_of, make_panels
 from holdfast.study.aggregate import GroupSummary
 from holdfast.study.spec import MusSpec
 
@@ -99,7 +99,7 @@ def draw(found: Sequence[Studied], keeps: Sequence[float]) -> Figure:
     for row, one in zip(panels, found, strict=True):
         for place, (axes, keep) in enumerate(zip(row, keeps, strict=True)):
             plot_lines([_line(group, keep) for group in one.summary.groups], ax=axes, legend=False)
-            axes.set_title(f"{named(one)}\nλ = {ratio(keep)}")
+            entitle(axes, named(one), f"λ = {ratio(keep)}")
             axes.set_ylabel("" if place else "certified by MuS")
     legend_below(figure, panels[0][0], note=bands_note(found))
     return figure

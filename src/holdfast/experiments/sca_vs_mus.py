@@ -17,7 +17,7 @@ from holdfast.experiments.tables import contrast_row, contrast_table, study_tabl
 from holdfast.experiments.votes import Votes, ratio, tell_votes, votes_of
 from holdfast.experiments.words import TOLD, Contrast, Verdicts, at_radii, compared, counted, joined, share
 from holdfast.report.figures.curves import Line, band_of, plot_lines
-from holdfast.report.figures.style import COLOURS, Look, label_of, legend_below, make_panels
+from holdfast.report.figures.style import COLOURS, Look, entitle, label_of, legend_below, make_panels
 from holdfast.study.aggregate import GroupSummary, MeanAt
 from holdfast.study.spec import MusSpec
 
@@ -108,7 +108,7 @@ def draw(found: Sequence[Studied]) -> Figure:
     for row, one in zip(panels, found, strict=True):
         for axes, group in zip(row, one.summary.groups, strict=False):
             plot_lines(_lines(group), ax=axes, legend=False)
-            axes.set_title(f"{named(one)}\n{label_of(group.method)}")
+            entitle(axes, named(one), label_of(group.method))
         for axes in row[len(one.summary.groups) :]:
             axes.set_visible(False)
     for axes in [axes for row in panels for axes in row[1:]]:

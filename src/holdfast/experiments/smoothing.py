@@ -18,7 +18,7 @@ from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
 from holdfast.experiments.tables import contrast_row, contrast_table, study_tables
 from holdfast.experiments.words import FEWEST, Contrast, Verdicts, compared, joined, points
 from holdfast.report.figures.curves import Line, band_of, plot_lines
-from holdfast.report.figures.style import legend_below, look_of, make_panels
+from holdfast.report.figures.style import entitle, legend_below, look_of, make_panels
 from holdfast.study.aggregate import GroupSummary
 from holdfast.study.spec import SmoothingSpec
 
@@ -112,7 +112,7 @@ def draw(found: Sequence[Studied]) -> Figure:
         lines = _lines(one.summary.groups)
         for row, largest in enumerate((SMALL, None)):
             axes = plot_lines([_cut(line, largest) for line in lines], ax=panels[row][place], legend=False)
-            axes.set_title(f"{named(one)}\n{'small radii' if largest else 'all radii'}")
+            entitle(axes, named(one), "small radii" if largest else "all radii")
             axes.set_ylabel("" if place else "stability rate")
     legend_below(figure, panels[0][0], note=bands_note(found))
     return figure

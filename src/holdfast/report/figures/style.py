@@ -146,6 +146,10 @@ def as_axes(ax: Axes | None, *, size: tuple[float, float] = (4.6, 3.3)) -> Axes:
     return make_panels(1, 1, size=size)[1][0][0]
 
 
+_LETTER = 0.085
+"""The width of a letter of a title, in inches: the mean of lower case is less, that of capitals more."""
+
+
 @drawing
 def make_panels(
     n_rows: int, n_columns: int, *, size: tuple[float, float] = PANEL, heights: Sequence[float] | None = None
@@ -166,6 +170,26 @@ def make_panels(
         figure = figure_class(figsize=(width * across, sum(rows)), layout="constrained")
         grid = figure.subplots(down, across, squeeze=False, height_ratios=rows)
     return figure, [list(row) for row in grid]
+
+
+def entitle(axes: Axes, *lines: str) -> None:
+    """Lines above a panel; one that is too long for its width is broken, first where it has commas.
+
+    Examples
+    --------
+    >>> _, [[panel]] = make_panels(1, 1, size=(2.5, 2.0))
+    >>> entitle(panel, "minilm-tweeteval-emotion, 20 inputs", "LIME")
+    >>> panel.get_title().splitlines()
+    ['minilm-tweeteval-emotion', '20 inputs', 'LIME']
+    """
+    grid, figure = axes.get_gridspec(), axes.get_figure(root=True)
+    panel = PANEL[0] if figure is None or grid is None else figure.get_figwidth() / grid.ncols
+    axes.set_title("\n".join(part for line in lines for part in _broken(line, max(int(panel / _LETTER), 1))))
+
+
+def _broken(line: str, n_letters: int) -> list[str]:
+    parts = [line] if len(line) <= n_letters else line.split(", ")
+    return [piece for part in parts for piece in textwrap.wrap(part, n_letters)]
 
 
 def tidy(axes: Axes, *, x: str = "", y: str = "", title: str = "") -> Axes:
