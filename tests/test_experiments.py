@@ -13,8 +13,8 @@ import pytest
 from holdfast.errors import InvalidValueError, ModelError, StudyError
 from holdfast.experiments import EXPERIMENTS, Request, find_experiment, make_subject, reproduce
 from holdfast.experiments.batching import N_MASKS, SIZES
+from holdfast.experiments.checks import check_request
 from holdfast.experiments.registry import IDS
-from holdfast.experiments.reproduce import check_request
 from holdfast.experiments.subjects import RESNET, ROBERTA, short_name, unselected
 from tests.experiment_support import (
     LIMIT,

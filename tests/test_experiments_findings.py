@@ -129,7 +129,7 @@ def test_the_radius_from_which_most_texts_have_less_to_reveal_is_told() -> None:
 def test_smoothing_of_too_few_inputs_is_said_to_decide_nothing() -> None:
     one = studied(RESNET, [group("random", {1: 0.5}), group("random", {1: 0.6}, keep=0.5)])
     told = smoothing.tell([one], [gain(0.5, replace(UP, n=4))], 0)
-    assert "digits-resnet, 50 inputs: fewer than 7 inputs can decide nothing." in told
+    assert "digits-resnet, 50 inputs, random explanations: fewer than 7 inputs can decide nothing." in told
     assert ", without 1 comparison of fewer than 7 inputs, which can decide nothing" in told
 
 

@@ -167,14 +167,14 @@ def test_speed_ups_are_ratios_of_mean_times() -> None:
 
 
 def test_where_the_gain_is_largest_is_read_from_the_inputs(tmp_path: Path) -> None:
-    subject = texts_subject(tmp_path / "texts", 5)
+    subject = texts_subject(tmp_path / "texts", 8)
     asked = request(subject, radii=(1, 2, 11, 12), keep=(1.0, 0.5), min_tokens=1)
     told = reproduce("q3", asked, output=tmp_path).findings
     with Store(tmp_path / "moods.db") as store:
         rates = {
             (item.input, item.keep_probability): [one.rate_unbiased for one in item.curve] for item in store.results()
         }
-    gains = np.array([np.subtract(rates[i, 0.5], rates[i, 1.0]) for i in range(5)])
+    gains = np.array([np.subtract(rates[i, 0.5], rates[i, 1.0]) for i in range(8)])
     gap = (gains[:, :2].mean(axis=1) - gains[:, 2:].mean(axis=1)).mean()
     assert f"for moods ({100 * gap + 0.0:+.1f} points [" in told
 

@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.attribution.methods import METHODS
+from holdfast.attribution.methods import GRADIENT_METHODS, METHODS
 from holdfast.cli import main
 from holdfast.errors import HoldfastError, InvalidValueError, StudyError
 from holdfast.study import StudySpec
 from holdfast.study.costs import attribution_calls, most_masks, try_curve, witness_calls
 from holdfast.study.items import items_of, tasks_of
 from holdfast.study.planning import StudyPlan, in_words, plan_study
-from holdfast.study.probing import GRADIENT_METHODS
 from holdfast.study.results import ItemResult
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, MusSpec, SmoothingSpec

@@ -28,6 +28,9 @@ METHODS: dict[str, Callable[..., Scored]] = {
     "random": random,
 }
 
+GRADIENT_METHODS = ("integrated_gradients", "mfaba")
+"""Those that ask the model for gradients."""
+
 
 def attribute(
     model: MaskedModel,

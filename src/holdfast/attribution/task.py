@@ -83,13 +83,18 @@ class Task:
     @cached_property
     def differentiable(self) -> Differentiable:
         """The model behind the evaluator, if it has gradients."""
-        model = bare_model(self.evaluator)
-        if not isinstance(model, Differentiable):
-            raise InvalidTypeError(
-                f"`method={self.method!r}` needs a model with gradients: a PyTorch module bound by `mask_image` or "
-                f"`mask_text`, got {type(model).__name__}. 'lime', 'shap' and 'occlusion' need none."
-            )
-        return model
+        return check_differentiable(self.evaluator, self.method)
+
+
+def check_differentiable(model: Any, method: str) -> Differentiable:
+    """The model behind evaluators, which must have the gradients that a method asks for."""
+    bare = bare_model(model)
+    if not isinstance(bare, Differentiable):
+        raise InvalidTypeError(
+            f"`method={method!r}` needs a model with gradients: a PyTorch module bound by `mask_image` or "
+            f"`mask_text`, got {type(bare).__name__}. 'lime', 'shap' and 'occlusion' need none."
+        )
+    return bare
 
 
 def bare_model(model: Any) -> Any:

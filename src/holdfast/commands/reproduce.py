@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +19,16 @@ from holdfast.errors import InvalidValueError
 if TYPE_CHECKING:
     from holdfast.experiments import Experiment, Request, Subject
 
+_WIDTH = 100
+
 _EPILOG = (
     "Without --model the experiments are carried out on the models that come with holdfast. Each writes its data (CSV "
-    "and Parquet), a figure (SVG and PNG) and a paragraph of findings into its folder. Ctrl-C finishes what has begun; "
-    "the same command goes on from there. Examples: holdfast reproduce q1; holdfast reproduce all --workers 2; "
+    "and Parquet), a figure (SVG and PNG) and a paragraph of findings into its folder. While a study runs (q1, q2, q3, "
+    "topk, mus-by), Ctrl-C finishes the items that have begun, and a second one ends it at once; everything else ends "
+    "at once. The same command goes on with what is stored: items of studies, and q4 by parts of 25 inputs; the other "
+    "experiments begin again. Examples: holdfast reproduce q1; holdfast reproduce all --workers 2; "
     "holdfast reproduce q2 --model hf:my-vit --data images:photos --n 100. "
-    "Exit codes: 0 done, 1 stopped early, 3 an error, 130 interrupted twice."
+    "Exit codes: 0 done, 1 stopped after the items that had begun, 3 an error, 130 interrupted at once."
 )
 
 
@@ -32,10 +38,10 @@ def add(commands: Commands) -> None:
     parser.add_argument("ids", nargs="+", metavar="ID", help="experiments, or how their names begin; list; all")
     _add_subject(parser.add_argument_group("model and inputs (default: bundled ones)"))
     ask = parser.add_argument_group("what is changed (default: as in the paper)")
-    ask.add_argument("--n", type=int, help="inputs per model")
-    ask.add_argument("--methods", type=parse_names, metavar="lime,shap", help="explanation methods")
-    ask.add_argument("--radii", type=parse_radii, metavar="1,5,10", help="or a span such as 1-10")
-    ask.add_argument("--keep", type=parse_shares, metavar="1/2,1/4", help="keep probabilities λ")
+    ask.add_argument("--n", type=int, help="inputs per model: the first that are long enough")
+    ask.add_argument("--methods", type=parse_names, metavar="lime,shap", action="extend", help="explanation methods")
+    ask.add_argument("--radii", type=parse_radii, metavar="1,5,10", action="extend", help="or a span such as 1-10")
+    ask.add_argument("--keep", type=parse_shares, metavar="1/2,1/4", action="extend", help="keep probabilities λ")
     ask.add_argument("--min-tokens", type=int, help="leave out inputs with fewer features")
     ask.add_argument("--precision", help="per-input, or data-set: only means over inputs are wanted")
     ask.add_argument("--seed", type=int, default=0, help="default: %(default)s")
@@ -53,6 +59,7 @@ def _add_subject(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--kind", choices=["image", "text", "table"], help="where the model leaves it open")
     group.add_argument("--grid", metavar="ROWSxCOLS", help="patches of an image, such as 14x14")
     group.add_argument("--split", help="of the data, such as val")
+    group.add_argument("--target", metavar="COLUMN", help="column of a table that holds the labels")
     group.add_argument("--device", help="such as cuda (default: the CPU)")
 
 
@@ -85,7 +92,7 @@ def parse_shares(text: str) -> tuple[float, ...]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Carry out what was asked for; a second Ctrl-C ends it with one line."""
+    """Carry out what was asked for; Ctrl-C ends it with one line that says what is kept."""
     from holdfast.experiments.studies import StoppedError
 
     if options.ids == ["list"]:
@@ -96,9 +103,9 @@ def run(options: argparse.Namespace) -> int:
     except StoppedError as stopped:
         print(f"{_after_bar(options)}holdfast: {stopped}", file=sys.stderr)
         return EXIT_NO
-    except KeyboardInterrupt:
-        told = "holdfast: Interrupted. What was stored is kept; the same command goes on from there."
-        print(f"{_after_bar(options)}{told}", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        kept = str(interrupt) or "The same command begins again."
+        print(f"{_after_bar(options)}holdfast: Interrupted. {kept}", file=sys.stderr)
         return EXIT_INTERRUPTED
 
 
@@ -111,24 +118,50 @@ def _list() -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from holdfast.experiments.reproduce import check_request, reproduce
+    from holdfast.experiments.checks import check_request
+    from holdfast.experiments.folders import check_folder
+    from holdfast.experiments.reproduce import folder_of
 
     chosen, request = _chosen(options.ids), _request(options)
     requests = [request] * len(chosen)
     if "all" in options.ids:
         chosen = _measurable(chosen, request, quiet=options.quiet)
         requests = [_fitting(one, request, quiet=options.quiet) for one in chosen]
-    for one, asked in zip(chosen, requests, strict=True):
+    folders = [folder_of(one, _folder(options.output, one, several=len(chosen) > 1)) for one in chosen]
+    for one, asked, folder in zip(chosen, requests, folders, strict=True):
         check_request(one, asked)
-    for one, asked in zip(chosen, requests, strict=True):
-        folder = _folder(options.output, one, several=len(chosen) > 1)
-        if not options.quiet:
-            print(f"{one.id}: {one.shows}", flush=True)
-        progress = sys.stderr.isatty() and not options.quiet
-        done = reproduce(one.id, asked, output=folder, workers=options.workers, progress=progress)
-        if not options.quiet:
-            print(f"{_after_bar(options)}{done.findings}\nWritten: {', '.join(map(str, done.files))}\n", flush=True)
+        check_folder(one, folder)
+    for one, asked, folder in zip(chosen, requests, folders, strict=True):
+        _carry_out(one, asked, Path(folder), options)
     return EXIT_OK
+
+
+def _carry_out(experiment: Experiment, request: Request, folder: Path, options: argparse.Namespace) -> None:
+    """One experiment, with what it found printed to the width of the terminal; an interrupt says what is kept."""
+    from holdfast.experiments.folders import is_begun
+    from holdfast.experiments.reproduce import reproduce
+
+    _say(f"{experiment.id}: {experiment.shows}", quiet=options.quiet)
+    progress = sys.stderr.isatty() and not options.quiet
+    try:
+        done = reproduce(experiment.id, request, output=folder, workers=options.workers, progress=progress)
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(_kept(experiment, is_begun(folder))) from interrupt
+    names = ", ".join(file.name for file in done.files)
+    _say(f"{_after_bar(options)}{_wrapped(done.findings)}", quiet=options.quiet)
+    _say(f"{_wrapped(f'Written to {folder}: {names}')}\n", quiet=options.quiet)
+
+
+def _kept(experiment: Experiment, begun: bool) -> str:
+    if begun:
+        return f"What {experiment.id} stored is kept; the same command goes on from there."
+    return f"{experiment.id} stored nothing; the same command begins it again."
+
+
+def _wrapped(text: str) -> str:
+    """A paragraph as wide as the terminal, or of 100 columns where there is none; names of files stay whole."""
+    width = shutil.get_terminal_size((_WIDTH, 24)).columns
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _after_bar(options: argparse.Namespace) -> str:
@@ -149,6 +182,8 @@ def _chosen(ids: Sequence[str]) -> list[Experiment]:
 def _folder(output: str | None, experiment: Experiment, *, several: bool) -> Path | None:
     if output is None:
         return None
+    if not output.strip():
+        raise InvalidValueError(f"`--output` must name a folder, got {output!r}.")
     return Path(output) / experiment.id if several else Path(output)
 
 
@@ -158,9 +193,9 @@ def _request(options: argparse.Namespace) -> Request:
     return Request(
         subjects=_subjects(options),
         n=options.n,
-        methods=options.methods,
-        radii=None if options.radii is None else tuple(options.radii),
-        keep=options.keep,
+        methods=None if options.methods is None else tuple(options.methods),
+        radii=None if options.radii is None else tuple(sorted(options.radii)),
+        keep=None if options.keep is None else tuple(options.keep),
         min_tokens=options.min_tokens,
         precision=options.precision,
         seed=options.seed,
@@ -178,13 +213,14 @@ def _subjects(options: argparse.Namespace) -> tuple[Subject, ...] | None:
         raise InvalidValueError(
             f"`--data` must be given with `--model`, once or once per model, got {len(models)} and {len(data)}."
         )
-    settings = {"kind": options.kind, "grid": _grid(options.grid), "split": options.split, "device": options.device}
+    names = ("kind", "split", "target", "device")
+    settings = {name: getattr(options, name) for name in names} | {"grid": _grid(options.grid)}
     pairs = zip(models, data * len(models) if len(data) == 1 else data, strict=True)
     return _distinct([make_subject(model, inputs, **settings) for model, inputs in pairs])
 
 
 def _refuse_alone(options: argparse.Namespace) -> None:
-    for name in ("kind", "grid", "split", "device"):
+    for name in ("kind", "grid", "split", "target", "device"):
         if getattr(options, name) is not None:
             raise InvalidValueError(f"`--{name}` must be given with `--model` and `--data`.")
 

@@ -31,6 +31,9 @@ CONFIDENCE = 0.95
 GENTLE = 0.1
 """A loss of at most this much accuracy is called gentle."""
 
+PARTS = "parts"
+"""The folder of what is stored on the way."""
+
 N_TOGETHER = 25
 """Inputs that are finished, stored and resumed together."""
 
@@ -63,7 +66,7 @@ def measure(subject: Subject, keeps: tuple[float, ...], *, seed: int, desk: Desk
     job = _Job(opened, keeps, seed)
     parts = []
     for start in range(0, len(numbers), N_TOGETHER):
-        parts.append(job.part(numbers[start : start + N_TOGETHER], desk.folder / "parts"))
+        parts.append(job.part(numbers[start : start + N_TOGETHER], desk.folder / PARTS))
         if desk.progress is True:
             _show(subject.name, min(start + N_TOGETHER, len(numbers)), len(numbers))
     return added(parts, stream_key(seed))
@@ -73,7 +76,10 @@ def _labelled(opened: Opened) -> list[int]:
     """The inputs that have a label."""
     numbers = [index for index in range(opened.n) if opened.dataset.labels[index] >= 0]
     if not numbers:
-        raise InvalidValueError(f"`--data` must have labels to measure accuracy with, {opened.dataset.name} has none.")
+        column = " Name their column with --target." if opened.subject.kind == "table" else ""
+        raise InvalidValueError(
+            f"`--data` must have labels to measure accuracy with, {opened.dataset.name} has none.{column}"
+        )
     return numbers
 
 

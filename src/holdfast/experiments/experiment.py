@@ -29,7 +29,7 @@ class Request:
     subjects : tuple of Subject or None
         Models with their inputs.
     n : int or None
-        Inputs per model.
+        Inputs per model: the first that are long enough.
     methods : tuple of str or None
         Explanation methods.
     radii : tuple of int or None
@@ -137,6 +137,8 @@ class Experiment:
         Whether it measures the time of the processor, so that no other device will do.
     hindsight : str
         What was chosen about the bundled models and their inputs after a look at results, for the findings.
+    n_levels : int or None
+        Keep probabilities must be multiples of one n-th of this, where votes are counted.
     """
 
     id: str
@@ -151,6 +153,7 @@ class Experiment:
     n_models: int | None = None
     cpu_only: bool = False
     hindsight: str = ""
+    n_levels: int | None = None
 
     def chosen(self, request: Request) -> tuple[Subject, ...]:
         """The models with their inputs that this request is about."""

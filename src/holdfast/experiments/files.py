@@ -13,8 +13,15 @@ from holdfast.experiments.experiment import Experiment, Outcome, Table
 from holdfast.report.figures.saving import save_figure
 from holdfast.study.files import replacing
 
+FINDINGS = "findings.md"
+
 _N_TOGETHER = 4096
 """Rows that are held in memory at a time."""
+
+
+def heading(experiment: Experiment) -> str:
+    """The first line of its findings, by which a folder of results is recognised."""
+    return f"# {experiment.title}"
 
 
 def write_outcome(experiment: Experiment, outcome: Outcome, folder: Path) -> tuple[Path, ...]:
@@ -22,9 +29,9 @@ def write_outcome(experiment: Experiment, outcome: Outcome, folder: Path) -> tup
     folder.mkdir(parents=True, exist_ok=True)
     paths = [path for name, table in outcome.tables.items() for path in write_table(table, folder / name)]
     paths += save_figure(outcome.figure, folder / "figure")
-    findings = folder / "findings.md"
+    findings = folder / FINDINGS
     with replacing(findings) as unfinished:
-        unfinished.write_text(f"# {experiment.title}\n\n{outcome.findings}\n", encoding="utf-8")
+        unfinished.write_text(f"{heading(experiment)}\n\n{outcome.findings}\n", encoding="utf-8")
     return (*paths, findings)
 
 

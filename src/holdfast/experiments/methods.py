@@ -87,7 +87,7 @@ def _line(group: GroupSummary) -> Line:
 def tell(found: Sequence[Studied], fractions: Sequence[float]) -> str:
     """The findings in words."""
     parts = [_of_cut(one, fraction) for one in found for fraction in fractions]
-    lengths = [words for one in found for words in clamped(one)]
+    lengths = [words for one in found for words in (*one.lengths, *clamped(one))]
     return " ".join([*parts, *lengths, *_vision(found, fractions), *_text(found, fractions), note_on(found)])
 
 

@@ -116,7 +116,7 @@ def tell(found: Sequence[Studied], pairs: Sequence[Pair], votes: Mapping[str, Se
     parts = []
     for one in found:
         own = [pair for pair in pairs if pair.model == one.subject.name]
-        parts += [_of_subject(one, own), tell_votes(votes[one.subject.name])]
+        parts += [_of_subject(one, own), tell_votes(votes[one.subject.name]), *one.lengths]
     return " ".join([*parts, _compared(found, pairs), *_ranked(pairs), TOLD])
 
 

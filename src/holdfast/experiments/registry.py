@@ -16,6 +16,7 @@ from holdfast.experiments import (
     unstable,
 )
 from holdfast.experiments.experiment import Experiment
+from holdfast.study.spec import MusSpec
 from holdfast.validation import check_name
 
 _STUDY = ("model", "n", "methods", "radii", "min_tokens")
@@ -31,6 +32,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=sca_vs_mus.SUBJECTS,
         options=(*_STUDY, "keep"),
         run=sca_vs_mus.run,
+        n_levels=MusSpec.n_levels,
         hindsight=_RAISED.format(now=10, before=6, why=_FEW),
     ),
     Experiment(
@@ -47,7 +49,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         id="q3-smoothing",
         title="Smoothing and stability",
-        shows="stability rate over radius of random explanations, a line per λ from 1 to 0.5",
+        shows="stability rate over radius, a line per λ from 1 to 0.5",
         subjects=smoothing.SUBJECTS,
         options=(*_STUDY, "keep", "precision"),
         run=smoothing.run,
@@ -82,6 +84,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=mus_methods.SUBJECTS,
         options=(*_STUDY, "keep"),
         run=mus_methods.run,
+        n_levels=MusSpec.n_levels,
         hindsight=_RAISED.format(now=10, before=6, why=_FEW),
     ),
     Experiment(
@@ -152,7 +155,7 @@ def find_experiment(name: str) -> Experiment:
     ...
     holdfast.errors.InvalidValueError: `id` must be one experiment: 'm' could be mus-by-lambda, masking-vs-flipping.
     """
-    begun = [one for one in EXPERIMENTS if one.id.startswith(name)] if name else []
+    begun = [one for one in EXPERIMENTS if one.id.startswith(name)] if isinstance(name, str) and name else []
     exact = [one for one in begun if one.id == name]
     if len(begun) > 1 and not exact:
         raise InvalidValueError(f"`id` must be one experiment: {name!r} could be {', '.join(one.id for one in begun)}.")

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import InvalidValueError
+from holdfast.experiments.advice import advising
+from holdfast.experiments.checks import check_packages, check_request
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request
 from holdfast.experiments.files import write_outcome
+from holdfast.experiments.folders import check_folder
 from holdfast.experiments.registry import find_experiment
 from holdfast.report.figures.style import themed
-from holdfast.study.spec import PRECISIONS
-from holdfast.validation import check_installed, check_name, check_whole
+from holdfast.validation import check_whole
 
 FOLDER = Path("build/reproduce")
 """Where results go unless another folder is named."""
@@ -52,7 +53,7 @@ def reproduce(
     request : Request, optional
         What is changed about it.
     output : str or Path, optional
-        The folder; by default ``build/reproduce/<id>``.
+        The folder; by default ``build/reproduce/<id>``. It must not hold results of another experiment.
     workers : int
         Worker processes of its studies; 0 for none.
     progress : bool, optional
@@ -65,73 +66,18 @@ def reproduce(
     ...
     holdfast.errors.InvalidValueError: `radii` is no option of masking-vs-flipping, which takes n, keep and seed.
     """
-    experiment, asked = find_experiment(name), request or Request()
-    check_request(experiment, asked)
-    folder = Path(output) if output is not None else FOLDER / experiment.id
+    experiment = find_experiment(name)
+    asked = check_request(experiment, Request() if request is None else request)
+    folder = check_folder(experiment, folder_of(experiment, output))
     desk = Desk(folder, check_whole(workers, "workers"), progress)
     check_packages(experiment, asked)
-    with themed():
+    with themed(), advising(experiment, asked):
         outcome = experiment.run(experiment, asked, desk)
     if experiment.hindsight and asked.subjects is None:
         outcome = replace(outcome, findings=f"{outcome.findings} {experiment.hindsight}")
     return Reproduced(experiment.id, outcome, write_outcome(experiment, outcome, folder))
 
 
-def check_request(experiment: Experiment, request: Request) -> None:
-    """Options that would have no effect, or that cannot be used, are an error before anything runs."""
-    for option in request.given():
-        if option not in experiment.options:
-            known = ", ".join(one.replace("_", "-") for one in experiment.options)
-            shown = option.replace("_", "-")
-            raise InvalidValueError(f"`{shown}` is no option of {experiment.id}, which takes {known} and seed.")
-    if request.n is not None:
-        check_whole(request.n, "n", minimum=1)
-    if request.min_tokens is not None:
-        check_whole(request.min_tokens, "min-tokens", minimum=1)
-    if request.precision is not None:
-        check_name(request.precision, "precision", PRECISIONS)
-    check_whole(request.seed, "seed")
-    _check_parts(request)
-    _check_numbers(experiment, request)
-
-
-def check_packages(experiment: Experiment, request: Request) -> None:
-    """All that is missing for the figure, the data and the bundled models is named before anything runs."""
-    bundled = bool(experiment.subjects) and request.subjects is None
-    extras = ("hf,report,sklearn", ("torch", "transformers", "sklearn")) if bundled else ("report", ())
-    check_installed(experiment.id, extras[0], ("matplotlib", "pyarrow", *extras[1]))
-
-
-def _check_parts(request: Request) -> None:
-    """Nothing that was asked for is empty, and every part of it can be used."""
-    given = {"methods": request.methods, "radii": request.radii, "keep": request.keep, "model": request.subjects}
-    for name, values in given.items():
-        if values is not None and len(values) == 0:
-            raise InvalidValueError(f"`{name}` must not be empty; leave it out for the experiment's own choice.")
-    methods = request.methods or ()
-    request.method_specs(())  # an unknown name is an error
-    if len(set(methods)) < len(methods):
-        raise InvalidValueError(f"`methods` must name each method once, got {', '.join(methods)}.")
-    for keep in request.keep or ():
-        if not 0 < keep <= 1:
-            raise InvalidValueError(f"`keep` must be numbers above 0 and at most 1, got {keep:g}.")
-
-
-def _check_numbers(experiment: Experiment, request: Request) -> None:
-    """As many methods and models as the experiment is about, on a device that it can measure."""
-    counts = (
-        ("methods", request.methods, experiment.n_methods),
-        ("model", request.subjects, experiment.n_models),
-    )
-    for name, values, wanted in counts:
-        if values is not None and wanted is not None and len(values) != wanted:
-            raise InvalidValueError(f"`{name}` must name {_times(wanted)} for {experiment.id}, got {len(values)}.")
-    elsewhere = [one.device for one in request.subjects or () if one.device != "cpu"]
-    if experiment.cpu_only and elsewhere:
-        raise InvalidValueError(
-            f"`device` must be cpu for {experiment.id}, which measures processor time, got {elsewhere[0]!r}."
-        )
-
-
-def _times(number: int) -> str:
-    return "exactly one" if number == 1 else f"exactly {number}"
+def folder_of(experiment: Experiment, output: str | Path | None) -> str | Path:
+    """Where the results of an experiment go."""
+    return FOLDER / experiment.id if output is None else output

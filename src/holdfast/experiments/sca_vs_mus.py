@@ -139,7 +139,7 @@ def tell(found: Sequence[Studied], cells: Sequence[Cell], votes: Mapping[str, Se
     parts = []
     for one in found:
         own = [cell for cell in cells if cell.model == one.subject.name]
-        parts += [_of_subject(one, own), tell_votes(votes[one.subject.name]), *clamped(one)]
+        parts += [_of_subject(one, own), tell_votes(votes[one.subject.name]), *one.lengths, *clamped(one)]
     open_to_mus = [cell for cell in cells if not cell.beyond]
     closing = compared(
         "SCA typically certifies more than MuS, which can be competitive on texts at small radii with λ = 1/8",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.experiments.captions import bands_note, clamped, named
-from holdfast.experiments.contrasts import note_on, of_means
+from holdfast.experiments.contrasts import methods_of, note_on, of_means
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.methods import TOP, radii_for
 from holdfast.experiments.studies import Studied, certify_spec, paired, study_subjects
@@ -18,7 +18,7 @@ from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
 from holdfast.experiments.tables import contrast_row, contrast_table, study_tables
 from holdfast.experiments.words import FEWEST, Contrast, Verdicts, compared, joined, points
 from holdfast.report.figures.curves import Line, band_of, plot_lines
-from holdfast.report.figures.style import entitle, legend_below, look_of, make_panels
+from holdfast.report.figures.style import entitle, label_of, legend_below, look_of, make_panels
 from holdfast.study.aggregate import GroupSummary
 from holdfast.study.spec import SmoothingSpec
 
@@ -149,27 +149,33 @@ def tell(found: Sequence[Studied], gains: Sequence[Gain], key: int) -> str:
         "smoothing with λ from 1/2 up raises the stability rate",
         Verdicts.of(gain.contrast for gain in gains if gain.keep_probability >= 0.5),
     )
-    lengths = [words for one in found for words in clamped(one)]
+    lengths = [words for one in found for words in (*one.lengths, *clamped(one))]
     where = [words for one in found if one.per_input and (words := _most_where(one, key))]
     return " ".join([*parts, *lengths, closing, *_compared_radii(where), note_on(found)])
 
 
 def _of_subject(one: Studied, gains: Sequence[Gain]) -> str:
+    which = f"{named(one)}, {_explanations(methods_of(one.summary.groups))}"
     if not gains:
-        return f"{one.subject.name}: λ = 1 is not among the keep probabilities, so that nothing is compared."
+        return f"{which}: λ = 1 is not among the keep probabilities, so that nothing is compared."
     by_keep: dict[float, list[Gain]] = {}
     for gain in gains:
         by_keep.setdefault(gain.keep_probability, []).append(gain)
     keep, chosen = min(by_keep.items())
     first, last = chosen[0], chosen[-1]
     if not first.contrast.can_decide:
-        return f"{named(one)}: fewer than {FEWEST} inputs can decide nothing."
+        return f"{which}: fewer than {FEWEST} inputs can decide nothing."
     counts = joined([f"λ = {k:g} {Verdicts.of(gain.contrast for gain in some)}" for k, some in by_keep.items()])
     return (
-        f"{named(one)}: compared with the model itself, over radii, the rate "
+        f"{which}: compared with the model itself, over radii, the rate "
         f"of the smoothed one is, for {counts}. At λ = {keep:g} it "
         f"{first.contrast.said} at radius {first.radius} and {last.contrast.said} at radius {last.radius}."
     )
+
+
+def _explanations(methods: Sequence[str]) -> str:
+    """Such as ``LIME and random explanations``."""
+    return f"{joined([method if method == METHOD else label_of(method) for method in methods])} explanations"
 
 
 def _most_where(one: Studied, key: int) -> str:

@@ -142,16 +142,21 @@ def tell(cells: Sequence[Cell], n_spectra: int) -> str:
     """The findings in words."""
     smoothed = [cell for cell in cells if cell.amount != 1]
     if not smoothed:
-        return (
-            f"{n_spectra} random spectra of {N_FEATURES} features, none of them smoothed: there is nothing to compare."
-        )
-    parts = [_of_operator(operator, [cell for cell in smoothed if cell.operator == operator]) for operator in OPERATORS]
+        return f"{_spectra(n_spectra)} of {N_FEATURES} features, none of them smoothed: there is nothing to compare."
+    few = any(cell.lift.n is not None and cell.lift.n < FEW for cell in smoothed)
+    parts = [] if few else [_of_operator(one, [cell for cell in smoothed if cell.operator == one]) for one in OPERATORS]
+    verdict = "this number of spectra cannot tell." if few else _verdict(smoothed)
+    head = f"{_spectra(n_spectra)} of {N_FEATURES} features."
     return (
-        f"{n_spectra} random spectra of {N_FEATURES} features. {' '.join(parts)} The paper reports that flipping "
-        f"shrinks every degree in place while masking moves mass from high degrees to low ones; {_verdict(smoothed)} "
+        f"{' '.join([head, *parts])} The paper reports that flipping "
+        f"shrinks every degree in place while masking moves mass from high degrees to low ones; {verdict} "
         "Directions are approximate 95 % bootstrap intervals over spectra, of which none is said of fewer than "
         f"{FEW}; the exact means over all spectra are in the data as well, and drawn as crosses."
     )
+
+
+def _spectra(n: int) -> str:
+    return "1 random spectrum" if n == 1 else f"{n} random spectra"
 
 
 def _of_operator(operator: str, cells: Sequence[Cell]) -> str:
@@ -179,9 +184,35 @@ def _verdict(cells: Sequence[Cell]) -> str:
     raised = any(cell.lift.direction > 0 for cell in flipped)
     if moved == amounts and not raised:
         return "here, too, masking raises low degrees at the cost of higher ones and flipping raises none."
-    kept = f"at {joined([f'{amount:g}' for amount in moved])} only" if moved else "at no amount"
+    left_open = [amount for amount in amounts if is_open([cell for cell in masked if cell.amount == amount])]
+    against = [amount for amount in amounts if amount not in (*moved, *left_open)]
     flip = "raises some degree, which contradicts it" if raised else "raises none"
-    return f"here masking does so {kept}, and flipping {flip}."
+    return f"here {_where(moved, against, left_open)}, and flipping {flip}."
+
+
+def _where(moved: Sequence[float], against: Sequence[float], left_open: Sequence[float]) -> str:
+    """At which amounts masking moves mass down, at which it does not, and at which that is open.
+
+    Examples
+    --------
+    >>> print(_where([0.5], [0.75], [0.9]))
+    masking does so at 0.5 but not at 0.75, whether it does at 0.9 cannot be told at this number of spectra
+    """
+    at, not_at, perhaps = (joined([f"{one:g}" for one in some]) if some else "" for some in (moved, against, left_open))
+    if moved:
+        told = [f"masking does so at {at}{f' but not at {not_at}' if against else ''}"]
+    else:
+        told = [f"masking does so {f'not at {not_at}' if left_open else 'at no amount'}"] if against else []
+    it = "it does" if told else "masking does so"
+    return ", ".join(told + [f"whether {it} at {perhaps} cannot be told at this number of spectra"] * bool(left_open))
+
+
+def is_open(cells: Sequence[Cell]) -> bool:
+    """Whether what is known of the degrees neither shows mass that moves down nor rules it out."""
+    raised = [cell.degree for cell in cells if cell.lift.direction > 0]
+    lowered = [cell.degree for cell in cells if cell.lift.direction < 0]
+    undecided = any(cell.lift.direction == 0 for cell in cells)
+    return undecided and not (raised and lowered)
 
 
 def moves_down(cells: Sequence[Cell]) -> bool:

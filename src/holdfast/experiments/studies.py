@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from holdfast.bounds import betting_mean
 from holdfast.errors import StudyError
 from holdfast.experiments.experiment import Desk, Experiment, Request
+from holdfast.experiments.lengths import left_out, reaching
 from holdfast.experiments.radii import features_left, without_repeats
 from holdfast.experiments.subjects import Subject
 from holdfast.experiments.words import Contrast
@@ -22,6 +23,7 @@ from holdfast.study.aggregate.columns import Columns, read_columns
 from holdfast.study.run import StudyRun, run_study
 from holdfast.study.spec import CertifySpec, StudySpec
 from holdfast.study.store import CurveKey, Store
+from holdfast.study.watching import LiveBar
 
 CONFIDENCE, N_RESAMPLES = 0.95, 1000
 
@@ -53,6 +55,12 @@ class Studied:
     summary: StudySummary
     path: Path
     left: Mapping[float, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def lengths(self) -> list[str]:
+        """A sentence about inputs that were too short, if there are any."""
+        least = self.subject.data.min_features
+        return left_out(self.subject.name, self.summary.n_skipped, of=self.summary.n_inputs, least=least)
 
     def columns(self, group: GroupSummary) -> Columns:
         """Rates per input of one group, at its radii."""
@@ -100,7 +108,7 @@ def study_subject(experiment: Experiment, subject: Subject, request: Request, *,
     )
     desk.folder.mkdir(parents=True, exist_ok=True)
     path = desk.folder / f"{subject.name}.db"
-    _check_whole(_run(spec, path, desk), path)
+    _check_whole(_run(reaching(spec, subject.name), path, desk), path)
     return _summarized(subject, path, request.seed)
 
 
@@ -114,8 +122,9 @@ def _summarized(subject: Subject, path: Path, seed: int) -> Studied:
 
 
 def _run(spec: StudySpec, path: Path, desk: Desk) -> StudyRun:
+    progress = LiveBar(label=path.stem) if desk.progress is True else desk.progress
     try:
-        return run_study(spec, path, workers=desk.workers, progress=desk.progress)
+        return run_study(spec, path, workers=desk.workers, progress=progress)
     except StudyError as error:
         if "another file" not in str(error):
             raise
@@ -125,13 +134,20 @@ def _run(spec: StudySpec, path: Path, desk: Desk) -> StudyRun:
 def _check_whole(run: StudyRun, path: Path) -> None:
     """Nothing is concluded from a part."""
     if run.stopped:
-        raise StoppedError("Stopped. What was stored is kept; the same command goes on from there.")
+        raise StoppedError(f"Stopped. {_kept(run.status.n_done, path)}")
     if run.status.failures:
         first = next(iter(run.status.failures.items()))
         raise StudyError(
             f"{run.status.n_given_up} items of {str(path)!r} could not be computed, the first of input {first[0]}: "
             f"{first[1]} Run the command again to try them again."
         )
+
+
+def _kept(n_done: int, path: Path) -> str:
+    if n_done == 0:
+        return "Nothing was stored yet; the same command begins again."
+    stored = "1 item is" if n_done == 1 else f"{n_done:,} items are"
+    return f"{stored} stored in {path}; the same command goes on from there."
 
 
 def paired(first: NDArray[Any], second: NDArray[Any], *, key: int, reach: float = 1.0) -> list[Contrast]:

@@ -82,6 +82,7 @@ def make_subject(
     kind: str | None = None,
     grid: tuple[int, int] | None = None,
     split: str | None = None,
+    target: str | None = None,
     device: str | None = None,
 ) -> Subject:
     """A subject from what names its parts; the data are looked at, the model is not loaded yet.
@@ -96,6 +97,8 @@ def make_subject(
         Patches of an image; the model's own, or 14 × 14, if left out.
     split : str, optional
         Of the data.
+    target : str, optional
+        The column of a table that holds the labels and is no feature.
     device : str, optional
         Where to compute.
 
@@ -106,8 +109,8 @@ def make_subject(
     """
     from holdfast import data as datasets
 
-    options: dict[str, Any] = {} if split is None else {"split": split}
-    settings = {name: value for name, value in (("kind", kind), ("device", device)) if value is not None}
+    options = _given(split=split, target=target)
+    settings = _given(kind=kind, device=device)
     found = datasets.load(data, **options)
     if grid is not None and found.kind != "image":
         raise InvalidValueError(f"`--grid` must be left out: {data!r} holds inputs of kind {found.kind!r}.")
@@ -119,6 +122,10 @@ def make_subject(
         masking=MaskingSpec(grid),
         n_features=None if grid is None else grid[0] * grid[1],
     )
+
+
+def _given(**settings: str | None) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def unselected(n_features: int, fraction: float) -> int:

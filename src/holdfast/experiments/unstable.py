@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from holdfast.bounds import clopper_pearson
 from holdfast.errors import InvalidValueError
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
+from holdfast.experiments.lengths import left_out, none_left
 from holdfast.experiments.opening import Explained, Opened, open_subject
 from holdfast.experiments.showing import name_features, show
 from holdfast.experiments.subjects import RESNET, ROBERTA
 from holdfast.experiments.words import counted, share
 from holdfast.report.figures.style import label_of, make_panels, note_below
 from holdfast.results.witness import Witness
+from holdfast.study.work import is_blank
 from holdfast.types import Mask
 from holdfast.witness import find_witness
 
@@ -60,26 +62,37 @@ class Case:
 def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Search every input for the smallest change, and show the smallest of all."""
     [method] = request.methods or (METHOD,)
-    cases = {
-        one.name: search(open_subject(one), method, seed=request.seed, least=request.min_tokens or 1)
+    least = request.min_tokens or 1
+    found = {
+        one.name: search(open_subject(one), method, seed=request.seed, least=least)
         for one in experiment.chosen(request)
     }
+    cases = {name: some for name, (some, _) in found.items()}
     shown = {name: choose(some) for name, some in cases.items()}
-    return Outcome({"witnesses": _table(cases, shown)}, draw(shown), tell(cases, shown))
+    short = [words for name, (some, n) in found.items() for words in left_out(name, n - len(some), of=n, least=least)]
+    return Outcome({"witnesses": _table(cases, shown)}, draw(shown), " ".join([tell(cases, shown), *short]))
 
 
-def search(opened: Opened, method: str, *, seed: int, least: int) -> list[Case]:
-    """Explain and search the inputs that have enough features."""
-    found = []
-    for index in range(opened.n):
+def search(opened: Opened, method: str, *, seed: int, least: int) -> tuple[list[Case], int]:
+    """Explain and search the first inputs that have enough features; and how many were looked at for them."""
+    found: list[Case] = []
+    for index, one in enumerate(opened.dataset.inputs):
+        if len(found) == opened.n:
+            return found, index
+        if least > 1 and is_blank(one):
+            continue
         explained = Explained(opened, index, seed)
         if explained.model.n_features >= least:
-            selected = explained.selected(method, TOP)
-            witness = find_witness(explained.model, selected, max_calls=MAX_CALLS, rng=explained.rng("witness"))
-            found.append(Case(explained, method, selected, explained.is_right(selected), witness))
+            found.append(_searched(explained, method))
     if not found:
-        raise InvalidValueError(f"`--min-tokens` must leave an input of {opened.subject.name}, got {least}.")
-    return found
+        raise InvalidValueError(none_left(opened.subject.name, least))
+    return found, len(opened.dataset)
+
+
+def _searched(explained: Explained, method: str) -> Case:
+    selected = explained.selected(method, TOP)
+    witness = find_witness(explained.model, selected, max_calls=MAX_CALLS, rng=explained.rng("witness"))
+    return Case(explained, method, selected, explained.is_right(selected), witness)
 
 
 def choose(cases: Sequence[Case]) -> Case:

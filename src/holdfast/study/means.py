@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
-from typing import Any
 
 from holdfast.certification.mean_curve import mean_curve
 from holdfast.certification.survey import Answer
@@ -27,7 +26,7 @@ from holdfast.study.spec import StudySpec
 from holdfast.study.store import CurveKey, Store
 from holdfast.study.work import Skipped, Worker, item_rng
 from holdfast.study.writing import StoreWriter
-from holdfast.types import Mask, MaskedModel
+from holdfast.types import Mask, MaskedModel, Progress
 
 
 class StoppedError(Exception):
@@ -68,10 +67,10 @@ def run_means(
     worker: Worker,
     *,
     wish: Callable[[], bool],
-    progress: Any = None,
+    progress: Callable[[], Progress] | None = None,
     timeout: float | None = None,
 ) -> int:
-    """Compute the mean curves that are not stored yet; returns how many were."""
+    """Compute the mean curves that are not stored yet; returns how many were. ``progress`` makes a bar for each."""
     n_new = 0
     for key in curve_keys(plain_spec(spec)):
         inputs = curve_inputs(store, key)
@@ -94,7 +93,7 @@ def _mean(
     inputs: tuple[int, ...],
     *,
     wish: Callable[[], bool],
-    progress: Any,
+    progress: Callable[[], Progress] | None,
     timeout: float | None,
 ) -> MeanCurve:
     asked, at_work = spec.certify, [inputs[0]]
@@ -114,7 +113,7 @@ def _mean(
             agree=asked.agree,
             neighborhood=asked.neighborhood,
             memory=StoredAnswers(store, _scope(key, inputs), wish),
-            progress=progress,
+            progress=None if progress is None else progress(),
             rng=item_rng(spec, "mean", key.method, repr(key.top_fraction), repr(key.keep_probability)),
         )
 

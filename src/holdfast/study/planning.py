@@ -11,11 +11,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from holdfast.attribution.methods import GRADIENT_METHODS
 from holdfast.bounds import hoeffding_draws
 from holdfast.results.values import Value
 from holdfast.study.costs import Calls, attribution_calls, mean_calls, most_masks, try_curve, witness_calls
 from holdfast.study.items import items_of
-from holdfast.study.probing import GRADIENT_METHODS, Probe, probe_study
+from holdfast.study.probing import Probe, probe_study
 from holdfast.study.spec import StudySpec, check_spec
 from holdfast.types import Mask
 from holdfast.validation import check_flag, check_share

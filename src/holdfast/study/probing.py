@@ -9,14 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast import models
-from holdfast.attribution.methods import attribute
+from holdfast.attribution.methods import GRADIENT_METHODS, attribute
 from holdfast.errors import StudyError
 from holdfast.evaluation import Evaluator
 from holdfast.study.spec import StudySpec
 from holdfast.study.work import Skipped, Worker, load_data
 from holdfast.types import MaskedModel
-
-GRADIENT_METHODS = ("integrated_gradients", "mfaba")
 
 _N_LOOKED_AT = 9
 """Inputs that are bound to see how many features they have."""

@@ -21,7 +21,7 @@ from holdfast.study.results import Record
 from holdfast.study.spec import StudySpec, check_spec
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.stopping import listening
-from holdfast.study.watching import Moment, as_watcher
+from holdfast.study.watching import LiveBar, Moment, as_watcher
 from holdfast.study.work import load_data, load_worker
 from holdfast.study.writing import StoreWriter
 from holdfast.validation import check_list, check_path, check_whole
@@ -138,7 +138,7 @@ def run_study(
             for event in chosen.run(spec, session.tasks(), wish):
                 session.keep(event)
             if spec.certify.precision == "data-set" and not wish() and status_of(store).settled:
-                shown = True if progress is True else None
+                shown = watch.of_masks if isinstance(watch, LiveBar) else None
                 run_means(spec, store, load_worker(spec), wish=wish, progress=shown, timeout=timeout)
         return StudyRun(status_of(store), session.n_new, wish(), session.seconds)
 

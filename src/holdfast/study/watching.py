@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TextIO
 
 from holdfast.errors import InvalidTypeError
+from holdfast.progress import TerminalBar
 
 _WIDTH = 24
 _SECONDS_BETWEEN_LINES = 0.1
@@ -63,18 +64,22 @@ class Watcher(Protocol):
 
 
 class LiveBar:
-    """One line that is drawn over and over, and stays: share done, rate, time left, means."""
+    """One line that is drawn over and over, and stays: whose it is, share done, rate, time left, means."""
 
-    def __init__(self, out: TextIO | None = None) -> None:
-        self._out = out or sys.stderr
+    def __init__(self, out: TextIO | None = None, *, label: str = "") -> None:
+        self._out, self._label = out or sys.stderr, f"{label} " if label else ""
         self._drawn = 0.0
 
     def __call__(self, moment: Moment) -> None:
         now = time.monotonic()
         if now - self._drawn >= _SECONDS_BETWEEN_LINES or moment.n_done >= moment.n_items:
             self._drawn = now
-            self._out.write(f"\r\x1b[K{line_of(moment)}")
+            self._out.write(f"\r\x1b[K{self._label}{line_of(moment)}")
             self._out.flush()
+
+    def of_masks(self) -> TerminalBar:
+        """A bar of the same study for one mean curve, which counts masks."""
+        return TerminalBar(self._out, what=f"masks of {self._label.strip()}" if self._label else "masks")
 
 
 def line_of(moment: Moment) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from holdfast import data, models
-from holdfast.attribution.methods import attribute
-from holdfast.attribution.task import predicted
+from holdfast.attribution.methods import GRADIENT_METHODS, attribute
+from holdfast.attribution.task import check_differentiable, predicted
 from holdfast.certification.curve import certify_radii
 from holdfast.data.dataset import Dataset
 from holdfast.errors import StudyError
@@ -56,6 +56,7 @@ class Worker:
         if isinstance(bound, Skipped):
             yield bound
             return
+        _check_gradients(bound, task)
         shared = Evaluator(bound)
         name = None if self._data.names is None else self._data.names[task.input]
         label = self._data.label_of(task.input, self._classifier.classes)
@@ -76,7 +77,7 @@ class Worker:
             if asked.skip_unreadable:
                 return Skipped(index, f"unreadable: {error}")
             raise StudyError(f"cannot be read: {error} Set `data.skip_unreadable` to leave such inputs out.") from error
-        if isinstance(one, str) and not one.strip():
+        if is_blank(one):
             return self._blank(index)
         masking = self._spec.masking
         bound = self._classifier.bind(one, groups=masking.groups, fill=masking.fill, **self._binding())
@@ -100,6 +101,17 @@ class Worker:
 
     def _method(self, name: str) -> MethodSpec:
         return next(method for method in self._spec.methods if method.name == name)
+
+
+def _check_gradients(model: MaskedModel, task: Task) -> None:
+    """What a method of the task lacks is said before another one takes its time."""
+    for method in {item.method: None for item in task.items if item.method in GRADIENT_METHODS}:
+        check_differentiable(model, method)
+
+
+def is_blank(one: Any) -> bool:
+    """Whether an input is a text of nothing but space."""
+    return isinstance(one, str) and not one.strip()
 
 
 _EXPLANATION_ONLY = {"radii": (0,), "plan": CertifySpec.plan, "tolerance": CertifySpec.tolerance}
