@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,24 @@ def frail_moods() -> Any:
         return score(texts)
 
     return frail
+
+
+INTERRUPTS: dict[int, float] = {}
+"""Calls of ``interrupting_moods``, counted from 1, at which somebody presses Ctrl-C, and seconds that follow."""
+
+
+def interrupting_moods() -> Any:
+    """The model of moods, in the middle of which Ctrl-C is pressed as ``INTERRUPTS`` says."""
+    score, calls = moods(), count(1)
+
+    def interrupting(texts: list[str]) -> Any:
+        seconds = INTERRUPTS.get(next(calls))
+        if seconds is not None:
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(seconds)
+        return score(texts)
+
+    return interrupting
 
 
 def halves() -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,10 +14,10 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.commands.reproduce import _fitting, _measurable, parse_shares
-from holdfast.experiments import EXPERIMENTS, Request, make_subject
+from holdfast.experiments import EXPERIMENTS, Request, make_subject, reproduce
 from holdfast.experiments.checks import check_request
 from holdfast.experiments.registry import IDS
-from tests.experiment_support import contents, read_rows, texts_subject
+from tests.experiment_support import INTERRUPTS, contents, read_rows, texts_subject
 from tests.study_support import SLOW, write_texts
 
 
@@ -83,6 +84,104 @@ def test_what_cannot_be_used_is_an_error_in_words(
     assert code == 3
     assert words in capsys.readouterr().err
     assert not (tmp_path / "out" / "findings.md").exists()
+
+
+@pytest.mark.parametrize("output", ["", "  "])
+@pytest.mark.parametrize("ids", [["masking"], ["masking", "q4"]])
+def test_a_folder_without_a_name_is_an_error(ids: list[str], output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", *ids, "--output", output]) == 3
+    assert "`--output` must name a folder, got" in capsys.readouterr().err
+
+
+def test_findings_are_as_wide_as_the_terminal_and_the_folder_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for width in (60, 140, None):
+        monkeypatch.delenv("COLUMNS", raising=False)
+        if width is not None:
+            monkeypatch.setenv("COLUMNS", str(width))
+        assert main(["reproduce", "masking", "--n", "20", "--output", str(tmp_path)]) == 0
+        said = capsys.readouterr().out
+        shown, files = re.split(r"Written to\s", said.split("\n", 1)[1])
+        at_most = width or 100
+        assert at_most - 25 < max(len(line) for line in shown.splitlines()) <= at_most
+        findings = (tmp_path / "findings.md").read_text(encoding="utf-8").split("\n\n", 1)[1]
+        assert shown.split() == findings.split()
+        assert "\n" not in findings.strip(), "the file is not wrapped"
+        told = " ".join(files.split())
+        assert told == f"{tmp_path}: spectra.csv, spectra.parquet, figure.svg, figure.png, findings.md"
+
+
+def test_options_that_are_repeated_are_added(tmp_path: Path) -> None:
+    folder = write_texts(tmp_path / "texts", 2)
+    subject = ["--model", "python:tests.study_support:moods", "--kind", "text", "--data", f"tweeteval:{folder}"]
+    methods = ["--methods", "occlusion", "--methods", "random", "--radii", "4", "--radii", "1-2"]
+    keep = ["--keep", "1", "--keep", "1/2,1/4", "--min-tokens", "2"]
+    assert main(["reproduce", "q3", *subject, *methods, *keep, "--output", str(tmp_path / "out"), "--quiet"]) == 0
+    rows = read_rows(tmp_path / "out" / "certificates.csv")
+    assert {row["method"] for row in rows} == {"occlusion", "random"}
+    assert {row["radius"] for row in rows} == {"1", "2", "4"}
+    assert {row["keep_probability"] for row in rows} == {"1.0", "0.5", "0.25"}
+
+
+def test_another_experiment_in_the_same_folder_is_refused_before_any_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["reproduce", "masking", "--n", "2", "--output", str(out / "q4-accuracy"), "--quiet"]) == 0
+    assert main(["reproduce", "masking", "q4", "--n", "2", "--output", str(out)]) == 3
+    said = capsys.readouterr()
+    assert "which holds results of masking-vs-flipping (findings.md). Name another." in said.err
+    assert said.out == ""
+    assert [path.name for path in out.iterdir()] == ["q4-accuracy"]
+
+
+Q1, Q4 = ["q1", "--methods", "occlusion", "--radii", "1,2"], ["q4", "--keep", "1,1/2"]
+AGAIN = "stored nothing; the same command begins it again."
+
+
+@pytest.mark.parametrize(
+    ("given", "presses", "code", "words"),
+    [
+        (Q1, {40: 0.0}, 1, r"Stopped\. \d+ items are stored in .*moods\.db; the same command goes on from there\."),
+        (Q1, {40: 1.1, 41: 0.0}, 130, r"Interrupted\. What q1-sca-vs-mus stored is kept; .* goes on from there\."),
+        (Q1, {1: 1.1, 2: 0.0}, 130, rf"Interrupted\. q1-sca-vs-mus {AGAIN}"),
+        (Q4, {3: 0.0}, 130, rf"Interrupted\. q4-accuracy {AGAIN}"),
+        (Q4, {150: 0.0}, 130, r"Interrupted\. What q4-accuracy stored is kept; the same command goes on from there\."),
+        (["example-unstable", "--methods", "occlusion"], {40: 0.0}, 130, rf"Interrupted\. example-unstable {AGAIN}"),
+    ],
+)
+def test_ctrl_c_says_what_is_kept_and_the_same_command_ends_with_the_same_files(
+    given: list[str],
+    presses: dict[int, float],
+    code: int,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = write_texts(tmp_path / "texts", 30 if given is Q4 else 6)
+    model = ["--model", "python:tests.experiment_support:interrupting_moods", "--kind", "text"]
+    command = ["reproduce", *given, *model, "--data", f"tweeteval:{folder}", "--quiet", "--output"]
+    for call, seconds in presses.items():
+        monkeypatch.setitem(INTERRUPTS, call, seconds)
+    assert main([*command, str(tmp_path / "out")]) == code
+    assert re.fullmatch(rf"holdfast: {words}\n", capsys.readouterr().err)
+    assert not (tmp_path / "out" / "findings.md").exists()
+    INTERRUPTS.clear()
+    assert main([*command, str(tmp_path / "out")]) == 0
+    if "goes on" in words:
+        assert main([*command, str(tmp_path / "fresh")]) == 0
+        assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize(("precision", "words"), [("per-input", "\x1b[Kmoods █"), ("data-set", "masks of moods")])
+def test_bars_name_their_model(precision: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = Request(
+        subjects=(texts_subject(tmp_path / "texts", 40),), methods=("occlusion",), radii=(1, 2), precision=precision
+    )
+    reproduce("q2", asked, output=tmp_path / "out", progress=True)
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from holdfast.bounds import Interval
-from holdfast.experiments import methods, smoothing
+from holdfast.experiments import find_experiment, methods, smoothing
 from holdfast.experiments.accuracy import compared_losses, loss
 from holdfast.experiments.batching import tell as tell_times
 from holdfast.experiments.studies import Studied
@@ -131,6 +131,17 @@ def test_smoothing_of_too_few_inputs_is_said_to_decide_nothing() -> None:
     told = smoothing.tell([one], [gain(0.5, replace(UP, n=4))], 0)
     assert "digits-resnet, 50 inputs, random explanations: fewer than 7 inputs can decide nothing." in told
     assert ", without 1 comparison of fewer than 7 inputs, which can decide nothing" in told
+
+
+def test_smoothing_names_the_methods_whose_explanations_it_is_about() -> None:
+    groups = [
+        group(name, {1: rate}, keep=keep) for name, rate in (("lime", 0.5), ("random", 0.6)) for keep in (1.0, 0.5)
+    ]
+    both = smoothing.tell([studied(RESNET, groups)], [gain(0.5, UP)], 0)
+    assert both.startswith("digits-resnet, 50 inputs, LIME and random explanations: compared with the model itself")
+    alone = smoothing.tell([studied(RESNET, groups[:2])], [], 0)
+    assert alone.startswith("digits-resnet, 50 inputs, LIME explanations: λ = 1 is not among the keep probabilities")
+    assert "random" not in find_experiment("q3").shows
 
 
 def chosen_study(contrast: Contrast, joint: Interval, *, n: int = 50) -> Studied:
