@@ -64,6 +64,8 @@ def test_one_experiment_goes_into_the_folder_itself_and_quiet_prints_nothing(
         (["list", "q1"], "`list` must stand alone"),
         (["q4", "--radii", "1,2"], "`radii` is no option of q4-accuracy"),
         (["q1", "--kind", "text"], "`--kind` must be given with `--model`"),
+        (["q4", "--target", "label"], "`--target` must be given with `--model` and `--data`"),
+        (["q1", "--keep", "0.3"], "`keep` must be multiples of 1/64 for q1-sca-vs-mus, got 0.3; the nearest is 19/64."),
         (["q1", "--model", "bundled:vader"], "`--data` must be given with `--model`"),
         (["q1", "--keep", "half"], "must be numbers such as 1/2,0.25"),
         (["q1", "--model", "bundled:vader", "--data", "bundled:sentences", "--grid", "4"], "must look like 14x14"),

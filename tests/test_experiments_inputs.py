@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from holdfast.cli import main
 from holdfast.errors import InvalidValueError, StudyError
 from holdfast.experiments import Request, Subject, make_subject, reproduce
 from holdfast.experiments.lengths import reaching
@@ -147,7 +148,8 @@ def write_table(folder: Path) -> tuple[str, str, float]:
 def test_the_labels_of_a_table_are_a_column_that_is_named(tmp_path: Path) -> None:
     model, data, right = write_table(tmp_path / "given")
     subject = make_subject(model, data, target="truth")
-    reproduce("q4", Request(subjects=(subject,), keep=(1.0, 0.5)), output=tmp_path / "q4")
+    command = ["q4", "--model", model, "--data", data, "--target", "truth", "--keep", "1,1/2", "--quiet"]
+    assert main(["reproduce", *command, "--output", str(tmp_path / "q4")]) == 0
     rows = read_rows(tmp_path / "q4" / "accuracy.csv")
     assert {int(row["n_inputs"]) for row in rows} == {30}
     assert float(rows[0]["accuracy"]) == pytest.approx(right)
