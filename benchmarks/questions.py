@@ -22,7 +22,7 @@ N_INPUTS = {"q1": 20, "q2": 40, "q3": 20, "q4": 200}
 KEEPS = {"q3": (1.0, 0.5)}
 """Of all that the paper smooths with, for time, the model itself and the most."""
 
-MIN_TOKENS = {"q3": 20}
+MIN_TOKENS = {"q3": 1}
 """The paper asks for 40, which few of these tweets have."""
 
 
