@@ -23,6 +23,7 @@ from holdfast import Evaluator, InvalidTypeError, InvalidValueError, ModelError,
 from holdfast.masking.fills import Blur
 from holdfast.masking.groups import grid, segments
 from holdfast.masking.image import mask_image
+from holdfast.masking.onnx_support import ImageSession
 from holdfast.types import Differentiable, MaskedModel
 from tests.contracts import check_masked_model
 
@@ -855,3 +856,40 @@ def test_a_traced_module_answers_as_the_module_does() -> None:
     masks = np.array([[True, False, True, False], [True] * 4])
     expected = mask_image(plain, image, groups=(2, 2))(masks)
     np.testing.assert_allclose(mask_image(traced, image, groups=(2, 2))(masks), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("takes", "given", "wanted"),
+    [
+        (
+            ["b", 3, 8, 8],
+            (8, 8, 1),
+            "1 channel. Change it to 3 channels (Pillow: `image.convert('RGB')`) first, or in ",
+        ),
+        (
+            ["b", 8, 8, 3],
+            (8, 8, 1),
+            "1 channel. Change it to 3 channels (Pillow: `image.convert('RGB')`) first, or in ",
+        ),
+        (["b", 1, 8, 8], (8, 8, 3), "3 channels. Change it to 1 channel (Pillow: `image.convert('L')`) first, or in "),
+        (["b", 2, "h", "w"], (8, 8, 3), "3 channels. Change it to 2 channels first, or in "),
+        (["b", 3, 9, "w"], (8, 8, 3), "3 channels. Change it to 9×any pixels first, or in "),
+        (["b", 3, 9, 8], (8, 8, 1), "`image.convert('RGB')`) and to 9×8 pixels first, or in "),
+    ],
+)
+def test_an_image_of_other_axes_than_an_onnx_model_takes_is_refused_with_what_to_do(
+    takes: list[Any], given: tuple[int, int, int], wanted: str
+) -> None:
+    sizes = tuple(size if isinstance(size, int) else None for size in takes)
+    session = ImageSession(None, "image", "logits", sizes, np.dtype(np.float32))
+    with pytest.raises(InvalidValueError) as caught:
+        session.layout_for(given)
+    assert str(caught.value).endswith(f"{wanted}a `preprocess` of your own.")
+
+
+def test_a_grey_image_converted_as_advised_suits_an_onnx_model_of_three_channels(tmp_path: Path) -> None:
+    file = _onnx_file(tmp_path / "m.onnx", ["b", 3, SIZE, SIZE])
+    grey = Image.fromarray(np.zeros((SIZE, SIZE), dtype=np.uint8))
+    with pytest.raises(InvalidValueError, match=r"got \d+×\d+ pixels with 1 channel\. .*`image\.convert\('RGB'\)`"):
+        mask_image(file, grey)
+    assert mask_image(file, grey.convert("RGB")).n_features > 0

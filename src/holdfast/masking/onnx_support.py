@@ -21,6 +21,8 @@ _NUMBER_TYPES = {
     "tensor(uint8)": np.uint8,
 }
 _MAX_COLOURS = 4
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+"""What Pillow calls images of so many channels."""
 
 
 def is_session(classifier: Any) -> bool:
@@ -89,8 +91,21 @@ class ImageSession:
         wanted_sizes = " × ".join("any" if size is None else str(size) for size in self.sizes[1:])
         raise InvalidValueError(
             f"`image` must have the axes the ONNX model takes, {wanted_sizes}, "
-            f"got {height}×{width} pixels with {n_channels} channels."
+            f"got {height}×{width} pixels with {n_channels} channel{'' if n_channels == 1 else 's'}. "
+            f"{self._remedy(shape)}"
         )
+
+    def _remedy(self, shape: tuple[int, int, int]) -> str:
+        """What to do with an image (H, W, C) of other sizes than the model takes."""
+        places = (2, 3, 1) if self.channels_first else (1, 2, 3)
+        height, width, n_channels = (self.sizes[place] for place in places)
+        changes = []
+        if n_channels not in (None, shape[2]):
+            pillow = f" (Pillow: `image.convert({_MODES[n_channels]!r})`)" if n_channels in _MODES else ""
+            changes.append(f"to {n_channels} channel{'' if n_channels == 1 else 's'}{pillow}")
+        if height not in (None, shape[0]) or width not in (None, shape[1]):
+            changes.append(f"to {height or 'any'}×{width or 'any'} pixels")
+        return f"Change it {' and '.join(changes)} first, or in a `preprocess` of your own."
 
     def __call__(self, batch: NDArray[Any]) -> NDArray[Any]:
         """Scores (b, n_classes) of a batch in the session's layout."""
