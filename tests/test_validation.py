@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import HoldfastError, InvalidTypeError, InvalidValueError, MissingExtraError, ModelError
+from holdfast import HoldfastError, InvalidTypeError, InvalidValueError, ModelError
 from holdfast.validation import (
     MOST_AT_ONCE,
     check_amount,
     check_flag,
-    check_installed,
     check_list,
     check_mask,
     check_name,
@@ -270,11 +269,3 @@ def test_a_scheme_is_split_from_its_place_or_answered_with_the_nearest() -> None
     assert message(InvalidValueError, lambda: split_spec("bundled", known)).endswith("Did you mean 'bundled:'?")
     told = message(InvalidValueError, lambda: split_spec("digits", known, ["digits"]))
     assert told == wanted + "'digits'. Did you mean 'bundled:digits'?"
-
-
-def test_every_missing_package_is_named_at_once_with_the_command_that_brings_it() -> None:
-    check_installed("The page", "explore", ["numpy", "scipy"])
-    told = message(
-        MissingExtraError, lambda: check_installed("The page", "explore", ["numpy", "no_such_a", "no_such_b"])
-    )
-    assert told == "The page needs no_such_a, no_such_b: pip install 'holdfast[explore]'"

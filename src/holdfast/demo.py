@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from holdfast.packages import check_installed, needed
 from holdfast.report.page.accuracy import study_accuracy
 from holdfast.report.page.wording import counted
 from holdfast.report.page.write import write_report
 from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, MusSpec, StudySpec
-from holdfast.validation import check_installed
 
 PAGE = "report.html"
 TITLE = "Do these explanations hold fast?"
@@ -61,10 +61,10 @@ def run_demo(folder: str | Path, *, n_inputs: int | None = None, rng: int = 0) -
 
     The studies start afresh: files of an earlier demo in this folder are replaced.
     """
-    check_installed("The demo", "hf,sklearn,text", ("torch", "transformers", "sklearn", "vaderSentiment"))
+    studies = demo_studies(n_inputs=n_inputs, rng=rng)
+    check_installed("The demo", [one for spec in studies.values() for one in needed(spec.model.spec, spec.data.spec)])
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    studies = demo_studies(n_inputs=n_inputs, rng=rng)
     paths = {name: place / f"{name}.db" for name in studies}
     accuracies: dict[str, SmoothedAccuracy] = {}
     for name, spec in studies.items():

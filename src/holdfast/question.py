@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.evaluation import Evaluator
+from holdfast.packages import check_installed, needed
 from holdfast.selection import top, top_fraction
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_mask
@@ -37,6 +38,7 @@ def bind_named(options: argparse.Namespace) -> tuple[Evaluator, tuple[str, ...]]
 def _bind(options: argparse.Namespace) -> tuple[MaskedModel, tuple[str, ...]]:
     from holdfast import models
 
+    _check_packages(options)
     kind, value, settings = _read_input(options)
     known = options.model.startswith("bundled:")  # for what, so that a mismatch is told in the words of the options
     expected = options.kind or (None if known else kind)
@@ -45,6 +47,18 @@ def _bind(options: argparse.Namespace) -> tuple[MaskedModel, tuple[str, ...]]:
         raise InvalidValueError(f"`--model` must classify the {kind} that is given, got one for {classifier.kind}s.")
     groups = {"image": read_grid(options.grid), "text": options.features}.get(kind)
     return classifier.bind(value, groups=groups, fill=_fill(options.fill), **settings), classifier.classes
+
+
+def _check_packages(options: argparse.Namespace) -> None:
+    """What the model and the input need is named at once, before either is loaded."""
+    model, schemes = options.model, {"image": "images:", "table": "table:", "input": ""}
+    name = next((one for one in schemes if getattr(options, one) is not None), None)
+    if name is None:
+        check_installed(model, needed(model))
+        return
+    given = getattr(options, name)
+    spec = schemes[name] + (given.rpartition("#")[0] if name == "input" else given)
+    check_installed(f"{model} with {given}", needed(model, spec))
 
 
 def choose_selection(options: argparse.Namespace, model: Evaluator) -> Mask:

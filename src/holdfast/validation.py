@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib.util
 import math
 import numbers
 import os
@@ -18,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, MissingExtraError
+from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError
 from holdfast.types import Mask, Masks
 
 _Given = ParamSpec("_Given")
@@ -182,13 +181,6 @@ def check_path(value: Any, name: str) -> Path:
 def is_number(value: Any) -> bool:
     """Whether the value is a real number and no Boolean."""
     return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
-
-
-def check_installed(what: str, extras: str, packages: Iterable[str]) -> None:
-    """Every package is there, or an error names all that are missing and the one command that brings them."""
-    missing = [package for package in packages if importlib.util.find_spec(package) is None]
-    if missing:
-        raise MissingExtraError(f"{what} needs {', '.join(missing)}: pip install 'holdfast[{extras}]'")
 
 
 def split_spec(spec: Any, schemes: Iterable[str], bundled: Iterable[str] = ()) -> tuple[str, str]:

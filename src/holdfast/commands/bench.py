@@ -7,7 +7,6 @@ import argparse
 from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.parsing import Commands, add_input
 from holdfast.errors import InvalidValueError
-from holdfast.validation import check_installed
 
 _MODEL, _INPUT = "bundled:digits-vit", "bundled:digits#0"
 
@@ -59,7 +58,6 @@ def _fill_in(options: argparse.Namespace) -> None:
     """A bundled model and input where none is named; one without the other is an error."""
     has_input = any(getattr(options, name) is not None for name in ("image", "text", "table", "input"))
     if options.model is None and not has_input:
-        check_installed("The bundled model", "hf,sklearn", ("torch", "transformers", "sklearn"))
         options.model, options.input = _MODEL, _INPUT
     elif options.model is None or not has_input:
         raise InvalidValueError("`--model` and an input (`--image`, `--text`, `--table` or `--input`) go together.")

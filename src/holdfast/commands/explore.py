@@ -45,6 +45,7 @@ def run(options: argparse.Namespace) -> int:
     from holdfast.explore.serve import import_server, serve
     from holdfast.question import read_grid
 
+    _check_packages(options)
     import_server()
     workbench = open_workbench(
         options.model,
@@ -58,6 +59,17 @@ def run(options: argparse.Namespace) -> int:
         serve(workbench, port=options.port, on_ready=lambda url: _announce(url, opens=options.open))
     print("Stopped.", flush=True)
     return EXIT_OK
+
+
+def _check_packages(options: argparse.Namespace) -> None:
+    """What the server, the model and its data need is named at once; bundled models have data of their own."""
+    from holdfast.models import available
+    from holdfast.packages import check_installed, needed
+
+    if options.model is not None:
+        own = {f"bundled:{one.name}": one.data for one in available()}
+        packages = needed(options.model, options.data or own.get(options.model))
+        check_installed(f"Exploring {options.model}", ("starlette", "uvicorn", *packages))
 
 
 def _announce(url: str, *, opens: bool) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.experiments.experiment import Experiment, Request
-from holdfast.experiments.subjects import Subject
+from holdfast.experiments.subjects import FOR_FILES, Subject
+from holdfast.packages import check_installed
 from holdfast.study.spec import PRECISIONS
-from holdfast.validation import check_installed, check_name, check_whole, is_number
+from holdfast.validation import check_name, check_whole, is_number
 
 
 def check_request(experiment: Experiment, request: Any) -> Request:
@@ -42,10 +43,9 @@ def check_request(experiment: Experiment, request: Any) -> Request:
 
 
 def check_packages(experiment: Experiment, request: Request) -> None:
-    """All that is missing for the figure, the data and the bundled models is named before anything runs."""
-    bundled = bool(experiment.subjects) and request.subjects is None
-    extras = ("hf,report,sklearn", ("torch", "transformers", "sklearn")) if bundled else ("report", ())
-    check_installed(experiment.id, extras[0], ("matplotlib", "pyarrow", *extras[1]))
+    """All that is missing for the figure, the tables, the models and their data is named before anything runs."""
+    subjects = request.subjects if request.subjects is not None else [one for one, _ in experiment.subjects]
+    check_installed(experiment.id, (*FOR_FILES, *(package for one in subjects for package in one.packages)))
 
 
 def _check_options(experiment: Experiment, request: Request) -> None:

@@ -11,10 +11,14 @@ import numpy as np
 
 from holdfast.errors import InvalidValueError
 from holdfast.experiments.radii import up_to
+from holdfast.packages import check_installed, needed
 from holdfast.selection import top_fraction
 from holdfast.study.spec import DataSpec, MaskingSpec, ModelSpec
 
 BUNDLED = "bundled:"
+
+FOR_FILES = ("matplotlib", "pyarrow")
+"""Packages that write what every experiment leaves behind."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,11 @@ class Subject:
     def device(self) -> str:
         """Where it is computed."""
         return str(self.model.options.get("device") or "cpu")
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What its model and its data need, as it is imported."""
+        return needed(self.model.spec, self.data.spec)
 
     def reachable(self, radii: Sequence[int], fractions: Sequence[float] = (0.25,)) -> tuple[int, ...]:
         """The radii up to all there is to reveal besides these shares of the features, and that one for each share.
@@ -109,6 +118,7 @@ def make_subject(
     """
     from holdfast import data as datasets
 
+    check_installed(f"{model} with {data}", (*FOR_FILES, *needed(model, data)))
     options = _given(split=split, target=target)
     settings = _given(kind=kind, device=device)
     found = datasets.load(data, **options)

@@ -16,6 +16,7 @@ from holdfast.explore.paced import Pace
 from holdfast.explore.recent import Recent
 from holdfast.explore.view import View
 from holdfast.models.classifier import Classifier
+from holdfast.packages import check_installed, needed
 from holdfast.report.page.pictures import thumbnail
 from holdfast.report.page.wording import method_label, shortened
 from holdfast.types import MaskedModel
@@ -80,6 +81,7 @@ class Workbench:
     def _describe(self, entry: Entry) -> dict[str, Any]:
         loaded, note = self._classifiers.get(entry.spec), entry.note
         try:
+            check_installed(entry.name, needed(entry.spec, entry.data))
             n_inputs = len(self.dataset(entry.spec))
         except MissingExtraError as error:
             n_inputs, note = 0, str(error)  # the other models can be explored all the same

@@ -87,7 +87,7 @@ def image_size(image: Any) -> tuple[int, int]:
 def repaint(values: Pixels, image: Any) -> Any:
     """The pixels (H, W, C) as an image of the same kind, layout and number type as the given one."""
     if is_picture(image):
-        return _picture_module().fromarray(values[:, :, 0] if len(image.getbands()) == 1 else values)
+        return import_pillow().fromarray(values[:, :, 0] if len(image.getbands()) == 1 else values)
     if not is_tensor(image):
         given = np.asarray(image)
         return values.astype(given.dtype, copy=False).reshape(given.shape)
@@ -139,7 +139,7 @@ def _check_numbers(array: NDArray[Any], name: str) -> None:
 
 
 def _open_file(path: Path) -> Any:
-    pillow = _picture_module()
+    pillow = import_pillow()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pillow.DecompressionBombWarning)
@@ -162,7 +162,8 @@ def _upright(picture: Any) -> Any:
     return ImageOps.exif_transpose(picture)
 
 
-def _picture_module() -> Any:
+def import_pillow() -> Any:
+    """Pillow's module of images, or an error that says how to get it."""
     try:
         from PIL import Image
     except ImportError as error:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError
-from holdfast.masking.pictures import is_picture, open_picture, pixels
+from holdfast.masking.pictures import import_pillow, is_picture, open_picture, pixels
 
 _DEEP_MODES = ("I", "F", "I;16")
 
@@ -19,11 +19,9 @@ def as_picture(image: Any, mode: str = "RGB") -> Any:
     Arrays (height, width, channels) and tensors (channels, height, width) hold bytes, or fractions
     from 0 to 1, which are rounded to bytes.
     """
-    from PIL import Image
-
     opened = open_picture(image)
     if not is_picture(opened):
-        opened = Image.fromarray(_as_bytes(pixels(opened)))
+        opened = import_pillow().fromarray(_as_bytes(pixels(opened)))
     if opened.mode in _DEEP_MODES:
         raise InvalidValueError(
             f"An image must have 8 bits per channel, got mode {opened.mode}. Scale it to 0…255 first."

@@ -10,14 +10,14 @@ from importlib import import_module
 from typing import Any
 
 from holdfast.masking.torch_support import import_torch
-from holdfast.validation import check_installed
+from holdfast.packages import check_installed
 
 _LOGGERS = ("transformers", "huggingface_hub")
 
 
 def import_transformers() -> Any:
     """The transformers package, or an error that says how to get it."""
-    check_installed("This model", "hf", ("torch", "transformers"))
+    check_installed("This model", ("torch", "transformers"))
     import_torch()
     import transformers
 

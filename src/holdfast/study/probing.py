@@ -13,7 +13,7 @@ from holdfast.attribution.methods import GRADIENT_METHODS, attribute
 from holdfast.errors import StudyError
 from holdfast.evaluation import Evaluator
 from holdfast.study.spec import StudySpec
-from holdfast.study.work import Skipped, Worker, load_data
+from holdfast.study.work import Skipped, Worker, check_packages, load_data
 from holdfast.types import MaskedModel
 
 _N_LOOKED_AT = 9
@@ -57,6 +57,7 @@ class Probe:
 
 def probe_study(spec: StudySpec, *, timed: bool) -> Probe:
     """Load the model and the data, bind a few inputs, and time one of them if asked."""
+    check_packages(spec)
     dataset = load_data(spec)
     worker = Worker(spec, models.load(spec.model.spec, **spec.model.options), dataset)
     n_inputs = min(len(dataset), spec.data.n or len(dataset))

@@ -22,7 +22,7 @@ from holdfast.study.spec import StudySpec, check_spec
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.stopping import listening
 from holdfast.study.watching import LiveBar, Moment, as_watcher
-from holdfast.study.work import load_data, load_worker
+from holdfast.study.work import check_packages, load_data, load_worker
 from holdfast.study.writing import StoreWriter
 from holdfast.validation import check_list, check_path, check_whole
 
@@ -123,8 +123,9 @@ def run_study(
     ...
     holdfast.errors.InvalidTypeError: `spec` must be a StudySpec, got str. Read a file with `read_spec`.
     """
+    check_packages(check_spec(spec), *(["ray"] if engine == "ray" else []))
     chosen = make_engine(engine, workers, timeout, inputs_per_worker)
-    watch, plain = as_watcher(progress), plain_spec(check_spec(spec))
+    watch, plain = as_watcher(progress), plain_spec(spec)
     check_path(path, "path")
     data = load_data(spec)
     n_inputs = _count_inputs(spec, len(data))

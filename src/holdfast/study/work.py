@@ -19,6 +19,7 @@ from holdfast.errors import StudyError
 from holdfast.evaluation import Evaluator
 from holdfast.models.classifier import Classifier
 from holdfast.mus import certify_mus
+from holdfast.packages import check_installed, needed
 from holdfast.randomness import stream, stream_key
 from holdfast.results.attribution import Attribution
 from holdfast.results.hard import HardCertificate
@@ -123,6 +124,12 @@ Load = Callable[[StudySpec], Worker]
 def load_worker(spec: StudySpec) -> Worker:
     """Load the model and the data a study names."""
     return Worker(spec, models.load(spec.model.spec, **spec.model.options), load_data(spec))
+
+
+def check_packages(spec: StudySpec, *further: str) -> None:
+    """All that the model, the data and further things of a study need is installed, or it is named at once."""
+    model, inputs = spec.model.spec, spec.data.spec
+    check_installed(f"{model} with {inputs}", (*needed(model, inputs), *further))
 
 
 def load_data(spec: StudySpec) -> Dataset:

@@ -10,13 +10,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from holdfast.deadline import check_seconds
-from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError, StudyError
+from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
+from holdfast.packages import check_installed
 from holdfast.study.engines.crew import ERROR, EVENT, error_of
 from holdfast.study.engines.engine import Event
 from holdfast.study.engines.ray_link import SECONDS_TO_LEAVE, WANT, attend
@@ -82,8 +82,7 @@ class Ray:
         _check_amount(self.gpus_per_worker, "gpus_per_worker", may_be_zero=True)
         _check_number(self.patience, "patience", may_be_zero=True)
         check_seconds(self.timeout)
-        if find_spec("ray") is None:
-            raise MissingExtraError("The engine 'ray' needs Ray: pip install 'holdfast[ray]'")
+        check_installed("The engine 'ray'", ["ray"])
 
     @property
     def request(self) -> str:

@@ -1,0 +1,143 @@
+"""Which packages a model and its data need, and that all missing ones are named at once, by every command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast import MissingExtraError, models
+from holdfast.cli import main
+from holdfast.packages import EXTRAS, check_installed, extras_for, needed
+from holdfast.study.run import run_study
+from holdfast.study.spec import DataSpec, MethodSpec, ModelSpec, StudySpec
+from tests.test_first_steps import hidden_with, packages_of, run_without
+
+STUDY = """
+[model]
+spec = "hf:my-vit"
+[data]
+spec = "hf:photos"
+[[methods]]
+name = "lime"
+"""
+TRY = """
+import numpy as np
+from holdfast import data, models
+for name, inputs in {pairs!r}:
+    model = models.load(name).bind(data.load(inputs).inputs[0])
+    print(model(np.ones((1, model.n_features), dtype=bool)).shape)
+"""
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No package is installed."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda package: None)
+
+
+def test_every_extra_brings_the_packages_that_it_is_named_for() -> None:
+    for package, extras in EXTRAS.items():
+        for extra in extras:
+            assert package in packages_of(extra), (package, extra)
+
+
+def test_extras_are_as_few_as_bring_all_that_is_missing() -> None:
+    assert extras_for([]) == []
+    assert extras_for(["PIL", "torch", "transformers"]) == ["hf"]
+    assert extras_for(["torch"]) == ["torch"]
+
+
+def bundled_by_extras() -> dict[str, list[tuple[str, str]]]:
+    """What the bundled models and their data are said to need → those models and data."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for card in models.available():
+        pair = (f"bundled:{card.name}", card.data)
+        found.setdefault(",".join(extras_for(needed(*pair))), []).append(pair)
+    return found
+
+
+@pytest.mark.parametrize(("extras", "pairs"), bundled_by_extras().items(), ids=bundled_by_extras())
+def test_bundled_models_run_with_the_extras_they_are_said_to_need_and_no_others(
+    extras: str, pairs: list[tuple[str, str]]
+) -> None:
+    done = run_without(hidden_with(extras), TRY.format(pairs=pairs))
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == len(pairs)
+
+
+def test_packages_are_looked_for_and_not_imported() -> None:
+    code = "from holdfast.packages import EXTRAS, check_installed\n"
+    done = run_without([], code + "check_installed('All', EXTRAS)\nprint(sorted(set(EXTRAS) & set(sys.modules)))")
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_what_names_nothing_needs_nothing() -> None:
+    for spec in (None, "", "vader", "bundled:nobody", "pkl:a", "python:module:factory"):
+        assert needed(spec) == needed(None, spec) == ()
+
+
+def test_nothing_is_named_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_installed("This", ["sklearn", "torch"])
+    monkeypatch.setattr("importlib.util.find_spec", lambda package: None if package == "PIL" else package)
+    with pytest.raises(MissingExtraError, match=r"^This needs Pillow: pip install 'holdfast\[image\]'$"):
+        check_installed("This", needed("bundled:digits-vit", "bundled:digits"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing", "extras"),
+    [
+        ("compare --model skops:m.skops --table rows.csv --radii 2", "skops, scikit-learn, pandas", "report,sklearn"),
+        (
+            "check --model onnx:m.onnx --image cat.png --radius 2 --min-rate 0.9",
+            "ONNX Runtime, Pillow",
+            "image,onnx",
+        ),
+        (
+            "certify --model hf:m --input table:rows.parquet#3 --radius 2",
+            "torch, transformers, pandas, pyarrow",
+            "hf,report",
+        ),
+        ("certify --model bundled:vader --text fine --radius 2", "vaderSentiment", "text"),
+        (
+            "explore --model bundled:cancer-forest",
+            "starlette, uvicorn, skops, scikit-learn",
+            "explore,sklearn",
+        ),
+        (
+            "explore --model hf:m --data images:photos",
+            "starlette, uvicorn, torch, transformers, Pillow",
+            "explore,hf",
+        ),
+        (
+            "reproduce q2 --model onnx:m.onnx --data table:rows.csv",
+            "matplotlib, pyarrow, ONNX Runtime, pandas",
+            "onnx,report",
+        ),
+        ("study plan study.toml", "torch, transformers, datasets", "datasets,hf"),
+        ("study run study.toml --engine ray", "torch, transformers, datasets, Ray", "datasets,hf,ray"),
+    ],
+)
+@pytest.mark.usefixtures("bare")
+def test_every_command_names_all_that_is_missing_before_it_opens_a_file(
+    arguments: str,
+    missing: str,
+    extras: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(STUDY, encoding="utf-8")
+    assert main(arguments.split()) == 3
+    assert capsys.readouterr().err.endswith(f" needs {missing}: pip install 'holdfast[{extras}]'\n")
+    assert [file.name for file in tmp_path.iterdir()] == ["study.toml"]
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_study_leaves_no_file_when_packages_are_missing(tmp_path: Path) -> None:
+    data = DataSpec("bundled:sentences", n=1)
+    spec = StudySpec(ModelSpec("bundled:vader"), data, (MethodSpec("occlusion"),))
+    with pytest.raises(MissingExtraError, match=r"^bundled:vader with bundled:sentences needs vaderSentiment: "):
+        run_study(spec, tmp_path / "study.db")
+    assert not list(tmp_path.iterdir())
