@@ -258,6 +258,35 @@ def test_what_names_no_data_is_refused(spec: Any, options: Any, error: type[Hold
         hf.data.load(spec, **options)
 
 
+@pytest.mark.parametrize(
+    ("file", "scheme"),
+    [
+        ("cats/1.PNG", "images"),
+        ("flat.jpg", "images"),
+        ("test_text.txt", "tweeteval"),
+        ("dataset_info.json", "hf"),
+        ("dataset_dict.json", "hf"),
+        ("readme.md", None),
+    ],
+)
+def test_a_folder_of_data_without_its_scheme_is_recognised_by_what_is_in_it(
+    tmp_path: Path, file: str, scheme: str | None
+) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    with pytest.raises(InvalidValueError) as caught:
+        hf.data.load(str(tmp_path))
+    hint = f" Did you mean '{scheme}:{tmp_path}'?" if scheme else ""
+    assert str(caught.value).endswith(f", got {str(tmp_path)!r}.{hint}")
+
+
+@pytest.mark.parametrize("spec", ["rows.csv", "rows.PARQUET", "csv:rows.csv", "digits"])
+def test_a_table_without_its_scheme_is_recognised_by_its_name(spec: str) -> None:
+    meant = "bundled:digits" if spec == "digits" else f"table:{spec.removeprefix('csv:')}"
+    with pytest.raises(InvalidValueError, match=rf"Did you mean '{meant}'\?$"):
+        hf.data.load(spec)
+
+
 def test_words_are_numbered_in_alphabetical_order_and_numbers_stand_for_themselves() -> None:
     assert number_labels(["b", "a", "b"])[0].tolist() == [1, 0, 1]
     assert number_labels(["10", "2"])[0].tolist() == [10, 2]

@@ -324,6 +324,35 @@ def test_specs_that_name_nothing_are_refused(spec: str, message: str) -> None:
         load(spec)
 
 
+@pytest.mark.parametrize("scheme", ["", "sklearn:"])
+@pytest.mark.parametrize("name", ["m.joblib", "m.pkl", "m.pickle", "M.PKL"])
+def test_a_pickle_without_its_scheme_is_refused_as_one(scheme: str, name: str) -> None:
+    told = rf"got '{scheme}{name}'\. '{name}' is a pickle, which runs code.*Save the estimator with `skops\.io\.dump"
+    with pytest.raises(InvalidValueError, match=told):
+        load(f"{scheme}{name}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "meant"),
+    [
+        ("m.onnx", "onnx:m.onnx"),
+        ("nets/M.ONNX", "onnx:nets/M.ONNX"),
+        ("file:m.skops", "skops:m.skops"),
+        ("vader", "bundled:vader"),
+        ("HF:google/vit", "hf:google/vit"),
+    ],
+)
+def test_a_model_without_its_scheme_is_recognised_by_its_name(spec: str, meant: str) -> None:
+    with pytest.raises(InvalidValueError, match=rf"got '{spec}'\. Did you mean '{meant}'\?$"):
+        load(spec)
+
+
+def test_a_folder_without_its_scheme_is_recognised(folders: dict[str, Path]) -> None:
+    with pytest.raises(InvalidValueError, match=r"Did you mean 'hf:.*'\?$") as caught:
+        load(str(folders["vit"]))
+    assert load(str(caught.value).split("'")[-2]).kind == "image"
+
+
 def test_specs_must_be_strings() -> None:
     with pytest.raises(InvalidTypeError, match="`spec` must start with"):
         load(3)  # type: ignore[arg-type]

@@ -188,6 +188,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(value: str, nearest: str) 
 def test_a_name_like_no_other_gets_no_suggestion() -> None:
     said = message(InvalidValueError, lambda: check_name("zzz", "plan", ("sequential", "exact")))
     assert said == "`plan` must be one of sequential, exact, got 'zzz'."
+    assert message(InvalidValueError, lambda: check_name("", "plan", ["exact"])).endswith("got ''.")
 
 
 @pytest.mark.parametrize("value", [None, 3, b"exact", ["exact"]])
@@ -260,12 +261,33 @@ def test_what_cannot_be_drawn_is_refused_with_the_reason_and_other_errors_pass()
 
 def test_a_scheme_is_split_from_its_place_or_answered_with_the_nearest() -> None:
     known = ("bundled", "hf")
-    assert split_spec("hf:a/b:c", known) == ("hf", "a/b:c")
+    asked: list[str] = []
+    assert split_spec("hf:a/b:c", known, asked.append) == ("hf", "a/b:c")
+    assert asked == []
     wanted = "`spec` must start with one of bundled:, hf:, got "
-    assert message(InvalidTypeError, lambda: split_spec(3, known)) == wanted + "3."
-    assert message(InvalidValueError, lambda: split_spec("xyz", known)) == wanted + "'xyz'."
-    told = message(InvalidValueError, lambda: split_spec("Bundle:digits", known))
+    assert message(InvalidTypeError, lambda: split_spec(3, known, asked.append)) == wanted + "3."
+    assert message(InvalidValueError, lambda: split_spec("xyz", known, asked.append)) == wanted + "'xyz'."
+    told = message(InvalidValueError, lambda: split_spec("Bundle:digits", known, asked.append))
     assert told == wanted + "'Bundle:digits'. Did you mean 'bundled:digits'?"
-    assert message(InvalidValueError, lambda: split_spec("bundled", known)).endswith("Did you mean 'bundled:'?")
-    told = message(InvalidValueError, lambda: split_spec("digits", known, ["digits"]))
-    assert told == wanted + "'digits'. Did you mean 'bundled:digits'?"
+    assert message(InvalidValueError, lambda: split_spec("bundled", known, asked.append)).endswith(
+        "Did you mean 'bundled:'?"
+    )
+    told = message(InvalidValueError, lambda: split_spec("C:\\m.pkl", known, "Save {} otherwise.".format))
+    assert told == wanted + "'C:\\\\m.pkl'. Save C:\\m.pkl otherwise."
+    assert asked == ["xyz", "digits", "bundled"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("LIME", "lime"),
+        ("ig", "integrated_gradients"),
+        ("IG", "integrated_gradients"),
+        ("Q1", "q1-rates"),
+        ("Shp", "shap"),
+    ],
+)
+def test_names_are_suggested_whatever_their_case_and_by_their_initials(typed: str, meant: str) -> None:
+    known = ["lime", "shap", "integrated_gradients", "q1-rates"]
+    told = message(InvalidValueError, lambda: check_name(typed, "method", known))
+    assert told.endswith(f", got {typed!r}. Did you mean {meant!r}?")

@@ -99,10 +99,19 @@ def check_name(value: Any, name: str, options: Iterable[str]) -> str:
     if not isinstance(value, str):
         raise InvalidTypeError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.")
     if value not in known:
-        near = difflib.get_close_matches(value, known, n=1, cutoff=0.4)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InvalidValueError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.{hint}")
+        raise InvalidValueError(
+            f"`{name}` must be one of {', '.join(known)}, got {value!r}.{_did_you_mean(value, known)}"
+        )
     return value
+
+
+def _did_you_mean(value: str, known: list[str]) -> str:
+    """The known name with these initials or this beginning, or the nearest, whatever the case of the letters."""
+    word, lower = value.lower(), {one.lower(): one for one in known}
+    near = [one for one in lower if "_" in one and word == "".join(part[:1] for part in one.split("_"))]
+    near += [one for one in lower if word and one.startswith(word)]
+    near += difflib.get_close_matches(word, lower, n=1, cutoff=0.4)
+    return f" Did you mean {lower[near[0]]!r}?" if near else ""
 
 
 def check_flag(value: Any, name: str) -> bool:
@@ -183,10 +192,10 @@ def is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
 
 
-def split_spec(spec: Any, schemes: Iterable[str], bundled: Iterable[str] = ()) -> tuple[str, str]:
-    """The scheme of ``scheme:place``, and the place; an unknown scheme is answered with the nearest.
+def split_spec(spec: Any, schemes: Iterable[str], advise: Callable[[str], str | None]) -> tuple[str, str]:
+    """The scheme of ``scheme:place``, and the place; an unknown scheme, or none, is answered with advice.
 
-    A place that is ``bundled`` and has no scheme is recognised.
+    ``advise`` is given the place and says what to do instead, if it can tell; otherwise the nearest scheme is named.
     """
     known = tuple(schemes)
     wanted = f"`spec` must start with one of {', '.join(f'{scheme}:' for scheme in known)}"
@@ -194,10 +203,12 @@ def split_spec(spec: Any, schemes: Iterable[str], bundled: Iterable[str] = ()) -
         raise InvalidTypeError(f"{wanted}, got {spec!r}.")
     scheme, colon, place = spec.partition(":")
     if not colon or scheme not in known:
-        near = difflib.get_close_matches(scheme.lower(), known, n=1, cutoff=0.5)
-        meant = f"{near[0]}:{place if colon else ''}" if near else None
-        if spec in bundled:
-            meant = f"bundled:{spec}"
-        hint = f" Did you mean {meant!r}?" if meant else ""
-        raise InvalidValueError(f"{wanted}, got {spec!r}.{hint}")
+        has_drive = len(scheme) == 1
+        hint = advise(place if place and not has_drive else spec) or _nearest_scheme(scheme, place, known)
+        raise InvalidValueError(f"{wanted}, got {spec!r}.{f' {hint}' if hint else ''}")
     return scheme, place
+
+
+def _nearest_scheme(scheme: str, place: str, known: Iterable[str]) -> str | None:
+    near = difflib.get_close_matches(scheme.lower(), known, n=1, cutoff=0.5)
+    return f"Did you mean '{near[0]}:{place}'?" if near else None

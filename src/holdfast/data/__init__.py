@@ -7,7 +7,7 @@ from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any
 
-from holdfast.data.bundled import NAMES
+from holdfast.data.advice import advise
 from holdfast.data.dataset import Dataset
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.validation import split_spec
@@ -53,7 +53,7 @@ def load(spec: str, **options: Any) -> Dataset:
     >>> sentences.kind, sentences.classes, len(sentences)
     ('text', ('negative', 'neutral', 'positive'), 200)
     """
-    scheme, place = split_spec(spec, _LOADERS, NAMES)
+    scheme, place = split_spec(spec, _LOADERS, advise)
     module, name, form = _LOADERS[scheme]
     if not place:
         raise InvalidValueError(f"`spec` must be {form}, got {spec!r}.")

@@ -12,6 +12,9 @@ from holdfast.data.labels import no_labels, number_labels
 from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.validation import check_name
 
+READERS = {".csv": "read_csv", ".parquet": "read_parquet"}
+"""What a table is called → what of pandas reads it."""
+
 
 @dataclass(frozen=True, eq=False)
 class Rows(Sequence[Any]):
@@ -73,12 +76,11 @@ def load_table(
 def read_table(name: str) -> Any:
     """The data frame in a ``.csv`` or ``.parquet`` file."""
     path = Path(name)
-    readers = {".csv": "read_csv", ".parquet": "read_parquet"}
-    if path.suffix.lower() not in readers:
-        raise InvalidValueError(f"A table must be a {' or '.join(readers)} file, got {name!r}.")
+    if path.suffix.lower() not in READERS:
+        raise InvalidValueError(f"A table must be a {' or '.join(READERS)} file, got {name!r}.")
     if not path.is_file():
         raise InvalidValueError(f"A table must be a file, got {name!r}, which is none.")
-    reader: Callable[[Path], Any] = getattr(_pandas(), readers[path.suffix.lower()])
+    reader: Callable[[Path], Any] = getattr(_pandas(), READERS[path.suffix.lower()])
     try:
         table = reader(path)
     except ImportError as error:

@@ -12,7 +12,8 @@ from inspect import Parameter, signature
 from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.models.bundled import BundledModel, available, bundled_names
+from holdfast.models.advice import advise
+from holdfast.models.bundled import BundledModel, available
 from holdfast.models.classifier import Classifier
 from holdfast.validation import check_list, split_spec
 
@@ -71,7 +72,7 @@ def load(
     ...
     holdfast.errors.InvalidValueError: `spec` must start with one of hf:, onnx:, skops:, bundled:, python:, got 'pkl:a'.
     """
-    scheme, place = split_spec(spec, _LOADERS, bundled_names())
+    scheme, place = split_spec(spec, _LOADERS, advise)
     module, name, form = _LOADERS[scheme]
     if not place:
         raise InvalidValueError(f"`spec` must be {form}, got {spec!r}.")

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.models.advice import PICKLES, SAVE, refuse_pickle
 from holdfast.models.classifier import Classifier
 from holdfast.models.estimators import estimator_classifier
 from holdfast.models.fingerprints import digest_files, fingerprint
-
-_ADVICE = "Save the estimator with `skops.io.dump(estimator, 'model.skops')`."
 
 
 def load_skops(
@@ -59,9 +58,9 @@ def _check_archive(path: Path) -> Path:
         raise InvalidValueError(f"`skops:` must be followed by an existing file, got {str(path)!r}.")
     if zipfile.is_zipfile(path):
         return path
-    if path.suffix in (".pkl", ".pickle", ".joblib") or path.read_bytes()[:1] == b"\x80":
-        raise InvalidValueError(f"{str(path)!r} is a pickle, which runs code when loaded, and is refused. {_ADVICE}")
-    raise InvalidValueError(f"{str(path)!r} is not a skops file, or is cut off. {_ADVICE}")
+    if path.suffix.lower() in PICKLES or path.read_bytes()[:1] == b"\x80":
+        raise InvalidValueError(refuse_pickle(str(path)))
+    raise InvalidValueError(f"{str(path)!r} is not a skops file, or is cut off. {SAVE}")
 
 
 def _parts(path: Path) -> dict[str, bytes]:
