@@ -62,18 +62,24 @@ def test_one_experiment_goes_into_the_folder_itself_and_quiet_prints_nothing(
         (["q2-method", "--n", "x"], "invalid int value"),
         (["topk-ablatoin"], "Did you mean 'topk-ablation'?"),
         (["list", "q1"], "`list` must stand alone"),
-        (["q4", "--radii", "1,2"], "`radii` is no option of q4-accuracy"),
+        (["q4", "--radii", "1,2"], "`--radii` is no option of q4-accuracy"),
         (["q1", "--kind", "text"], "`--kind` must be given with `--model`"),
         (["q4", "--target", "label"], "`--target` must be given with `--model` and `--data`"),
-        (["q1", "--keep", "0.3"], "`keep` must be multiples of 1/64 for q1-sca-vs-mus, got 0.3; the nearest is 19/64."),
+        (
+            ["q1", "--keep", "0.3"],
+            "`--keep` must be multiples of 1/64 for q1-sca-vs-mus, got 0.3; the nearest is 19/64",
+        ),
         (["q1", "--model", "bundled:vader"], "`--data` must be given with `--model`"),
         (["q1", "--keep", "half"], "must be numbers such as 1/2,0.25"),
         (["q1", "--model", "bundled:vader", "--data", "bundled:sentences", "--grid", "4"], "must look like 14x14"),
         (["q2", "--methods", "limes", "--n", "1"], "Did you mean 'lime'?"),
-        (["q2", "--methods", ""], "`methods` must not be empty"),
-        (["q4", "--keep", "2"], "`keep` must be numbers above 0 and at most 1, got 2"),
-        (["example-similar", "--methods", "lime,lime"], "`methods` must name each method once, got lime, lime"),
-        (["q2", "example-unstable", "--methods", "lime,shap"], "`methods` must name exactly one for example-unstable"),
+        (["q2", "--methods", ""], "`--methods` must not be empty"),
+        (["q4", "--keep", "2"], "`--keep` must be numbers above 0 and at most 1, got 2"),
+        (["example-similar", "--methods", "lime,lime"], "`--methods` must name each method once, got lime, lime"),
+        (
+            ["q2", "example-unstable", "--methods", "lime,shap"],
+            "`--methods` must name exactly one for example-unstable",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_an_error_in_words(
@@ -191,7 +197,7 @@ def test_bars_name_their_model(precision: str, words: str, tmp_path: Path, capsy
     [
         (
             "q1",
-            "q1-sca-vs-mus needs matplotlib, pyarrow, torch, transformers, sklearn: pip install 'holdfast[hf,report,",
+            "q1-sca-vs-mus needs matplotlib, pyarrow, torch, transformers, Pillow, scikit-learn: pip ",
         ),
         ("masking", "masking-vs-flipping needs matplotlib, pyarrow: pip install 'holdfast[report]'"),
     ],

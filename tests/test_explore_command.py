@@ -53,7 +53,7 @@ def test_the_command_prints_one_address_and_ends_cleanly_with_its_jobs() -> None
         (["--model", "onnx:x.onnx"], "`--data` must be given with `--model`"),
         (["--model", "bundled:vadr"], "Did you mean 'vader'?"),
         (["--model", "bundled:vader", "--data", "bundled:cancer"], "`--model` must classify the tables that are given"),
-        (["--model", "bundled:vader", "--port", "70000"], "`port` must be a whole number from 0 to 65535"),
+        (["--model", "bundled:vader", "--port", "70000"], "`--port` must be a whole number from 0 to 65535"),
         (["--grid", "7"], "`--grid` must look like 14x14, got '7'."),
     ],
     ids=range(6),
@@ -69,7 +69,7 @@ def test_a_port_that_is_taken_is_said_so(capsys: pytest.CaptureFixture[str]) -> 
     with listen(0) as taken:
         port = taken.getsockname()[1]
         assert main(["explore", "--model", "bundled:vader", "--port", str(port)]) == 3
-    assert f"`port` must be free, but {port} is not" in capsys.readouterr().err
+    assert f"`--port` must be free, but {port} is not" in capsys.readouterr().err
 
 
 def test_the_address_can_be_opened_as_soon_as_it_is_told() -> None:

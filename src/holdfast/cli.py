@@ -12,6 +12,7 @@ from holdfast import __version__
 from holdfast.commands import bench, certify, check, compare, demo, explore, reproduce, study, verify
 from holdfast.commands.codes import EXIT_ERROR, EXIT_OK, IN_WORDS
 from holdfast.commands.parsing import Parser
+from holdfast.commands.telling import tell
 from holdfast.errors import HoldfastError
 
 _COMMANDS = (demo, certify, compare, check, verify, study, reproduce, explore, bench)
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
     except (HoldfastError, OSError) as error:
-        print(f"holdfast: {error}", file=sys.stderr)
+        print(f"holdfast: {tell(error, options)}", file=sys.stderr)
         return EXIT_ERROR
     except Exception:  # Python itself would end with 1, which is an answer here
         traceback.print_exc()

@@ -10,6 +10,7 @@ import traceback
 from typing import Any
 
 from holdfast.commands.parsing import Commands, add_explanation, add_input, add_question
+from holdfast.commands.telling import tell
 from holdfast.commands.verdict import CANNOT_TELL, DOES_NOT_HOLD, ERROR, HOLDS, Verdict
 from holdfast.errors import HoldfastError
 
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         answer, reason, certificate = decide(options)
     except Exception as error:  # a model may raise anything, and Python would end with the code of "does not hold"
-        answer, reason, certificate = ERROR, _told(error), None
+        answer, reason, certificate = ERROR, _told(error, options), None
     verdict = Verdict(options.name, answer, reason, time.perf_counter() - start, certificate)
     _report(verdict, options)
     return verdict.exit_code
@@ -93,10 +94,10 @@ def _in_words(found: Any) -> tuple[str, str]:
     return DOES_NOT_HOLD, f"{counts} at radius {step.radius}, below {found.min_rate}: {sure}."
 
 
-def _told(error: Exception) -> str:
+def _told(error: Exception, options: argparse.Namespace) -> str:
     """What went wrong; a surprise is told with where it came from."""
     if isinstance(error, (HoldfastError, OSError)):
-        return str(error)
+        return tell(error, options)
     traceback.print_exc()
     return f"{type(error).__name__}: {error}"
 

@@ -23,10 +23,15 @@ class Parser(argparse.ArgumentParser):
         self.exit(EXIT_ERROR, f"{self.prog}: {message}\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override]
-        """The options; those that nobody knows are an error of the command they were given to, not of the program."""
+        """The options, and as ``flags`` how each is typed.
+
+        Those that nobody knows are an error of the command they were given to, not of the program.
+        """
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}{self._hint(unknown)}")
+        own = {action.dest: action.option_strings[-1] for action in self._actions if action.option_strings}
+        options.flags = own | getattr(options, "flags", {})
         return options, unknown
 
     def _hint(self, unknown: list[str]) -> str:
@@ -109,5 +114,8 @@ def parse_radii(text: str) -> list[int]:
         found = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", part)
         if not found:
             raise argparse.ArgumentTypeError(f"must be radii such as 1,5,10 or 1-10, got {text!r}")
-        radii += range(int(found[1]), int(found[2] or found[1]) + 1)
+        first, last = int(found[1]), int(found[2] or found[1])
+        if first > last:
+            raise argparse.ArgumentTypeError(f"must have spans that go upwards, such as {last}-{first}, got {text!r}")
+        radii += range(first, last + 1)
     return radii

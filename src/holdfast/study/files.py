@@ -44,6 +44,8 @@ def _beside(target: Path) -> Path:
     try:
         handle, name = tempfile.mkstemp(prefix=".holdfast-", dir=target.parent)
     except OSError as error:
-        raise StoreError(f"{str(target.parent)!r} must be a folder that can be written to: {error}") from error
+        raise StoreError(
+            f"{str(target.parent)!r} must be a folder that can be written to: {error.strerror}."
+        ) from error
     os.close(handle)
     return Path(name)
