@@ -70,10 +70,15 @@ def test_a_page_runs_with_the_extras_it_names_and_no_others(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "missing", "extras"),
     [
-        (["demo"], "torch, transformers, sklearn, vaderSentiment", "hf,sklearn,text"),
-        (["bench"], "torch, transformers, sklearn", "hf,sklearn"),
+        (["demo"], "torch, transformers, Pillow, scikit-learn, vaderSentiment, skops", "hf,sklearn,text"),
+        (["bench"], "torch, transformers, Pillow, scikit-learn", "hf,sklearn"),
+        (
+            ["certify", "--model", "bundled:digits-vit", "--input", "bundled:digits#5", "--radius", "2"],
+            "torch, transformers, Pillow, scikit-learn",
+            "hf,sklearn",
+        ),
     ],
-    ids=["demo", "bench"],
+    ids=["demo", "bench", "certify"],
 )
 def test_a_command_without_its_extras_names_them_all_in_one_command(
     arguments: list[str], missing: str, extras: str
@@ -89,7 +94,8 @@ def test_a_bundled_network_without_torch_names_the_extra_that_is_enough() -> Non
     asked = ["certify", "--model", "bundled:digits-resnet", "--input", "bundled:digits#8", "--method", "lime"]
     done = run_without(hidden_with("sklearn"), code.format([*asked, "--top", "8", "--radius", "4"]))
     assert done.returncode == 3
-    assert done.stderr == "holdfast: This model needs torch, transformers: pip install 'holdfast[hf]'\n"
+    told = "bundled:digits-resnet with bundled:digits#8 needs torch, transformers, Pillow: pip install 'holdfast[hf]'"
+    assert done.stderr == f"holdfast: {told}\n"
 
 
 @pytest.mark.parametrize(
@@ -141,8 +147,25 @@ def test_one_call_is_one_model_call() -> None:
     certify(model, [True, False], radius=1)
     again = certify(model, [True, False], radius=1, check_determinism=False)
     assert again.n_calls == 0
-    assert "0 model calls)" in str(again)
-    assert "1 model call)" in str(certify(model, [True, False], radius=1))
+    assert "(every mask was evaluated, 0 model calls, answers known before were used again)" in str(again)
+    assert "1 model call, answers known before" in str(certify(model, [True, False], radius=1))
+
+
+def test_answers_are_only_said_to_be_known_before_where_there_are_fewer_calls_than_masks() -> None:
+    model = lookup_table([mask % 3 > 0 for mask in range(2**6)], n_features=6)
+    selected = [True] + [False] * 5
+    fresh = certify(model, selected, radius=2)
+    assert fresh.exact
+    assert fresh.n_calls >= fresh.n_evaluated
+    assert f"(every mask was evaluated, {fresh.n_calls} model calls);" in str(fresh)
+    shared = Evaluator(model)
+    certify(shared, selected, radius=1)
+    later = certify(shared, selected, radius=2)
+    assert 0 < later.n_calls < later.n_evaluated == fresh.n_evaluated
+    assert f"{later.n_calls} model calls, answers known before were used again);" in str(later)
+    drawn = certify(model, selected, radius=5, tolerance=0.3)
+    assert not drawn.exact
+    assert drawn.n_calls < drawn.n_evaluated or "known before" not in str(drawn)
 
 
 def test_nearly_all_bundled_sentences_hold_fast_as_the_quick_start_says() -> None:

@@ -131,7 +131,8 @@ class Certificate(Value):
         where = " at the worst" if self.rate_kind == "worst_size" else ""
         counts = f"{self.n_agreed} of {self.n_evaluated} draws agreed{where}"
         how = "every mask was evaluated" if self.exact else counts
-        return f"({how}, {calls(self.n_calls)});"
+        known = ", answers known before were used again" if self.exact and self.n_calls < self.n_evaluated else ""
+        return f"({how}, {calls(self.n_calls)}{known});"
 
     def _caveats(self) -> str:
         clamped = ""
