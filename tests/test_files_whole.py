@@ -44,7 +44,8 @@ def writing_calls(tree: ast.AST) -> list[str]:
         given = [
             part.value for part in [*node.args, *(k.value for k in node.keywords)] if isinstance(part, ast.Constant)
         ]
-        opened = name == "open" and any(isinstance(mode, str) and set(mode) & set("wax+") for mode in given[:2])
+        modes = [one for one in given[:2] if isinstance(one, str) and set(one) <= set("rwxabt+")]
+        opened = name == "open" and any(set(mode) & set("wax+") for mode in modes)
         low_level = name == "open" and "O_WRONLY" in ast.dump(node)
         if name in WRITERS or opened or low_level:
             found.append(f"{name} in line {node.lineno}")
