@@ -134,6 +134,26 @@ def test_every_command_names_all_that_is_missing_before_it_opens_a_file(
     assert [file.name for file in tmp_path.iterdir()] == ["study.toml"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ("certify --model m.onnx --input bundled:digits#3 --radius 2", "`--model` must start with"),
+        ("explore --model digits-vit", "Did you mean 'bundled:digits-vit'?"),
+        ("reproduce q2 --model digits-vit --data bundled:digits", "Did you mean 'bundled:digits-vit'?"),
+        ("reproduce q2 --model bundled:digits-vit --data digits", "Did you mean 'bundled:digits'?"),
+        ("study plan study.toml", "Did you mean 'hf:my-vit'?"),
+    ],
+)
+@pytest.mark.usefixtures("bare")
+def test_what_names_nothing_is_told_before_what_is_missing(
+    arguments: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(STUDY.replace("hf:my-vit", "hff:my-vit"), encoding="utf-8")
+    assert main(arguments.split()) == 3
+    assert hint in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("bare")
 def test_a_study_leaves_no_file_when_packages_are_missing(tmp_path: Path) -> None:
     data = DataSpec("bundled:sentences", n=1)

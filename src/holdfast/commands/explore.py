@@ -63,10 +63,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _check_packages(options: argparse.Namespace) -> None:
     """What the server, the model and its data need is named at once; bundled models have data of their own."""
-    from holdfast.models import available
+    from holdfast.models import available, split
     from holdfast.packages import check_installed, needed
 
     if options.model is not None:
+        split(options.model)
         own = {f"bundled:{one.name}": one.data for one in available()}
         packages = needed(options.model, options.data or own.get(options.model))
         check_installed(f"Exploring {options.model}", ("starlette", "uvicorn", *packages))

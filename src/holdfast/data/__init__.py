@@ -53,13 +53,25 @@ def load(spec: str, **options: Any) -> Dataset:
     >>> sentences.kind, sentences.classes, len(sentences)
     ('text', ('negative', 'neutral', 'positive'), 200)
     """
-    scheme, place = split_spec(spec, _LOADERS, advise)
-    module, name, form = _LOADERS[scheme]
-    if not place:
-        raise InvalidValueError(f"`spec` must be {form}, got {spec!r}.")
+    scheme, place = split(spec)
+    module, name, _ = _LOADERS[scheme]
     loader: Callable[..., Dataset] = getattr(import_module(f"holdfast.data.{module}"), name)
     _check_options(loader, options, scheme)
     return loader(place, **options)
+
+
+def split(spec: Any) -> tuple[str, str]:
+    """The scheme and the place of data, or an error that says what is wrong with them; nothing is loaded.
+
+    Examples
+    --------
+    >>> split("images:photos")
+    ('images', 'photos')
+    """
+    scheme, place = split_spec(spec, _LOADERS, advise)
+    if not place:
+        raise InvalidValueError(f"`spec` must be {_LOADERS[scheme][2]}, got {spec!r}.")
+    return scheme, place
 
 
 def _check_options(loader: Callable[..., Dataset], options: dict[str, Any], scheme: str) -> None:

@@ -117,7 +117,10 @@ def make_subject(
     'vader'
     """
     from holdfast import data as datasets
+    from holdfast import models
 
+    models.split(model)
+    datasets.split(data)
     check_installed(f"{model} with {data}", (*FOR_FILES, *needed(model, data)))
     options = _given(split=split, target=target)
     settings = _given(kind=kind, device=device)

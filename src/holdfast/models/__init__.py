@@ -72,13 +72,25 @@ def load(
     ...
     holdfast.errors.InvalidValueError: `spec` must start with one of hf:, onnx:, skops:, bundled:, python:, got 'pkl:a'.
     """
-    scheme, place = split_spec(spec, _LOADERS, advise)
-    module, name, form = _LOADERS[scheme]
-    if not place:
-        raise InvalidValueError(f"`spec` must be {form}, got {spec!r}.")
+    scheme, place = split(spec)
+    module, name, _ = _LOADERS[scheme]
     loader: Callable[..., Classifier] = getattr(import_module(f"holdfast.models.{module}"), name)
     given = {"device": device, "dtype": dtype, "kind": kind, "trusted": _names(trusted)}
     return loader(place, **_accepted(loader, given, options, scheme))
+
+
+def split(spec: Any) -> tuple[str, str]:
+    """The scheme and the place of a model, or an error that says what is wrong with them; nothing is loaded.
+
+    Examples
+    --------
+    >>> split("hf:google/vit-base-patch16-224")
+    ('hf', 'google/vit-base-patch16-224')
+    """
+    scheme, place = split_spec(spec, _LOADERS, advise)
+    if not place:
+        raise InvalidValueError(f"`spec` must be {_LOADERS[scheme][2]}, got {spec!r}.")
+    return scheme, place
 
 
 def _names(trusted: Any) -> tuple[str, ...]:

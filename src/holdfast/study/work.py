@@ -129,6 +129,8 @@ def load_worker(spec: StudySpec) -> Worker:
 def check_packages(spec: StudySpec, *further: str) -> None:
     """All that the model, the data and further things of a study need is installed, or it is named at once."""
     model, inputs = spec.model.spec, spec.data.spec
+    models.split(model)
+    data.split(inputs)
     check_installed(f"{model} with {inputs}", (*needed(model, inputs), *further))
 
 
