@@ -58,6 +58,18 @@ def test_a_text_is_certified_and_the_certificate_is_written(folder: Path, capsys
     assert 0 < cert.rate < 1
 
 
+@pytest.mark.parametrize(
+    ("name", "told"), [("no/cert.json", "a folder that is there, got 'no/cert.json'"), (".", "a file, got '.'")]
+)
+def test_a_file_that_cannot_be_written_is_an_error_before_anything_is_computed(
+    name: str, told: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        certify_text(folder, "--output", name)
+    assert ended.value.code == 3
+    assert told in capsys.readouterr().err
+
+
 def test_json_can_be_printed_instead_of_a_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert certify_text(folder, "--json") == 0
     assert hf.Certificate.from_json(capsys.readouterr().out).radius == 6

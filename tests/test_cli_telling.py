@@ -88,13 +88,6 @@ def test_files_that_are_not_there_or_no_files_are_told_in_words(
     assert told(["verify", elsewhere, *TEXT], capsys) == f"No such folder: {str(tmp_path / 'no')!r}."
 
 
-def test_a_file_in_no_folder_cannot_be_written_and_this_is_told_in_words(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = told(["certify", *TEXT, *LIME, "--radius", "1", "--output", str(tmp_path / "no" / "x.json")], capsys)
-    assert said.endswith("no' must be a folder that can be written to: No such file or directory.")
-
-
 @pytest.mark.parametrize(
     ("error", "wanted"),
     [

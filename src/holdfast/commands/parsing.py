@@ -6,6 +6,7 @@ import argparse
 import difflib
 import re
 import sys
+from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from holdfast.commands.codes import EXIT_ERROR
@@ -97,8 +98,24 @@ def add_question(ask: argparse._ActionsContainer, *, plan: str | None = "sequent
 
 def add_output(parser: argparse.ArgumentParser, what: str) -> None:
     """Where the result goes."""
-    parser.add_argument("--output", metavar="FILE", help=f"also write the {what} as JSON")
+    parser.add_argument("--output", metavar="FILE", type=parse_target, help=f"also write the {what} as JSON")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def parse_target(text: str) -> str:
+    """A file to be written, whose folder is there: a result must not be lost for a name that was mistyped.
+
+    Examples
+    --------
+    >>> parse_target("cert.json")
+    'cert.json'
+    """
+    path = Path(text)
+    if not text or path.is_dir():
+        raise argparse.ArgumentTypeError(f"must be the name of a file, got {text!r}")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"must be in a folder that is there, got {text!r}")
+    return text
 
 
 def parse_radii(text: str) -> list[int]:
