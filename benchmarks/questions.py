@@ -22,6 +22,8 @@ N_INPUTS = {"q1": 20, "q2": 40, "q3": 20, "q4": 200}
 KEEPS = {"q3": (1.0, 0.5)}
 """Of all that the paper smooths with, for time, the model itself and the most."""
 
+N_WORKERS = 2
+
 MIN_TOKENS = {"q3": 1}
 """The paper asks for 40, which few of these tweets have."""
 
@@ -38,7 +40,7 @@ def main(asked: list[str]) -> int:
             least = MIN_TOKENS.get(question) if name == "texts" else None
             request = Request(subjects=(subject,), n=n, keep=KEEPS.get(question), min_tokens=least)
             place = FOLDER / subject.name / question
-            done = reproduce(question, request, output=place, workers=1 if len(asked) == 1 else 2)
+            done = reproduce(question, request, output=place, workers=N_WORKERS)
             print(f"\n{subject.name}, {done.id}\n{done.findings}", flush=True)
     return 0
 
@@ -49,8 +51,8 @@ def photos(zoo: Path, n: int) -> Subject:
     return make_subject("python:zoo:cifar10_resnet20", f"images:{folder}", kind="image", grid=(8, 8))
 
 
-def texts(zoo: Path, n: int) -> Subject:
-    """The first of the tweets, and the network that reads them."""
+def texts(zoo: Path, _n: int) -> Subject:
+    """All tweets, and the network that reads them."""
     model, data = zoo / "minilm-tweeteval-emotion", zoo / "tweeteval" / "emotion"
     return make_subject(f"hf:{model}", f"tweeteval:{data}", split="val")
 

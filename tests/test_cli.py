@@ -59,13 +59,16 @@ def test_a_text_is_certified_and_the_certificate_is_written(folder: Path, capsys
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("no/cert.json", "a folder that is there, got 'no/cert.json'"), (".", "a file, got '.'")]
+    ("name", "told"),
+    [("no/cert.json", "a folder that is there, got 'no/cert.json'"), (".", "a file, got '.'"), ("x" * 300, "got 'xxx")],
+    ids=["nowhere", "folder", "long"],
 )
+@pytest.mark.parametrize("command", ["certify", "check"])
 def test_a_file_that_cannot_be_written_is_an_error_before_anything_is_computed(
-    name: str, told: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    command: str, name: str, told: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        certify_text(folder, "--output", name)
+        main(asked(command, "reads_words", "--text", TEXT, "--radius", 6, "--output", name))
     assert ended.value.code == 3
     assert told in capsys.readouterr().err
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from holdfast.bounds import Interval
-from holdfast.experiments import mus_methods, sca_vs_mus
+from holdfast.experiments import mus_methods, reproduce, sca_vs_mus
 from holdfast.experiments.studies import Studied
 from holdfast.experiments.subjects import RESNET
 from holdfast.experiments.votes import Votes
 from holdfast.experiments.words import Contrast
 from holdfast.study.aggregate import MusSummary
+from tests.experiment_support import request, texts_subject
 from tests.summary_support import DOWN, OPEN, UP, difference, group, mean_at, studied
 
 
@@ -35,9 +38,11 @@ def test_sca_and_mus_are_compared_as_the_data_say(contrast: Contrast, words: str
     reached = [replace(cell(1, contrast, 0.4), method=name) for name in ("lime", "shap")]
     told = sca_vs_mus.tell([mus_study()], [*reached, cell(2, UP, 0.0)], VOTES)
     assert "SCA typically certifies more than MuS" in told
-    assert f"with λ = 1/8; here {words}" in told or words in told
+    assert re.search(rf"at small radii with λ = 1/8; here [^.]*{words}", told)
     assert "over 2 combinations of method, λ and radius in which MuS can certify anything" in told
-    assert "Over the 1 others that of SCA-soft is higher in 1 of 1" in told
+    assert (
+        "over 1 combination of method, λ and radius in which MuS can certify nothing, the share that SCA-soft" in told
+    )
     assert "For instance LIME at radius 1:" in told
     assert "gives its 50 explanations one class at λ = 1/4 (10 % right) and 10 classes at λ = 1/2." in told
 
@@ -47,6 +52,16 @@ def test_mus_beyond_its_reach_is_reported_as_it_is(certified: float, words: str)
     told = sca_vs_mus.tell([mus_study()], [cell(1, UP, 0.4), cell(2, UP, certified)], VOTES)
     assert words in told
     assert ("certified whole" in told) == (certified > 0)
+
+
+def test_what_was_not_asked_for_is_not_told_of() -> None:
+    near = sca_vs_mus.tell([mus_study()], [cell(1, UP, 0.4)], VOTES)
+    assert "can certify nothing" not in near
+    assert "No radius from 1/(2λ) on, where MuS certifies nothing, was asked for." in near
+    far = sca_vs_mus.tell([mus_study()], [cell(2, UP, 0.0)], VOTES)
+    assert "in which MuS can certify anything" not in far
+    assert "here there is nothing to compare" in far
+    assert "inputs can decide nothing" not in near + far
 
 
 def test_where_mus_certifies_more_is_named() -> None:
@@ -111,3 +126,25 @@ def test_a_model_without_pairs_has_nothing_to_count() -> None:
     told = mus_methods.tell([one], [], VOTES)
     assert "digits-resnet, 50 inputs: below radius 1/(2λ) there are no two methods to compare." in told
     assert "SCA-soft does" not in told
+
+
+def test_methods_compared_by_mus_over_too_few_inputs_are_left_open() -> None:
+    voted = (MusSummary(0.25, (mean_at(1, 0.4),)),)
+    groups = [group(name, {1: 0.9}, mus=voted) for name in ("lime", "random")]
+    one = studied(RESNET, groups, [difference("lime", "random", {1: UP})])
+    pair = mus_methods.Pair(RESNET.name, "lime", "random", 0.25, 0.25, 1, 5, replace(UP, n=5))
+    told = mus_methods.tell([one], [pair], VOTES)
+    assert "digits-resnet, 50 inputs: fewer than 7 inputs can decide nothing." in told
+    assert "There are no two methods to compare, or too few inputs." in told
+    assert "of 0" not in told
+
+
+def test_votes_are_counted_of_what_is_asked_for_however_much_is_stored(tmp_path: Path) -> None:
+    subject = texts_subject(tmp_path / "texts", 8)
+    asked = {"radii": (1, 2), "keep": (0.25, 0.125)}
+    both = request(subject, methods=("occlusion", "random"), **asked)
+    one = request(subject, methods=("occlusion",), **asked)
+    reproduce("q1", both, output=tmp_path / "grown")
+    grown, fresh = (reproduce("q1", one, output=tmp_path / name).findings for name in ("grown", "fresh"))
+    assert grown == fresh
+    assert "gives its 8 explanations" in fresh

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -10,7 +12,7 @@ from holdfast import MissingExtraError, models
 from holdfast.cli import main
 from holdfast.packages import EXTRAS, check_installed, extras_for, needed
 from holdfast.study.run import run_study
-from holdfast.study.spec import DataSpec, MethodSpec, ModelSpec, StudySpec
+from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, StudySpec
 from tests.test_first_steps import hidden_with, packages_of, run_without
 
 STUDY = """
@@ -95,7 +97,7 @@ def test_nothing_is_named_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> 
         ),
         (
             "certify --model hf:m --input table:rows.parquet#3 --radius 2",
-            "torch, transformers, pandas, pyarrow",
+            "torch, transformers, pandas",
             "hf,report",
         ),
         ("certify --model bundled:vader --text fine --radius 2", "vaderSentiment", "text"),
@@ -115,7 +117,8 @@ def test_nothing_is_named_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> 
             "onnx,report",
         ),
         ("study plan study.toml", "torch, transformers, datasets", "datasets,hf"),
-        ("study run study.toml --engine ray", "torch, transformers, datasets, Ray", "datasets,hf,ray"),
+        ("study run study.toml", "torch, transformers, datasets", "datasets,hf"),
+        ("study run study.toml --engine ray", "datasets, Ray", "datasets,ray"),  # the model is loaded elsewhere
     ],
 )
 @pytest.mark.usefixtures("bare")
@@ -161,3 +164,25 @@ def test_a_study_leaves_no_file_when_packages_are_missing(tmp_path: Path) -> Non
     with pytest.raises(MissingExtraError, match=r"^bundled:vader with bundled:sentences needs vaderSentiment: "):
         run_study(spec, tmp_path / "study.db")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_study_of_which_everything_is_stored_needs_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = StudySpec(
+        model=ModelSpec("bundled:vader"),
+        data=DataSpec("bundled:sentences", n=2),
+        methods=(MethodSpec("random"),),
+        certify=CertifySpec((1,)),
+    )
+    first = run_study(spec, tmp_path / "study.db")
+    monkeypatch.setattr("importlib.util.find_spec", lambda package: None)
+    again = run_study(spec, tmp_path / "study.db")
+    assert (again.n_new, again.status.n_done) == (0, first.status.n_done)
+    with pytest.raises(MissingExtraError, match="vaderSentiment"):
+        run_study(spec, tmp_path / "other.db")
+
+
+def test_what_stands_in_for_a_package_is_not_called_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = ModuleType("skops")
+    stand_in.__spec__ = None
+    monkeypatch.setitem(sys.modules, "skops", stand_in)
+    check_installed("This", ["skops"])

@@ -282,4 +282,4 @@ def test_the_command_prints_the_guarantee(study: Path, capsys: pytest.CaptureFix
     assert main([*words, "--level", "2"]) == 3
     capsys.readouterr()
     assert main([*words, "--level", "0.02", "--stored"]) == 3
-    assert "`level` must be left out if `stored`, got 0.02" in capsys.readouterr().err
+    assert "`--level` must be left out if `stored`, got 0.02" in capsys.readouterr().err

@@ -53,14 +53,13 @@ def needed(model: str | None = None, data: str | None = None) -> tuple[str, ...]
 
     Examples
     --------
-    >>> needed("skops:forest.skops", "table:rows.parquet")
-    ('skops', 'sklearn', 'pandas', 'pyarrow')
+    >>> needed("skops:forest.skops", "table:rows.csv")
+    ('skops', 'sklearn', 'pandas')
     >>> needed("python:my_models:make")
     ()
     """
     of_model, of_data = _find(model, _MODELS, _BUNDLED_MODELS), _find(data, _DATA, _BUNDLED_DATA)
-    parquet = ("pyarrow",) if of_data == ("pandas",) and str(data).lower().endswith(".parquet") else ()
-    return tuple(dict.fromkeys((*of_model, *of_data, *parquet)))
+    return tuple(dict.fromkeys((*of_model, *of_data)))
 
 
 def _find(
@@ -82,10 +81,17 @@ def check_installed(what: str, packages: Iterable[str]) -> None:
     packages : iterable of str
         As they are imported, such as those of ``needed``.
     """
-    missing = [one for one in dict.fromkeys(packages) if importlib.util.find_spec(one) is None]
+    missing = [one for one in dict.fromkeys(packages) if _is_missing(one)]
     if missing:
         names = ", ".join(_CALLED.get(one, one) for one in missing)
         raise MissingExtraError(f"{what} needs {names}: pip install 'holdfast[{','.join(extras_for(missing))}]'")
+
+
+def _is_missing(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is None
+    except ValueError:  # something stands in for it that was never imported
+        return False
 
 
 def extras_for(packages: Iterable[str]) -> list[str]:

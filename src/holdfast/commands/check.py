@@ -9,7 +9,7 @@ import time
 import traceback
 from typing import Any
 
-from holdfast.commands.parsing import Commands, add_explanation, add_input, add_question
+from holdfast.commands.parsing import Commands, add_explanation, add_input, add_question, parse_target
 from holdfast.commands.telling import tell
 from holdfast.commands.verdict import CANNOT_TELL, DOES_NOT_HOLD, ERROR, HOLDS, Verdict
 from holdfast.errors import HoldfastError
@@ -39,8 +39,8 @@ def add(commands: Commands) -> None:
     add_question(ask, plan=None, rng=0)
     out = parser.add_argument_group("report")
     out.add_argument("--name", default="explanation", help="what the check is called in reports")
-    out.add_argument("--junit", metavar="FILE", help="also write a JUnit test report")
-    out.add_argument("--output", metavar="FILE", help="also write the verdict as JSON")
+    out.add_argument("--junit", metavar="FILE", type=parse_target, help="also write a JUnit test report")
+    out.add_argument("--output", metavar="FILE", type=parse_target, help="also write the verdict as JSON")
     out.add_argument("--json", action="store_true", help="print JSON instead of a sentence")
     parser.set_defaults(run=run)
 

@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}{self._hint(unknown)}")
-        own = {action.dest: action.option_strings[-1] for action in self._actions if action.option_strings}
+        own = {action.dest: _typed(action) for action in self._actions if action.option_strings}
         options.flags = own | getattr(options, "flags", {})
         return options, unknown
 
@@ -102,6 +102,11 @@ def add_output(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
+def _typed(action: argparse.Action) -> str:
+    """How an option is typed: its first long name, if it has one."""
+    return next((name for name in action.option_strings if name.startswith("--")), action.option_strings[0])
+
+
 def parse_target(text: str) -> str:
     """A file to be written, whose folder is there: a result must not be lost for a name that was mistyped.
 
@@ -110,10 +115,13 @@ def parse_target(text: str) -> str:
     >>> parse_target("cert.json")
     'cert.json'
     """
-    path = Path(text)
-    if not text or path.is_dir():
+    try:
+        is_folder, has_folder = Path(text).is_dir(), Path(text).parent.is_dir()
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"must be the name of a file, got {text!r}") from error
+    if not text or is_folder:
         raise argparse.ArgumentTypeError(f"must be the name of a file, got {text!r}")
-    if not path.parent.is_dir():
+    if not has_folder:
         raise argparse.ArgumentTypeError(f"must be in a folder that is there, got {text!r}")
     return text
 

@@ -34,7 +34,7 @@ def tell_file(error: OSError) -> str:
     >>> tell_file(FileNotFoundError(2, "No such file or directory", "nope.json"))
     "No such file: 'nope.json'."
     """
-    if error.filename is None or error.strerror is None:
+    if not isinstance(error.filename, str) or error.strerror is None:
         return str(error)
     path = Path(error.filename)
     if isinstance(error, FileNotFoundError):

@@ -18,7 +18,7 @@ from holdfast.experiments.studies import Studied, certify_spec, paired, study_su
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT
 from holdfast.experiments.tables import contrast_row, contrast_table, study_tables
 from holdfast.experiments.votes import Votes, ratio, tell_votes, votes_of
-from holdfast.experiments.words import TOLD, Contrast, Verdicts, at_radii, joined
+from holdfast.experiments.words import FEWEST, TOLD, Contrast, Verdicts, at_radii, joined
 from holdfast.report.figures.curves import Line, band_of, plot_lines
 from holdfast.report.figures.style import entitle, label_of, legend_below, look_of, make_panels
 from holdfast.study.aggregate import GroupSummary
@@ -124,6 +124,8 @@ def _of_subject(one: Studied, pairs: Sequence[Pair]) -> str:
     if not pairs:
         return f"{named(one)}: below radius 1/(2λ) there are no two methods to compare."
     hard, soft = Verdicts.of(pair.contrast for pair in pairs), Verdicts.of(soft_contrasts(one, pairs))
+    if not hard.n:
+        return f"{named(one)}: fewer than {FEWEST} inputs can decide nothing."
     return (
         f"{named(one)}: below radius 1/(2λ), MuS tells two methods apart in {_told_apart(hard)} comparisons of two "
         f"methods at one λ and radius; SCA-soft does in {_told_apart(soft)} at "
@@ -150,7 +152,7 @@ def soft_contrasts(one: Studied, pairs: Sequence[Pair]) -> list[Contrast]:
 def _compared(found: Sequence[Studied], pairs: Sequence[Pair]) -> str:
     said = [words for one in found if (words := _shares(one, [p for p in pairs if p.model == one.subject.name]))]
     if not said:
-        return "There are no two methods to compare."
+        return "There are no two methods to compare, or too few inputs."
     return (
         f"The paper reports that MuS can hardly tell methods apart; here it does in {joined(said)}, of comparisons at "
         "radii that MuS can certify (they depend on each other, and MuS has one for each λ; no interval is claimed)."

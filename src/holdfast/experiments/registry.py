@@ -16,13 +16,14 @@ from holdfast.experiments import (
     unstable,
 )
 from holdfast.experiments.experiment import Experiment
+from holdfast.experiments.words import FEWEST
 from holdfast.study.spec import MusSpec
 from holdfast.validation import check_name
 
 _STUDY = ("model", "n", "methods", "radii", "min_tokens")
 
 _RAISED = "Chosen after a look at results: the vision transformer has {now} inputs, not {before}, {why}."
-_FEW = "since fewer than 7 can decide nothing"
+_FEW = f"since fewer than {FEWEST} can decide nothing"
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(

@@ -73,7 +73,7 @@ def reproduce(
     check_packages(experiment, asked)
     with themed(), advising(experiment, asked):
         outcome = experiment.run(experiment, asked, desk)
-    if experiment.hindsight and asked.subjects is None:
+    if experiment.hindsight and asked.subjects is None and asked.n is None:
         outcome = replace(outcome, findings=f"{outcome.findings} {experiment.hindsight}")
     return Reproduced(experiment.id, outcome, write_outcome(experiment, outcome, folder))
 

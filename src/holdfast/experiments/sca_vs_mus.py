@@ -152,12 +152,17 @@ def tell(found: Sequence[Studied], cells: Sequence[Cell], votes: Mapping[str, Se
 
 def _of_subject(one: Studied, cells: Sequence[Cell]) -> str:
     able, beyond = ([cell for cell in cells if cell.beyond == past] for past in (False, True))
-    soft, hard = Verdicts.of(cell.soft for cell in able), Verdicts.of(cell.hard for cell in able)
+    parts = [(able, "can certify anything"), (beyond, "can certify nothing")]
+    said = "; ".join(f"over {_of_part(some, reach)}" for some, reach in parts if some)
+    return f"{named(one)}: {said}. {_instance(one.summary.groups[0])}"
+
+
+def _of_part(cells: Sequence[Cell], reach: str) -> str:
+    """How SCA and MuS compare in the combinations that MuS reaches, or in those that it does not."""
+    soft, hard = Verdicts.of(cell.soft for cell in cells), Verdicts.of(cell.hard for cell in cells)
     return (
-        f"{named(one)}: over {counted(len(able), 'combination')} of method, λ and radius in which MuS can certify "
-        f"anything, the share that SCA-soft certifies is {soft}, compared with MuS; that of SCA-hard is {hard}. "
-        f"Over the {len(beyond)} others that of SCA-soft is {Verdicts.of(cell.soft for cell in beyond)}, and that of "
-        f"SCA-hard {Verdicts.of(cell.hard for cell in beyond)}. {_instance(one.summary.groups[0])}"
+        f"{counted(len(cells), 'combination')} of method, λ and radius in which MuS {reach}, the share that SCA-soft "
+        f"certifies is {soft}, compared with MuS, and that of SCA-hard is {hard}"
     )
 
 
@@ -192,6 +197,8 @@ def _exception(keep: float, cells: Sequence[Cell]) -> str:
 
 def _emptiness(cells: Sequence[Cell]) -> str:
     beyond = [cell for cell in cells if cell.beyond]
+    if not beyond:
+        return "No radius from 1/(2λ) on, where MuS certifies nothing, was asked for."
     alive = [cell for cell in beyond if cell.certified > 0]
     said = (
         "The paper reports that MuS certifies nothing beyond radius 1/(2λ). That holds whatever the votes, and at "

@@ -76,10 +76,10 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
 def search(opened: Opened, method: str, *, seed: int, least: int) -> tuple[list[Case], int]:
     """Explain and search the first inputs that have enough features; and how many were looked at for them."""
     found: list[Case] = []
-    for index, one in enumerate(opened.dataset.inputs):
+    for index in range(len(opened.dataset)):
         if len(found) == opened.n:
             return found, index
-        if least > 1 and is_blank(one):
+        if least > 1 and is_blank(opened.dataset.inputs[index]):
             continue
         explained = Explained(opened, index, seed)
         if explained.model.n_features >= least:

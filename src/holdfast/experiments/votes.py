@@ -12,7 +12,10 @@ from holdfast.experiments.words import joined, percent
 from holdfast.study.results import unpack_text
 from holdfast.study.store import Store
 
-_VOTED = "SELECT i.mus, x.label FROM items i JOIN inputs x USING (input) WHERE i.input < ? ORDER BY i.item"
+_VOTED = """
+SELECT i.method, i.top_fraction, i.keep_probability, i.mus, x.label FROM items i JOIN inputs x USING (input)
+WHERE i.input < ? ORDER BY i.item
+"""
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,13 @@ class Votes:
 
 
 def votes_of(studied: Studied) -> tuple[Votes, ...]:
-    """The votes of a complete study, by keep probability."""
+    """The votes on what was asked for, by keep probability; the file may hold more."""
     said: dict[float, list[tuple[object, int | None]]] = {}
+    wanted = {tuple(group.key) for group in studied.summary.groups}
     with Store(studied.path) as store:
-        for packed, label in store.query(_VOTED, studied.summary.n_inputs):
+        for *key, packed, label in store.query(_VOTED, studied.summary.n_inputs):
+            if tuple(key) not in wanted:
+                continue
             for one in map(json.loads, json.loads(unpack_text(packed))):
                 said.setdefault(one["keep_probability"], []).append((one["prediction"], label))
     return tuple(_count(keep, pairs) for keep, pairs in sorted(said.items()))
@@ -77,4 +83,4 @@ def ratio(keep: float) -> str:
     >>> ratio(0.375), ratio(0.3)
     ('3/8', '3/10')
     """
-    return str(Fraction(keep).limit_denominator(64))
+    return str(Fraction(keep).limit_denominator(1024))

@@ -24,6 +24,8 @@ TOLD = (
 FEWEST = 7
 """Of fewer inputs no guaranteed 95 % interval of a difference leaves out 0, however much they differ."""
 
+TOO_FEW = f"open, since fewer than {FEWEST} inputs can decide nothing"
+
 
 def told_of_means(half_width: float, confidence: float) -> str:
     """What brackets and directions mean where only mean curves were computed.
@@ -158,7 +160,7 @@ class Verdicts:
 
     def __str__(self) -> str:
         if self.n == 0:
-            return f"open, since fewer than {FEWEST} inputs can decide nothing"
+            return TOO_FEW if self.n_undecidable else "compared nowhere"
         parts = [f"higher in {self.n_higher} of {self.n}{_sure(self.n_surely_higher)}"]
         parts += [f"lower in {self.n_lower}{_sure(self.n_surely_lower)}"] if self.n_lower else []
         parts += [f"open in {self.n_open}"] if self.n_open else []

@@ -123,10 +123,11 @@ def run_study(
     ...
     holdfast.errors.InvalidTypeError: `spec` must be a StudySpec, got str. Read a file with `read_spec`.
     """
-    check_packages(check_spec(spec), *(["ray"] if engine == "ray" else []))
+    is_new = not check_path(path, "path").exists()  # of one that is there, everything may be stored
+    further = ["ray"] if engine == "ray" else []
+    check_packages(check_spec(spec), *further, computing=is_new and engine == "local")
     chosen = make_engine(engine, workers, timeout, inputs_per_worker)
     watch, plain = as_watcher(progress), plain_spec(spec)
-    check_path(path, "path")
     data = load_data(spec)
     n_inputs = _count_inputs(spec, len(data))
     wanted = range(n_inputs) if inputs is None else _check_inputs(inputs, n_inputs)

@@ -126,12 +126,15 @@ def load_worker(spec: StudySpec) -> Worker:
     return Worker(spec, models.load(spec.model.spec, **spec.model.options), load_data(spec))
 
 
-def check_packages(spec: StudySpec, *further: str) -> None:
-    """All that the model, the data and further things of a study need is installed, or it is named at once."""
+def check_packages(spec: StudySpec, *further: str, computing: bool = True) -> None:
+    """All that the model, the data and further things of a study need is installed, or it is named at once.
+
+    The model needs nothing where it is not ``computing`` here.
+    """
     model, inputs = spec.model.spec, spec.data.spec
     models.split(model)
     data.split(inputs)
-    check_installed(f"{model} with {inputs}", (*needed(model, inputs), *further))
+    check_installed(f"{model} with {inputs}", (*needed(model if computing else None, inputs), *further))
 
 
 def load_data(spec: StudySpec) -> Dataset:

@@ -182,8 +182,8 @@ def entitle(axes: Axes, *lines: str) -> None:
     >>> panel.get_title().splitlines()
     ['minilm-tweeteval-emotion', '20 inputs', 'LIME']
     """
-    grid, figure = axes.get_gridspec(), axes.get_figure(root=True)
-    panel = PANEL[0] if figure is None or grid is None else figure.get_figwidth() / grid.ncols
+    grid, figure = axes.get_gridspec(), axes.figure
+    panel = PANEL[0] if grid is None else figure.bbox.width / figure.dpi / grid.ncols
     axes.set_title("\n".join(part for line in lines for part in _broken(line, max(int(panel / _LETTER), 1))))
 
 
