@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -251,9 +252,13 @@ def test_xml_holds_any_text() -> None:
 
 @pytest.mark.parametrize("option", ["--junit", "--output"])
 def test_the_answer_is_told_even_if_its_file_cannot_be_written(
-    option: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    option: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert check("first_word", option, folder / "nowhere" / "file") == 3
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("holdfast.study.files.tempfile.mkstemp", refuse)
+    assert check("first_word", option, folder / "file") == 3
     out, err = capsys.readouterr()
     assert out.startswith("Holds: ")
-    assert "No such file" in err
+    assert "must be a folder that can be written to: No space left on device." in err

@@ -132,11 +132,9 @@ def test_curves_show_the_numbers_of_the_summary(visit: Visit, stores: list[Path]
 
     panel = open_study(visit, 1)
     panel.locator("summary", has_text="The same as a table").first.click()
-    rows = (
-        panel.locator("table.plain")
-        .first.locator("tbody tr")
-        .evaluate_all("all => all.map(row => [...row.cells].map(one => one.textContent))")
-    )
+    lines = panel.locator("table.plain").first.locator("tbody tr")
+    lines.first.wait_for()  # the table is made when it is opened
+    rows = lines.evaluate_all("all => all.map(row => [...row.cells].map(one => one.textContent))")
     expected = summarize_study(stores[1]).group("lime")
     shown = {int(row[0]): row[1] for row in rows}
     for one in expected.soft:
