@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -143,13 +144,15 @@ def _carry_out(experiment: Experiment, request: Request, folder: Path, options: 
 
     _say(f"{experiment.id}: {experiment.shows}", quiet=options.quiet)
     progress = sys.stderr.isatty() and not options.quiet
+    start = time.perf_counter()
     try:
         done = reproduce(experiment.id, request, output=folder, workers=options.workers, progress=progress)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(_kept(experiment, is_begun(folder))) from interrupt
     names = ", ".join(file.name for file in done.files)
     _say(f"{_after_bar(options)}{_wrapped(done.findings)}", quiet=options.quiet)
-    _say(f"{_wrapped(f'Written to {folder}: {names}')}\n", quiet=options.quiet)
+    seconds = f"{time.perf_counter() - start:.0f} s"
+    _say(f"{_wrapped(f'Written to {folder} after {seconds}: {names}')}\n", quiet=options.quiet)
 
 
 def _kept(experiment: Experiment, begun: bool) -> str:

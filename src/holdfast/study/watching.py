@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from holdfast.errors import InvalidTypeError
 from holdfast.progress import TerminalBar
@@ -55,12 +55,6 @@ class Moment:
         """How long the rest takes at this rate; None before the first item."""
         left = self.n_items - self.n_done - self.n_given_up
         return left / self.items_per_second if self.n_new else None
-
-
-class Watcher(Protocol):
-    """Whoever watches a study run."""
-
-    def __call__(self, moment: Moment, /) -> None: ...
 
 
 class LiveBar:
