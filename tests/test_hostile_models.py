@@ -101,7 +101,7 @@ def test_a_model_that_writes_into_the_masks_changes_nothing_of_the_question() ->
         masks[:] = True
         return scores
 
-    assert hf.certify(Bare(careless), SELECTED, radius=2, rng=0) == hf.certify(table, SELECTED, radius=2, rng=0)
+    assert hf.certify(Bare(careless), SELECTED, radius=2, rng=0) == hf.certify(Bare(table), SELECTED, radius=2, rng=0)
 
 
 def test_an_error_of_the_model_comes_through_as_it_is() -> None:

@@ -114,6 +114,7 @@ def edited(data: Any, path: tuple[Any, ...], other: Any) -> Any:
 
 
 QUESTION = {
+    "needs_consistent",
     "tolerance",
     "confidence",
     "min_rate",
