@@ -94,6 +94,7 @@ def test_an_export_says_what_is_not_in_it(study: Path, capsys: pytest.CaptureFix
     assert "Not in it: 7 items that are still to do.\n" in told
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_second_interrupt_ends_with_one_line(study: Path, tmp_path: Path) -> None:
     write_spec(make_spec(study.with_name("texts"), factory="slow_moods"), study)
     process = subprocess.Popen(

@@ -22,6 +22,7 @@ from tests.explore_support import TEXT, Visitor, decide, fake_workbench, serving
 SCRIPT = [sys.executable, "-m", "holdfast.cli", "explore"]
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_the_command_prints_one_address_and_ends_cleanly_with_its_jobs() -> None:
     with subprocess.Popen(
         [*SCRIPT, "--model", "bundled:vader"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -265,6 +265,7 @@ def test_a_model_that_changes_its_mind_is_found_out(texts: Path, tmp_path: Path)
         run_study(make_spec(texts, model=model), tmp_path / "a.db")
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_wish_to_stop_finishes_the_item_and_can_be_resumed(
     texts: Path, truth: dict[str, str], tmp_path: Path
 ) -> None:
@@ -285,6 +286,7 @@ def test_a_wish_to_stop_finishes_the_item_and_can_be_resumed(
     assert digests(path) == truth
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_second_interrupt_stops_at_once_and_keeps_what_is_stored(
     texts: Path, truth: dict[str, str], tmp_path: Path
 ) -> None:
@@ -300,6 +302,7 @@ def test_a_second_interrupt_stops_at_once_and_keeps_what_is_stored(
     assert digests(tmp_path / "a.db") == truth
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_interrupts_within_a_second_are_one(texts: Path, tmp_path: Path) -> None:
     def interrupt_often(moment: Moment) -> None:
         for _ in range(5):

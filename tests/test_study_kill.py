@@ -149,6 +149,7 @@ def test_many_kills_with_workers_lose_and_double_nothing(
     survive(texts, tmp_path / "study.db", truth, workers=2, n_kills=5, seed=200 + seed)
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_a_run_with_workers_after_the_items_that_had_begun(
     texts: Path, truth: dict[str, str], tmp_path: Path
 ) -> None:

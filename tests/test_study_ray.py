@@ -269,6 +269,7 @@ def test_a_driver_that_is_killed_takes_its_own_cluster_with_it(texts: Path, tmp_
 
 @needs_ray
 @pytest.mark.slow
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_before_ray_has_started_is_a_stop_and_not_an_error(texts: Path, tmp_path: Path) -> None:
     with Driver(texts, tmp_path / "a.db") as driver:
         while not any((folder / "log").exists() for folder in folders_of(driver)):
@@ -283,6 +284,7 @@ def test_ctrl_c_before_ray_has_started_is_a_stop_and_not_an_error(texts: Path, t
 
 
 @needs_ray
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_finishes_what_has_begun_and_leaves_nothing_behind(
     texts: Path, truth: dict[str, str], tmp_path: Path
 ) -> None:

@@ -107,10 +107,8 @@ def test_settings_of_the_caller_hold_in_the_thread() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
-def test_ctrl_c_ends_the_wait_for_a_model_that_hangs(request: pytest.FixtureRequest) -> None:
-    # A run that was started in the background may have been told to ignore it.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_ends_the_wait_for_a_model_that_hangs() -> None:
     model = Hanging(at=1)
     threading.Timer(SOON, os.kill, (os.getpid(), signal.SIGINT)).start()
     start = time.monotonic()
