@@ -25,6 +25,7 @@ from holdfast.study.spec import (
 )
 from holdfast.study.store import Store
 from holdfast.study.work import Worker, load_worker
+from tests.waiting import wait_until
 
 WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -2.0, "awful": -3.0, "not": -0.5, "very": 0.25, "day": 0.1}
 SLOW = "HOLDFAST_TEST_SECONDS"
@@ -41,6 +42,22 @@ def slow_moods() -> Any:
 
     def score(texts: list[str]) -> Any:
         time.sleep(float(os.environ.get(SLOW, "0.005")))
+        return _score(texts)
+
+    return score
+
+
+HELD = "HOLDFAST_TEST_HELD"
+"""Names a folder: ``held_moods`` leaves a file ``asked`` in it, and answers once there is one called ``go``."""
+
+
+def held_moods() -> Any:
+    """The same, which answers when a test lets it."""
+
+    def score(texts: list[str]) -> Any:
+        folder = Path(os.environ[HELD])
+        (folder / "asked").touch()
+        wait_until((folder / "go").exists)
         return _score(texts)
 
     return score

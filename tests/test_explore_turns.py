@@ -17,7 +17,8 @@ from holdfast.explore.recent import Recent
 from holdfast.explore.turns import MOST_URGENT, Cancelled, Errand, Gate, Rounds
 from holdfast.types import Differentiable
 from tests.contracts import check_masked_model
-from tests.explore_support import Slow, decide, wait_until
+from tests.explore_support import Slow, decide
+from tests.waiting import PATIENCE, wait_until
 
 TABS = st.lists(st.sampled_from("abcd"), max_size=24)
 
@@ -96,7 +97,7 @@ class Line:
 
     def finish(self) -> list[str]:
         for thread in self._threads:
-            thread.join(10)
+            thread.join(PATIENCE)
         assert self.gate.is_free
         return self.served
 
@@ -132,7 +133,7 @@ def test_never_two_have_a_turn_at_once() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE)
     assert (slow.n_calls, slow.most_at_once, gate.is_free) == (80, 1, True)
 
 
@@ -152,9 +153,9 @@ def test_cancelled_work_leaves_the_line_without_a_turn() -> None:
         wait_until(lambda: len(gate._others) == 1)
         unwanted.set()
         gate.wake()
-        assert left.wait(5)
+        assert left.wait(PATIENCE)
         assert not gate.is_free
-    thread.join(5)
+    thread.join(PATIENCE)
     assert gate.is_free
 
 

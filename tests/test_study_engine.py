@@ -31,6 +31,7 @@ from holdfast.study.watching import JsonLines, LiveBar, Moment
 from holdfast.study.work import Skipped, Worker, item_rng, load_worker
 from tests.contracts import check_engine
 from tests.study_support import DEADLY, load_mortal, load_stillborn, make_spec, write_texts
+from tests.waiting import PATIENCE
 
 N_INPUTS = 4
 
@@ -303,7 +304,9 @@ def test_a_second_interrupt_stops_at_once_and_keeps_what_is_stored(
 
 
 @pytest.mark.usefixtures("ctrl_c")
-def test_interrupts_within_a_second_are_one(texts: Path, tmp_path: Path) -> None:
+def test_interrupts_within_a_second_are_one(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.study.stopping._SECONDS_TOGETHER", PATIENCE)  # a second, on a machine that is busy
+
     def interrupt_often(moment: Moment) -> None:
         for _ in range(5):
             os.kill(os.getpid(), signal.SIGINT)

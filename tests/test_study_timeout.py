@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -144,10 +145,12 @@ def test_a_mean_curve_is_held_to_the_limit_call_by_call(texts: Path, tmp_path: P
     asked = CertifySpec(radii=(1, 3), precision="data-set", half_width=0.2)
     spec = make_spec(texts, certify=asked, top_fractions=(0.25,), mus=MusSpec())
     model = ModelSpec("python:tests.test_study_timeout:slow_outside_workers", spec.model.options)
+    before = set(threading.enumerate())
     with pytest.raises(StudyError, match=r"Input \d: ModelError: The model gave no answer for \d+ masks within"):
         run_study(replace(spec, model=model), tmp_path / "study.db", workers=1, timeout=2)
     assert study_status(tmp_path / "study.db").settled
-    time.sleep(1)  # for the call that was given up
+    for thread in set(threading.enumerate()) - before:
+        thread.join()  # the call that was given up
 
 
 def test_the_limit_reaches_the_engine_that_is_given() -> None:
