@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.data.dataset import Dataset
 from holdfast.explore.asking import read_options
-from holdfast.explore.jobs import MOST_KEPT, MOST_WAITING, Board, complaint
+from holdfast.explore.jobs import MOST_KEPT, MOST_RUNNING, MOST_SEARCHING, MOST_WAITING, Board, complaint
 from holdfast.explore.turns import Errand, Gate
 from tests.explore_support import (
     CLASSES,
@@ -93,6 +93,26 @@ def test_a_click_waits_for_a_batch_and_not_for_a_job(visitor: Visitor) -> None:
     for job in jobs:
         visitor.http.delete(f"/api/jobs/{job}")
     assert all(list(visitor.events(job))[-1][1] == "cancelled" for job in jobs)
+
+
+def steady(masks: Any) -> Any:
+    """A prediction that nothing changes, so that a search looks at every mask."""
+    return np.tile([0.0, 1.0], (len(masks), 1))
+
+
+def test_a_certificate_does_not_wait_for_the_search_of_its_own_tab() -> None:
+    model = Slow(seconds=0.05, function=steady)
+    with serving(fake_workbench(steady=model)) as one:
+        view = VIEW | {"model": "test:steady"}
+        model.free.clear()
+        search = one.submit("witness", view)
+        wait_until(lambda: model.at_once == 1)
+        certificate = one.submit("certify", view, radius=2)
+        assert one.get(f"/api/jobs/{certificate}").json()["state"] == "running"
+        model.free.set()
+        assert list(one.events(certificate))[-1][1] == "done"
+        assert one.get(f"/api/jobs/{search}").json()["state"] == "running"
+        assert list(one.events(search))[-1][1] == "done"
 
 
 def test_jobs_of_a_tab_wait_in_their_order_and_are_told_their_place(visitor: Visitor) -> None:
@@ -287,6 +307,23 @@ def test_a_tab_may_have_only_so_many_jobs_waiting() -> None:
     wait_until(lambda: other.state == "done")
     release.set()
     wait_until(lambda: board.n_running == 0)
+
+
+def test_however_many_searches_run_there_is_room_for_certificates() -> None:
+    board, release = Board(Gate()), threading.Event()
+
+    def held(errand: Errand, tell: object) -> dict[str, object]:
+        release.wait(PATIENCE)
+        return {}
+
+    searches = [board.submit(str(tab), "witness", held) for tab in range(MOST_SEARCHING + 1)]
+    certificates = [board.submit(str(tab), "certify", held) for tab in range(MOST_RUNNING + 1)]
+    assert [job.has_begun for job in searches] == [True] * MOST_SEARCHING + [False]
+    assert [job.has_begun for job in certificates] == [True] * MOST_RUNNING + [False]
+    places = [job.since(0)[-1].data for job in (certificates[-1], searches[-1])]
+    assert places == ['{"ahead": 0}', '{"ahead": 1}']
+    release.set()
+    wait_until(lambda: all(job.has_ended for job in [*searches, *certificates]))
 
 
 def test_a_board_that_is_closed_takes_no_more_jobs() -> None:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from holdfast.explore import guard
+from holdfast.explore import connections, guard
 from holdfast.explore.guard import HEADERS, MOST_BYTES
-from tests.explore_support import Visitor, decide, fake_workbench, serving
+from tests.explore_support import Slow, Visitor, decide, fake_workbench, serving
 from tests.waiting import PATIENCE
 
 VIEW = {"model": "test:quick", "input": "0", "method": "own", "selected": [0]}
@@ -278,6 +278,50 @@ def test_a_client_that_sends_slowly_delays_nobody_and_is_sent_away(
     assert all(status_of(sock.recv(4096)) == 408 for sock in slow[20:])
     for sock in slow:
         sock.close()
+
+
+def silent(visitor: Visitor, n: int) -> list[socket.socket]:
+    """Connections without a token that never say anything."""
+    return [socket.create_connection(address_of(visitor), timeout=PATIENCE) for _ in range(n)]
+
+
+def test_hundreds_of_silent_connections_shut_nobody_out() -> None:
+    with serving(fake_workbench(quick=decide)) as one:
+        idle = silent(one, 600)
+        assert one.reveal(VIEW, [0])["agrees"]
+        for sock in idle[: -connections.MOST_SILENT]:
+            assert sock.recv(1) == b"", "the oldest are closed"
+        for sock in idle:
+            sock.close()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: 127"], ids=["nothing", "half of the headers"])
+def test_a_connection_whose_headers_do_not_come_is_closed(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "PATIENCE", 0.2)
+    with serving(fake_workbench(quick=decide)) as one:
+        (sock,) = silent(one, 1)
+        sock.sendall(said)
+        assert sock.recv(1) == b""
+        sock.close()
+
+
+def test_headers_of_a_second_request_are_waited_for_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(fake_workbench(quick=decide)) as one:
+        head = f"Host: 127.0.0.1:{address_of(one)[1]}\r\nX-Holdfast-Token: {token_of(one)}\r\n"
+        (sock,) = silent(one, 1)
+        sock.sendall(f"GET /api/nothing HTTP/1.1\r\n{head}\r\n".encode())
+        assert status_of(sock.recv(65536)) == 404
+        monkeypatch.setattr(connections, "PATIENCE", 0.2)
+        sock.sendall(b"GET /api/no")
+        while sock.recv(65536):
+            pass  # the rest of the answer, and then the end
+        sock.close()
+
+
+def test_a_request_that_takes_longer_than_its_headers_may_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "PATIENCE", 0.2)
+    with serving(fake_workbench(quick=Slow(seconds=0.5))) as one:
+        assert one.reveal(VIEW, [0])["agrees"]
 
 
 def test_a_client_that_does_not_read_holds_up_nobody(visitor: Visitor) -> None:
