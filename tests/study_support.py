@@ -183,6 +183,11 @@ class MortalIn:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def unmeasured() -> dict[str, str]:
+    """The environment of a process whose coverage is not measured."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+
+
 def undisturbed(texts: Path, path: Path) -> dict[str, str]:
     """Digests of every item of the study of texts, run at full speed by the engine without workers."""
     with pytest.MonkeyPatch.context() as patch:

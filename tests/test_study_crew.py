@@ -16,7 +16,7 @@ from holdfast.study.engines.crew import DONE, EVENT, READY, Crew, Died, Hand, Me
 from holdfast.study.items import Task, tasks_of
 from holdfast.study.run import run_study
 from holdfast.study.work import Skipped
-from tests.study_support import load_lingering, make_spec, write_texts
+from tests.study_support import load_lingering, make_spec, unmeasured, write_texts
 
 ROOT = Path(__file__).parents[1]
 
@@ -92,8 +92,7 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
 def test_coverage_sees_what_only_workers_run(tmp_path: Path) -> None:
     pytest.importorskip("coverage")
     texts, report = write_texts(tmp_path / "texts", 1), tmp_path / "coverage.json"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("COV_", "COVERAGE_"))}
-    environment["COVERAGE_FILE"] = str(tmp_path / ".coverage")
+    environment = unmeasured() | {"COVERAGE_FILE": str(tmp_path / ".coverage")}
     for command in (
         ["run", "-m", "tests.study_runner", str(texts), str(tmp_path / "a.db"), "1"],
         ["combine", "--quiet"],
