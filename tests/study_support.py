@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,19 @@ def make_spec(folder: Path, *, factory: str = "moods", **changes: Any) -> StudyS
         "seed": 11,
     }
     return StudySpec(**(asked | changes))
+
+
+def slow_spec(folder: Path) -> StudySpec:
+    """The same on the slow model."""
+    return make_spec(folder, factory="slow_moods")
+
+
+def slow_means_spec(folder: Path) -> StudySpec:
+    """Mean curves of two methods on the slow model."""
+    asked = CertifySpec(radii=(1, 3), precision="data-set", half_width=0.1)
+    return replace(
+        slow_spec(folder), certify=asked, mus=MusSpec(), top_fractions=(0.25,), smoothing=SmoothingSpec((1.0,))
+    )
 
 
 @dataclass(frozen=True)
