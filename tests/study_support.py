@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from holdfast.study.spec import (
 )
 from holdfast.study.store import Store
 from holdfast.study.work import Worker, load_worker
+from tests.waiting import wait_until
 
 WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -2.0, "awful": -3.0, "not": -0.5, "very": 0.25, "day": 0.1}
 SLOW = "HOLDFAST_TEST_SECONDS"
@@ -41,6 +42,22 @@ def slow_moods() -> Any:
 
     def score(texts: list[str]) -> Any:
         time.sleep(float(os.environ.get(SLOW, "0.005")))
+        return _score(texts)
+
+    return score
+
+
+HELD = "HOLDFAST_TEST_HELD"
+"""Names a folder: ``held_moods`` leaves a file ``asked`` in it, and answers once there is one called ``go``."""
+
+
+def held_moods() -> Any:
+    """The same, which answers when a test lets it."""
+
+    def score(texts: list[str]) -> Any:
+        folder = Path(os.environ[HELD])
+        (folder / "asked").touch()
+        wait_until((folder / "go").exists)
         return _score(texts)
 
     return score
@@ -90,6 +107,19 @@ def make_spec(folder: Path, *, factory: str = "moods", **changes: Any) -> StudyS
         "seed": 11,
     }
     return StudySpec(**(asked | changes))
+
+
+def slow_spec(folder: Path) -> StudySpec:
+    """The same on the slow model."""
+    return make_spec(folder, factory="slow_moods")
+
+
+def slow_means_spec(folder: Path) -> StudySpec:
+    """Mean curves of two methods on the slow model."""
+    asked = CertifySpec(radii=(1, 3), precision="data-set", half_width=0.1)
+    return replace(
+        slow_spec(folder), certify=asked, mus=MusSpec(), top_fractions=(0.25,), smoothing=SmoothingSpec((1.0,))
+    )
 
 
 @dataclass(frozen=True)
@@ -164,6 +194,11 @@ class MortalIn:
         for file in sorted(Path(self.folder).glob(f"{index}-*"))[:1]:
             file.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def unmeasured() -> dict[str, str]:
+    """The environment of a process whose coverage is not measured."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
 
 
 def undisturbed(texts: Path, path: Path) -> dict[str, str]:

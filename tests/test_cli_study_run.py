@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from holdfast.study.spec import DataSpec
 from holdfast.study.spec_file import write_spec
 from holdfast.study.store import Store
 from holdfast.study.writing import StoreWriter
-from tests.study_support import SLOW, make_spec, write_texts
+from tests.study_support import HELD, make_spec, write_texts
+from tests.waiting import PATIENCE, wait_until
 
 
 @pytest.fixture
@@ -94,27 +96,23 @@ def test_an_export_says_what_is_not_in_it(study: Path, capsys: pytest.CaptureFix
     assert "Not in it: 7 items that are still to do.\n" in told
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_second_interrupt_ends_with_one_line(study: Path, tmp_path: Path) -> None:
-    write_spec(make_spec(study.with_name("texts"), factory="slow_moods"), study)
+    write_spec(make_spec(study.with_name("texts"), factory="held_moods"), study)
     process = subprocess.Popen(
         [sys.executable, "-m", "holdfast.cli", "study", "run", str(study)],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {SLOW: "30"},
+        env=os.environ | {HELD: str(tmp_path)},
     )
-    wait_for(study.with_suffix(".db-wal"))
-    time.sleep(2.0)
-    for _ in range(2):
+    wait_until((tmp_path / "asked").exists)
+    process.send_signal(signal.SIGINT)
+    time.sleep(1.2)
+    while process.poll() is None:  # a process that could not run meanwhile takes both for one
         process.send_signal(signal.SIGINT)
-        time.sleep(1.2)
-    out, err = process.communicate(timeout=20)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(PATIENCE / 4)
+    out, err = process.communicate()
     assert (process.returncode, out) == (130, "")
     assert err.splitlines() == ["holdfast: Interrupted. What was stored is kept; the same command goes on from there."]
-
-
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} never appeared"
-        time.sleep(0.05)

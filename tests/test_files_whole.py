@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,8 @@ from holdfast.cli import main
 from holdfast.errors import StoreError
 from holdfast.results import Certificate
 from holdfast.study.files import replacing, write_whole
-from tests.study_support import write_texts
+from tests.study_support import HELD, write_texts
+from tests.waiting import PATIENCE, wait_until
 
 SRC = Path(__file__).parents[1] / "src" / "holdfast"
 
@@ -95,7 +95,7 @@ def test_what_is_no_file_is_written_and_stays_what_it_is(tmp_path: Path) -> None
     reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
     reader.start()
     write_whole(pipe, "through the pipe")
-    reader.join(10)
+    reader.join(PATIENCE)
     assert heard == ["through the pipe"]
     assert pipe.is_fifo()
 
@@ -168,13 +168,13 @@ def run_cli(*arguments: str, **more: Any) -> subprocess.Popen[str]:
 def test_two_commands_that_write_one_certificate_leave_one_of_theirs(tmp_path: Path) -> None:
     output = tmp_path / "cert.json"
     both = [run_cli(*certify_into(output, rng)) for rng in (1, 2)]
-    assert [process.communicate(timeout=120) and process.returncode for process in both] == [0, 0]
+    assert [process.communicate(timeout=PATIENCE) and process.returncode for process in both] == [0, 0]
     assert Certificate.from_json(output.read_text()).rng_key in (1, 2)
     assert [path.name for path in tmp_path.iterdir()] == ["cert.json"]
 
 
 STUDY = """
-model = {{ spec = "python:tests.study_support:slow_moods", options = {{ kind = "text", classes = ["bad", "good"] }} }}
+model = {{ spec = "python:tests.study_support:held_moods", options = {{ kind = "text", classes = ["bad", "good"] }} }}
 data = "tweeteval:{folder}"
 methods = ["occlusion"]
 certify = {{ radii = [1, 2] }}
@@ -184,15 +184,14 @@ certify = {{ radii = [1, 2] }}
 def test_of_two_studies_that_run_into_one_file_one_is_refused_and_the_other_is_complete(tmp_path: Path) -> None:
     study = tmp_path / "study.toml"
     study.write_text(STUDY.format(folder=write_texts(tmp_path / "texts", 6)))
-    slowly = os.environ | {"HOLDFAST_TEST_SECONDS": "0.1"}
-    first = run_cli("study", "run", str(study), "--quiet", env=slowly)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "study.db").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    second = run_cli("study", "run", str(study), "--quiet", env=slowly)
-    told = second.communicate(timeout=120)[1]
+    held = os.environ | {HELD: str(tmp_path)}
+    first = run_cli("study", "run", str(study), "--quiet", env=held)
+    wait_until((tmp_path / "asked").exists)
+    second = run_cli("study", "run", str(study), "--quiet", env=held)
+    told = second.communicate(timeout=PATIENCE)[1]
     assert second.returncode == 3
     assert "is being written by another process" in told
-    assert first.communicate(timeout=120)[1] == ""
+    (tmp_path / "go").touch()
+    assert first.communicate(timeout=PATIENCE)[1] == ""
     assert first.returncode == 0
     assert main(["study", "status", str(tmp_path / "study.db")]) == 0

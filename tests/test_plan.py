@@ -19,6 +19,7 @@ from holdfast.plans.plan import share_risk
 from holdfast.plans.verification import bound_miss_probability
 from tests import oracles
 from tests.fakes import label_table, score_table
+from tests.waiting import PATIENCE
 
 F = Fraction
 
@@ -166,7 +167,7 @@ def test_the_cost_of_a_huge_neighbourhood_is_told_at_once() -> None:
 def test_the_cost_of_the_largest_fixed_plans_is_told_at_once() -> None:
     # In a process of its own, so that a cost quadratic in the 1.5 million draws fails and does not hang.
     code = "import holdfast as hf; print(hf.plan_samples(tolerance=0.001, plan='hoeffding').max_draws)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert int(done.stdout) == hoeffding_draws(F(1, 1000), F(9, 10)) == 1_497_867
 
 
@@ -212,7 +213,7 @@ def test_a_confidence_next_to_one_is_planned_or_refused_and_never_hangs(plan: st
         "except hf.InvalidValueError as error: print(error)\n"
         "else: print(told.max_draws)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=10, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True)
     answer = done.stdout.strip()
     if not answer.isdigit():
         assert answer.startswith("`confidence` must be ")

@@ -186,6 +186,7 @@ def test_intervals_of_a_status_are_rounded_outwards(finished: Path) -> None:
     assert "[0.400, 0.601] at radius" in str(replace(status, means={key: close}))
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_mean_curve_over_fewer_inputs_than_are_explained_is_missing(tmp_path: Path) -> None:
     folder, path = write_texts(tmp_path / "texts", 3), tmp_path / "a.db"
     run_study(text_spec(folder, 2), path)

@@ -28,7 +28,7 @@ from holdfast.study.spec import CertifySpec, MaskingSpec, MethodSpec, SmoothingS
 from holdfast.study.store import Store
 from holdfast.study.work import load_worker
 from holdfast.study.writing import StoreWriter
-from tests.study_support import make_spec, write_texts
+from tests.study_support import make_spec, unmeasured, write_texts
 
 N_INPUTS = 2
 
@@ -393,7 +393,8 @@ def test_a_read_only_folder_can_be_read_and_is_refused_clearly_for_writing(fille
         copied = Path(shutil.copy(filled, folder))
         copied.chmod(0o644)
         folder.chmod(0o555)
-        told = subprocess.run([sys.executable, "-c", AS_NOBODY, str(copied)], capture_output=True, text=True)
+        command = [sys.executable, "-c", AS_NOBODY, str(copied)]
+        told = subprocess.run(command, capture_output=True, text=True, env=unmeasured())  # nobody can write it down
         folder.chmod(0o755)
     assert told.stderr == ""
     assert "must be a folder that can be written to" in told.stdout
