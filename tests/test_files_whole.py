@@ -185,11 +185,11 @@ def test_of_two_studies_that_run_into_one_file_one_is_refused_and_the_other_is_c
     study = tmp_path / "study.toml"
     study.write_text(STUDY.format(folder=write_texts(tmp_path / "texts", 6)))
     slowly = os.environ | {"HOLDFAST_TEST_SECONDS": "0.1"}
-    first = run_cli("study", "run", str(study), "--quiet", env=slowly)
+    first = run_cli("study", "run", str(study), "--trust-model", "--quiet", env=slowly)
     deadline = time.monotonic() + 60
     while not (tmp_path / "study.db").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
-    second = run_cli("study", "run", str(study), "--quiet", env=slowly)
+    second = run_cli("study", "run", str(study), "--trust-model", "--quiet", env=slowly)
     told = second.communicate(timeout=120)[1]
     assert second.returncode == 3
     assert "is being written by another process" in told

@@ -10,6 +10,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from holdfast.cli import main
 from holdfast.errors import HoldfastError
 from holdfast.evaluation import Evaluator
 from holdfast.masking.groups import grid
-from holdfast.report.page import write_report
+from holdfast.report import page as pages
 from holdfast.report.page.accuracy import study_accuracy
 from holdfast.report.page.choice import choose_inputs
 from holdfast.report.page.claims import flip_sizes, headline, main_groups, unlike_counts
@@ -44,6 +45,9 @@ from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec
 from holdfast.study.store import Store
 from tests.report_support import CLASSES, brightness, image_spec, moods, run_all, table_spec, text_spec
+from tests.study_support import TRUST
+
+write_report = partial(pages.write_report, trust=TRUST)
 
 
 class _Data(HTMLParser):

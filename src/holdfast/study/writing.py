@@ -58,7 +58,7 @@ class StoreWriter(Store):
         stored = {name for (name,) in self.query("SELECT DISTINCT method FROM attributions")}
         methods = {name: one for name, one in json.loads(known.get("methods", "{}")).items() if name in stored}
         if "spec" in known and self._one("SELECT 1 FROM items LIMIT 1") is not None:
-            check_same_question(json.loads(known["spec"]) | {"methods": list(methods.values())}, spec)
+            check_same_question(self.spec | {"methods": list(methods.values())}, spec)
         self._put("spec", spec)
         self._put("methods", methods | {method["name"]: method for method in spec["methods"]})
 

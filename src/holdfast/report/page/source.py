@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast import models
 from holdfast.data.dataset import Dataset
 from holdfast.errors import HoldfastError, StudyError
 from holdfast.evaluation import Evaluator
-from holdfast.study.spec import StudySpec
+from holdfast.study.spec import StudySpec, Trust
 from holdfast.study.spec_file import spec_from_plain
 from holdfast.study.store import Store
-from holdfast.study.work import Skipped, Worker, load_data
+from holdfast.study.work import Skipped, Worker, load_data, load_model
 from holdfast.types import MaskedModel
 
 _WITHOUT = "Leave the model out of the page with `--no-model` (`use_model=False`)."
@@ -57,13 +56,13 @@ class Source:
         return bound
 
 
-def open_source(store: Store, *, use_model: bool) -> Source:
+def open_source(store: Store, *, use_model: bool, trust: Trust) -> Source:
     """The model and the data of a study; the data alone, if they can be read, where no model is wanted."""
-    spec = spec_from_plain(store.spec)
+    spec = spec_from_plain(store.spec, trust)
     if not use_model:
         return Source(spec, (), _data_if_there(spec), None)
     try:
-        classifier, dataset = models.load(spec.model.spec, **spec.model.options), load_data(spec)
+        classifier, dataset = load_model(spec.model), load_data(spec)
     except (HoldfastError, OSError) as error:
         raise StudyError(
             f"The model or the data of {str(store.path)!r} cannot be loaded: {error} {_WITHOUT}"
