@@ -60,7 +60,8 @@ def test_json_mode_prints_one_object_per_line(study: Path, capsys: pytest.Captur
     assert main(["study", "run", str(study), "--trust-model", "--json"]) == 0
     out, err = capsys.readouterr()
     lines = [json.loads(line) for line in out.splitlines()]
-    assert len(err.splitlines()) == 1 and err.startswith("holdfast: Loading the model 'python:tests.")
+    assert len(err.splitlines()) == 1
+    assert err.startswith("holdfast: Loading the model 'python:tests.")
     assert [line["n_done"] for line in lines[:-1]] == list(range(1, 17))
     assert lines[-1]["status"]["n_done"] == 16
     assert lines[-1]["stopped"] is False

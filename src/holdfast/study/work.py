@@ -130,7 +130,10 @@ def load_model(model: ModelSpec) -> Classifier:
     """Load the model that a study names, as far as it is trusted."""
     check_trust(model)
     scheme, _ = models.split(model.spec)
-    extra = {"skops": {"trusted": model.trust.types}, "hf": {"download": model.trust.download}}
+    extra: dict[str, dict[str, Any]] = {
+        "skops": {"trusted": model.trust.types},
+        "hf": {"download": model.trust.download},
+    }
     return models.load(model.spec, **model.options, **extra.get(scheme, {}))
 
 
