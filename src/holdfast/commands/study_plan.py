@@ -61,5 +61,6 @@ def init(options: argparse.Namespace) -> int:
     if path.exists() and not options.force:
         raise InvalidValueError(f"{str(path)!r} is there already. Choose another name, or write over it with --force.")
     write_whole(path, text)
-    print(f"Wrote {path}. Edit it, then: holdfast study plan {path}")
+    trust = " --trust-model" if (options.model or "").startswith("python:") else ""
+    print(f"Wrote {path}. Edit it, then: holdfast study plan {path}{trust}")
     return EXIT_OK
