@@ -349,7 +349,8 @@ STUDY = {
     "DataSpec": Case(study.DataSpec, lambda: {"spec": "bundled:digits", "n": 3, "min_features": 1, "options": {}}),
     "MaskingSpec": Case(study.MaskingSpec, lambda: {"groups": [2, 2], "fill": 0.0, "options": {}}),
     "MethodSpec": Case(study.MethodSpec, lambda: {"name": "lime", "n_samples": 50, "options": {}}),
-    "ModelSpec": Case(study.ModelSpec, lambda: {"spec": "bundled:vader", "options": {}}),
+    "ModelSpec": Case(study.ModelSpec, lambda: {"spec": "bundled:vader", "options": {}, "trust": study.Trust()}),
+    "Trust": Case(study.Trust, lambda: {"code": True, "types": ("a.B",), "download": False}),
     "MusSpec": Case(
         study.MusSpec, lambda: {"keep_probabilities": (0.5,), "n_levels": 4, "criterion": "votes"}, work=("n_levels",)
     ),

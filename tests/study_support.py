@@ -22,12 +22,16 @@ from holdfast.study.spec import (
     MusSpec,
     SmoothingSpec,
     StudySpec,
+    Trust,
 )
 from holdfast.study.store import Store
 from holdfast.study.work import Worker, load_worker
 from tests.waiting import wait_until
 
 WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -2.0, "awful": -3.0, "not": -0.5, "very": 0.25, "day": 0.1}
+TRUST = Trust(code=True)
+"""For files of results that these tests made, of ``python:`` models."""
+
 SLOW = "HOLDFAST_TEST_SECONDS"
 """Seconds that a call of ``slow_moods`` takes, as an environment variable: workers inherit it."""
 

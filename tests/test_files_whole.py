@@ -185,9 +185,9 @@ def test_of_two_studies_that_run_into_one_file_one_is_refused_and_the_other_is_c
     study = tmp_path / "study.toml"
     study.write_text(STUDY.format(folder=write_texts(tmp_path / "texts", 6)))
     held = os.environ | {HELD: str(tmp_path)}
-    first = run_cli("study", "run", str(study), "--quiet", env=held)
+    first = run_cli("study", "run", str(study), "--trust-model", "--quiet", env=held)
     wait_until((tmp_path / "asked").exists)
-    second = run_cli("study", "run", str(study), "--quiet", env=held)
+    second = run_cli("study", "run", str(study), "--trust-model", "--quiet", env=held)
     told = second.communicate(timeout=PATIENCE)[1]
     assert second.returncode == 3
     assert "is being written by another process" in told

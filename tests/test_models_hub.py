@@ -70,6 +70,31 @@ def test_a_hub_id_loads_as_its_folder_does_and_then_from_the_cache(
     assert capfd.readouterr() == ("", "")
 
 
+def test_while_a_folder_is_read_no_request_leaves_this_machine(hub: TinyHub) -> None:
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    from holdfast.models.transformers_quietly import offline
+
+    with offline(), pytest.raises(OfflineModeIsEnabled):
+        HfApi().model_info("google/vit-tiny")
+    assert hub.asked == []
+    assert constants.HF_HUB_OFFLINE is False
+
+
+def test_a_hub_id_is_taken_from_the_cache_where_nothing_may_be_downloaded(hub: TinyHub, tmp_path: Path) -> None:
+    hub.repositories["google/vit-tiny"] = {"main": save_vit(tmp_path / "vit")}
+    with pytest.raises(
+        InvalidValueError, match=r"'google/vit-tiny' is not in the local cache and may not be downloaded"
+    ):
+        load("hf:google/vit-tiny", download=False)
+    assert hub.asked == []
+    first = load("hf:google/vit-tiny")
+    hub.asked.clear()
+    assert load("hf:google/vit-tiny", download=False).fingerprint == first.fingerprint
+    assert hub.asked == []
+
+
 def test_a_revision_is_another_model(hub: TinyHub, tmp_path: Path) -> None:
     first, second = save_vit(tmp_path / "first"), save_vit(tmp_path / "second", seed=1)
     hub.repositories["google/vit-tiny"] = {"main": first, "v2": second}

@@ -379,10 +379,10 @@ def test_without_ray_the_extra_is_named_and_the_rest_works(
         make_engine("ray", 2)
     study, results = tmp_path / "study.toml", tmp_path / "study.db"
     write_spec(make_spec(texts, data=DataSpec(f"tweeteval:{texts}", n=1)), study)
-    assert main(["study", "plan", str(study), "--untimed"]) == 0
-    assert main(["study", "run", str(study), "--quiet"]) == 0
+    assert main(["study", "plan", str(study), "--untimed", "--trust-model"]) == 0
+    assert main(["study", "run", str(study), "--trust-model", "--quiet"]) == 0
     assert main(["study", "status", str(results)]) == 0
-    assert main(["study", "run", str(study), "--engine", "ray"]) == 3
+    assert main(["study", "run", str(study), "--trust-model", "--engine", "ray"]) == 3
     assert "pip install 'holdfast[ray]'" in capsys.readouterr().err
 
 
@@ -392,9 +392,11 @@ def test_the_command_line_runs_on_a_cluster(
     study = tmp_path / "study.toml"
     write_spec(make_spec(texts, data=DataSpec(f"tweeteval:{texts}", n=1)), study)
     place = ["--address", address, "--cpus-per-worker", "0.5"]
-    assert main(["study", "run", str(study), *place]) == 3
+    assert main(["study", "run", str(study), "--trust-model", *place]) == 3
     assert "`--address` must come with `--engine ray`, got `--engine local`." in capsys.readouterr().err
-    assert main(["study", "run", str(study), "--engine", "ray", "--workers", "2", "--json", *place]) == 0
+    assert (
+        main(["study", "run", str(study), "--trust-model", "--engine", "ray", "--workers", "2", "--json", *place]) == 0
+    )
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["n_done"] for line in lines[:-1]] == list(range(1, PER_INPUT + 1))
     assert lines[-1]["status"]["n_done"] == PER_INPUT

@@ -6,7 +6,7 @@ import json
 import pickle
 import tomllib
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from holdfast.study.spec import (
     ModelSpec,
     MusSpec,
     SmoothingSpec,
+    keys_of,
 )
 from holdfast.study.spec_file import (
     commented_example,
@@ -83,7 +84,7 @@ def test_the_example_is_a_study_and_explains_every_key() -> None:
     text = commented_example()
     assert parse_spec(text).model.spec == "bundled:digits-resnet"
     for kind in (StudySpec, ModelSpec, DataSpec, MaskingSpec, MethodSpec, CertifySpec, SmoothingSpec, MusSpec):
-        for field in fields(kind):
+        for field in keys_of(kind):
             assert f"{field.name} = " in text or f"[{field.name}]" in text or f"[[{field.name}]]" in text
 
 

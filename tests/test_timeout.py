@@ -202,6 +202,6 @@ def test_commands_end_with_an_error_when_a_call_takes_too_long(
 
 def test_a_study_run_takes_a_limit_only_with_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_spec(make_spec(write_texts(tmp_path, 2)), tmp_path / "study.toml")
-    assert main(["study", "run", str(tmp_path / "study.toml"), "--timeout", "5"]) == EXIT_ERROR
+    assert main(["study", "run", str(tmp_path / "study.toml"), "--trust-model", "--timeout", "5"]) == EXIT_ERROR
     assert "`--timeout` must come with worker processes, which can be ended: set `workers`" in capsys.readouterr().err
     assert not (tmp_path / "study.db").exists()

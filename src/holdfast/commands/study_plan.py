@@ -7,6 +7,7 @@ from pathlib import Path
 
 from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.parsing import Commands
+from holdfast.commands.trusting import add_trust, announce, read_trust
 from holdfast.errors import InvalidValueError
 
 
@@ -31,6 +32,7 @@ def _add_plan(study: Commands) -> None:
     parser.add_argument("--assumed-rate", type=float, default=0.9, help="true rate to plan for (default: %(default)s)")
     parser.add_argument("--untimed", action="store_true", help="do not call the model to measure its speed")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_trust(parser)
     parser.set_defaults(run=plan)
 
 
@@ -39,7 +41,9 @@ def plan(options: argparse.Namespace) -> int:
     from holdfast.study.planning import plan_study
     from holdfast.study.spec_file import read_spec
 
-    found = plan_study(read_spec(options.file), timed=not options.untimed, assumed_rate=options.assumed_rate)
+    spec = read_spec(options.file, trust=read_trust(options))
+    announce(options.file, spec)
+    found = plan_study(spec, timed=not options.untimed, assumed_rate=options.assumed_rate)
     print(found.to_json() if options.json else found)
     return EXIT_OK
 
@@ -57,5 +61,6 @@ def init(options: argparse.Namespace) -> int:
     if path.exists() and not options.force:
         raise InvalidValueError(f"{str(path)!r} is there already. Choose another name, or write over it with --force.")
     write_whole(path, text)
-    print(f"Wrote {path}. Edit it, then: holdfast study plan {path}")
+    trust = " --trust-model" if (options.model or "").startswith("python:") else ""
+    print(f"Wrote {path}. Edit it, then: holdfast study plan {path}{trust}")
     return EXIT_OK

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.commands.codes import EXIT_INTERRUPTED, EXIT_NO, EXIT_OK
 from holdfast.commands.parsing import Commands
+from holdfast.commands.trusting import add_trust, announce, read_trust
 
 if TYPE_CHECKING:
     from holdfast.study.status import StudyStatus
@@ -65,6 +66,7 @@ def _add_run(study: Commands) -> None:
     )
     parser.add_argument("--engine", default="local", help="local or ray (default: %(default)s)")
     _add_ray(parser)
+    add_trust(parser)
     parser.add_argument("--inputs", type=parse_inputs, metavar="FROM:TO", help="only these inputs, such as 0:500")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--quiet", action="store_true", help="show nothing but errors")
@@ -107,8 +109,11 @@ def _run(options: argparse.Namespace) -> int:
     from holdfast.study.run import run_study
     from holdfast.study.spec_file import read_spec
 
+    spec = read_spec(options.file, trust=read_trust(options))
+    if not options.quiet:
+        announce(options.file, spec)
     done = run_study(
-        read_spec(options.file),
+        spec,
         options.results or Path(options.file).with_suffix(".db"),
         inputs=options.inputs,
         engine=_engine(options),

@@ -7,6 +7,7 @@ import sys
 
 from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.parsing import Commands
+from holdfast.commands.trusting import add_trust, announce, read_trust
 
 
 def add(study: Commands) -> None:
@@ -54,16 +55,22 @@ def _add_guarantee(study: Commands) -> None:
         help="use the stored certificates, at the level of their confidence, and do not call the model",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_trust(parser)
     parser.set_defaults(run=show_guarantee)
 
 
 def show_guarantee(options: argparse.Namespace) -> int:
     """Print the guarantee."""
     from holdfast.study.aggregate import study_guarantee
+    from holdfast.study.spec_file import spec_from_plain
+    from holdfast.study.store import Store
 
     names = ("method", "radius", "min_rate", "confidence", "level", "top_fraction", "keep_probability", "stored")
-    asked = {name: getattr(options, name) for name in names}
-    found = study_guarantee(options.results, **asked, progress=sys.stderr.isatty() and not options.json)
+    asked = {name: getattr(options, name) for name in names} | {"trust": read_trust(options)}
+    with Store(options.results) as store:
+        if not options.stored:
+            announce(options.results, spec_from_plain(store.spec))
+        found = study_guarantee(store, **asked, progress=sys.stderr.isatty() and not options.json)
     print(found.to_json() if options.json else found)
     return EXIT_OK
 

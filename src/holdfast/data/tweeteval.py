@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.data.dataset import Dataset
+from holdfast.data.images import check_inside
 from holdfast.data.labels import number_labels
 from holdfast.errors import InvalidValueError
 
@@ -41,7 +42,7 @@ def load_tweeteval(place: str, *, split: str = "test") -> Dataset:
 
 
 def _lines(folder: Path, name: str, split: str) -> list[str]:
-    path = folder / name
+    path = check_inside(folder, name)
     if not path.is_file():
         known = sorted(found.name.removesuffix("_text.txt") for found in folder.glob("*_text.txt"))
         raise InvalidValueError(
@@ -63,7 +64,7 @@ def _split_lines(path: Path) -> list[str]:
 
 def _read_mapping(folder: Path) -> dict[str, str]:
     """Number → name, in the order of the numbers from 0 on."""
-    path = folder / _MAPPING
+    path = check_inside(folder, _MAPPING)
     if not path.is_file():
         raise InvalidValueError(f"`tweeteval:` must be followed by a folder with {_MAPPING}, got {str(folder)!r}.")
     pairs = [line.split("\t") for line in _split_lines(path) if line.strip()]

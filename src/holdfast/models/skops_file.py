@@ -73,7 +73,8 @@ def _untrusted(path: Path, unknown: list[str], trusted: tuple[str, ...]) -> str:
     names = ", ".join(repr(name) for name in [*trusted, *unknown])
     return (
         f"{str(path)!r} would create {len(unknown)} types that are not trusted: {', '.join(unknown)}. If you know them "
-        f"to be harmless, pass `trusted=[{names}]`."
+        f"to be harmless, name each with `--trust TYPE` (in Python: pass `trusted=[{names}]`, in a study "
+        "`trust=Trust(types=[…])`)."
     )
 
 

@@ -110,7 +110,7 @@ def _common_listing(stores: list[Store]) -> dict[int, Listed]:
     for store in stores:
         mine = store.names() | store.listing()
         check_listing(listed, mine)
-        listed |= mine
+        listed |= {index: one.knowing(listed.get(index)) for index, one in mine.items()}
     return listed
 
 

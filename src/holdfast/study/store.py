@@ -17,6 +17,7 @@ from holdfast.study.listing import Listed
 from holdfast.study.question import Plain
 from holdfast.study.results import ItemResult, StoredItem, decode, unpack_text
 from holdfast.study.schema import check_store, connect_reading, wrapping_errors
+from holdfast.study.spec import without_trust
 from holdfast.validation import check_path
 
 CURVE_KEY = "method, top_fraction, keep_probability"
@@ -74,9 +75,8 @@ class Store:
 
     @property
     def spec(self) -> Plain:
-        """The study as it was last run, plain."""
-        found: Plain = json.loads(self.meta("spec"))
-        return found
+        """The study as it was last run, plain; whom to trust is nothing that a file can say."""
+        return without_trust(json.loads(self.meta("spec")))
 
     def meta(self, name: str) -> str:
         """A fact about the whole study."""

@@ -58,7 +58,7 @@ class StoreWriter(Store):
         stored = {name for (name,) in self.query("SELECT DISTINCT method FROM attributions")}
         methods = {name: one for name, one in json.loads(known.get("methods", "{}")).items() if name in stored}
         if "spec" in known and self._one("SELECT 1 FROM items LIMIT 1") is not None:
-            check_same_question(json.loads(known["spec"]) | {"methods": list(methods.values())}, spec)
+            check_same_question(self.spec | {"methods": list(methods.values())}, spec)
         self._put("spec", spec)
         self._put("methods", methods | {method["name"]: method for method in spec["methods"]})
 
@@ -78,9 +78,19 @@ class StoreWriter(Store):
     def list_inputs(self, listed: Mapping[int, Listed]) -> None:
         """Remember which inputs the numbers stand for; the caller has checked those that have items."""
         known = self.listing()
-        new = [(index, *one) for index, one in listed.items() if known.get(index) != one]
+        full = {index: one.knowing(known.get(index)) for index, one in listed.items()}
+        new = [(index, *one) for index, one in full.items() if known.get(index) != one]
         with self._writing():
             self._connection.executemany("INSERT OR REPLACE INTO listing VALUES (?, ?, ?)", new)
+
+    def note_content(self, index: int, digest: str) -> None:
+        """Remember what an input held when its first item was computed; what items are about is not changed."""
+        with self._writing():
+            self._connection.execute(
+                "UPDATE listing SET digest = ? WHERE input = ? AND "
+                "(digest IS NULL OR NOT EXISTS (SELECT 1 FROM items WHERE items.input = listing.input))",
+                (digest, index),
+            )
 
     def add(self, record: Record) -> None:
         """Store one item: all of it or nothing. An item that is stored already is refused."""

@@ -16,6 +16,7 @@ from holdfast.report.page.source import open_source
 from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.study.aggregate import summarize_study
 from holdfast.study.files import replacing
+from holdfast.study.spec import NO_TRUST, Trust
 from holdfast.study.store import Store
 from holdfast.types import Progress
 from holdfast.validation import check_flag, check_list, check_path, check_whole
@@ -30,6 +31,7 @@ def write_report(
     title: str | None = None,
     n_gallery: int = 24,
     use_model: bool = True,
+    trust: Trust = NO_TRUST,
     confidence: float = 0.95,
     accuracy: Mapping[str, SmoothedAccuracy] | None = None,
     progress: Progress | bool | None = None,
@@ -52,7 +54,10 @@ def write_report(
         Most inputs that are looked at closer, per study.
     use_model : bool
         Load the model and the data, to draw inputs as the model sees them, to name classes and to
-        show sampled additions. Without, only what is stored is shown, and the inputs if they can be read.
+        show sampled additions. Without, only what is stored is shown, and the inputs that can be read and are
+        those that the results are about.
+    trust : Trust
+        What the models that the files name may do when they are loaded: nothing but being read, unless said here.
     confidence : float
         Of the intervals over inputs.
     accuracy : mapping, optional
@@ -79,6 +84,7 @@ def write_report(
         title=title,
         n_gallery=n_gallery,
         use_model=use_model,
+        trust=trust,
         confidence=confidence,
         accuracy=accuracy or {},
         progress=progress,
@@ -104,6 +110,7 @@ def make_payload(
     title: str | None,
     n_gallery: int,
     use_model: bool,
+    trust: Trust = NO_TRUST,
     confidence: float,
     accuracy: Mapping[str, SmoothedAccuracy],
     progress: Progress | bool | None,
@@ -114,7 +121,7 @@ def make_payload(
         # Every file is opened before the first model is loaded.
         stores = [opened.enter_context(Store(path)) for path in paths]
         for store in stores:
-            source = open_source(store, use_model=use_model)
+            source = open_source(store, use_model=use_model, trust=trust)
             with store.snapshot():  # one state of the file, whatever a run adds meanwhile
                 summary = summarize_study(store, confidence=confidence)
                 found = accuracy.get(summary.name)
