@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import InvalidTypeError, StoreError, StudyError
+from holdfast.errors import HoldfastError, InvalidTypeError, StoreError, StudyError
 from holdfast.study import schema
 from holdfast.study.engines.in_process import InProcess
 from holdfast.study.items import items_of, tasks_of
@@ -25,10 +25,10 @@ from holdfast.study.question import plain_spec
 from holdfast.study.results import ItemResult, Record, encode
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, MaskingSpec, MethodSpec, SmoothingSpec
-from holdfast.study.store import Store
+from holdfast.study.store import CurveKey, Store
 from holdfast.study.work import load_worker
 from holdfast.study.writing import StoreWriter
-from tests.study_support import make_spec, write_texts
+from tests.study_support import edit, make_spec, write_texts
 
 N_INPUTS = 2
 
@@ -226,6 +226,52 @@ def test_a_store_of_a_newer_version_is_refused_and_left_alone(filled: Path, text
     refused(filled, texts, "has version 99, which a newer holdfast wrote")
 
 
+def test_a_store_without_digests_is_refused_and_left_alone(
+    path: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sqlite3.connect(path) as connection:
+        for statement in (*schema.UPGRADES[0], *schema.UPGRADES[1]):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    refused(path, texts, "has version 2, without the digests that show whether results were changed")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON items BEGIN DELETE FROM rates; END",
+        "CREATE VIEW v AS SELECT * FROM items",
+        "ALTER TABLE rates RENAME COLUMN low TO high2",
+        "DROP TABLE skips",
+    ],
+)
+def test_a_store_with_other_tables_than_ours_is_refused_and_left_alone(
+    filled: Path, texts: Path, statement: str
+) -> None:
+    with sqlite3.connect(filled) as connection:
+        connection.execute(statement)
+    connection.close()
+    refused(filled, texts, "its tables are not those of a file of results")
+
+
+def test_digests_follow_whatever_a_writer_does(path: Path, texts: Path, records: list[Record]) -> None:
+    with writer(path, texts) as store:
+        store.expect(N_INPUTS)
+        store.skip(0, "unreadable")
+        store.skip(0, "still unreadable")
+        store.give_up(1, "died", n_tries=3, items=("a",))
+        store.add(records[0])
+        with pytest.raises(StoreError, match="already"):
+            store.add(records[0])
+        store.add_answer("scope", "question", "-0.0")
+        store.add_answer("scope", "question", "1")
+        store.add_mean_curve(CurveKey("lime", 1, -0.0), "{}", (0, 1))  # whole numbers and zeros that SQLite changes
+        Store(path).close()
+    Store(path).close()
+
+
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.5, 0.9])
 def test_a_store_that_was_cut_short_is_refused_and_left_alone(filled: Path, texts: Path, share: float) -> None:
     content = filled.read_bytes()
@@ -416,12 +462,9 @@ def test_decoding_refuses_an_edited_certificate(filled: Path, texts: Path) -> No
 
     with Store(filled) as store:
         (curve,) = next(store.query("SELECT curve FROM items WHERE item = 1"))
-    edited = zlib.compress(zlib.decompress(curve).replace(b'"n_agreed": ', b'"n_agreed": 1'))
-    connection = sqlite3.connect(filled)
-    connection.execute("UPDATE items SET curve = ? WHERE item = 1", (edited,))
-    connection.commit()
-    connection.close()
-    with Store(filled) as store, pytest.raises(ValueError, match="must"):
+    edited = zlib.compress(zlib.decompress(curve).replace(b'"confidence": 0.', b'"confidence": 1.'))
+    edit(filled, "UPDATE items SET curve = ? WHERE item = 1", edited)
+    with Store(filled) as store, pytest.raises(HoldfastError, match="must"):
         list(store.results())
 
 
