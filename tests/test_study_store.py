@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError, InvalidTypeError, StoreError, StudyError
-from holdfast.study import schema
+from holdfast.study import schema, seals
 from holdfast.study.engines.in_process import InProcess
 from holdfast.study.items import items_of, tasks_of
 from holdfast.study.question import plain_spec
@@ -226,9 +226,7 @@ def test_a_store_of_a_newer_version_is_refused_and_left_alone(filled: Path, text
     refused(filled, texts, "has version 99, which a newer holdfast wrote")
 
 
-def test_a_store_without_digests_is_refused_and_left_alone(
-    path: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_without_digests_is_refused_and_left_alone(path: Path, texts: Path) -> None:
     with sqlite3.connect(path) as connection:
         for statement in (*schema.UPGRADES[0], *schema.UPGRADES[1]):
             connection.execute(statement)
@@ -254,6 +252,12 @@ def test_a_store_with_other_tables_than_ours_is_refused_and_left_alone(
         connection.execute(statement)
     connection.close()
     refused(filled, texts, "its tables are not those of a file of results")
+
+
+def test_every_table_has_a_digest(path: Path, texts: Path) -> None:
+    with writer(path, texts) as store:
+        tables = {name for (name,) in store.query("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert tables == {*seals.TABLES, "seals"}
 
 
 def test_digests_follow_whatever_a_writer_does(path: Path, texts: Path, records: list[Record]) -> None:

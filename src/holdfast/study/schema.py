@@ -157,9 +157,8 @@ def check_sound(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _tables(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
-    """Everything that is defined, such as tables and triggers; what SQLite adds by itself aside."""
-    names = "type, name, tbl_name, sql"
-    return set(connection.execute(f"SELECT {names} FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"))
+    """Everything that is defined, such as tables and triggers; indexes that SQLite adds by itself aside."""
+    return set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
 
 
 def _tables_of(version: int) -> set[tuple[str, ...]]:

@@ -11,6 +11,10 @@ import sqlite3
 from collections import Counter
 from typing import Any
 
+_OF_ITEMS = ("rates", "items", "inputs", "attributions", "mean_curves", "answers")
+TABLES = (*_OF_ITEMS, "skips", "failures", "listing", "meta", "sessions")
+"""All tables of a file of results but that of the digests; a change is named after the first."""
+
 _MODULUS = 2**256
 
 
@@ -23,16 +27,10 @@ class Sealing:
         connection.create_function("seal", -1, self._count)
         # Without it, rows that "INSERT OR REPLACE" deletes are not told to triggers.
         connection.execute("PRAGMA recursive_triggers = ON")
-        for table in sealed_tables(connection):
-            columns = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
-            old, new = (
-                f"SELECT seal('{table}', {sign}, {', '.join(f'{row}.{name}' for name in columns)});"
-                for sign, row in ((-1, "OLD"), (1, "NEW"))
-            )
-            for event, body in (("INSERT", new), ("DELETE", old), ("UPDATE", old + new)):
-                connection.execute(
-                    f"CREATE TEMP TRIGGER seal_{table}_{event} AFTER {event} ON {table} BEGIN {body} END"
-                )
+        for table in TABLES:
+            columns = [name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+            for statement in _triggers(table, columns):
+                connection.execute(statement)
 
     def _count(self, table: str, sign: int, *row: Any) -> None:
         # SQLite stores no negative zero.
@@ -49,28 +47,34 @@ class Sealing:
             _put(self._connection, table, int(digest, 16) + change)
 
 
-def sealed_tables(connection: sqlite3.Connection) -> list[str]:
-    """Every table but that of the digests."""
-    statement = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name != 'seals'"
-    return [name for (name,) in connection.execute(statement + " ORDER BY name")]
+def _triggers(table: str, columns: list[str]) -> list[str]:
+    """Statements that let this connection alone tell ``seal`` of every row it inserts, deletes or updates."""
+    old, new = (
+        f"SELECT seal('{table}', {sign}, {', '.join(f'{row}.{name}' for name in columns)});"
+        for sign, row in ((-1, "OLD"), (1, "NEW"))
+    )
+    return [
+        f"CREATE TEMP TRIGGER seal_{table}_{event} AFTER {event} ON {table} BEGIN {body} END"
+        for event, body in (("INSERT", new), ("DELETE", old), ("UPDATE", old + new))
+    ]
 
 
 def seal_all(connection: sqlite3.Connection) -> None:
     """Compute every digest from the rows that are there."""
-    for table in sealed_tables(connection):
+    for table in TABLES:
         _put(connection, table, _sum(connection, table))
 
 
 def broken_seals(connection: sqlite3.Connection) -> list[str]:
     """The tables whose rows are not those that were written."""
     stored = dict(connection.execute("SELECT name, digest FROM seals"))
-    tables = sealed_tables(connection)
-    changed = [table for table in tables if stored.get(table) != _in_hex(_sum(connection, table))]
-    return changed + sorted(stored.keys() - set(tables))
+    changed = [table for table in TABLES if stored.get(table) != _in_hex(_sum(connection, table))]
+    return changed + sorted(stored.keys() - set(TABLES))
 
 
 def _sum(connection: sqlite3.Connection, table: str) -> int:
-    return sum(map(_hash, connection.execute(f"SELECT * FROM {table}")))
+    statement = f"SELECT * FROM {table}"
+    return sum(map(_hash, connection.execute(statement)))
 
 
 def _hash(row: tuple[Any, ...]) -> int:
