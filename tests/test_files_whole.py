@@ -127,6 +127,59 @@ def test_a_process_that_is_killed_while_it_writes_leaves_the_old_file(tmp_path: 
     assert target.read_text() == "old"
 
 
+def test_what_killed_writers_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", KILLED, str(target)], check=False)
+    assert len(list(tmp_path.iterdir())) == 1, "the second writer has removed what the first left"
+    write_whole(target, "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+LIVING = """
+import sys
+from pathlib import Path
+from holdfast.study.files import replacing
+with replacing(Path(sys.argv[1])) as unfinished:
+    unfinished.write_text("slowly")
+    print("begun", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_living_writers_and_others_have_is_left_alone(tmp_path: Path) -> None:
+    others = [
+        tmp_path / ".holdfast-notes.txt",
+        tmp_path / ".holdfast-12345678",
+        tmp_path / ".holdfast-abcdefgh" / "notes",
+    ]
+    for path in others:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("precious")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "unfinished").write_text("precious")
+    (tmp_path / ".holdfast-linklink").symlink_to("elsewhere")
+    command = [sys.executable, "-c", LIVING, str(tmp_path / "slow.json")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as living:
+        assert living.stdout is not None
+        assert living.stdout.readline() == "begun\n"
+        write_whole(tmp_path / "quick.json", "quickly")
+        living.communicate()
+    assert (tmp_path / "slow.json").read_text() == "slowly"
+    assert all(path.read_text() == "precious" for path in (*others, tmp_path / "elsewhere" / "unfinished"))
+    left = {"slow.json", "quick.json", "elsewhere", ".holdfast-linklink", *(path.name for path in others[:2])}
+    assert {path.name for path in tmp_path.iterdir()} == left | {".holdfast-abcdefgh"}
+
+
+def test_a_merge_that_was_killed_leaves_nothing_for_long(tmp_path: Path) -> None:
+    killed = KILLED.replace('unfinished.open("w")', "open(f'{unfinished}-wal', 'w')")
+    subprocess.run([sys.executable, "-c", killed, str(tmp_path / "all.db")], check=False)
+    (folder,) = tmp_path.iterdir()
+    assert {path.name for path in folder.iterdir()} == {"lock", "unfinished", "unfinished-wal"}
+    write_whole(tmp_path / "a.json", "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
 def certify_into(output: Path, rng: int) -> list[str]:
     asked = ["--model", "python:tests.study_support:moods", "--kind", "text", "--text", "good not bad fine day"]
     question = ["--method", "occlusion", "--top", "2", "--radius", "2", "--rng", str(rng)]

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from holdfast.study.results import ItemResult, Record, encode
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, MaskingSpec, MethodSpec, SmoothingSpec
 from holdfast.study.store import CurveKey, Store
+from holdfast.study.watching import Moment
 from holdfast.study.work import load_worker
 from holdfast.study.writing import StoreWriter
 from tests.study_support import edit, make_spec, write_texts
@@ -166,6 +167,69 @@ def test_the_lock_of_a_killed_process_dies_with_it(path: Path, texts: Path, hold
     holder.wait()
     assert path.with_name("study.db.lock").exists()
     writer(path, texts).close()
+
+
+def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(
+    path: Path, texts: Path, tmp_path: Path
+) -> None:
+    precious = tmp_path / "precious.txt"
+    precious.write_text("notes")
+    for link in (os.symlink, os.link):
+        link(precious, f"{path}.lock")
+        with pytest.raises(StoreError, match=r"study\.db\.lock' must be a lock file, but is a link to another file"):
+            writer(path, texts)
+        Path(f"{path}.lock").unlink()
+    os.symlink(tmp_path / "nothing", f"{path}.lock")
+    with pytest.raises(StoreError, match="must be a lock file, but is a link"):
+        writer(path, texts)
+    assert precious.read_text() == "notes"
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_two_names_of_one_file_never_have_two_writers(path: Path, texts: Path, records: list[Record]) -> None:
+    other = path.with_name("other.db")
+    with writer(path, texts) as store:
+        store.add(records[0])
+        os.link(path, other)
+        with pytest.raises(StoreError, match=r"other\.db' has a second name, a hard link"):
+            writer(other, texts)
+        store.add(records[1])
+    other.unlink()
+    with writer(path, texts) as store:
+        assert len(store.keys()) == 2
+    path.with_name("link.db").symlink_to(path)
+    with writer(path, texts), pytest.raises(StoreError, match=r"link\.db' is being written by another process"):
+        writer(path.with_name("link.db"), texts)
+
+
+def replaced(path: Path) -> None:
+    other = path.with_name("other.db")
+    shutil.copy(path, other)
+    other.replace(path)
+
+
+@pytest.mark.parametrize(
+    "lose", [Path.unlink, replaced, lambda path: path.rename(path.with_name("moved.db"))], ids=["del", "new", "moved"]
+)
+@pytest.mark.parametrize("n_before", [1, 15, 16])
+def test_a_file_that_is_lost_during_a_run_is_noticed(
+    path: Path, texts: Path, lose: Callable[[Path], object], n_before: int
+) -> None:
+    def watch(moment: Moment) -> None:
+        if moment.n_done == n_before:
+            lose(path)
+
+    with pytest.raises(StoreError, match=r"study\.db' was deleted, moved or replaced while it was being written"):
+        run_study(make_spec(texts), path, progress=watch)
+
+
+def test_a_file_that_was_moved_during_a_run_has_all_that_was_stored(path: Path, texts: Path) -> None:
+    moved = path.with_name("moved.db")
+    with pytest.raises(StoreError, match="What this run stored is in the file that was moved"):
+        run_study(make_spec(texts), path, progress=lambda moment: path.rename(moved) if moment.n_done == 5 else None)
+    with Store(moved) as store:
+        assert len(store.keys()) == 5
+    assert run_study(make_spec(texts), moved).status.complete
 
 
 COUNT = """

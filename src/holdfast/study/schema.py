@@ -153,7 +153,7 @@ def check_sound(connection: sqlite3.Connection, path: Path) -> None:
     if answer == "ok" and _tables(connection) != _tables_of(version):
         answer = "its tables are not those of a file of results"
     if answer != "ok":
-        raise StoreError(f"{str(path)!r} is damaged ({answer}). It was left as it is; go on from a copy of it.")
+        raise _damaged(path, answer)
 
 
 def _tables(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
@@ -214,12 +214,16 @@ def wrapping_errors(path: Path) -> Iterator[None]:
         raise
     except sqlite3.OperationalError as error:
         if "decode to UTF-8" in str(error):
-            raise StoreError(f"{str(path)!r} is damaged ({error}). It was left as it is.") from error
+            raise _damaged(path, error) from error
         raise StoreError(
             f"{str(path)!r} cannot be read or written: {error}. Is the disk full, or the folder read-only? "
             "Every item stored before is intact; the same call goes on from there."
         ) from error
-    except sqlite3.DatabaseError as error:
-        raise StoreError(
-            f"{str(path)!r} is damaged or cut short ({error}). It was left as it is; go on from a copy of it."
-        ) from error
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # what SQLite says may quote what it cannot read
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, reason: object) -> StoreError:
+    return StoreError(
+        f"{str(path)!r} is damaged or cut short ({reason}). It was left as it is; go on from a copy of it."
+    )

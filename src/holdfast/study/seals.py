@@ -19,7 +19,7 @@ _MODULUS = 2**256
 
 
 class Sealing:
-    """Counts the rows that one connection writes or deletes, until ``save`` adds them to the digests in the file."""
+    """Counts the rows that one connection writes or deletes, until ``keep`` adds them to the digests in the file."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -40,7 +40,7 @@ class Sealing:
         """Forget what a transaction that failed had counted."""
         self._changes.clear()
 
-    def save(self) -> None:
+    def keep(self) -> None:
         """Bring the digests up to date, in the transaction that changed the rows."""
         for table, change in self._changes.items():
             (digest,) = self._connection.execute("SELECT digest FROM seals WHERE name = ?", (table,)).fetchone()

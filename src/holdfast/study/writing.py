@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -160,15 +161,18 @@ class StoreWriter(Store):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
+        self._check_in_place()
         with wrapping_errors(self.path), transaction(self._connection):
-            self._check_in_place()
             self._sealing.begin()
             yield
-            self._sealing.save()
+            self._sealing.keep()
 
     def _check_in_place(self) -> None:
         """Raise where another file, or none, has taken the name: SQLite would write on into one that nobody sees."""
         if not (self.path.exists() and os.path.samestat(self.path.stat(), self._identity)):
+            # Its log has the old name: what is in there is brought to where the file is now.
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             raise StoreError(
                 f"{str(self.path)!r} was deleted, moved or replaced while it was being written. What this run stored "
                 "is in the file that was moved, or lost with the one that was deleted. Run the study again."
