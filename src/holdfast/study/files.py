@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from holdfast.errors import StoreError
+from holdfast.errors import InvalidValueError, StoreError
 from holdfast.study.lock import is_current, open_lock, try_lock
 
 _FOR_ALL_TO_READ = 0o644
@@ -51,6 +51,46 @@ def write_whole(target: str | Path, text: str) -> None:
     """Write a text into a file: whoever reads it sees the old one or the new one, and no part of either."""
     with replacing(Path(target)) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
+
+
+def check_spared(target: str | Path, name: str, sources: Mapping[str, Iterable[str | Path]]) -> None:
+    """Raise where a file that is to be written is one that is read, or lies in a folder that is read.
+
+    Parameters
+    ----------
+    target : str or Path
+        What is to be written; what does not exist yet, or is no file of its own, is spared.
+    name : str
+        What the target is called.
+    sources : mapping
+        Files, folders and specs such as ``onnx:model.onnx`` that are read, by what they are called.
+    """
+    real = Path(os.path.realpath(target))
+    if not real.is_file():
+        return
+    for what, texts in sources.items():
+        if any(_is_or_holds(place, real) for text in texts for place in _places(str(text))):
+            raise InvalidValueError(
+                f"`{name}` must be another file than {what}, got {str(target)!r}, which would be written over. "
+                "Choose a name that does not exist yet."
+            )
+
+
+def _is_or_holds(place: Path, file: Path) -> bool:
+    try:
+        return place.samefile(file) or Path(os.path.realpath(place)) in file.parents
+    except (OSError, ValueError):  # there is nothing of this name, or there can be nothing
+        return False
+
+
+def _places(text: str) -> list[Path]:
+    """Where a text may point to: ``a.npy``, ``mine=a.npy``, ``onnx:a.onnx``, ``table:a.csv#3``, ``python:a:make``."""
+    scheme, _, place = text.partition(":")
+    if scheme == "bundled":
+        return []
+    module = f"{place.partition(':')[0].replace('.', '/')}.py" if scheme == "python" else ""
+    places = [text, text.partition("=")[2], place, text.rpartition("#")[0], place.rpartition("#")[0], module]
+    return [Path(one) for one in places if one]
 
 
 def _folder_beside(target: Path) -> tuple[Path, IO[str]]:

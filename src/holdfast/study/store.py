@@ -115,6 +115,10 @@ class Store:
         found: Plain = json.loads(self.meta("spec"))
         return found
 
+    def sources(self) -> dict[str, list[str]]:
+        """What the study reads: the specs of its model and of its data."""
+        return {f"the study's {name}": [str(self.spec[name]["spec"])] for name in ("model", "data")}
+
     def meta(self, name: str) -> str:
         """A fact about the whole study."""
         found = self._one("SELECT value FROM meta WHERE name = ?", name)
