@@ -95,6 +95,12 @@ def make_spec(folder: Path, *, factory: str = "moods", **changes: Any) -> StudyS
     return StudySpec(**(asked | changes))
 
 
+def mean_spec(folder: Path, **changes: Any) -> StudySpec:
+    """Two mean curves over all texts."""
+    certify = CertifySpec(radii=(1, 3), precision="data-set", half_width=0.2)
+    return make_spec(folder, methods=(MethodSpec("occlusion"),), top_fractions=(0.25,), certify=certify, **changes)
+
+
 @dataclass(frozen=True)
 class Slowly:
     """Loads a worker whose calls of ``slow_moods`` take so long, in processes that inherit nothing from this one."""
