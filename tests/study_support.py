@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import threading
 import time
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 
 from holdfast.study.run import run_study
+from holdfast.study.seals import seal_all
 from holdfast.study.spec import (
     CertifySpec,
     DataSpec,
@@ -113,17 +116,10 @@ def make_spec(folder: Path, *, factory: str = "moods", **changes: Any) -> StudyS
     return StudySpec(**(asked | changes))
 
 
-def slow_spec(folder: Path) -> StudySpec:
-    """The same on the slow model."""
-    return make_spec(folder, factory="slow_moods")
-
-
-def slow_means_spec(folder: Path) -> StudySpec:
-    """Mean curves of two methods on the slow model."""
-    asked = CertifySpec(radii=(1, 3), precision="data-set", half_width=0.1)
-    return replace(
-        slow_spec(folder), certify=asked, mus=MusSpec(), top_fractions=(0.25,), smoothing=SmoothingSpec((1.0,))
-    )
+def mean_spec(folder: Path, **changes: Any) -> StudySpec:
+    """Two mean curves over all texts."""
+    certify = CertifySpec(radii=(1, 3), precision="data-set", half_width=0.2)
+    return make_spec(folder, methods=(MethodSpec("occlusion"),), top_fractions=(0.25,), certify=certify, **changes)
 
 
 @dataclass(frozen=True)
@@ -203,6 +199,13 @@ class MortalIn:
 def unmeasured() -> dict[str, str]:
     """The environment of a process whose coverage is not measured."""
     return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+
+
+def edit(path: Path, statement: str, *values: Any) -> None:
+    """Change a file of results in SQL and recompute its digests, as nobody does by accident."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement, values)
+        seal_all(connection)
 
 
 def undisturbed(texts: Path, path: Path) -> dict[str, str]:

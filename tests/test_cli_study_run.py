@@ -20,7 +20,7 @@ from holdfast.study.spec import DataSpec
 from holdfast.study.spec_file import write_spec
 from holdfast.study.store import Store
 from holdfast.study.writing import StoreWriter
-from tests.study_support import HELD, make_spec, write_texts
+from tests.study_support import HELD, edit, make_spec, write_texts
 from tests.waiting import PATIENCE, wait_until
 
 
@@ -90,7 +90,7 @@ def test_an_export_says_what_is_not_in_it(study: Path, capsys: pytest.CaptureFix
     assert "Not in it: 8 items of 1 inputs that were left out.\n" in capsys.readouterr().out
     with StoreWriter(study.with_suffix(".db"), plain_spec(spec), settings={}, versions={}) as store:
         store.give_up(1, "it died", n_tries=3, items=("1/lime/0.25/1.0",))
-        store._connection.execute("DELETE FROM skips")
+    edit(study.with_suffix(".db"), "DELETE FROM skips")
     assert main(["study", "export", str(study.with_suffix(".db")), out]) == 0
     told = capsys.readouterr().out
     assert "Not in it: 1 items of 1 inputs that were given up.\n" in told

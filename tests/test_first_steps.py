@@ -166,7 +166,6 @@ def test_what_a_certificate_says_of_its_cost_does_not_depend_on_what_was_known_b
     assert shared.n_calls - before < later.n_calls
 
 
-
 def test_nearly_all_bundled_sentences_hold_fast_as_the_quick_start_says() -> None:
     vader = models.load("bundled:vader")
     rates = []

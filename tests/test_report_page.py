@@ -6,8 +6,6 @@ import base64
 import io
 import json
 import shutil
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -46,7 +44,7 @@ from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec
 from holdfast.study.store import Store
 from tests.report_support import CLASSES, brightness, image_spec, moods, run_all, table_spec, text_spec
-from tests.study_support import TRUST
+from tests.study_support import TRUST, edit
 
 write_report = partial(pages.write_report, trust=TRUST)
 
@@ -560,9 +558,8 @@ def test_a_page_is_about_one_state_of_a_file_that_a_run_is_writing(
 
     def summarize_then_lose_items(store: Store, **asked: Any) -> Any:
         summary = real(store, **asked)
-        with closing(sqlite3.connect(path)) as writer, writer:
-            writer.execute("DELETE FROM rates WHERE item IN (SELECT item FROM items WHERE method = 'random')")
-            writer.execute("DELETE FROM items WHERE method = 'random'")
+        edit(path, "DELETE FROM rates WHERE item IN (SELECT item FROM items WHERE method = 'random')")
+        edit(path, "DELETE FROM items WHERE method = 'random'")
         return summary
 
     monkeypatch.setattr(write, "summarize_study", summarize_then_lose_items)

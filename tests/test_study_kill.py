@@ -10,16 +10,17 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from functools import partial
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from holdfast.errors import StoreError
+from holdfast.study.run import run_study
 from holdfast.study.status import study_status
 from holdfast.study.store import Store
-from tests.study_support import SLOW, undisturbed, write_texts
+from tests.study_support import SLOW, mean_spec, undisturbed, write_texts
 from tests.waiting import wait_until
 
 N_INPUTS, PER_INPUT = 6, 8
@@ -38,16 +39,25 @@ def truth(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
 class Victim:
     """A run in a process of its own, and what it told."""
 
-    def __init__(self, texts: Path, path: Path, workers: int, seconds: float, spec: str = "slow_spec") -> None:
-        command = [sys.executable, "-m", "tests.study_runner", str(texts), str(path), str(workers), "0", spec]
-        environment = os.environ | {SLOW: str(seconds)}
+    def __init__(
+        self,
+        texts: Path,
+        path: Path,
+        workers: int,
+        seconds: float,
+        *,
+        precision: str = "per-input",
+        grouped: bool = False,
+    ) -> None:
+        command = [sys.executable, "-m", "tests.study_runner", str(texts), str(path), str(workers), "0", precision]
+        self._grouped = grouped
         self.process = subprocess.Popen(
             command,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            env=environment,
-            start_new_session=True,
+            env=os.environ | {SLOW: str(seconds)},
+            start_new_session=grouped,
         )
         self.told: list[str] = []
 
@@ -57,10 +67,10 @@ class Victim:
         while len(self.told) < n_items and (line := self.process.stderr.readline()):
             self.told.append(_key(line))
 
-    def kill(self, *, group: bool = False) -> None:
-        """SIGKILL, to the whole process group or not: then workers must end without being told."""
+    def kill(self) -> None:
+        """SIGKILL, of the whole process group where it has its own; otherwise workers must end without being told."""
         children = self._children()
-        if group:
+        if self._grouped:
             os.killpg(self.process.pid, signal.SIGKILL)
         else:
             self.process.send_signal(signal.SIGKILL)
@@ -104,17 +114,17 @@ def _is_alive(pid: int) -> bool:
 
 
 def survive(
-    texts: Path, path: Path, truth: dict[str, str], *, workers: int, n_kills: int, seed: int, group: bool = False
+    texts: Path, path: Path, truth: dict[str, str], *, workers: int, n_kills: int, seed: int, grouped: bool = False
 ) -> None:
     """Kill runs into one file, each at a random moment, then let one finish: every item is there once, and right."""
     rng = np.random.default_rng(seed)
     told: Counter[str] = Counter()
     for _ in range(n_kills):
-        victim = Victim(texts, path, workers, seconds=0.004)
+        victim = Victim(texts, path, workers, seconds=0.004, grouped=grouped)
         # After some items, or anywhere between the start of the process and its first item.
         victim.hear(int(rng.integers(0, 4)))
         time.sleep(float(rng.uniform(0, 0.05 if victim.told else 1.5)))
-        victim.kill(group=group)
+        victim.kill()
         told.update(filter(None, victim.told))
         if path.exists() and path.stat().st_size and told:
             assert study_status(path).n_done >= sum(told.values())
@@ -144,38 +154,78 @@ def test_kills_with_workers_lose_and_double_nothing(texts: Path, truth: dict[str
     survive(texts, tmp_path / "study.db", truth, workers=2, n_kills=2, seed=2)
 
 
-def test_kills_of_the_process_group_lose_and_double_nothing(texts: Path, truth: dict[str, str], tmp_path: Path) -> None:
-    survive(texts, tmp_path / "study.db", truth, workers=2, n_kills=2, seed=3, group=True)
+def test_kills_of_the_whole_process_group_lose_and_double_nothing(
+    texts: Path, truth: dict[str, str], tmp_path: Path
+) -> None:
+    survive(texts, tmp_path / "study.db", truth, workers=2, n_kills=3, seed=3, grouped=True)
 
 
-def count_answers(path: Path) -> int:
+@pytest.fixture(scope="module")
+def means(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    path = tmp_path_factory.mktemp("means") / "study.db"
+    assert run_study(mean_spec(texts), path).status.complete
+    return _means(path)
+
+
+def _means(path: Path) -> list[Any]:
+    """All that a study about means stores, time aside."""
     with Store(path) as store:
-        return int(next(store.query("SELECT count(*) FROM answers"))[0])
+        answers = sorted(store.query("SELECT scope, question, content FROM answers"))
+        assert len(answers) > 10
+        return [store.digests(), {key: curve.to_json() for key, curve in store.mean_curves().items()}, answers]
 
 
-def has_answers(path: Path, n: int) -> bool:
-    """Whether so many are stored; a file that has just been made may not be a store yet."""
-    try:
-        return path.exists() and count_answers(path) >= n
-    except (StoreError, sqlite3.Error):
-        return False
+def _wait_for(path: Path, statement: str, count: int, victim: Victim) -> None:
+    """Until so many rows are stored, or the run has ended."""
+    while victim.process.poll() is None:
+        with (
+            suppress(sqlite3.OperationalError),
+            closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection,
+        ):
+            if connection.execute(statement).fetchone()[0] >= count:
+                return
+        time.sleep(0.005)
 
 
-def test_kills_during_mean_curves_lose_nothing_and_ask_no_input_twice(texts: Path, tmp_path: Path) -> None:
-    path, whole = tmp_path / "study.db", tmp_path / "whole.db"
-    assert Victim(texts, whole, 0, seconds=0.0, spec="slow_means_spec").finish() == 0
-    n_answers = count_answers(whole)
-    assert n_answers == 2 * N_INPUTS
-    for n_before in (2, 4, 6):
-        victim = Victim(texts, path, 0, seconds=0.05, spec="slow_means_spec")
-        wait_until(partial(has_answers, path, n_before))
+def survive_means(texts: Path, path: Path, means: list[Any], *, workers: int, seed: int, n_kills: int) -> None:
+    """Kill runs while they compute mean curves, each some answers after the last, then let one finish."""
+    rng, n_answers = np.random.default_rng(seed), 0
+    for _ in range(n_kills):
+        victim = Victim(texts, path, workers, seconds=0.02, precision="data-set", grouped=True)
+        n_answers += int(rng.integers(1, len(means[2]) // n_kills))
+        _wait_for(path, "SELECT count(*) FROM answers", n_answers, victim)
         victim.kill()
-        assert count_answers(path) >= n_before
-    assert Victim(texts, path, 0, seconds=0.0, spec="slow_means_spec").finish() == 0
-    assert count_answers(path) == n_answers
-    with Store(path) as store, Store(whole) as other:
-        assert store.mean_curves() == other.mean_curves()
-        assert store.digests() == other.digests()
+        assert victim.process.returncode == -signal.SIGKILL
+        assert study_status(path).n_done == N_INPUTS * 2
+        with Store(path) as store:
+            stored = sorted(store.query("SELECT scope, question, content FROM answers"))
+        assert n_answers <= len(stored) <= len(means[2])
+        assert set(stored) <= set(means[2])
+    last = Victim(texts, path, workers, seconds=0.0, precision="data-set")
+    assert last.finish() == 0
+    assert last.told == []
+    assert _means(path) == means
+
+
+def test_kills_during_mean_curves_lose_and_double_nothing(texts: Path, means: list[Any], tmp_path: Path) -> None:
+    survive_means(texts, tmp_path / "study.db", means, workers=0, n_kills=3, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("workers", [0, 2])
+def test_many_kills_during_mean_curves_lose_and_double_nothing(
+    texts: Path, means: list[Any], tmp_path: Path, seed: int, workers: int
+) -> None:
+    survive_means(texts, tmp_path / "study.db", means, workers=workers, n_kills=5, seed=10 + seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_many_kills_of_process_groups_lose_and_double_nothing(
+    texts: Path, truth: dict[str, str], tmp_path: Path, seed: int
+) -> None:
+    survive(texts, tmp_path / "study.db", truth, workers=2, n_kills=5, seed=300 + seed, grouped=True)
 
 
 @pytest.mark.slow

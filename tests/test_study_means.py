@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,8 +33,8 @@ from holdfast.study.spec_file import write_spec
 from holdfast.study.status import study_status
 from holdfast.study.store import CurveKey, Store
 from holdfast.study.work import Skipped, Worker, item_rng, load_worker
+from tests.study_support import edit, write_texts
 from tests.study_support import make_spec as support_spec
-from tests.study_support import write_texts
 
 
 def make_spec(n: int = 6, **certify: object) -> StudySpec:
@@ -238,9 +237,7 @@ def test_means_are_of_the_model_that_was_explained(
     explained: tuple[StudySpec, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec, path = explained
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE inputs SET model_fingerprint = 'another'")
-    connection.close()
+    edit(path, "UPDATE inputs SET model_fingerprint = 'another'")
     with pytest.raises(StudyError, match=r"^Input 0: the model is another than the one that was explained \(it was an"):
         run_study(spec, path)
 

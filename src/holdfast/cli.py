@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from holdfast import __version__
 from holdfast.commands import bench, certify, check, compare, demo, explore, reproduce, study, verify
 from holdfast.commands.codes import EXIT_ERROR, EXIT_OK, IN_WORDS
-from holdfast.commands.parsing import Parser
+from holdfast.commands.parsing import Parser, check_targets
 from holdfast.commands.telling import tell
 from holdfast.errors import HoldfastError
 
@@ -23,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = command_parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = options.run
     try:
+        check_targets(options)
         return command(options)
     except BrokenPipeError:
         # The reader has gone (`holdfast demo | head`): what Python still holds for it goes nowhere.

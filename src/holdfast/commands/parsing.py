@@ -151,6 +151,34 @@ def parse_target(text: str) -> str:
     return text
 
 
+_TARGETS = ("output", "junit")
+_INPUTS = ("model", "image", "table", "input", "background", "selected", "scores")
+_SOURCES = (*_INPUTS, "data", "certificate", "results", "file")
+"""Options that name files to write, and files to read."""
+
+
+def check_targets(options: argparse.Namespace) -> None:
+    """Raise where a command would write over what it reads, or twice into one file; before anything is computed."""
+    values = {name: value for name, value in vars(options).items() if value}
+    targets = {name: Path(values[name]) for name in _TARGETS if name in values}
+    if not targets:
+        return
+    from holdfast.errors import InvalidValueError
+    from holdfast.study.files import check_spared
+
+    sources = {
+        f"`{options.flags.get(name, name.upper())}`": value if isinstance(value, list) else [value]
+        for name, value in values.items()
+        if name in _SOURCES
+    }
+    for name, target in targets.items():
+        check_spared(target, options.flags.get(name, name.upper()), sources)
+    if len({target.resolve() for target in targets.values()}) < len(targets):
+        raise InvalidValueError(
+            f"`--junit` must be another file than `--output`, got {str(targets['junit'])!r} for both."
+        )
+
+
 def parse_radii(text: str) -> list[int]:
     """Radii such as ``1,5,10`` or ``1-10``, or both.
 

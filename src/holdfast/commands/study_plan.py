@@ -50,7 +50,7 @@ def plan(options: argparse.Namespace) -> int:
 
 def init(options: argparse.Namespace) -> int:
     """Write the commented example."""
-    from holdfast.study.files import write_whole
+    from holdfast.study.files import check_spared, write_whole
     from holdfast.study.spec_file import commented_example
 
     text = commented_example(model=options.model, data=options.data)
@@ -60,6 +60,7 @@ def init(options: argparse.Namespace) -> int:
     path = Path(options.file)
     if path.exists() and not options.force:
         raise InvalidValueError(f"{str(path)!r} is there already. Choose another name, or write over it with --force.")
+    check_spared(path, "FILE", {"`--model`": [options.model or ""], "`--data`": [options.data or ""]})
     write_whole(path, text)
     trust = " --trust-model" if (options.model or "").startswith("python:") else ""
     print(f"Wrote {path}. Edit it, then: holdfast study plan {path}{trust}")

@@ -137,20 +137,50 @@ def encode(result: ItemResult) -> Record:
             result.attribution_seconds,
         ),
         item=_item_row(result),
-        rates=tuple(
-            (
-                one.radius,
-                one.effective_radius,
-                one.rate,
-                one.rate_unbiased,
-                *one.interval,
-                one.n_agreed,
-                one.n_evaluated,
-                int(one.exact),
-            )
-            for one in result.curve
-        ),
+        rates=tuple(_rate_rows(result.curve)),
     )
+
+
+def _rate_rows(curve: StabilityCurve) -> list[Row]:
+    return [
+        (
+            one.radius,
+            one.effective_radius,
+            one.rate,
+            one.rate_unbiased,
+            *one.interval,
+            one.n_agreed,
+            one.n_evaluated,
+            int(one.exact),
+        )
+        for one in curve
+    ]
+
+
+def stated_rates(packed: bytes) -> list[Row]:
+    """The rows of rates that a stored curve states, as they are written there: no certificate is made of them."""
+    text = unpack_text(packed)
+    try:
+        return _stated(json.loads(text)["certificates"])
+    except (LookupError, TypeError, ValueError) as error:
+        raise StoreError(f"A stored curve is damaged ({error!r}). Go on from a copy of the file.") from error
+
+
+def _stated(certificates: list[dict[str, Any]]) -> list[Row]:
+    return [
+        (
+            stated["radius"],
+            stated["effective_radius"],
+            stated["rate"],
+            stated["rate_unbiased"],
+            stated["interval"]["low"],
+            stated["interval"]["high"],
+            stated["n_agreed"],
+            stated["n_evaluated"],
+            int(stated["exact"]),
+        )
+        for stated in certificates
+    ]
 
 
 def _item_row(result: ItemResult) -> Row:
@@ -174,7 +204,7 @@ def _item_row(result: ItemResult) -> Row:
 
 
 class StoredItem(NamedTuple):
-    """What the store holds of one item, as read back: one row of items, inputs and attributions joined."""
+    """What the store holds of one item, as read back: a row of items, inputs and attributions joined, and its rates."""
 
     input: int
     method: str
@@ -187,12 +217,19 @@ class StoredItem(NamedTuple):
     n_calls: int
     n_computed: int
     seconds: float
+    digest: str
     name: str | None
     label: int | None
     prediction: str
     n_features: int
     attribution: bytes
     attribution_seconds: float
+    rates: list[Row]
+
+    @property
+    def key(self) -> str:
+        """The name of the item in the store."""
+        return Item(self.input, self.method, self.top_fraction, self.keep_probability).key
 
 
 def decode(stored: StoredItem) -> ItemResult:
@@ -200,7 +237,7 @@ def decode(stored: StoredItem) -> ItemResult:
     bits = np.unpackbits(np.frombuffer(stored.selected, dtype=np.uint8), count=stored.n_features)
     selected = bits.astype(bool)
     selected.setflags(write=False)
-    return ItemResult(
+    result = ItemResult(
         input=stored.input,
         method=stored.method,
         top_fraction=stored.top_fraction,
@@ -218,6 +255,9 @@ def decode(stored: StoredItem) -> ItemResult:
         seconds=stored.seconds,
         attribution_seconds=stored.attribution_seconds,
     )
+    if result.digest != stored.digest or _rate_rows(result.curve) != stored.rates:
+        raise StoreError(f"The item {stored.key} is not as it was stored: its digest or its rates contradict it.")
+    return result
 
 
 def pack_text(text: str) -> bytes:

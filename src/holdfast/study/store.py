@@ -9,22 +9,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from holdfast.errors import StoreError
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.results.attribution import Attribution
 from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.items import Item
 from holdfast.study.listing import Listed
 from holdfast.study.question import Plain
-from holdfast.study.results import ItemResult, StoredItem, decode, unpack_text
-from holdfast.study.schema import check_store, connect_reading, wrapping_errors
+from holdfast.study.results import ItemResult, Row, StoredItem, decode, stated_rates, unpack_text
+from holdfast.study.schema import check_sound, check_store, connect_reading, wrapping_errors
+from holdfast.study.seals import broken_seals
 from holdfast.study.spec import without_trust
 from holdfast.validation import check_path
 
 CURVE_KEY = "method, top_fraction, keep_probability"
 
 _STORED = """
-SELECT i.input, i.method, i.top_fraction, i.keep_probability, i.selected, i.curve, i.mus, i.witness, i.n_calls,
-    i.n_computed, i.seconds, x.name, x.label, x.prediction, x.n_features, a.content, a.seconds
+SELECT i.item, i.input, i.method, i.top_fraction, i.keep_probability, i.selected, i.curve, i.mus, i.witness, i.n_calls,
+    i.n_computed, i.seconds, i.digest, x.name, x.label, x.prediction, x.n_features, a.content, a.seconds
 FROM items i JOIN inputs x USING (input) JOIN attributions a ON a.input = i.input AND a.method = i.method
 WHERE i.input BETWEEN ? AND ? ORDER BY i.input, i.method, i.top_fraction, i.keep_probability
 """
@@ -72,11 +73,51 @@ class Store:
             raise StoreError(f"{str(path)!r} must be a file of results; there is none.")
         with wrapping_errors(self.path):
             self._connection = connect_reading(self.path)
+        try:
+            with self.snapshot():
+                self._check()
+        except BaseException:
+            self.close()
+            raise
+
+    def _check(self) -> None:
+        """Raise unless what is stored is what was written."""
+        check_sound(self._connection, self.path)
+        tables = broken_seals(self._connection)
+        if tables:
+            raise StoreError(
+                f"{str(self.path)!r} was changed or damaged since holdfast wrote it: {self._first_changed(tables)} "
+                "is not as it was stored. The file was left as it is; go on from a copy of it."
+            )
+        self._check_rates()
+
+    def _check_rates(self) -> None:
+        """Raise unless the rates, which are shown without reading certificates, are those that certificates state."""
+        statement = "SELECT item, curve, input, method, top_fraction, keep_probability FROM items"
+        for item, packed, *key in self.query(statement):
+            if stated_rates(packed) != self._rates(item):
+                raise StoreError(
+                    f"The rates of item {Item(*key).key} in {str(self.path)!r} are not those that its certificates "
+                    "state. The file was changed or damaged, and was left as it is; go on from a copy of it."
+                )
+
+    def _first_changed(self, tables: list[str]) -> str:
+        """The first item that contradicts its digest or its certificates, if one does; otherwise a table."""
+        for stored in self._stored():
+            try:
+                decode(stored)
+            except (HoldfastError, ArithmeticError, LookupError, TypeError, ValueError):
+                return f"the item {stored.key}"
+        return f"the table {tables[0]!r}"
 
     @property
     def spec(self) -> Plain:
         """The study as it was last run, plain; whom to trust is nothing that a file can say."""
         return without_trust(json.loads(self.meta("spec")))
+
+    def sources(self) -> dict[str, list[str]]:
+        """What the study reads: the specs of its model and of its data."""
+        return {f"the study's {name}": [str(self.spec[name]["spec"])] for name in ("model", "data")}
 
     def meta(self, name: str) -> str:
         """A fact about the whole study."""
@@ -107,8 +148,14 @@ class Store:
 
     def results(self, index: int | None = None) -> Iterator[ItemResult]:
         """Every item, or those of one input, in full and one at a time; each certificate is checked as it is read."""
-        for row in self.query(_STORED, *((0, _LARGEST) if index is None else (index, index))):
-            yield decode(StoredItem(*row))
+        return map(decode, self._stored(index))
+
+    def _stored(self, index: int | None = None) -> Iterator[StoredItem]:
+        for item, *row in self.query(_STORED, *((0, _LARGEST) if index is None else (index, index))):
+            yield StoredItem._make((*row, self._rates(item)))
+
+    def _rates(self, item: int) -> list[Row]:
+        return [tuple(row[1:]) for row in self.query("SELECT * FROM rates WHERE item = ? ORDER BY radius", item)]
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One flat row per item and radius, by input."""
@@ -134,8 +181,6 @@ class Store:
 
     def listing(self) -> dict[int, Listed]:
         """What the inputs of the data set were called and held when the study was last run."""
-        if self._one("SELECT 1 FROM sqlite_master WHERE name = 'listing'") is None:
-            return {}  # made by an earlier version, and not run since
         return {index: Listed(*row) for index, *row in self.query("SELECT * FROM listing ORDER BY input")}
 
     def names(self) -> dict[int, Listed]:

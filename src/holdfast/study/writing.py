@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,7 +17,8 @@ from holdfast.study.listing import Listed
 from holdfast.study.lock import WriterLock
 from holdfast.study.question import Plain, check_same_question
 from holdfast.study.results import Record, Row
-from holdfast.study.schema import connect_writing, transaction, wrapping_errors
+from holdfast.study.schema import check_store, connect_writing, transaction, wrapping_errors
+from holdfast.study.seals import Sealing
 from holdfast.study.store import CurveKey, Store
 
 _ITEM_COLUMNS = (
@@ -43,7 +46,11 @@ class StoreWriter(Store):
         self.path = Path(path)
         self._lock = WriterLock(self.path)
         try:
+            if check_store(self.path):
+                Store(self.path).close()  # which checks all that is stored
             self._connection = connect_writing(self.path)
+            self._sealing = Sealing(self._connection)
+            self._identity = self.path.stat()
             with self._writing():
                 self._keep_question(spec)
                 self._session = self._begin(settings, versions)
@@ -164,8 +171,22 @@ class StoreWriter(Store):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
+        self._check_in_place()
         with wrapping_errors(self.path), transaction(self._connection):
+            self._sealing.begin()
             yield
+            self._sealing.keep()
+
+    def _check_in_place(self) -> None:
+        """Raise where another file, or none, has taken the name: SQLite would write on into one that nobody sees."""
+        if not (self.path.exists() and os.path.samestat(self.path.stat(), self._identity)):
+            # Its log has the old name: what is in there is brought to where the file is now.
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            raise StoreError(
+                f"{str(self.path)!r} was deleted, moved or replaced while it was being written. What this run stored "
+                "is in the file that was moved, or lost with the one that was deleted. Run the study again."
+            )
 
     def close(self) -> None:
         """End the session and let go of the file; its log is merged into it."""

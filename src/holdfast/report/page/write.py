@@ -15,7 +15,7 @@ from holdfast.report.page.sections import make_section
 from holdfast.report.page.source import open_source
 from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.study.aggregate import summarize_study
-from holdfast.study.files import replacing
+from holdfast.study.files import check_spared, replacing
 from holdfast.study.spec import NO_TRUST, Trust
 from holdfast.study.store import Store
 from holdfast.types import Progress
@@ -79,8 +79,10 @@ def write_report(
     if not (accuracy is None or isinstance(accuracy, Mapping)):
         raise InvalidTypeError(f"`accuracy` must map names of studies to accuracies, got {accuracy!r}.")
     check_flag(use_model, "use_model")
+    check_spared(target, "output", {"the results": paths})
     payload = make_payload(
         paths,
+        target=target,
         title=title,
         n_gallery=n_gallery,
         use_model=use_model,
@@ -89,8 +91,6 @@ def write_report(
         accuracy=accuracy or {},
         progress=progress,
     )
-    if any(target.exists() and target.samefile(path) for path in paths):
-        raise InvalidValueError(f"`output` must be another file than the results, got {str(output)!r} for both.")
     with replacing(target) as unfinished:
         unfinished.write_bytes(as_bytes(render_page(payload)))
     return tuple(payload["findings"])
@@ -107,6 +107,7 @@ def _check_paths(results: Any) -> list[Path]:
 def make_payload(
     paths: Sequence[Path],
     *,
+    target: Path | None = None,
     title: str | None,
     n_gallery: int,
     use_model: bool,
@@ -115,11 +116,14 @@ def make_payload(
     accuracy: Mapping[str, SmoothedAccuracy],
     progress: Progress | bool | None,
 ) -> dict[str, Any]:
-    """The data of a page: ``docs/report.md`` describes them."""
+    """The data of a page: ``docs/report.md`` describes them. ``target`` is where it will be written."""
     tell, sections, told = as_progress(progress, what="inputs"), [], []
     with ExitStack() as opened:
         # Every file is opened before the first model is loaded.
         stores = [opened.enter_context(Store(path)) for path in paths]
+        for store in stores:
+            if target is not None:
+                check_spared(target, "output", store.sources())
         for store in stores:
             source = open_source(store, use_model=use_model, trust=trust)
             with store.snapshot():  # one state of the file, whatever a run adds meanwhile
