@@ -420,8 +420,7 @@ def test_a_page_without_the_model_shows_no_input_but_those_of_the_results(
     assert {entry["not_shown"] for entry in gallery} == {CHANGED}
     assert all(is_empty(entry["picture"]) for entry in gallery)
     assert SECRET not in page.read_text(encoding="utf-8")
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE listing SET digest = NULL")
+    edit(path, "UPDATE listing SET digest = NULL")
     write_report(path, page, use_model=False)
     assert {entry["not_shown"] for entry in payload_of(page)["studies"][0]["gallery"]} == {UNKNOWN}
     shutil.rmtree(tmp_path / "data")

@@ -20,6 +20,11 @@ from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_mask
 
 
+def bind_input(options: argparse.Namespace) -> MaskedModel:
+    """Load the model and bind the input that the options name."""
+    return _bind(options)[0]
+
+
 def bind_shared(options: argparse.Namespace) -> Evaluator:
     """The same, remembering what it has computed for all that is asked of it."""
     return bind_named(options)[0]
@@ -85,13 +90,14 @@ def describe(
     options: argparse.Namespace, model: Evaluator, classes: tuple[str, ...], selected: Mask | None = None
 ) -> dict[str, Any]:
     """What is written beside a result, for people to read: date, version, model, input, method and names."""
-    from holdfast import __version__
+    from importlib.metadata import version
+
     from holdfast.attribution.methods import names_of
 
     inputs = ("image", "text", "table", "input")
     about: dict[str, Any] = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "holdfast": __version__,
+        "holdfast": version("holdfast"),
         "model": options.model,
         "input": next(getattr(options, name) for name in inputs if getattr(options, name) is not None),
         "batch_size": model.batch_size,
