@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import ModelError
-from holdfast.masking.text_segments import Parts, preview
+from holdfast.masking.text_segments import Parts, PartsInText, Span, preview
 from holdfast.masking.torch_support import to_numpy
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks
@@ -48,6 +48,11 @@ class TextModel:
     def feature_names(self) -> tuple[str, ...]:
         """The words, or the beginning of each segment."""
         return self.parts.names
+
+    @property
+    def located(self) -> tuple[str, tuple[Span, ...]] | None:
+        """The text, and the place of each feature in it; None if the segments are joined anew for every mask."""
+        return (self.parts.text, self.parts.spans) if isinstance(self.parts, PartsInText) else None
 
     def __call__(self, masks: Masks, /) -> Outputs:
         texts = [self.parts.write(mask, self.fill) for mask in check_masks(masks, self.n_features)]
