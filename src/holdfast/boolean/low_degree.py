@@ -16,7 +16,7 @@ from holdfast.errors import InvalidValueError, ModelError
 from holdfast.evaluation import evaluating
 from holdfast.neighborhood import Additions
 from holdfast.types import Mask, MaskedModel, Progress
-from holdfast.validation import check_mask, check_whole
+from holdfast.validation import check_selection, check_whole
 
 MAX_LOW_DEGREE = 4
 
@@ -81,7 +81,7 @@ def low_degree_weights(
     if top > MAX_LOW_DEGREE:
         raise InvalidValueError(f"`degree` must be at most {MAX_LOW_DEGREE}, got {top}.")
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
-        mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        mask = check_selection(selected, "selected", evaluator)
         nearby = Additions(mask, top)
         evaluator.expect(nearby.size)
         before = evaluator.n_calls

@@ -13,7 +13,7 @@ from holdfast.evaluation import Tally, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.results import HardCertificate
 from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import check_mask, check_whole
+from holdfast.validation import check_selection, check_whole
 
 SMALLEST_TOLERANCE = Fraction(1, 10_000)
 
@@ -71,7 +71,7 @@ def certify_hard(
     n_draws = smallest_power_within(1 - eps, 1 - sure)
     affordable = n_draws if max_enumerated is None else check_whole(max_enumerated, "max_enumerated")
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
-        mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        mask = check_selection(selected, "selected", evaluator)
         nearby = NEIGHBORHOODS[neighborhood](mask, radius)
         proof = not nearby.is_larger_than(affordable)
         evaluator.expect(nearby.size if proof else n_draws)
