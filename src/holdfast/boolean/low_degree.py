@@ -15,6 +15,7 @@ from holdfast.boolean.tabulation import scores_of
 from holdfast.errors import InvalidValueError, ModelError
 from holdfast.evaluation import evaluating
 from holdfast.neighborhood import Additions
+from holdfast.showing import Shown
 from holdfast.types import Mask, MaskedModel, Progress
 from holdfast.validation import check_selection, check_whole
 
@@ -24,7 +25,7 @@ _PORTION = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
-class LowDegreeWeights:
+class LowDegreeWeights(Shown):
     """Conditional monotone weights g̃(T) for all sets T of at most ``degree`` unselected features.
 
     ``subsets[k]`` (C(m, k), k) lists the sets of k features and ``values[k]`` (C(m, k), n_classes) their

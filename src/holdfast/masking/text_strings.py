@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from holdfast.answers import check_answered
 from holdfast.errors import ModelError
 from holdfast.masking.text_segments import Parts, PartsInText, Span, preview
 from holdfast.masking.torch_support import to_numpy
@@ -69,6 +71,7 @@ class TextModel:
 
     def _label(self, answer: Any) -> str | int:
         """One label for all equal answers: themselves if strings or whole numbers, else how the first is written."""
+        check_answered(answer)
         plain = answer.item() if isinstance(answer, np.generic) else answer
         known = plain if self.normalise is None else self.normalise(plain)
         if self.normalise is None and isinstance(known, float):
@@ -118,6 +121,8 @@ def normalise_answer(answer: Any) -> Any:
 
 def _as_scores(answers: Any) -> Outputs | None:
     """An array of scores, one row per text, or None if these are labels."""
+    if inspect.iscoroutine(answers):
+        check_answered(answers)
     if isinstance(answers, (list, tuple)):
         if not answers or not all(_is_row(answer) for answer in answers):
             return None

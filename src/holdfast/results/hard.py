@@ -9,7 +9,7 @@ from holdfast.bounds import check_counts
 from holdfast.errors import InvalidValueError
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, same
+from holdfast.results.wording import NOT_RIGHT, calls, event, lower_first, same, unlike
 from holdfast.types import Mask, Provenance
 from holdfast.validation import check_mask, check_name, check_whole
 
@@ -126,7 +126,8 @@ class HardCertificate(Value):
         return f"For certain, {certain[0]} never changes {what}{others}{open_}"
 
     def _wrong(self) -> str:
-        return f"; {STABLY_WRONG}" if self.consistent is False else ""
+        kept = self.radius > 0 if self.method in VOTED else self.n_agreed / self.n_evaluated
+        return f"; {unlike(kept)}" if self.consistent is False else ""
 
     def _found(self) -> str:
         counts = f"({self.n_agreed} of {self.n_evaluated} agreed, {calls(self.n_calls)})"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InvalidValueError, StudyError
+from holdfast.showing import Shown
 from holdfast.study.engines import Engine, Event, GivenUp, make_engine
 from holdfast.study.items import Task, items_of, tasks_of
 from holdfast.study.listing import Listed, check_listing, list_inputs
@@ -30,7 +31,7 @@ _VERSIONED = ("holdfast", "numpy", "scipy", "torch", "transformers", "scikit-lea
 
 
 @dataclass(frozen=True)
-class StudyRun:
+class StudyRun(Shown):
     """What one run did.
 
     Attributes
