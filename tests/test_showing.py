@@ -15,6 +15,9 @@ from holdfast.boolean.estimation import estimate_coefficients
 from holdfast.boolean.low_degree import low_degree_weights
 from holdfast.results.values import _KINDS, Value
 from holdfast.showing import Shown
+from holdfast.study.merge import Merged
+from holdfast.study.run import StudyRun
+from holdfast.study.status import MethodStatus, StudyStatus
 from tests.fakes import score_table
 
 MODEL = score_table(8, n_classes=2)
@@ -74,6 +77,13 @@ def test_every_kind_of_value_has_both() -> None:
     for kind in _KINDS.values():
         assert issubclass(kind, Value)
         assert kind.__repr__ is Shown.__repr__
+
+
+def test_what_is_told_of_studies_has_both() -> None:
+    merged = Merged("all.db", 3, 0)
+    assert repr(merged) == "Merged(path='all.db', n_items=3, n_repeated=0, n_curves=0)"
+    assert str(merged) in merged._repr_html_()
+    assert all(issubclass(kind, Shown) for kind in (StudyRun, StudyStatus, MethodStatus))
 
 
 @dataclass(frozen=True)
