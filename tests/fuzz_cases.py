@@ -240,7 +240,9 @@ SCORING = {
     "from_lime": Case(
         hf.from_lime, lambda: {"explanation": Explained(), "model": None, "target": None, "n_features": 6}
     ),
-    "from_shap": Case(hf.from_shap, lambda: {"explanation": SCORES.copy(), "model": None, "target": None, "row": None}),
+    "from_shap": Case(
+        hf.from_shap, lambda: {"explanation": SCORES.copy(), "model": None, "target": 1, "row": None, "output": 1}
+    ),
     "as_shapiq_game": Case(hf.as_shapiq_game, lambda: {"model": model(), "target": None}),
     "clopper_pearson": Case(
         hf.clopper_pearson, lambda: {"n_agreed": 3, "n_evaluated": 9, "confidence": 0.9, "side": "both"}

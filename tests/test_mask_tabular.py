@@ -855,7 +855,7 @@ def test_an_onnx_model_exported_for_a_number_of_rows_is_asked_for_that_many(rows
         (np.zeros((3, 2)), r"^The classifier must return scores \(1, n_classes\).* got shape \(3, 2\)\."),
         (np.zeros((2, 1, 2)), r"got shape \(2, 1, 2\)\."),
         (0.0, r"got shape \(\)\."),
-        ([[1.0], [1.0, 2.0]], r"^The classifier must return a regular array"),
+        ([[1.0], [1.0, 2.0]], r"^The model must return a regular array"),
     ],
 )
 def test_answers_of_the_wrong_shape_are_refused(answer: Any, message: str) -> None:

@@ -14,7 +14,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import HoldfastError, InvalidTypeError, InvalidValueError, ModelError
+from holdfast import (
+    Evaluator,
+    HoldfastError,
+    InvalidTypeError,
+    InvalidValueError,
+    ModelError,
+    certified_radius,
+    certify,
+    certify_hard,
+    certify_mus,
+    certify_radii,
+    compare,
+    find_witness,
+    lookup_table,
+    mask_tabular,
+    mus_model,
+)
 from holdfast.validation import (
     MOST_AT_ONCE,
     check_amount,
@@ -24,6 +40,7 @@ from holdfast.validation import (
     check_name,
     check_numbers,
     check_path,
+    check_selection,
     check_share,
     check_size,
     check_whole,
@@ -31,7 +48,7 @@ from holdfast.validation import (
     split_spec,
 )
 
-SHAPE = re.compile(r"^`[\w.]+` must (be|have) .+, got .+[.?]$")
+SHAPE = re.compile(r"^`[\w.]+` must (be|have|hold|name) .+, got .+[.?]$")
 """What must hold, for which name, what was received; a hint may follow."""
 
 
@@ -148,7 +165,8 @@ def test_flags_and_indices_are_not_guessed_to_be_a_mask(value: Any) -> None:
     said = message(InvalidTypeError, lambda: check_mask(value, "selected"))
     assert SHAPE.match(said)
     assert said.startswith("`selected` must be Boolean, got ")
-    assert ".astype(bool)" in said
+    assert "`top(scores, k)`" in said
+    assert ".astype(bool)" not in said
 
 
 @pytest.mark.parametrize("value", [[], [[True]], True, None, np.zeros((0, 3), dtype=bool), "mask"])
@@ -161,6 +179,90 @@ def test_what_is_not_a_vector_is_not_a_mask(value: Any) -> None:
 def test_a_ragged_list_is_not_a_mask() -> None:
     said = message(InvalidValueError, lambda: check_mask([[True], [True, False]], "selected"))
     assert said.startswith("`selected` must be a Boolean vector (n_features,)")
+
+
+class Named:
+    """A model of four features with names, two of which are called the same."""
+
+    n_features, feature_names = 4, ("age", "income", "the", "the")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [True, True, False, False],
+        ["age", "income"],
+        ("income", "age"),
+        np.array(["age", "income"]),
+        np.array(["age", "income"], dtype=object),
+        [0, 1],
+        [1, 0],
+        np.array([1, 0], dtype=np.uint8),
+    ],
+)
+def test_a_selection_is_a_mask_or_names_or_indices(value: Any) -> None:
+    mask = check_selection(value, "selected", Named())
+    assert mask.tolist() == [True, True, False, False]
+    assert not mask.flags.writeable
+    bound = mask_tabular(len, [0.0] * 4, fill=0, columns=["age", "income", "a", "b"])
+    assert check_selection(value, "selected", Evaluator(bound)).tolist() == mask.tolist()
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "words"),
+    [
+        ([0.1, 0.7, 0.0, 0.2], InvalidTypeError, "Turn scores into a mask with `top(scores, k)`"),
+        ([0, 1, 1, 0], InvalidTypeError, "0 and 1 may be flags or indices. Turn flags into a mask with"),
+        ([0, 4], InvalidValueError, "must hold indices from 0 to 3, got [0, 4]"),
+        ([-1], InvalidValueError, "must hold indices from 0 to 3, got [-1]"),
+        ([2, 2], InvalidValueError, "must name every feature once, got [2, 2]"),
+        (["age", "age"], InvalidValueError, "must name every feature once"),
+        (["incom"], InvalidValueError, "got 'incom'. Did you mean 'income'?"),
+        (["the"], InvalidValueError, "got 'the': features 2, 3 have it. Give indices."),
+        (["age", 1], InvalidValueError, "must hold names of features, got '1'"),
+        ("age", InvalidValueError, "must be a Boolean vector (n_features,)"),
+        ([], InvalidValueError, "must be a Boolean vector (n_features,)"),
+        ([[0], [1]], InvalidValueError, "got an array of shape (2, 1)"),
+    ],
+)
+def test_what_selects_nothing_clearly_is_refused(value: Any, error: type[Exception], words: str) -> None:
+    said = message(error, lambda: check_selection(value, "selected", Named()))
+    assert said.startswith("`selected` must ")
+    assert words in said
+
+
+def test_names_need_a_model_that_has_them_and_indices_one_that_counts_its_features() -> None:
+    said = message(InvalidTypeError, lambda: check_selection(["age"], "selected", lookup_table([0, 1], n_features=1)))
+    assert said.endswith("got names: the model does not say what its features are called.")
+    assert check_selection([True], "selected", object()).tolist() == [True]
+    message(InvalidTypeError, lambda: check_selection([0], "selected", object()))
+
+
+def test_every_function_takes_the_same_selections() -> None:
+    model = mask_tabular(
+        lambda rows: np.stack([rows.sum(axis=1), np.full(len(rows), 2.5)], axis=1),
+        np.ones(4),
+        fill=0.0,
+        columns=["a", "b", "c", "d"],
+    )
+    mask = np.array([False, True, True, False])
+    for selected in (["b", "c"], [1, 2]):
+        assert certify(model, selected, radius=2, rng=0) == certify(model, mask, radius=2, rng=0)
+        assert certify_radii(model, selected, radii=[1, 2], rng=0) == certify_radii(model, mask, radii=[1, 2], rng=0)
+        assert certify_hard(model, selected, radius=2, rng=0) == certify_hard(model, mask, radius=2, rng=0)
+        assert find_witness(model, selected, rng=0) == find_witness(model, mask, rng=0)
+        assert certified_radius(model, selected, min_rate=0.5, rng=0) == certified_radius(
+            model, mask, min_rate=0.5, rng=0
+        )
+        assert certify_mus(model, selected, keep_probability=0.25, rng=0) == certify_mus(
+            model, mask, keep_probability=0.25, rng=0
+        )
+        compared = compare(model, {"x": selected, "y": [0]}, [1], rng=0)
+        assert compared == compare(model, {"x": mask, "y": np.arange(4) == 0}, [1], rng=0)
+        certificates = [
+            certify(mus_model(model, 0.25, rng=0), features, radius=1, rng=0) for features in (selected, mask)
+        ]
+        assert certificates[0] == certificates[1]
 
 
 def test_a_mask_of_another_length_is_refused_with_both_lengths() -> None:

@@ -128,6 +128,12 @@ class Evaluator:
         return known if isinstance(known, Provenance) else Provenance()
 
     @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """What the features are called, if the model tells."""
+        known = getattr(self.model, "feature_names", None)
+        return None if known is None else tuple(map(str, known))
+
+    @property
     def deadline(self) -> Deadline:
         """What limits the time of a call of the innermost model, its gradients included."""
         return self.model.deadline if isinstance(self.model, Evaluator) else self._deadline

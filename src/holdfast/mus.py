@@ -22,7 +22,7 @@ from holdfast.results.hard import HardCertificate
 from holdfast.smoothing.keep import check_keep
 from holdfast.smoothing.model import Counts, SmoothedModel, bank_stream, make_smoothed, tally_ballots
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
-from holdfast.validation import check_flag, check_mask, check_name, check_whole
+from holdfast.validation import check_flag, check_name, check_selection, check_whole
 
 CRITERIA = ("votes", "lipschitz")
 
@@ -94,7 +94,7 @@ def certify_mus(
     ----------
     model : MaskedModel
         The model to be smoothed, or a smoothed one.
-    selected : Boolean array of shape (n_features,)
+    selected : Boolean array of shape (n_features,), or list of names or indices
         The explanation: which features are selected.
     keep_probability, n_levels, round :
         See ``mus_model``; of no effect on a model that is already smoothed. With one keep probability
@@ -116,8 +116,7 @@ def certify_mus(
     """
     check_name(criterion, "criterion", CRITERIA)
     check_flag(input_removals, "input_removals")
-    n_features = getattr(model, "n_features", None)
-    mask = check_mask(selected, "selected", n_features=n_features)
+    mask = check_selection(selected, "selected", model)
     smoothed = _already_smoothed(model, keep_probability)
     if smoothed is None:
         smoothed = mus_model(model, keep_probability, n_levels, round=round, rng=rng)

@@ -64,8 +64,8 @@ def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
         raise InvalidValueError(f"{wanted}, got an array of shape {mask.shape}.")
     if mask.dtype != np.bool_:
         raise InvalidTypeError(
-            f"`{name}` must be Boolean, got {mask.dtype}. Turn 0/1 flags into a mask with "
-            f"`.astype(bool)`; turn feature indices into one with `mask = np.zeros(n, bool); mask[indices] = True`."
+            f"`{name}` must be Boolean, got {mask.dtype}. Turn scores into a mask with `top(scores, k)`, "
+            "and feature indices with `mask = np.zeros(n, bool); mask[indices] = True`."
         )
     if n_features is not None and len(mask) != n_features:
         raise InvalidValueError(
@@ -73,6 +73,64 @@ def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
         )
     mask.setflags(write=False)
     return mask
+
+
+def check_selection(value: Any, name: str, model: Any) -> Mask:
+    """A mask of the model's features: given as one, or as a list of their names or of their indices.
+
+    Examples
+    --------
+    >>> from holdfast import mask_function
+    >>> check_selection([2, 0], "selected", mask_function(lambda masks: masks, n_features=4)).tolist()
+    [True, False, True, False]
+    """
+    if getattr(model, "n_features", None) is None:
+        return check_mask(value, name)
+    n_features = check_whole(model.n_features, "model.n_features", minimum=1)
+    array = as_array(value, f"`{name}` must be a Boolean vector (n_features,)")
+    if array.ndim == 1 and array.dtype.kind in "iu" and len(array):
+        chosen = _check_indices(array, name, n_features)
+    elif array.ndim == 1 and len(array) and all(isinstance(entry, str) for entry in array.tolist()):
+        chosen = _find_names(array.tolist(), name, getattr(model, "feature_names", None))
+    else:
+        return check_mask(value, name, n_features=n_features)
+    if len(set(chosen)) < len(chosen):
+        raise InvalidValueError(f"`{name}` must name every feature once, got {value!r}.")
+    mask = np.zeros(n_features, dtype=bool)
+    mask[chosen] = True
+    mask.setflags(write=False)
+    return mask
+
+
+def _check_indices(array: NDArray[Any], name: str, n_features: int) -> list[int]:
+    if len(array) == n_features and np.isin(array, (0, 1)).all():
+        raise InvalidTypeError(
+            f"`{name}` must be Boolean, got {array.dtype}: 0 and 1 may be flags or indices. "
+            f"Turn flags into a mask with `np.asarray({name}) == 1`."
+        )
+    if array.min() < 0 or array.max() >= n_features:
+        raise InvalidValueError(f"`{name}` must hold indices from 0 to {n_features - 1}, got {array.tolist()}.")
+    chosen: list[int] = array.tolist()
+    return chosen
+
+
+def _find_names(labels: list[str], name: str, feature_names: Any) -> list[int]:
+    if feature_names is None:
+        raise InvalidTypeError(
+            f"`{name}` must be a mask or indices, got names: the model does not say what its features are called."
+        )
+    known = [str(label) for label in feature_names]
+    for label in labels:
+        if label not in known:
+            raise InvalidValueError(
+                f"`{name}` must hold names of features, got {label!r}.{_did_you_mean(label, known)}"
+            )
+        if known.count(label) > 1:
+            places = ", ".join(str(i) for i, other in enumerate(known) if other == label)
+            raise InvalidValueError(
+                f"`{name}` must name each feature clearly, got {label!r}: features {places} have it. Give indices."
+            )
+    return [known.index(label) for label in labels]
 
 
 def check_masks(value: Any, n_features: int) -> Masks:

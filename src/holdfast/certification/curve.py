@@ -18,7 +18,7 @@ from holdfast.plans import Plan, parts_of, plan_for, share_risk
 from holdfast.results.certificate import Certificate
 from holdfast.results.curve import StabilityCurve
 from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import check_flag, check_mask, check_whole
+from holdfast.validation import check_flag, check_selection, check_whole
 
 _FLOAT_SLACK = 1e-12
 
@@ -77,7 +77,7 @@ def certify_radii(
         rate_kind=rate_kind,
     )
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
-        mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        mask = check_selection(selected, "selected", evaluator)
         settings = settings.keyed(evaluator.provenance, mask)
         nearby = [NEIGHBORHOODS[neighborhood](mask, radius) for radius in asked]
         made = settings.make_plan()

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.answers import answers_of
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.masking.onnx_support import is_session, open_session
 from holdfast.masking.torch_support import (
@@ -22,6 +23,7 @@ from holdfast.masking.torch_support import (
     is_module,
     score_tensor,
     to_numpy,
+    warn_if_half,
 )
 from holdfast.types import Outputs
 
@@ -53,6 +55,8 @@ class Predictor(Protocol):
 def as_predictor(classifier: Any, *, device: Any = None, dtype: Any = None) -> Predictor:
     """Find out how this classifier is to be asked."""
     if is_module(classifier):
+        if dtype is None:
+            warn_if_half(classifier, device)
         return ModulePredictor(classifier, device_of(classifier, device), dtype_of(classifier, dtype))
     if device is not None or dtype is not None:
         raise InvalidValueError(
@@ -175,10 +179,7 @@ def checked_outputs(raw: Any, n_rows: int) -> Outputs:
     """Scores (b, k) or labels (b,) for b rows; one real number per row becomes a column."""
     if hasattr(raw, "detach"):
         raw = to_numpy(raw)
-    try:
-        outputs = np.asarray(raw)
-    except ValueError as error:
-        raise ModelError("The classifier must return a regular array, got rows of unequal length.") from error
+    outputs = answers_of(raw)
     if outputs.ndim not in (1, 2) or len(outputs) != n_rows:
         raise ModelError(
             f"The classifier must return scores ({n_rows}, n_classes) or labels ({n_rows},) "

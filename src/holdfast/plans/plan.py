@@ -13,6 +13,7 @@ from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans.catalog import DIVISORS, find_design
 from holdfast.plans.design import Design
 from holdfast.plans.search import Goal, fixed_design
+from holdfast.showing import Shown
 from holdfast.validation import check_name, check_share
 
 PLANS = ("sequential", "exact", "hoeffding")
@@ -123,7 +124,7 @@ def most_rows(nearby: Iterable[Neighborhood], plan: Plan) -> int:
 
 
 @dataclass(frozen=True)
-class PlannedSamples:
+class PlannedSamples(Shown):
     """What a certificate will cost, known before anything runs.
 
     ``expected_draws`` gives, for a few true rates, the mean number of draws (masks that are

@@ -14,7 +14,7 @@ from holdfast.plans.design import Design
 from holdfast.results.html import certificate_html
 from holdfast.results.rounding import outward
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, repeats, same
+from holdfast.results.wording import NOT_RIGHT, calls, event, lower_first, repeats, same, unlike
 from holdfast.types import Mask, Provenance
 from holdfast.validation import check_mask, check_name, check_share, is_number
 
@@ -154,11 +154,17 @@ class Certificate(Value):
         clamped = ""
         if self.effective_radius < self.radius:
             clamped = f" the radius {self.radius} was clamped to {self.effective_radius}, the largest there is;"
-        wrong = "" if self.consistent else f" {STABLY_WRONG};"
+        wrong = "" if self.consistent else f" {unlike(self.rate)};"
+        empty = "" if self.selected.any() else f" {self._emptiness()};"
         fact = "it is a fact about" if self.n_repeated else "it is about"
         meaning = fact if self.exact else "it is about random masks for"
         no_proof = "" if self.exact else ", is no proof that none of them changes the prediction"
-        return f"{clamped}{wrong} {meaning} this model, input and masking{no_proof}, {NOT_RIGHT}."
+        return f"{empty}{clamped}{wrong} {meaning} this model, input and masking{no_proof}, {NOT_RIGHT}."
+
+    def _emptiness(self) -> str:
+        same_everywhere = self.consistent and self.n_agreed == self.n_evaluated
+        said = ", and the model said the same for every mask, the full input included" if same_everywhere else ""
+        return f"no feature is selected{said}"
 
 
 def interval_around(n_agreed: int, n_evaluated: int, tolerance: Fraction) -> Interval:

@@ -15,6 +15,7 @@ from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.plans.design import Design
 from holdfast.results.fitting import fits, hints_of
+from holdfast.showing import Shown
 from holdfast.types import Provenance
 from holdfast.validation import check_size
 
@@ -27,12 +28,13 @@ _KINDS: dict[str, type[Value]] = {}
 _Kind = TypeVar("_Kind", bound="Value")
 
 
-class Value:
+class Value(Shown):
     """Equality and JSON for a frozen dataclass that may hold masks, designs and other values."""
 
     schema: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         _KINDS[cls.schema] = cls
 
     def to_json(self, about: Mapping[str, Any] | None = None) -> str:

@@ -59,6 +59,11 @@ class SmoothedModel:
         return int(self.bank.shape[1])
 
     @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """What the features are called, if the model that is smoothed tells."""
+        return self.base.feature_names
+
+    @property
     def rows_per_mask(self) -> int:
         """Evaluations of the innermost model behind one full answer, repeated ones included."""
         inner = 1 if self.base.deciding is None else self.base.deciding.rows_per_mask

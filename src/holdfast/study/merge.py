@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import InvalidValueError, StoreError, StudyError
+from holdfast.showing import Shown
 from holdfast.study.curves import curve_keys
 from holdfast.study.files import replacing
 from holdfast.study.listing import Listed, check_listing
@@ -26,7 +27,7 @@ FROM items i ORDER BY i.input, i.method, i.top_fraction, i.keep_probability
 
 
 @dataclass(frozen=True)
-class Merged:
+class Merged(Shown):
     """What a merge did: items written, those that several files had, equal in all, and mean curves still to compute."""
 
     path: str

@@ -15,6 +15,7 @@ from typing import Any
 from holdfast.data.dataset import Dataset
 from holdfast.data.images import ImageFiles
 from holdfast.errors import InvalidValueError, StudyError
+from holdfast.showing import Shown
 from holdfast.study.engines import Engine, Event, GivenUp, make_engine
 from holdfast.study.items import Task, items_of, tasks_of
 from holdfast.study.listing import Listed, check_listing, content_digest, list_inputs
@@ -33,7 +34,7 @@ _VERSIONED = ("holdfast", "numpy", "scipy", "torch", "transformers", "scikit-lea
 
 
 @dataclass(frozen=True)
-class StudyRun:
+class StudyRun(Shown):
     """What one run did.
 
     Attributes
