@@ -24,6 +24,9 @@ from holdfast.validation import check_masks, check_whole
 
 DEFAULT_BATCH_SIZE = 256
 
+STEADY_BATCH_SIZE = 64
+"""Most rows per call where scores must not depend on timing: near the fastest for most models, on any machine."""
+
 _EXTRA_ROWS = 3
 """The explanation, the full input and a repeated row."""
 
@@ -54,8 +57,9 @@ class Evaluator:
         Any ``MaskedModel``.
     batch_size : int, optional
         Most rows per model call; the model's own ``batch_size``, or 256, if None, of which a model
-        with a ``batch_probe`` takes what its first calls show to be fastest. Halved, keeping finished
-        work, when the model runs out of memory.
+        with a ``batch_probe`` takes what its first calls show to be fastest. A size that is given is
+        kept, and nothing is timed: networks round differently in batches of another shape. Halved,
+        keeping finished work, when the model runs out of memory.
     progress : bool or callable, optional
         True for a bar on stderr, or a function of (rows computed, most rows expected).
     timeout : float, optional
@@ -89,7 +93,7 @@ class Evaluator:
         progress: Progress | bool | None = None,
         timeout: float | None = None,
     ) -> None:
-        self.model = model
+        self.model = model if batch_size is None else _without_probes(model)
         self._deadline = Deadline(check_seconds(timeout))
         self.n_features = _count_features(model)
         self.batch_size = _choose_batch_size(model, batch_size)
@@ -141,6 +145,12 @@ class Evaluator:
                 first_rows.setdefault(key, row)
         self._compute(checked[list(first_rows.values())], list(first_rows))
         return np.asarray(self.outputs[[self._slots[key] for key in keys]])
+
+    def learn(self, other: Evaluator) -> None:
+        """Remember what another evaluator of the same model has computed."""
+        new = {key: row for key, row in other._slots.items() if key not in self._slots}
+        if new:
+            self._keep(list(new), other.outputs[list(new.values())])
 
     def keeps_top_class(self, masks: Masks, top_class: int) -> Mask:
         """Boolean (b,) from a ``Deciding`` model: whether the class has the largest score."""
@@ -255,9 +265,10 @@ def evaluating(
 ) -> Iterator[Evaluator]:
     """An evaluator for one question; one that is given keeps its own settings for the next."""
     evaluator = model if isinstance(model, Evaluator) else Evaluator(model)
-    own_size, own_probe, own_progress = evaluator.batch_size, evaluator._probe, evaluator.progress
+    own, own_progress = (evaluator.model, evaluator.batch_size, evaluator._probe), evaluator.progress
     if batch_size is not None:
-        evaluator.batch_size, evaluator._probe = check_whole(batch_size, "batch_size", minimum=1), None
+        size = check_whole(batch_size, "batch_size", minimum=1)
+        evaluator.model, evaluator.batch_size, evaluator._probe = _without_probes(evaluator.model), size, None
     if progress is not None:
         evaluator.progress = as_progress(progress)
     # A model that asks another many times for one mask: the limit is meant for that other.
@@ -274,7 +285,7 @@ def evaluating(
         evaluator.finish()
         evaluator.progress = own_progress
         if batch_size is not None:
-            evaluator.batch_size, evaluator._probe = own_size, own_probe
+            evaluator.model, evaluator.batch_size, evaluator._probe = own
 
 
 def _count_features(model: Any) -> int:
@@ -285,6 +296,27 @@ def _count_features(model: Any) -> int:
             "Wrap a function of masks with `holdfast.mask_function(function, n_features=...)`."
         )
     return check_whole(n_features, "model.n_features", minimum=1)
+
+
+def steady_batch_size(model: Any, most: int = STEADY_BATCH_SIZE) -> int:
+    """The size to give an evaluator whose scores must be the same in every run: it depends on no clock.
+
+    It is ``most``, or the model's own ``batch_size`` if that is smaller, as for large images.
+
+    Examples
+    --------
+    >>> from holdfast import lookup_table
+    >>> steady_batch_size(lookup_table([0, 1, 1, 0], n_features=2))
+    64
+    """
+    own = getattr(model, "batch_size", None)
+    return most if own is None else min(most, own)
+
+
+def _without_probes(model: Any) -> Any:
+    """The same model, trying out nothing that changes how scores are rounded, if it would."""
+    plain = getattr(model, "without_probes", None)
+    return model if plain is None else plain()
 
 
 def _choose_batch_size(model: Any, batch_size: int | None) -> int:

@@ -13,7 +13,7 @@ from holdfast.attribution.methods import GRADIENT_METHODS, attribute
 from holdfast.errors import StudyError
 from holdfast.evaluation import Evaluator
 from holdfast.study.spec import StudySpec
-from holdfast.study.work import Skipped, Worker, check_packages, load_data
+from holdfast.study.work import Skipped, Worker, check_packages, load_data, steady
 from holdfast.types import MaskedModel
 
 _N_LOOKED_AT = 9
@@ -70,8 +70,8 @@ def probe_study(spec: StudySpec, *, timed: bool) -> Probe:
         n_inputs=n_inputs,
         n_features=tuple(model.n_features for model in bound),
         n_skipped=len(looked_at) - len(bound),
-        seconds_per_call=time_calls(bound[0], _LARGE) if timed else None,
-        seconds_per_small_call=time_calls(bound[0], _SMALL) if timed else None,
+        seconds_per_call=time_calls(steady(bound[0], spec), _LARGE) if timed else None,
+        seconds_per_small_call=time_calls(steady(bound[0], spec), _SMALL) if timed else None,
         seconds_per_gradient=time_gradients(bound[0], own[0].name) if timed and own else None,
     )
 
@@ -84,13 +84,13 @@ def _some_inputs(worker: Worker, n_inputs: int) -> Iterator[MaskedModel | Skippe
             raise StudyError(f"Input {index} {error}") from error
 
 
-def time_calls(model: MaskedModel, n_rows: int) -> float:
+def time_calls(evaluator: Evaluator, n_rows: int) -> float:
     """Seconds per row when random masks come in portions of this size, over about half a second."""
-    evaluator, rng = Evaluator(model), np.random.default_rng(0)
-    evaluator(rng.random((n_rows, model.n_features)) < 0.5)
+    n_features, rng = evaluator.n_features, np.random.default_rng(0)
+    evaluator(rng.random((n_rows, n_features)) < 0.5)
     n_calls, seconds = 0, 0.0
     for _ in range(_MOST_PORTIONS):
-        masks, before, start = rng.random((n_rows, model.n_features)) < 0.5, evaluator.n_calls, time.perf_counter()
+        masks, before, start = rng.random((n_rows, n_features)) < 0.5, evaluator.n_calls, time.perf_counter()
         evaluator(masks)
         seconds += time.perf_counter() - start
         n_calls += evaluator.n_calls - before

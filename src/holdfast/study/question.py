@@ -51,6 +51,8 @@ def check_same_question(stored: Plain, asked: Plain) -> None:
     More inputs, methods, fractions or keep probabilities may be asked for later; an item's own draws
     depend on nothing of the kind. Anything else would mix answers to different questions.
     """
+    # Files of earlier versions do not say: sizes were found by the clock.
+    stored = {"batch_size": asked["batch_size"]} | stored
     for path, before, now in _differences(_question(stored), _question(asked), ""):
         raise StudyError(
             f"`{path}` is {json.dumps(before, ensure_ascii=False)} in the stored study and "
@@ -61,7 +63,7 @@ def check_same_question(stored: Plain, asked: Plain) -> None:
 
 def _question(plain: Plain) -> Plain:
     """What every item depends on; methods by name, so that some may be new."""
-    question = {name: plain[name] for name in ("model", "masking", "mus", "witness", "seed")}
+    question = {name: plain[name] for name in ("model", "masking", "mus", "witness", "batch_size", "seed")}
     unused = _UNUSED[plain["certify"]["precision"]]
     question["certify"] = {name: value for name, value in plain["certify"].items() if name not in unused}
     question["data"] = {name: value for name, value in plain["data"].items() if name not in ("n", "skip_unreadable")}

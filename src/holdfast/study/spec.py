@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.agreement import as_agreement
 from holdfast.attribution.methods import METHODS
 from holdfast.errors import InvalidTypeError
+from holdfast.evaluation import STEADY_BATCH_SIZE
 from holdfast.masking import lookup_table
 from holdfast.mus import CRITERIA, mus_model
 from holdfast.neighborhood import NEIGHBORHOODS
@@ -205,7 +206,14 @@ class StudySpec:
     """A whole study.
 
     The same spec gives the same draws and counts on every engine, with any number of workers, and
-    after any interruption.
+    after any interruption; and the same scores, bit for bit, of a model that is so in batches of one
+    shape.
+
+    Attributes
+    ----------
+    batch_size : int
+        Most masks per model call; fewer for a model that names a smaller size, as for large images. It is
+        never timed: networks round differently in batches of another shape. GPUs may like larger ones.
     """
 
     model: ModelSpec
@@ -217,6 +225,7 @@ class StudySpec:
     smoothing: SmoothingSpec = field(default_factory=SmoothingSpec)
     mus: MusSpec = field(default_factory=MusSpec)
     witness: bool = False
+    batch_size: int = STEADY_BATCH_SIZE
     seed: int = 0
     name: str = "study"
 
@@ -233,6 +242,7 @@ class StudySpec:
             self,
             methods=methods,
             top_fractions=check_each(self.top_fractions, "top_fractions", check_fraction),
+            batch_size=check_whole(self.batch_size, "batch_size", minimum=1),
             seed=check_whole(self.seed, "seed"),
         )
 
