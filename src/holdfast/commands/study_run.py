@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.commands.codes import EXIT_INTERRUPTED, EXIT_NO, EXIT_OK
 from holdfast.commands.parsing import Commands
+from holdfast.commands.study_plan import add_order, read_study
 
 if TYPE_CHECKING:
     from holdfast.study.status import StudyStatus
@@ -43,8 +44,13 @@ def _add_run(study: Commands) -> None:
     )
     parser.add_argument("file", nargs="?", default="study.toml", help="the study (default: %(default)s)")
     parser.add_argument(
-        "--results", metavar="FILE", help="file of results (default: beside the study, with .db for .toml)"
+        "--output",
+        "--results",
+        dest="results",
+        metavar="FILE",
+        help="file of results (default: beside the study, with .db for .toml)",
     )
+    add_order(parser)
     parser.add_argument(
         "--workers",
         type=int,
@@ -65,7 +71,9 @@ def _add_run(study: Commands) -> None:
     )
     parser.add_argument("--engine", default="local", help="local or ray (default: %(default)s)")
     _add_ray(parser)
-    parser.add_argument("--inputs", type=parse_inputs, metavar="FROM:TO", help="only these inputs, such as 0:500")
+    parser.add_argument(
+        "--inputs", type=parse_inputs, metavar="FROM:TO", help="only these of the study's inputs, such as 0:500"
+    )
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--quiet", action="store_true", help="show nothing but errors")
     shown.add_argument("--json", action="store_true", help="show progress and the end as JSON lines on stdout")
@@ -105,10 +113,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from holdfast.study.run import run_study
-    from holdfast.study.spec_file import read_spec
 
     done = run_study(
-        read_spec(options.file),
+        read_study(options),
         options.results or Path(options.file).with_suffix(".db"),
         inputs=options.inputs,
         engine=_engine(options),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -38,14 +38,14 @@ class Column(Sequence[Any]):
             raise IndexError(f"{self.place!r} has {len(self)} entries, got {at}.")
         return self._read(at % len(self))
 
-    def contents(self, n: int) -> Iterator[bytes]:
-        """The first n entries as they are stored, images not decoded; nothing where there is none."""
+    def contents(self, numbers: Iterable[int]) -> Iterator[bytes]:
+        """Some entries as they are stored, images not decoded; nothing where there is none."""
         table = self.table.select_columns([self.column])
         if type(table.features[self.column]).__name__ == "Image":
             from datasets import Image
 
             table = table.cast_column(self.column, Image(decode=False))
-        for at in range(min(n, len(self))):
+        for at in numbers:
             value = table[at][self.column]
             if isinstance(value, dict):
                 value = value["bytes"] or value["path"]

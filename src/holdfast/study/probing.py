@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from holdfast import models
 from holdfast.attribution.methods import GRADIENT_METHODS, attribute
 from holdfast.errors import StudyError
 from holdfast.evaluation import Evaluator
+from holdfast.study.items import inputs_of
 from holdfast.study.spec import StudySpec
 from holdfast.study.work import Skipped, Worker, check_packages, load_data, steady
 from holdfast.types import MaskedModel
@@ -60,14 +61,14 @@ def probe_study(spec: StudySpec, *, timed: bool) -> Probe:
     check_packages(spec)
     dataset = load_data(spec)
     worker = Worker(spec, models.load(spec.model.spec, **spec.model.options), dataset)
-    n_inputs = min(len(dataset), spec.data.n or len(dataset))
-    looked_at = list(_some_inputs(worker, n_inputs))
+    inputs = inputs_of(spec, len(dataset))
+    looked_at = list(_some_inputs(worker, inputs))
     bound = [model for model in looked_at if not isinstance(model, Skipped)]
     if not bound:
         raise StudyError(f"None of {len(looked_at)} inputs that were looked at can be used: {looked_at[0]}.")
     own = [method for method in spec.methods if method.name in GRADIENT_METHODS]
     return Probe(
-        n_inputs=n_inputs,
+        n_inputs=len(inputs),
         n_features=tuple(model.n_features for model in bound),
         n_skipped=len(looked_at) - len(bound),
         seconds_per_call=time_calls(steady(bound[0], spec), _LARGE) if timed else None,
@@ -76,8 +77,9 @@ def probe_study(spec: StudySpec, *, timed: bool) -> Probe:
     )
 
 
-def _some_inputs(worker: Worker, n_inputs: int) -> Iterator[MaskedModel | Skipped]:
-    for index in sorted(set(np.linspace(0, n_inputs - 1, _N_LOOKED_AT).astype(int).tolist())):
+def _some_inputs(worker: Worker, inputs: Sequence[int]) -> Iterator[MaskedModel | Skipped]:
+    for place in sorted(set(np.linspace(0, len(inputs) - 1, _N_LOOKED_AT).astype(int).tolist())):
+        index = inputs[place]
         try:
             yield worker.bind(index)
         except StudyError as error:

@@ -30,6 +30,7 @@ from holdfast.study.options import Options, check_options, frozen
 from holdfast.validation import check_list, check_name, check_whole
 
 PRECISIONS = ("per-input", "data-set")
+ORDERS = ("random", "first")
 
 
 def _no_options() -> Mapping[str, Any]:
@@ -65,7 +66,10 @@ class DataSpec:
     spec : str
         Such as ``bundled:digits`` or ``images:photos``.
     n : int or None
-        The first n inputs; all if None.
+        How many inputs; all if None.
+    order : {"random", "first"}
+        Which n: a random sample by the study's seed, or the first. Larger samples contain smaller ones.
+        Nothing is said of a population by the first few: files are often sorted, as by class.
     skip_unreadable : bool
         Leave out inputs that cannot be read, and count them, instead of stopping.
     min_features : int
@@ -79,8 +83,10 @@ class DataSpec:
     skip_unreadable: bool = False
     min_features: int = 1
     options: Mapping[str, Any] = field(default_factory=_no_options)
+    order: str = ORDERS[0]
 
     def __post_init__(self) -> None:
+        check_name(self.order, "data.order", ORDERS)
         _keep(
             self,
             spec=check_text(self.spec, "data.spec"),

@@ -21,6 +21,9 @@ from holdfast.validation import check_path
 
 CURVE_KEY = "method, top_fraction, keep_probability"
 
+OF_STUDY = "input IN (SELECT value FROM json_each(?))"
+"""Whether an input is one of ``Store.inputs``, which are given as JSON: a file may hold items of others too."""
+
 _STORED = """
 SELECT i.input, i.method, i.top_fraction, i.keep_probability, i.selected, i.curve, i.mus, i.witness, i.n_calls,
     i.n_computed, i.seconds, x.name, x.label, x.prediction, x.n_features, a.content, a.seconds
@@ -76,7 +79,27 @@ class Store:
     def spec(self) -> Plain:
         """The study as it was last run, plain."""
         found: Plain = json.loads(self.meta("spec"))
+        found["data"].setdefault("order", "first")  # as in files of earlier versions
         return found
+
+    def inputs(self) -> list[int]:
+        """The inputs of the study by their numbers in the data, in the order in which they are computed."""
+        found = self._one("SELECT value FROM meta WHERE name = 'inputs'")
+        numbers: list[int] | None = None if found is None else json.loads(found[0])
+        return list(range(int(self.meta("n_inputs")))) if numbers is None else numbers
+
+    @property
+    def n_there(self) -> int | None:
+        """How many inputs the data had; None in files of earlier versions."""
+        found = self._one("SELECT value FROM meta WHERE name = 'n_there'")
+        return None if found is None else int(found[0])
+
+    @property
+    def speaks_of_population(self) -> bool:
+        """Whether the inputs may stand for others: all of the data, or drawn from them at random, not the first few."""
+        data = self.spec["data"]
+        is_all = data["n"] is None or int(self.meta("n_inputs")) == self.n_there
+        return is_all or data["order"] == "random"
 
     def meta(self, name: str) -> str:
         """A fact about the whole study."""
