@@ -71,8 +71,9 @@ class DataSetGuarantee(Value):
 
     def check(self) -> None:
         """Raise if the statements do not follow from the counts."""
-        check_counts(self.n_certified, self.n_inputs, names=("n_certified", "n_inputs"))
-        check_counts(self.n_refuted, self.n_inputs - self.n_certified, names=("n_refuted", "the others"))
+        for name in ("n_certified", "n_refuted"):
+            check_counts(getattr(self, name), self.n_inputs, names=(name, "n_inputs"))
+        check_counts(self.n_certified + self.n_refuted, self.n_inputs, names=("n_certified + n_refuted", "n_inputs"))
         check_share(self.min_rate, "min_rate")
         check_name(self.source, "source", SOURCES)
         share = certified_share(self.n_certified, self.n_inputs, **self._risks)
