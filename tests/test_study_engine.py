@@ -6,11 +6,9 @@ import io
 import json
 import os
 import signal
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -313,16 +311,6 @@ def test_the_batch_size_is_part_of_the_study_and_stays_as_it_is(texts: Path, tmp
     assert stored_scores(path) != stored_scores(tmp_path / "b.db"), "the test needs a model that rounds"
     with pytest.raises(StudyError, match=r"`batch_size` is 7 in the stored study and 8 in this one"):
         run_study(replace(spec, batch_size=8), path)
-
-
-def test_a_file_of_a_version_that_found_its_batch_sizes_by_the_clock_can_be_gone_on_with(
-    texts: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "a.db"
-    run_study(make_spec(texts), path, inputs=[0])
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE meta SET value = json_remove(value, '$.batch_size') WHERE name = 'spec'")
-    assert run_study(make_spec(texts), path).status.complete
 
 
 def test_a_second_interrupt_stops_at_once_and_keeps_what_is_stored(

@@ -16,7 +16,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.packages import check_installed, needed
 from holdfast.selection import top, top_fraction
 from holdfast.types import Mask, MaskedModel
-from holdfast.validation import check_mask
+from holdfast.validation import check_mask, check_name
 
 
 def bind_input(options: argparse.Namespace) -> MaskedModel:
@@ -207,20 +207,24 @@ def read_grid(given: str | None) -> tuple[int, int] | None:
 
 def _table(options: argparse.Namespace) -> tuple[Any, Any]:
     """The row as a series, and the rows that hidden columns are filled from."""
-    table = _read_table(options.table, options.target)
+    table = _read_table(options.table)
+    if options.target is not None:
+        check_name(options.target, "--target", [str(name) for name in table.columns])
+        table = table.drop(columns=options.target)
     if not 0 <= options.row < len(table):
         raise InvalidValueError(f"`--row` must be from 0 to {len(table) - 1}, got {options.row}.")
-    background = _read_table(options.background, options.target) if options.background else table
+    background = table
+    if options.background:  # may have the target, or only features
+        background = _read_table(options.background).drop(columns=options.target or [], errors="ignore")
     return table.iloc[options.row], background
 
 
-def _read_table(name: str, target: str | None) -> Any:
+def _read_table(name: str) -> Any:
     try:
         import pandas
     except ImportError as error:
         raise MissingExtraError("Tables need pandas: pip install 'holdfast[report]'") from error
     try:
-        table = pandas.read_csv(name)
+        return pandas.read_csv(name)
     except ValueError as error:
         raise InvalidValueError(f"{name} must be a table in CSV form: {error}") from error
-    return table if target is None else table.drop(columns=target, errors="ignore")

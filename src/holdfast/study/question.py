@@ -55,8 +55,6 @@ def check_same_question(stored: Plain, asked: Plain) -> None:
     More inputs, methods, fractions or keep probabilities may be asked for later; an item's own draws
     depend on nothing of the kind. Anything else would mix answers to different questions.
     """
-    # Files of earlier versions do not say: sizes were found by the clock.
-    stored = {"batch_size": asked["batch_size"]} | stored
     for path, before, now in _differences(_question(stored), _question(asked), ""):
         raise StudyError(
             f"`{path}` is {json.dumps(before, ensure_ascii=False)} in the stored study and "

@@ -15,7 +15,7 @@ from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.items import Item
 from holdfast.study.listing import Listed
 from holdfast.study.question import Plain
-from holdfast.study.results import ItemResult, StoredItem, decode, unpack_text
+from holdfast.study.results import ItemResult, StoredItem, as_json, decode, unpack_text
 from holdfast.study.schema import check_store, connect_reading, wrapping_errors
 from holdfast.validation import check_path
 
@@ -79,20 +79,17 @@ class Store:
     def spec(self) -> Plain:
         """The study as it was last run, plain."""
         found: Plain = json.loads(self.meta("spec"))
-        found["data"].setdefault("order", "first")  # as in files of earlier versions
         return found
 
     def inputs(self) -> list[int]:
         """The inputs of the study by their numbers in the data, in the order in which they are computed."""
-        found = self._one("SELECT value FROM meta WHERE name = 'inputs'")
-        numbers: list[int] | None = None if found is None else json.loads(found[0])
+        numbers: list[int] | None = json.loads(self.meta("inputs"))
         return list(range(int(self.meta("n_inputs")))) if numbers is None else numbers
 
     @property
-    def n_there(self) -> int | None:
-        """How many inputs the data had; None in files of earlier versions."""
-        found = self._one("SELECT value FROM meta WHERE name = 'n_there'")
-        return None if found is None else int(found[0])
+    def n_there(self) -> int:
+        """How many inputs the data had."""
+        return int(self.meta("n_there"))
 
     @property
     def speaks_of_population(self) -> bool:
@@ -130,8 +127,15 @@ class Store:
 
     def results(self, index: int | None = None) -> Iterator[ItemResult]:
         """Every item, or those of one input, in full and one at a time; each certificate is checked as it is read."""
+        return map(decode, self._stored(index))
+
+    def results_json(self) -> Iterator[str]:
+        """Every item as the JSON of its ``ItemResult``, as it is stored: who reads it checks it."""
+        return map(as_json, self._stored())
+
+    def _stored(self, index: int | None = None) -> Iterator[StoredItem]:
         for row in self.query(_STORED, *((0, _LARGEST) if index is None else (index, index))):
-            yield decode(StoredItem(*row))
+            yield StoredItem(*row)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One flat row per item and radius, by input."""

@@ -70,13 +70,12 @@ class StoreWriter(Store):
     def _put(self, name: str, value: Any) -> None:
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, json.dumps(value)))
 
-    def expect(self, inputs: Sequence[int], *, n_there: int | None = None) -> None:
+    def expect(self, inputs: Sequence[int], *, n_there: int) -> None:
         """Remember which inputs the study has, of how many in the data."""
         with self._writing():
             self._put("n_inputs", len(inputs))
             self._put("inputs", None if list(inputs) == list(range(len(inputs))) else list(inputs))
-            if n_there is not None:
-                self._put("n_there", n_there)
+            self._put("n_there", n_there)
 
     def list_inputs(self, listed: Mapping[int, Listed]) -> None:
         """Remember which inputs the numbers stand for; the caller has checked those that have items."""

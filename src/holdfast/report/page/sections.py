@@ -103,7 +103,7 @@ def _facts(store: Store, summary: StudySummary, status: StudyStatus) -> list[tup
 def _inputs(store: Store, n_inputs: int) -> str:
     """How many inputs, and how they were chosen where there are more in the data."""
     n_there, spec = store.n_there, store.spec
-    if n_there is None or n_there == n_inputs:
+    if n_there == n_inputs:
         return f"{n_inputs:,}"
     chosen = f"at random (seed {spec['seed']})" if spec["data"]["order"] == "random" else "the first"
     return f"{n_inputs:,} of {n_there:,}, {chosen}"
