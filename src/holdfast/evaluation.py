@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.answers import check_repeat, checked_outputs
 from holdfast.deadline import Deadline, check_seconds
@@ -27,8 +28,11 @@ DEFAULT_BATCH_SIZE = 256
 STEADY_BATCH_SIZE = 64
 """Most rows per call where scores must not depend on timing: near the fastest for most models, on any machine."""
 
-_EXTRA_ROWS = 3
-"""The explanation, the full input and a repeated row."""
+_ROWS_PER_REPEAT, _MOST_REPEATS = 16, 4
+"""One row in 16 is computed twice, up to 4 in all, to see whether the model is deterministic."""
+
+_EXTRA_ROWS = 3 + _MOST_REPEATS
+"""The explanation, the full input, and what is repeated: the explanation and rows spread over the run."""
 
 _MEMORY_SIGNS = ("out of memory", "failed to allocate", "can't allocate memory")
 """What frameworks say in a plain RuntimeError: CUDA, ONNX Runtime, torch on the CPU."""
@@ -71,6 +75,8 @@ class Evaluator:
     ----------
     n_calls : int
         Rows the model has computed.
+    n_repeated : int
+        Rows that it has computed twice, to see whether the model is deterministic.
     masks, outputs : arrays
         Every distinct mask computed so far and what the model said of it.
     deciding : Deciding or None
@@ -105,12 +111,19 @@ class Evaluator:
         self._expected = 0
         self._slots: dict[bytes, int] = {}
         self._rows = _Rows()
-        self._echo: tuple[Mask, Any] | None = None
+        self._n_repeated = 0
+        self._reference: tuple[Mask, Any] | None = None
+        self._spread: _Spread | None = None
 
     @property
     def n_calls(self) -> int:
         """Rows the model has computed; of a model made of another, rows of that other."""
         return self._n_rows if self.deciding is None else self.deciding.n_base_calls - self._base_before
+
+    @property
+    def n_repeated(self) -> int:
+        """Rows computed twice; of a model made of another, rows of that other."""
+        return self._n_repeated if self.deciding is None else int(self.deciding.base.n_repeated)
 
     @property
     def provenance(self) -> Provenance:
@@ -167,22 +180,47 @@ class Evaluator:
         return self._deadline.call(lambda: decide(masks, top_class), f"for {len(masks)} masks")
 
     def expect(self, n_rows: int) -> None:
-        """Tell the progress hook how many more masks may come, references and a repeated row aside."""
+        """Tell the progress hook how many more masks may come, references and repeated rows aside."""
         cost = 1 if self.deciding is None else self.deciding.rows_per_mask
         self._expected = self.n_calls + cost * (n_rows + _EXTRA_ROWS)
 
-    def repeat_later(self, mask: Mask, output: Any) -> None:
-        """Compute a mask of known output again with the next batch, and raise if the answer differs."""
-        self._echo = (mask, output)
+    def check_determinism(self, reference: Mask | None = None) -> None:
+        """From now on compute some rows twice, and raise ``ModelError`` if an answer differs.
+
+        A reference is repeated with the next batch, further rows are spread over the run. How many
+        depends on how many are computed, not on how they are cut into batches. A model made of another
+        remembers what the other said, so it is the other that is checked.
+        """
+        if self.deciding is not None:
+            self.deciding.base.check_determinism()
+            return
+        self._reference = None if reference is None else (reference, self(reference[None])[0])
+        self._spread = _Spread(len(self._slots))
 
     def settle(self) -> None:
-        """Repeat the row that waits for a batch, if none came."""
-        if self._echo is not None:
+        """Repeat the rows that are still due; from now on none is."""
+        if self.deciding is not None:
+            self.deciding.base.settle()
+        if self._spread is None:
+            return
+        if self._reference is not None:
             self._run(np.empty((0, self.n_features), dtype=bool), [])
+        rows = self._spread.rows(len(self._slots))
+        for start in range(0, len(rows), self.batch_size):
+            part = rows[start : start + self.batch_size]
+            masks = self.masks[part]
+            self._check(masks, self.outputs[part], self.recompute(masks))
+        self._spread = None
+
+    def recompute(self, masks: Masks) -> Outputs:
+        """What the model says of masks (b, n_features) now, whatever it said of them before."""
+        outputs = self._ask(np.empty((0, self.n_features), dtype=bool), masks)
+        self._n_rows += len(masks)
+        return outputs
 
     def finish(self) -> None:
         """Tell the progress hook that no more rows will come."""
-        self._echo = None
+        self._reference = self._spread = None
         if self.progress is not None:
             self.progress(self.n_calls, self.n_calls)
 
@@ -190,32 +228,56 @@ class Evaluator:
         start = 0
         while start < len(masks):
             most = self.batch_size if self._probe is None else min(self._probe.size, self.batch_size)
-            part = slice(start, start + most - (self._echo is not None))
-            if self._run(masks[part], keys[part]):
+            most -= self._reference is not None
+            n_more = min(most, len(masks) - start)
+            n_repeats = 0 if self._spread is None else self._spread.n_due(len(self._slots) + n_more)
+            if n_repeats >= most:  # too small a batch: they are repeated when all is settled
+                n_repeats = 0
+            part = slice(start, start + most - n_repeats)
+            if self._run(masks[part], keys[part], n_repeats):
                 start += len(keys[part])
 
-    def _run(self, batch: Masks, keys: list[bytes]) -> bool:
+    def _run(self, batch: Masks, keys: list[bytes], n_repeats: int = 0) -> bool:
         """Compute one batch and keep it; False if memory ran out and a smaller batch is to be tried."""
-        rows = batch if self._echo is None else np.concatenate([batch, self._echo[0][None]])
-        start = time.perf_counter()
+        picked = _evenly(0, len(batch), n_repeats)
+        again = batch[picked]
+        if self._reference is not None:
+            again = np.concatenate([self._reference[0][None], again])
+        n_rows, start = len(batch) + len(again), time.perf_counter()
         try:
-            raw = self._deadline.call(lambda: self.model(rows.copy()), f"for {len(rows)} masks")
+            outputs = self._ask(batch, again)
         except Exception as error:
-            if not _is_out_of_memory(error) or len(rows) == 1:
+            if not _is_out_of_memory(error) or n_rows == 1:
                 raise
-            self.batch_size = len(rows) // 2
+            self.batch_size = n_rows // 2
             if self._probe is not None:
                 self._probe.stop_at(self.batch_size)
             return False
         if self._probe is not None:
-            self._probe.record(len(rows), time.perf_counter() - start)
-        outputs = checked_outputs(raw, rows, self._rows.shape)
-        self._n_rows += len(rows)
-        if self._echo is not None:
-            check_repeat(self._echo[0], self._echo[1], outputs[-1])
-            self._echo, outputs = None, outputs[:-1]
-        self._keep(keys, outputs)
+            self._probe.record(n_rows, time.perf_counter() - start)
+        self._n_rows += n_rows
+        known = [] if self._reference is None else [self._reference[1]]
+        self._check(again, [*known, *outputs[picked]], outputs[len(batch) :])
+        self._reference = None
+        if self._spread is not None:
+            self._spread.n_done += n_repeats
+        self._keep(keys, outputs[: len(batch)])
         return True
+
+    def _ask(self, batch: Masks, again: Masks) -> Outputs:
+        """Outputs of the batch and then of the rows that are repeated, which no memory may answer."""
+        if isinstance(self.model, Evaluator):
+            parts = [self.model(batch)] if len(batch) else []
+            parts += [self.model.recompute(again)] if len(again) else []
+            return np.concatenate(parts)
+        rows = np.concatenate([batch, again])
+        raw = self._deadline.call(lambda: self.model(rows), f"for {len(rows)} masks")
+        return checked_outputs(raw, rows, self._rows.shape)
+
+    def _check(self, masks: Masks, before: Any, after: Any) -> None:
+        for mask, known, repeated in zip(masks, before, after, strict=True):
+            check_repeat(mask, known, repeated)
+        self._n_repeated += len(masks)
 
     def _keep(self, keys: list[bytes], outputs: Outputs) -> None:
         first = len(self._slots)
@@ -226,6 +288,26 @@ class Evaluator:
     def _report(self) -> None:
         if self.progress is not None:
             self.progress(self.n_calls, max(self._expected, self.n_calls))
+
+
+class _Spread:
+    """Which rows are computed twice: one in 16, up to four, of those computed after the first ``n_before``."""
+
+    def __init__(self, n_before: int) -> None:
+        self._n_before, self.n_done = n_before, 0
+
+    def n_due(self, n_known: int) -> int:
+        """How many are to be repeated once so many rows are known."""
+        return min(_MOST_REPEATS, (n_known - self._n_before) // _ROWS_PER_REPEAT) - self.n_done
+
+    def rows(self, n_known: int) -> NDArray[np.intp]:
+        """Those that are due, spread over all known rows."""
+        return _evenly(self._n_before, n_known, self.n_due(n_known))
+
+
+def _evenly(start: int, stop: int, n: int) -> NDArray[np.intp]:
+    """So many of the numbers start, …, stop - 1, spread evenly."""
+    return start + (np.arange(n) * 2 + 1) * (stop - start) // (2 * max(n, 1))
 
 
 class _Rows:
@@ -263,29 +345,57 @@ class _Rows:
 def evaluating(
     model: MaskedModel, *, batch_size: int | None = None, progress: Progress | bool | None = None
 ) -> Iterator[Evaluator]:
-    """An evaluator for one question; one that is given keeps its own settings for the next."""
-    evaluator = model if isinstance(model, Evaluator) else Evaluator(model)
-    own, own_progress = (evaluator.model, evaluator.batch_size, evaluator._probe), evaluator.progress
-    if batch_size is not None:
-        size = check_whole(batch_size, "batch_size", minimum=1)
-        evaluator.model, evaluator.batch_size, evaluator._probe = _without_probes(evaluator.model), size, None
-    if progress is not None:
-        evaluator.progress = as_progress(progress)
-    # A model that asks another many times for one mask: the limit is meant for that other.
-    base: AbstractContextManager[Any] = nullcontext()
-    if evaluator.deciding is not None and batch_size is not None:
-        base = evaluating(evaluator.deciding.base, batch_size=batch_size)
+    """An evaluator for one question, on top of the one that is given, if it is one.
+
+    It counts what the question needs by itself, so that what a result says of its cost does not depend on
+    what the evaluator below it knew before.
+    """
+    shared = model if isinstance(model, Evaluator) else None
+    size = None if batch_size is None else check_whole(batch_size, "batch_size", minimum=1)
+    if shared is None or shared.deciding is None:
+        evaluator = Evaluator(model, batch_size=size)
+    else:  # it decides early, and remembers in its base
+        evaluator = Evaluator(shared.model, batch_size=size or shared.batch_size)
+        evaluator._deadline = shared._deadline
+    hook = None if shared is None else shared.progress
+    evaluator.progress = hook if progress is None else as_progress(progress)
     try:
-        with base:
+        with _silent(shared), _limited(evaluator, size):
             yield evaluator
     except KeyboardInterrupt as stop:
         stop.add_note(f"Stopped after {evaluator.n_calls} model calls; nothing was changed.")
         raise
     finally:
         evaluator.finish()
-        evaluator.progress = own_progress
-        if batch_size is not None:
-            evaluator.model, evaluator.batch_size, evaluator._probe = own
+
+
+@contextmanager
+def _silent(shared: Evaluator | None) -> Iterator[None]:
+    """Let the evaluator of the question alone tell how far it is."""
+    hook = None if shared is None else shared.progress
+    if shared is not None:
+        shared.progress = None
+    try:
+        yield
+    finally:
+        if shared is not None:
+            shared.progress = hook
+
+
+@contextmanager
+def _limited(evaluator: Evaluator, batch_size: int | None) -> Iterator[None]:
+    """The size is meant for the evaluators below too, of which the last one calls the model."""
+    base = evaluator.model if evaluator.deciding is None else evaluator.deciding.base
+    if batch_size is None or not isinstance(base, Evaluator):
+        yield
+        return
+    own = base.model, base.batch_size, base._probe
+    base.model, base.batch_size, base._probe = _without_probes(base.model), batch_size, None
+    try:
+        with _limited(base, batch_size):
+            yield
+    finally:
+        base.model, base.batch_size, base._probe = own
 
 
 def _count_features(model: Any) -> int:

@@ -8,6 +8,7 @@ keeps it iff (seed_i + j) mod q < l_i. Everything is counted in whole numbers.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -62,7 +63,8 @@ def mus_model(
     base = model if isinstance(model, Evaluator) else Evaluator(model, batch_size=batch_size)
     q = check_whole(n_levels, "n_levels", minimum=1)
     n_kept = _whole_levels(check_keep(keep_probability, base.n_features), q, check_flag(round, "round"))
-    key = stream_key(rng)
+    known = base.provenance
+    key = stream_key(rng, "mus", known.model, known.input, known.masking)
     seeds = bank_stream(base, key, "mus").integers(0, q, size=base.n_features)
     bank = np.asarray((seeds + np.arange(q)[:, None]) % q < n_kept)
     keep = tuple(Fraction(int(n), q) for n in n_kept)
@@ -120,12 +122,13 @@ def certify_mus(
     if smoothed is None:
         smoothed = mus_model(model, keep_probability, n_levels, round=round, rng=rng)
     with evaluating(smoothed.base, batch_size=batch_size, progress=progress) as base:
-        before = base.n_calls
         base.expect(len(smoothed.bank) * (1 + input_removals))
+        base.check_determinism()
         points = np.stack([mask, np.ones_like(mask)])[: 1 + input_removals]
-        ballots = smoothed.ballots(points)
+        ballots = replace(smoothed, base=base).ballots(points)
+        base.settle()
         polls = [Poll(one, smoothed.bank, int(base.outputs.shape[1])) for one in ballots]
-        return _certificate(smoothed, mask, polls, criterion, n_calls=base.n_calls - before)
+        return _certificate(smoothed, mask, polls, criterion, n_calls=base.n_calls, n_repeated=base.n_repeated)
 
 
 class Poll:
@@ -171,7 +174,7 @@ def _largest_safe(powers: Counts, lead: int) -> int:
 
 
 def _certificate(
-    smoothed: SmoothedModel, selected: Mask, polls: list[Poll], criterion: str, *, n_calls: int
+    smoothed: SmoothedModel, selected: Mask, polls: list[Poll], criterion: str, *, n_calls: int, n_repeated: int
 ) -> HardCertificate:
     here, full = polls[0], polls[1] if len(polls) > 1 else None
     consistent = None if full is None else full.winner == here.winner
@@ -189,6 +192,7 @@ def _certificate(
         n_agreed=int(here.votes[here.winner]),
         n_evaluated=len(smoothed.bank),
         n_calls=n_calls,
+        n_repeated=n_repeated,
         rng_key=smoothed.rng_key,
         prediction=here.winner,
         consistent=consistent,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,6 @@ from holdfast.packages import check_installed, needed
 from holdfast.selection import top, top_fraction
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_mask, check_name
-
-
-def bind_input(options: argparse.Namespace) -> MaskedModel:
-    """Load the model and bind the input that the options name."""
-    return _bind(options)[0]
 
 
 def bind_shared(options: argparse.Namespace) -> Evaluator:
@@ -83,6 +79,31 @@ def choose_selections(options: argparse.Namespace, model: Evaluator) -> dict[str
             f"Explanations must have distinct names, got {twice!r} more than once. Write NAME=FILE."
         )
     return {name: _SOURCES[source](given, options, model) for source, name, given in wanted}
+
+
+def describe(
+    options: argparse.Namespace, model: Evaluator, classes: tuple[str, ...], selected: Mask | None = None
+) -> dict[str, Any]:
+    """What is written beside a result, for people to read: date, version, model, input, method and names."""
+    from holdfast import __version__
+    from holdfast.attribution.methods import names_of
+
+    inputs = ("image", "text", "table", "input")
+    about: dict[str, Any] = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "holdfast": __version__,
+        "model": options.model,
+        "input": next(getattr(options, name) for name in inputs if getattr(options, name) is not None),
+        "batch_size": model.batch_size,
+    }
+    if options.table is not None:
+        about["row"] = options.row
+    explanation = {name: getattr(options, name) for name in ("selected", "scores", "method", "top", "top_fraction")}
+    about |= {name: value for name, value in explanation.items() if value not in (None, [])}
+    names = names_of(model)
+    if selected is not None and names is not None:
+        about["selected_names"] = [name for name, shown in zip(names, selected, strict=True) if shown]
+    return about | {"feature_names": None if names is None else list(names), "classes": list(classes)}
 
 
 def _named(text: str) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """Seed or generator → named streams of random numbers that belong to one question and nothing else.
 
-The key of a certificate is a whole number: given back as ``rng`` it repeats the same draws. Streams
+The key of a certificate is a whole number: given back as ``rng`` it repeats the same draws. The
+canonical key of a question follows from the question itself, so that nobody can try keys. Streams
 of one key with different purposes are independent, so attribution and certification never share
 draws, and no stream depends on batch sizes or on what was asked before.
 """
@@ -8,6 +9,7 @@ draws, and no stream depends on batch sizes or on what was asked before.
 from __future__ import annotations
 
 import hashlib
+import json
 import numbers
 import secrets
 from typing import Any
@@ -21,22 +23,40 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 _KEY_BITS = 128
 
 
-def stream_key(rng: Any) -> int:
+CANONICAL = "canonical"
+"""The key that follows from model, input, explanation and question."""
+
+_WANTED = "`rng` must be a numpy Generator, a whole number ≥ 0, 'canonical' or None"
+
+
+def is_canonical(rng: Any) -> bool:
+    """Whether the key is to follow from the question."""
+    return isinstance(rng, str) and rng == CANONICAL
+
+
+def stream_key(rng: Any, *question: object) -> int:
     """The whole number that stands for ``rng``: a seed is its own key, a generator gives one up.
+
+    "canonical" gives the key of a ``question``, a digest of all its parts.
 
     Examples
     --------
     >>> stream_key(7)
     7
+    >>> stream_key("canonical", "lime", 5) == stream_key("canonical", "lime", 5) != stream_key("canonical", "lime", 6)
+    True
     """
+    if is_canonical(rng) and question:
+        message = json.dumps([CANONICAL, *question], default=str).encode()
+        return int.from_bytes(hashlib.blake2b(message, digest_size=_KEY_BITS // 8).digest(), "little")
     if rng is None:
         return secrets.randbits(_KEY_BITS)
     if isinstance(rng, np.random.Generator):
         return int.from_bytes(rng.bytes(_KEY_BITS // 8), "little")
     if isinstance(rng, (bool, np.bool_)) or not isinstance(rng, numbers.Integral):
-        raise InvalidTypeError(f"`rng` must be a numpy Generator, a whole number ≥ 0 or None, got {rng!r}.")
+        raise InvalidTypeError(f"{_WANTED}, got {rng!r}.")
     if rng < 0:
-        raise InvalidValueError(f"`rng` must be a numpy Generator, a whole number ≥ 0 or None, got {rng!r}.")
+        raise InvalidValueError(f"{_WANTED}, got {rng!r}.")
     return int(rng)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,9 @@ Masks = NDArray[np.bool_]
 Outputs = NDArray[Any]
 """What a model says of b masks: scores (b, n_classes), or labels (b,)."""
 
-Rng = np.random.Generator | int | None
-"""A generator, a seed, or None for fresh entropy. Global generators are never touched."""
+Rng = np.random.Generator | int | Literal["canonical"] | None
+"""A generator, a seed, "canonical" for the key of the question itself, or None for fresh entropy.
+Global generators are never touched."""
 
 Progress = Callable[[int, int], None]
 """Called with (rows computed so far, most rows that may be needed)."""

@@ -69,8 +69,9 @@ def attribute(
         Most rows per model call.
     progress : bool or callable, optional
         True for a bar, or a function of (rows computed, most rows expected).
-    rng : Generator, int or None
-        Seed, generator or None; ``rng_key`` of the result repeats the draws.
+    rng : Generator, int, "canonical" or None
+        Seed, generator or None; ``rng_key`` of the result repeats the draws. "canonical" derives the key from
+        method, model and input.
     **options
         Of the method. "lime": ``kernel_width``, ``penalty``, ``sampling`` ("bernoulli" or "sizes").
         "integrated_gradients": ``rule`` ("midpoint" or "gauss_legendre"), ``tolerance``. "mfaba":
@@ -95,8 +96,9 @@ def attribute(
     explain = METHODS[check_name(method, "method", METHODS)]
     _check_options(method, explain, options)
     asked = None if n_samples is None else check_whole(n_samples, "n_samples", minimum=1)
-    key = stream_key(rng)
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
+        known = evaluator.provenance
+        key = stream_key(rng, "attribute", method, known.model, known.input, known.masking)
         before = evaluator.n_calls
         task = Task(evaluator, method, target=target, n_samples=asked, key=key)
         found = explain(task, **options)

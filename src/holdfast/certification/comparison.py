@@ -87,6 +87,7 @@ def compare(
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         before = evaluator.n_calls
         masks = {name: check_mask(mask, name, n_features=evaluator.n_features) for name, mask in explanations.items()}
+        settings = settings.keyed(evaluator.provenance, *masks.values())
         nearby: list[list[Neighborhood]] = [
             [NEIGHBORHOODS[neighborhood](mask, radius) for radius in asked] for mask in masks.values()
         ]

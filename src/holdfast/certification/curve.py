@@ -78,6 +78,7 @@ def certify_radii(
     )
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        settings = settings.keyed(evaluator.provenance, mask)
         nearby = [NEIGHBORHOODS[neighborhood](mask, radius) for radius in asked]
         made = settings.make_plan()
         if rate_kind == "worst_size":

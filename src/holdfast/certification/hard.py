@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 from holdfast.bounds import smallest_power_within
@@ -11,11 +10,9 @@ from holdfast.certification.subject import Settings, Subject
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Tally, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.results import HardCertificate
+from holdfast.results.hard import SMALLEST_TOLERANCE, HardCertificate
 from holdfast.types import Mask, MaskedModel, Progress, Rng
 from holdfast.validation import check_mask, check_whole
-
-SMALLEST_TOLERANCE = Fraction(1, 10_000)
 
 _PORTION = 256
 """Masks enumerated before looking for a change; not the batch size, which must not matter."""
@@ -72,6 +69,7 @@ def certify_hard(
     affordable = n_draws if max_enumerated is None else check_whole(max_enumerated, "max_enumerated")
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        settings = settings.keyed(evaluator.provenance, mask)
         nearby = NEIGHBORHOODS[neighborhood](mask, radius)
         proof = not nearby.is_larger_than(affordable)
         evaluator.expect(nearby.size if proof else n_draws)
@@ -97,6 +95,7 @@ def _make_hard(
         n_agreed=tally.n_agreed,
         n_evaluated=tally.n_evaluated,
         n_calls=subject.settle(),
+        n_repeated=subject.n_repeated,
         rng_key=settings.key,
         prediction=subject.prediction,
         consistent=subject.consistent,

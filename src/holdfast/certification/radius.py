@@ -73,6 +73,7 @@ def certified_radius(
     )
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        settings = settings.keyed(evaluator.provenance, mask)
         kind = NEIGHBORHOODS[neighborhood]
         tested = asked or range(1, max(1, kind(mask, len(mask)).effective_radius) + 1)
         evaluator.expect(len(tested) * test.max_draws)
@@ -92,6 +93,8 @@ def make_radius_certificate(
         confidence=float(test.confidence),
         trail=tuple(trail),
         n_calls=subject.settle(),
+        n_repeated=subject.n_repeated,
+        max_draws=test.max_draws,
         rng_key=settings.key,
         prediction=subject.prediction,
         consistent=subject.consistent,

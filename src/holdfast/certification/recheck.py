@@ -1,50 +1,65 @@
-"""A certificate and its model → the same draws again: a stored claim can be re-checked."""
+"""A result and its model → the whole question asked again: a stored claim can be confirmed by anyone."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from holdfast.agreement import as_agreement
-from holdfast.certification.pooling import PooledSubject, Streams, run_pooled
-from holdfast.certification.single import combine, enumerate_or_sample
-from holdfast.certification.subject import Outcome, Settings, Subject, make_certificate
+from holdfast.certification.comparison import compare
+from holdfast.certification.curve import certify_radii
+from holdfast.certification.hard import certify_hard
+from holdfast.certification.radius import certified_radius
+from holdfast.certification.single import certify
+from holdfast.certification.stabilize import stabilize
+from holdfast.certification.subject import Settings
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.evaluation import Evaluator, evaluating
-from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import Plan, is_valid_design, parts_of
-from holdfast.plans.search import Goal
+from holdfast.evaluation import Evaluator
+from holdfast.mus import certify_mus
+from holdfast.neighborhood import NEIGHBORHOODS
+from holdfast.plans import PLANS, rate_test
+from holdfast.plans.catalog import shipped_designs
+from holdfast.randomness import CANONICAL, stream_key
 from holdfast.results.certificate import Certificate
+from holdfast.results.comparison import Comparison
+from holdfast.results.curve import StabilityCurve
+from holdfast.results.hard import VOTED, HardCertificate
+from holdfast.results.radius import RadiusCertificate
 from holdfast.results.recheck import Recheck
-from holdfast.types import Mask, MaskedModel, Progress
-from holdfast.validation import check_mask, check_share
+from holdfast.results.stable import StableSelection
+from holdfast.results.values import Value
+from holdfast.smoothing.model import SmoothedModel
+from holdfast.types import MaskedModel, Progress
 
 _N_MARGINS = 3
 
 
 def recheck(
     model: MaskedModel,
-    certificate: Certificate,
+    result: Value,
     *,
     agree: Any = None,
     batch_size: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Recheck:
-    """Repeat the draws of a certificate and compare the counts.
+    """Ask the whole question of a result again, with its random key, and compare every field.
 
-    The same model, input and masking give the same counts, up to ties in the model's arithmetic.
-    The stored design is used, so nothing is searched.
+    The same model, input and masking give the same result, up to ties in the model's arithmetic. Nothing
+    that the result says of itself is taken on trust but the question: radii, tolerance, confidence, plan,
+    and the random key. When to look and stop follows from the plan, as it ships.
 
     Parameters
     ----------
     model : MaskedModel
-        The model and input the certificate is about.
-    certificate : Certificate
-        What is to be confirmed.
+        The model and input the result is about.
+    result : Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison or StableSelection
+        What is to be confirmed. A certificate of a curve or a comparison is confirmed with the whole of it.
     agree : callable, optional
-        Needed if the certificate was made with a function of the user's.
+        Needed if the result was made with a function of the user's.
 
     Examples
     --------
@@ -55,93 +70,209 @@ def recheck(
     >>> recheck(model, cert).confirmed
     True
     """
-    if not isinstance(certificate, Certificate):
-        raise InvalidTypeError(f"`certificate` must be a Certificate, got {type(certificate).__name__}.")
-    settings = _settings(certificate, agree)
-    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
-        mask = check_mask(certificate.selected, "certificate.selected", n_features=evaluator.n_features)
-        nearby = NEIGHBORHOODS[certificate.neighborhood](mask, certificate.radius)
-        subject, outcome = _repeat(nearby, _plan(certificate), evaluator, settings)
-        repeated = make_certificate(subject, nearby, outcome, settings, n_calls=subject.settle())
-        before, now = certificate.provenance, evaluator.provenance
-        return Recheck(
-            certificate=certificate,
-            repeated=repeated,
-            proven=_is_proven(certificate, nearby),
-            same_model=_same(before.model, now.model),
-            same_input=_same(before.input, now.input),
-            smallest_margins=_margins(evaluator),
-        )
-
-
-def _settings(certificate: Certificate, agree: Any) -> Settings:
-    known = certificate.agree if agree is None else agree
-    try:
-        judge = as_agreement(known)
-    except InvalidValueError as error:
-        raise InvalidValueError(f"`agree` must be given: the certificate was judged by {known!r}.") from error
-    return Settings(
-        plan=certificate.plan,
-        tolerance=check_share(certificate.tolerance, "tolerance"),
-        confidence=check_share(certificate.confidence, "confidence"),
-        neighborhood=certificate.neighborhood,
-        rate_kind=certificate.rate_kind,
-        agree=judge,
-        key=certificate.rng_key,
-        draws=certificate.draws,
-        check_determinism=True,
+    ask = _QUESTIONS.get(type(result))
+    if ask is None:
+        kinds = ", ".join(kind.__name__ for kind in _QUESTIONS)
+        raise InvalidTypeError(f"`result` must be one of {kinds}, got {type(result).__name__}.")
+    evaluator = Evaluator(model)
+    options = {"batch_size": batch_size, "progress": progress}
+    first = _first(result)
+    judge = {} if first.agree == "same_top_class" and agree is None else {"agree": _agreement(first.agree, agree)}
+    repeated = ask(evaluator, result, options | judge)
+    return Recheck(
+        stated=result,
+        repeated=repeated,
+        canonical_key=_canonical_key(evaluator, repeated, judge.get("agree", first.agree)),
+        rng_key=first.rng_key,
+        compares_cost=evaluator.deciding is None,
+        notes=tuple(_notes(repeated)),
+        smallest_margins=_margins(evaluator),
     )
 
 
-def _plan(certificate: Certificate) -> Plan | None:
-    if certificate.design is None:
+def _agreement(name: str, given: Any) -> Any:
+    try:
+        return as_agreement(name if given is None else given)
+    except InvalidValueError as error:
+        raise InvalidValueError(f"`agree` must be given: the result was judged by {name!r}.") from error
+
+
+def _first(result: Any) -> Any:
+    """The part of a result that repeats the question."""
+    if isinstance(result, Comparison):
+        result = result.curves[0]
+    if isinstance(result, StabilityCurve):
+        return result.certificates[0]
+    return result.certificate if isinstance(result, StableSelection) else result
+
+
+def _again_certificate(model: Evaluator, stated: Certificate, options: dict[str, Any]) -> Certificate:
+    if stated.draws != "single":
+        whole = {"pooled": "curve", "paired": "comparison"}[stated.draws]
+        raise InvalidValueError(f"`result` must be the whole {whole} that this certificate is a part of.")
+    return certify(model, stated.selected, radius=stated.radius, **_question(stated), **options)
+
+
+def _again_curve(model: Evaluator, stated: StabilityCurve, options: dict[str, Any]) -> StabilityCurve:
+    first = stated.certificates[0]
+    # A curve of worst sizes holds as a whole however it is asked for.
+    simultaneous = stated.simultaneous and first.rate_kind != "worst_size"
+    return certify_radii(
+        model, first.selected, radii=stated.radii, simultaneous=simultaneous, **_question(first), **options
+    )
+
+
+def _again_comparison(model: Evaluator, stated: Comparison, options: dict[str, Any]) -> Comparison:
+    masks = {name: stated.curve(name).certificates[0].selected for name in stated.names}
+    question = _question(stated.curves[0].certificates[0])
+    del question["rate_kind"]
+    return compare(model, masks, stated.radii, **question, **options)
+
+
+def _question(stated: Certificate) -> dict[str, Any]:
+    names = ("tolerance", "confidence", "plan", "neighborhood", "rate_kind")
+    return {name: getattr(stated, name) for name in names} | _common(stated)
+
+
+def _common(stated: Any) -> dict[str, Any]:
+    """Rows are repeated as before, or not at all; a random model is not to be confirmed by chance."""
+    return {"check_determinism": stated.n_repeated > 0, "rng": stated.rng_key}
+
+
+def _again_radius(model: Evaluator, stated: RadiusCertificate, options: dict[str, Any]) -> RadiusCertificate:
+    return certified_radius(
+        model,
+        stated.selected,
+        min_rate=stated.min_rate,
+        confidence=stated.confidence,
+        radii=[step.radius for step in stated.trail],
+        max_draws=stated.max_draws,
+        neighborhood=stated.neighborhood,
+        **_common(stated),
+        **options,
+    )
+
+
+def _again_stable(model: Evaluator, stated: StableSelection, options: dict[str, Any]) -> StableSelection:
+    scores = np.empty(len(stated.ranking))
+    scores[list(stated.ranking)] = np.arange(len(stated.ranking), 0, -1)
+    repeated = stabilize(
+        model,
+        scores,
+        min_rate=stated.min_rate,
+        radius=stated.certificate.trail[0].radius,
+        confidence=stated.confidence,
+        sizes=stated.sizes,
+        consistent=stated.needs_consistent,
+        max_draws=stated.certificate.max_draws,
+        rng=stated.certificate.rng_key,
+        **options,
+    )
+    return replace(repeated, method=stated.method)
+
+
+def _again_hard(model: Evaluator, stated: HardCertificate, options: dict[str, Any]) -> HardCertificate:
+    if stated.method in VOTED:
+        return _again_votes(model, stated, options)
+    nearby = NEIGHBORHOODS[stated.neighborhood](stated.selected, stated.requested_radius)
+    question: dict[str, Any] = {"max_enumerated": nearby.size if stated.method == "enumeration" else 0}
+    if stated.tolerance is not None:
+        question |= {"tolerance": stated.tolerance, "confidence": stated.confidence}
+    return certify_hard(
+        model,
+        stated.selected,
+        radius=stated.requested_radius,
+        neighborhood=stated.neighborhood,
+        **question,
+        **_common(stated),
+        **options,
+    )
+
+
+def _again_votes(model: Evaluator, stated: HardCertificate, options: dict[str, Any]) -> HardCertificate:
+    options = {name: value for name, value in options.items() if name != "agree"}
+    bank: dict[str, Any] = {}
+    if not isinstance(model.model, SmoothedModel):
+        if stated.method != "mus":
+            raise InvalidValueError(
+                "`model` must be the smoothed model itself: its random masks are not in the result."
+            )
+        bank = {"keep_probability": stated.keep_probability, "n_levels": stated.n_levels, "rng": stated.rng_key}
+    removals = stated.consistent is not None
+    return certify_mus(
+        model, stated.selected, criterion=str(stated.criterion), input_removals=removals, **bank, **options
+    )
+
+
+_QUESTIONS: dict[type, Callable[[Evaluator, Any, dict[str, Any]], Any]] = {
+    Certificate: _again_certificate,
+    StabilityCurve: _again_curve,
+    RadiusCertificate: _again_radius,
+    HardCertificate: _again_hard,
+    Comparison: _again_comparison,
+    StableSelection: _again_stable,
+}
+
+
+def _has_drawn(result: Any) -> bool:
+    """Whether chance played a part."""
+    if isinstance(result, Comparison):
+        return any(map(_has_drawn, result.curves))
+    if isinstance(result, StabilityCurve):
+        return any(map(_has_drawn, result.certificates))
+    if isinstance(result, (RadiusCertificate, StableSelection)):
+        return any(not step.exact for step in result.trail)
+    return bool(result.method != "enumeration") if isinstance(result, HardCertificate) else not result.exact
+
+
+def _canonical_key(model: Evaluator, result: Any, agree: Any) -> int | None:
+    """The key that the question would have had by itself; None if nothing was drawn."""
+    if not _has_drawn(result):
         return None
-    tolerance, confidence = Fraction(str(certificate.tolerance)), Fraction(str(certificate.confidence))
-    return Plan(certificate.plan, tolerance, confidence, certificate.design)
+    first, known = _first(result), model.provenance
+    if isinstance(result, HardCertificate) and result.method in VOTED:
+        return stream_key(CANONICAL, "mus", known.model, known.input, known.masking)
+    decision = isinstance(first, RadiusCertificate)
+    draws = "decision" if decision else "hard" if isinstance(first, HardCertificate) else first.draws
+    plan = "decision" if decision else "hard" if draws == "hard" else first.plan
+    settings = Settings.check(
+        "stabilize" if isinstance(result, StableSelection) else draws,
+        tolerance=1 - Fraction(str(first.min_rate)) if decision else first.tolerance,
+        confidence=first.confidence,
+        neighborhood=first.neighborhood,
+        agree=agree,
+        check_determinism=True,
+        rng=0,
+        plan=plan,
+        plans=[*PLANS, "decision", "hard"],
+        rate_kind=getattr(first, "rate_kind", "uniform"),
+    )
+    masks = [first.selected]
+    if isinstance(result, Comparison):
+        masks = [curve.certificates[0].selected for curve in result.curves]
+    if isinstance(result, StableSelection):
+        masks = [np.ones_like(first.selected)]
+    return settings.canonical_key(known, *masks)
 
 
-def _repeat(
-    nearby: Neighborhood, plan: Plan | None, evaluator: Evaluator, settings: Settings
-) -> tuple[Subject, Outcome]:
-    """The outcome by the stored plan, or of all masks if the certificate is exact."""
-    parts = parts_of(nearby, settings.rate_kind)
-    shared = settings.draws == "pooled" or (settings.draws == "paired" and settings.plan == "sequential")
-    if plan is not None and shared:
-        pooled = PooledSubject(nearby.selected, parts, plan, _streams(nearby.selected, settings))
-        run_pooled([pooled], evaluator, settings)
-        return pooled.subject, combine([pooled.outcome(part) for part in parts], settings.rate_kind)
-    subject = Subject(evaluator, nearby.selected, settings)
-    if plan is None:
-        outcomes = [Outcome(subject.count(part.enumerate(evaluator.batch_size)), None) for part in parts]
-    elif settings.draws == "paired":
-        outcomes = [Outcome(subject.count([nearby.sample(plan.max_draws, settings.stream("rows"))]), plan)]
-    else:
-        outcomes = [enumerate_or_sample(part, plan, subject, settings) for part in parts]
-    return subject, combine(outcomes, settings.rate_kind)
-
-
-def _streams(selected: Mask, settings: Settings) -> Streams:
-    """A comparison's streams serve all explanations; a curve's belong to its own."""
-    return settings.stream if settings.draws == "paired" else lambda purpose: settings.own_stream(selected, purpose)
-
-
-def _is_proven(certificate: Certificate, nearby: Neighborhood) -> bool:
-    """Whether the design keeps the stated risk, shared by all sampled sizes if the worst is asked for."""
-    design = certificate.design
-    if design is None:
-        return True
-    parts = parts_of(nearby, certificate.rate_kind)
-    n_sampled = sum(part.is_larger_than(design.max_draws) for part in parts)
-    risk = (1 - Fraction(str(certificate.confidence))) / max(1, n_sampled)
-    return is_valid_design(design, Goal(Fraction(str(certificate.tolerance)), risk))
-
-
-def _same(before: str | None, now: str | None) -> bool | None:
-    return None if before is None or now is None else before == now
+def _notes(result: Any) -> Iterator[str]:
+    first = _first(result)
+    design = getattr(first, "design", None)
+    if design is not None and first.plan != "hoeffding" and design not in set(shipped_designs().values()):
+        yield "Its rules of stopping do not ship with holdfast: they were searched for here, with the same outcome."
+    if (
+        isinstance(first, RadiusCertificate)
+        and first.max_draws != rate_test(first.min_rate, first.confidence).max_draws
+    ):
+        yield f"Its maker chose at most {first.max_draws} draws per radius, which is not the default."
+    if first.n_repeated == 0:
+        yield "No row was repeated: the model is assumed to be deterministic."
 
 
 def _margins(evaluator: Evaluator) -> tuple[float, ...]:
     """The smallest gaps between the two largest scores; none for labels and single scores."""
+    if evaluator.deciding is not None:
+        return ()
     outputs = evaluator.outputs
     if outputs.ndim == 1 or outputs.shape[1] < 2:
         return ()

@@ -101,10 +101,11 @@ def certify(
         of each size in turn. It changes nothing. The interval of the certificate belongs to the end alone:
         counts seen on the way need an interval of their own, valid at every look.
     check_determinism : bool
-        Repeat one row and raise if the answer differs. If False, a random model is
-        certified as the function that happens to be drawn.
-    rng : Generator, int or None
-        Seed, generator or None; ``rng_key`` of the certificate repeats the draws.
+        Compute a few rows twice (two of 25, five of 64 or more) and raise if an answer differs. If False, a
+        random model is certified as the function that happens to be drawn.
+    rng : Generator, int, "canonical" or None
+        Seed, generator or None; ``rng_key`` of the certificate repeats the draws. "canonical" derives the key
+        from model, input, explanation and question, so that nobody can try seeds until one pleases.
 
     Examples
     --------
@@ -132,6 +133,7 @@ def certify(
     )
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        settings = settings.keyed(evaluator.provenance, mask)
         nearby = NEIGHBORHOODS[neighborhood](mask, radius)
         parts = parts_of(nearby, rate_kind)
         made = plan_for(parts, settings.make_plan())

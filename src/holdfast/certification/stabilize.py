@@ -104,6 +104,7 @@ def stabilize(
                 f"`attribution` must have one score per feature: the model has {evaluator.n_features}, "
                 f"got {len(ranking)}."
             )
+        settings = settings.keyed(evaluator.provenance, np.ones(len(ranking), dtype=bool))
         before = evaluator.n_calls
         evaluator.expect(len(grid) * test.max_draws)
         search = _Search(evaluator, ranking, asked, test, settings)
@@ -113,6 +114,7 @@ def stabilize(
             certificate=passed.certificate,
             trail=tuple(trail),
             sizes=tuple(grid),
+            ranking=tuple(int(feature) for feature in ranking),
             needs_consistent=consistent,
             method=str(getattr(attribution, "method", "the given scores")),
             n_calls=evaluator.n_calls - before,

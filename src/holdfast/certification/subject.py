@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,9 +14,9 @@ from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import PLANS, RATE_KINDS, Plan, make_plan
-from holdfast.randomness import stream, stream_key
+from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.results.certificate import Certificate, interval_around
-from holdfast.types import Mask, Masks
+from holdfast.types import Mask, Masks, Provenance
 from holdfast.validation import check_flag, check_name, check_share
 
 NOTHING = Tally()
@@ -34,6 +34,7 @@ class Settings:
     rate_kind: str
     agree: Agreement
     key: int
+    is_canonical: bool
     draws: str
     check_determinism: bool
 
@@ -60,10 +61,27 @@ class Settings:
             neighborhood=check_name(neighborhood, "neighborhood", NEIGHBORHOODS),
             rate_kind=check_name(rate_kind, "rate_kind", RATE_KINDS),
             agree=as_agreement(agree),
-            key=stream_key(rng),
+            key=0 if is_canonical(rng) else stream_key(rng),
+            is_canonical=is_canonical(rng),
             draws=draws,
             check_determinism=check_flag(check_determinism, "check_determinism"),
         )
+
+    def keyed(self, provenance: Provenance, *explanations: Mask) -> Settings:
+        """The same with the key of this question, if the canonical one is asked for."""
+        if not self.is_canonical:
+            return self
+        return replace(self, key=self.canonical_key(provenance, *explanations))
+
+    def canonical_key(self, provenance: Provenance, *explanations: Mask) -> int:
+        """The key that follows from model, input, masking, explanations and question.
+
+        Radii do not count: who asks for others gets the same draws, and none to choose from.
+        """
+        question = (self.draws, self.plan, self.tolerance, self.confidence, self.neighborhood, self.rate_kind)
+        shown = [np.flatnonzero(mask).tolist() for mask in explanations]
+        known = (provenance.model, provenance.input, provenance.masking, len(explanations[0]))
+        return stream_key(CANONICAL, *known, shown, *question, self.agree.name)
 
     def make_plan(self) -> Plan:
         """The plan asked for; searching a design may take a while, so only when all else is checked."""
@@ -118,7 +136,7 @@ class Subject:
         self, evaluator: Evaluator, selected: Mask, settings: Settings, *, along: Iterable[Masks] = ()
     ) -> None:
         self._evaluator = evaluator
-        self._calls_before = evaluator.n_calls
+        self._calls_before, self._repeated_before = evaluator.n_calls, evaluator.n_repeated
         self._agree = settings.agree
         self.selected = selected
         self.counterexample: Mask | None = None
@@ -132,7 +150,7 @@ class Subject:
         self.provenance = evaluator.provenance
         self._decides = decides_early(evaluator, self._agree)
         if settings.check_determinism:
-            evaluator.repeat_later(selected, self._reference)
+            evaluator.check_determinism(selected)
 
     def judge(self, masks: Masks) -> Mask:
         """Which masks (b, n_features) keep the prediction, Boolean (b,)."""
@@ -172,6 +190,11 @@ class Subject:
         self._evaluator.settle()
         return self._evaluator.n_calls - self._calls_before
 
+    @property
+    def n_repeated(self) -> int:
+        """How many of those rows were computed twice."""
+        return self._evaluator.n_repeated - self._repeated_before
+
     def counterexample_in(self, nearby: Neighborhood) -> Mask | None:
         """The nearest mask known to change the prediction, if it lies in the neighbourhood."""
         if self.counterexample is not None and nearby.contains(self.counterexample):
@@ -210,6 +233,7 @@ def make_certificate(
         n_agreed=tally.n_agreed,
         n_evaluated=tally.n_evaluated,
         n_calls=n_calls,
+        n_repeated=subject.n_repeated,
         exact=exact,
         radius=nearby.radius,
         effective_radius=nearby.effective_radius,

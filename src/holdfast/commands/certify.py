@@ -32,14 +32,15 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Certify, print, and write if asked."""
     from holdfast.certification import certify
-    from holdfast.question import bind_named, choose_selection
+    from holdfast.question import bind_named, choose_selection, describe
     from holdfast.report.page.wording import with_classes
     from holdfast.study.files import write_whole
 
     model, classes = bind_named(options)
+    selected = choose_selection(options, model)
     certificate = certify(
         model,
-        choose_selection(options, model),
+        selected,
         radius=options.radius,
         tolerance=options.tolerance,
         confidence=options.confidence,
@@ -50,8 +51,9 @@ def run(options: argparse.Namespace) -> int:
         progress=sys.stderr.isatty() or None,
         rng=options.rng,
     )
+    about = describe(options, model, classes, selected)
     if options.output:
-        write_whole(options.output, certificate.to_json() + "\n")
+        write_whole(options.output, certificate.to_json(about) + "\n")
     told = with_classes(str(certificate), [certificate.prediction], classes)
-    print(certificate.to_json() if options.json else told)
+    print(certificate.to_json(about) if options.json else told)
     return EXIT_OK

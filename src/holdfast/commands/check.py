@@ -36,7 +36,7 @@ def add(commands: Commands) -> None:
     ask.add_argument(
         "--consistent", action="store_true", help="also require that the explanation alone is predicted like the input"
     )
-    add_question(ask, plan=None, rng=0)
+    add_question(ask, plan=None)
     out = parser.add_argument_group("report")
     out.add_argument("--name", default="explanation", help="what the check is called in reports")
     out.add_argument("--junit", metavar="FILE", type=parse_target, help="also write a JUnit test report")
@@ -60,12 +60,13 @@ def run(options: argparse.Namespace) -> int:
 def decide(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
     """The answer, the reason in words, and the certificate."""
     from holdfast.certification import certified_radius
-    from holdfast.question import bind_shared, choose_selection
+    from holdfast.question import bind_named, choose_selection, describe
 
-    model = bind_shared(options)
+    model, classes = bind_named(options)
+    selected = choose_selection(options, model)
     found = certified_radius(
         model,
-        choose_selection(options, model),
+        selected,
         min_rate=options.min_rate,
         confidence=options.confidence,
         radii=[options.radius],
@@ -78,7 +79,7 @@ def decide(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
     if options.consistent and not found.consistent and answer == HOLDS:
         answer = DOES_NOT_HOLD
         reason = f"The explanation alone gets {found.prediction!r}, and the full input another prediction. {reason}"
-    return answer, reason, json.loads(found.to_json())
+    return answer, reason, json.loads(found.to_json(describe(options, model, classes, selected)))
 
 
 def _in_words(found: Any) -> tuple[str, str]:

@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
     add_cut(parser)
     ask = parser.add_argument_group("question")
     ask.add_argument("--radii", type=parse_radii, required=True, metavar="1,5,10", help="or a span such as 1-10")
-    add_question(ask, plan="exact", rng=0)
+    add_question(ask, plan="exact")
     add_output(parser, "comparison")
     parser.set_defaults(run=run)
 
@@ -36,10 +36,10 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compare, print, and write if asked."""
     from holdfast.certification import compare
-    from holdfast.question import bind_shared, choose_selections
+    from holdfast.question import bind_named, choose_selections, describe
     from holdfast.study.files import write_whole
 
-    model = bind_shared(options)
+    model, classes = bind_named(options)
     comparison = compare(
         model,
         choose_selections(options, model),
@@ -52,7 +52,8 @@ def run(options: argparse.Namespace) -> int:
         progress=sys.stderr.isatty() or None,
         rng=options.rng,
     )
+    about = describe(options, model, classes)
     if options.output:
-        write_whole(options.output, comparison.to_json() + "\n")
-    print(comparison.to_json() if options.json else comparison)
+        write_whole(options.output, comparison.to_json(about) + "\n")
+    print(comparison.to_json(about) if options.json else comparison)
     return EXIT_OK

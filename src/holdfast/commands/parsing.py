@@ -15,6 +15,10 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """Where a command adds its own parser."""
 
 
+_MOST_DIGITS = 64
+"""Of a seed; the keys that results store have 39 at most."""
+
+
 class Parser(argparse.ArgumentParser):
     """Options that cannot be understood are an error like any other, never the answer of a command."""
 
@@ -84,7 +88,7 @@ def add_cut(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--n-samples", type=int, help="what a --method may spend (default: its own)")
 
 
-def add_question(ask: argparse._ActionsContainer, *, plan: str | None = "sequential", rng: int | None = None) -> None:
+def add_question(ask: argparse._ActionsContainer, *, plan: str | None = "sequential") -> None:
     """What counts as the same prediction, and how sure to be; a plan if it can be chosen."""
     if plan is not None:
         ask.add_argument("--tolerance", type=float, default=0.1, help="default: %(default)s")
@@ -92,8 +96,14 @@ def add_question(ask: argparse._ActionsContainer, *, plan: str | None = "sequent
     ask.add_argument("--confidence", type=float, default=0.9, help="default: %(default)s")
     ask.add_argument("--agree", default="same_top_class", help="or same_top_set(k), within(margin)")
     ask.add_argument("--neighborhood", default="additions", help="additions, removals or swaps")
-    default = "fresh; stored in the result" if rng is None else "%(default)s"
-    ask.add_argument("--rng", type=int, default=rng, help=f"seed of the draws (default: {default})")
+    ask.add_argument(
+        "--rng",
+        type=parse_rng,
+        default="canonical",
+        metavar="SEED",
+        help="a whole number, 'fresh', or 'canonical' (default): follows from model, input, explanation and question, "
+        "so that nobody can try seeds until one pleases",
+    )
 
 
 def add_output(parser: argparse.ArgumentParser, what: str) -> None:
@@ -105,6 +115,21 @@ def add_output(parser: argparse.ArgumentParser, what: str) -> None:
 def _typed(action: argparse.Action) -> str:
     """How an option is typed: its first long name, if it has one."""
     return next((name for name in action.option_strings if name.startswith("--")), action.option_strings[0])
+
+
+def parse_rng(text: str) -> int | str | None:
+    """A seed, ``canonical``, or ``fresh``.
+
+    Examples
+    --------
+    >>> parse_rng("7"), parse_rng("canonical"), parse_rng("fresh")
+    (7, 'canonical', None)
+    """
+    if text in ("canonical", "fresh"):
+        return None if text == "fresh" else text
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+        raise argparse.ArgumentTypeError(f"must be a whole number ≥ 0, canonical or fresh, got {text!r}")
+    return int(text)
 
 
 def parse_target(text: str) -> str:

@@ -1,50 +1,108 @@
-"""``holdfast verify``: the draws of a stored certificate again."""
+"""``holdfast verify`` and ``holdfast show``: the question of a stored result asked again, and what it says."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.commands.codes import EXIT_NO, EXIT_OK
 from holdfast.commands.parsing import Commands, add_input
 from holdfast.errors import InvalidValueError
 
 if TYPE_CHECKING:
-    from holdfast.results import Certificate
+    from holdfast.evaluation import Evaluator
+    from holdfast.results.values import Value
+
+_NAMES = ("feature_names", "selected_names", "classes")
+_UNCHECKED = ("date", "holdfast", "method", "model", "input")
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
+    """Add the commands."""
     parser = commands.add_parser(
         "verify",
-        help="repeat the draws of a stored certificate and compare the counts",
-        description="Repeat the draws of a stored certificate on the model and the input it is about, with the options "
-        "they were given by, and compare counts, predictions and fingerprints.",
-        epilog="Exit codes: 0 confirmed, 1 not confirmed, 3 an error. Example: holdfast verify cert.json "
+        help="ask the question of a stored result again and compare everything it states",
+        description="Ask the whole question of a stored result again, on the model and the input it is about, named by "
+        "the same options, and compare every field: counts, intervals, rules of stopping, fingerprints, names.",
+        epilog="Exit codes: 0 confirmed, 1 not confirmed, 3 error. Example: holdfast verify cert.json "
         "--model hf:my-vit --image cat.png --grid 14x14",
     )
-    parser.add_argument("certificate", metavar="CERT", help="JSON file written by `holdfast certify --output`")
+    parser.add_argument("result", metavar="FILE", help="JSON file written by --output of certify, compare or check")
     add_input(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a sentence")
     parser.set_defaults(run=run)
+    reader = commands.add_parser(
+        "show",
+        help="print what a stored result says, without a model",
+        description="Print the sentence of a stored result and what its file says about it. Nothing is verified.",
+        epilog="Example: holdfast show cert.json",
+    )
+    reader.add_argument("result", metavar="FILE", help="JSON file of a certificate or another result")
+    reader.set_defaults(run=show)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Repeat the draws and say whether the counts are the same."""
+    """Ask again and say whether everything is as stated."""
     from holdfast.certification import recheck
-    from holdfast.question import bind_input
+    from holdfast.question import bind_named
 
-    certificate = _read(options.certificate)
-    found = recheck(bind_input(options), certificate, batch_size=options.batch_size)
-    print(found.to_json() if options.json else found)
-    return EXIT_OK if found.confirmed else EXIT_NO
+    result, about = _read(options.result)
+    if options.batch_size is None and isinstance(about.get("batch_size"), int):
+        options.batch_size = max(1, about["batch_size"])
+    model, classes = bind_named(options)
+    verdict = recheck(model, result, batch_size=options.batch_size)
+    wrong = _wrong_names(about, result, model, classes)
+    if options.json:
+        print(
+            json.dumps(json.loads(verdict.to_json()) | {"confirmed": verdict.confirmed and not wrong, "names": wrong})
+        )
+    else:
+        print("\n".join([*wrong, str(verdict), *_unchecked(about)]))
+    return EXIT_OK if verdict.confirmed and not wrong else EXIT_NO
 
 
-def _read(file: str) -> Certificate:
-    from holdfast.results import Certificate
+def show(options: argparse.Namespace) -> int:
+    """Print a stored result."""
+    result, about = _read(options.result)
+    print(result)
+    for name, value in about.items():
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+        print(f"{name.replace('_', ' ')}: {shown}")
+    print("Nothing of this was verified: see `holdfast verify`.")
+    return EXIT_OK
+
+
+def _read(file: str) -> tuple[Value, dict[str, Any]]:
+    """The result of a file, and what the file says about it; the answer of a gate is the result within it."""
+    from holdfast.results.values import from_any_json, read_about
 
     try:
-        return Certificate.from_json(Path(file).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InvalidValueError(f"{file!r} is no certificate that can be verified: {error}") from error
+        text = Path(file).read_text(encoding="utf-8")
+        data = json.loads(text)
+        if isinstance(data, dict) and data.get("schema") == "holdfast.check" and data.get("certificate"):
+            text = json.dumps(data["certificate"])
+        return from_any_json(text), read_about(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidValueError(f"{file!r} holds no result that can be read: {error}") from error
+
+
+def _wrong_names(about: dict[str, Any], result: Value, model: Evaluator, classes: tuple[str, ...]) -> list[str]:
+    """Names in the file that are not those of the model."""
+    from holdfast.attribution.methods import names_of
+
+    names, selected = names_of(model), getattr(result, "selected", None)
+    now = {"feature_names": None if names is None else list(names), "classes": list(classes)}
+    if names is not None and selected is not None:
+        now["selected_names"] = [name for name, shown in zip(names, selected, strict=False) if shown]
+    return [
+        f"Not confirmed: {name} in the file are not those of the model."
+        for name in _NAMES
+        if name in about and about[name] != now.get(name)
+    ]
+
+
+def _unchecked(about: dict[str, Any]) -> list[str]:
+    named = [f"{name} {about[name]}" for name in _UNCHECKED if about.get(name)]
+    return [f"As the file says, unchecked: {', '.join(named)}."] if named else []

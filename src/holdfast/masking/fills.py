@@ -150,7 +150,7 @@ class Picture:
 
     @property
     def name(self) -> str:
-        return f"image {fingerprint_array(array_of(self.image, 'fill'))[:12]}"
+        return f"image {fingerprint_array(array_of(self.image, 'fill'))[:32]}"
 
     def __call__(self, image: Pixels, /) -> Pixels:
         values = self._laid_out_like(image)

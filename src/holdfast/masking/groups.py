@@ -128,7 +128,7 @@ def describe_groups(groups: Groups) -> str:
     rows, cols = (1 + int((np.diff(edge) != 0).sum()) for edge in (groups[:, 0], groups[0]))
     if np.array_equal(groups, grid(groups.shape, rows, cols)):
         return f"grid {rows}×{cols}"
-    return f"{int(groups.max()) + 1} segments (map {fingerprint_array(groups)[:12]})"
+    return f"{int(groups.max()) + 1} segments (map {fingerprint_array(groups)[:32]})"
 
 
 def _cut(length: int, n_parts: int, name: str) -> Groups:

@@ -23,6 +23,7 @@ from holdfast.masking.image_models import (
     drop_patches,
 )
 from holdfast.masking.image_scene import Scene, look
+from holdfast.masking.live import fingerprint_live
 from holdfast.masking.onnx_support import ImageSession, is_session, open_session
 from holdfast.masking.patch_drop import patch_grid
 from holdfast.masking.pictures import Pixels, fingerprint_array, is_tensor, open_picture
@@ -104,7 +105,8 @@ def mask_image(
         Compile a module with ``torch.compile``, by its default backend or the named one; recorded in
         the provenance. The first calls are slow.
     fingerprint : str
-        Identifies the classifier in certificates.
+        Identifies the classifier in certificates. Default: computed from the weights of a module or the
+        bytes of an ONNX file; a function has none.
 
     Returns
     -------
@@ -135,7 +137,7 @@ def mask_image(
         finds_batch_size=batch_size is None,
         softmax=check_flag(softmax, "softmax"),
         acceleration=acceleration,
-        fingerprint=fingerprint,
+        fingerprint=fingerprint_live(classifier) if fingerprint is None else fingerprint,
     )
     if isinstance(target, ImageSession):
         return _bind_session(target, scene, bound, dtype)

@@ -30,10 +30,10 @@ def notes_of(module: Any) -> dict[Hashable, Any]:
 
 def weights_mark(module: Any) -> Hashable:
     """A mark of a module's weights, another one once they are changed in place or replaced."""
-    parameters = getattr(module, "parameters", None)
-    if parameters is None:
+    if not hasattr(module, "parameters"):
         return None
-    return hash(tuple((one.data_ptr(), _version(one)) for one in parameters()))
+    tensors = (*module.parameters(), *module.buffers())
+    return hash(tuple((tensor.data_ptr(), _version(tensor)) for tensor in tensors))
 
 
 def _version(tensor: Any) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,11 +49,6 @@ class Predictor(Protocol):
         """How many columns it was made for, if it knows."""
         ...
 
-    @property
-    def fingerprint(self) -> str | None:
-        """What identifies its weights, if it is cheap to know."""
-        ...
-
 
 def as_predictor(classifier: Any, *, device: Any = None, dtype: Any = None) -> Predictor:
     """Find out how this classifier is to be asked."""
@@ -67,7 +61,7 @@ def as_predictor(classifier: Any, *, device: Any = None, dtype: Any = None) -> P
     if isinstance(classifier, (str, Path)):
         return _open_onnx(Path(classifier))
     if is_session(classifier):
-        return SessionPredictor(classifier, None)
+        return SessionPredictor(classifier)
     owner = getattr(classifier, "__self__", None)
     if isinstance(classifier, MethodType) and classifier.__name__ in _METHODS and _is_estimator(owner):
         return _ask_estimator(owner, classifier.__name__)
@@ -89,7 +83,6 @@ class CallablePredictor:
     takes_frames: bool = True
     labels: None = None
     n_columns: None = None
-    fingerprint: None = None
 
     def __call__(self, rows: Any, /) -> Outputs:
         return checked_outputs(self.function(rows), len(rows))
@@ -102,7 +95,6 @@ class EstimatorPredictor:
     estimator: Any
     method: str
     takes_frames: bool = True
-    fingerprint: None = None
 
     @property
     def labels(self) -> tuple[Hashable, ...] | None:
@@ -137,7 +129,6 @@ class ModulePredictor:
     takes_frames: bool = False
     labels: None = None
     n_columns: None = None
-    fingerprint: None = None
 
     def __call__(self, rows: Any, /) -> Outputs:
         torch = import_torch()
@@ -151,7 +142,6 @@ class SessionPredictor:
     """An ONNX Runtime session with one input of rows; scores are preferred to labels."""
 
     session: Any
-    fingerprint: str | None
     takes_frames: bool = False
     labels: None = None
 
@@ -238,8 +228,7 @@ def _is_one_vs_one(estimator: Any) -> bool:
 def _open_onnx(path: Path) -> SessionPredictor:
     if path.suffix != ".onnx":
         raise InvalidValueError(f"`classifier` must be an ONNX file (.onnx) if it is a file name, got {str(path)!r}.")
-    session = open_session(path)
-    return SessionPredictor(session, hashlib.sha256(path.read_bytes()).hexdigest())
+    return SessionPredictor(open_session(path))
 
 
 def _filled_up(part: NDArray[Any], size: int) -> NDArray[Any]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.columns import FeatureMap, as_feature_map
+from holdfast.masking.live import fingerprint_live
 from holdfast.masking.predictors import Predictor, as_predictor, softmaxed
 from holdfast.masking.table_fills import Draws, Fill, make_fill
 from holdfast.masking.table_rows import read_table
@@ -160,7 +161,8 @@ def mask_tabular(
     device, dtype : optional
         For torch modules: those of the parameters if None.
     fingerprint : str, optional
-        What identifies the classifier; that of an ONNX file is its sha256.
+        What identifies the classifier. If None, that of a torch module, an estimator or an ONNX file is computed;
+        a function has none.
 
     Returns
     -------
@@ -190,7 +192,7 @@ def mask_tabular(
         features=features,
         provenance=Provenance(
             masking=_describe(features, made, palette, softmax=softmax),
-            model=fingerprint if fingerprint is not None else predictor.fingerprint,
+            model=fingerprint_live(classifier) if fingerprint is None else fingerprint,
             input=table.fingerprint,
         ),
         n_fills=len(made.rows),
@@ -235,7 +237,7 @@ def _ordered(palette: FramePalette, known: tuple[Hashable, ...]) -> FramePalette
 def _describe(features: FeatureMap, fill: Fill, palette: Palette, *, softmax: bool) -> str:
     """The features and the fill in words, and a digest that tells other maps and values apart."""
     fills = palette.values[1:].tobytes() if isinstance(palette, ArrayPalette) else _csv(palette.frame.iloc[1:])
-    digest = hashlib.sha256(features.of_column.astype("<i8").tobytes() + fills).hexdigest()[:12]
+    digest = hashlib.sha256(features.of_column.astype("<i8").tobytes() + fills).hexdigest()[:32]
     n_columns = len(features.of_column)
     what = f"{n_columns} columns as {features.n_features} features; fill {fill.name}"
     return f"{what}{'; softmax' if softmax else ''}; digest {digest}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.acceleration import Acceleration, Runner
+from holdfast.masking.live import fingerprint_live
 from holdfast.masking.text_module import TOKEN_FILLS, TokenModel, make_fill, place
 from holdfast.masking.text_segments import (
     DEFAULT_JOIN,
@@ -103,7 +104,8 @@ def mask_text(
         Compile a module with ``torch.compile``, by its default backend or the named one; recorded in
         the provenance. The first calls are slow.
     fingerprint : str, optional
-        What identifies the classifier; recorded in the provenance.
+        What identifies the classifier; recorded in the provenance. If None, that of a module and its tokenizer
+        is computed; a function has none.
 
     Returns
     -------
@@ -138,16 +140,17 @@ def mask_text(
     acceleration = Acceleration.check(autocast, compile)
     if is_module(module):
         _refuse("a callable on strings", normalise=normalise, batched=batched)
+        chosen = _check_tokenizer(own_tokenizer if tokenizer is None else tokenizer)
         return _mask_tokens(
             Runner(place(module, device, dtype), acceleration),
-            _check_tokenizer(own_tokenizer if tokenizer is None else tokenizer),
+            chosen,
             source,
             fill="drop" if fill is None else check_name(fill, "fill", TOKEN_FILLS),
             max_length=max_length,
             softmax=softmax,
             dtype=dtype,
             batch_size=size,
-            fingerprint=fingerprint,
+            fingerprint=fingerprint_live(module, chosen) if fingerprint is None else fingerprint,
         )
     own = {"tokenizer": tokenizer, "device": device, "dtype": dtype, "max_length": max_length}
     _refuse("a torch module", **own, **acceleration.options, softmax=softmax or None)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InvalidValueError
+from holdfast.fingerprints import canonical, digest_files, digest_module, fingerprint
 from holdfast.masking.acceleration import Acceleration
 from holdfast.models.classifier import Classifier, make_classifier
 from holdfast.models.engines import ModuleOnImages, ModuleOnTexts
-from holdfast.models.fingerprints import canonical, digest_files, digest_module, fingerprint
 from holdfast.models.hub import PREPROCESSING, fetch, pickles_among
 from holdfast.models.pictures import as_picture
 from holdfast.models.torch_settings import check_device, check_dtype

@@ -9,14 +9,14 @@ from importlib.util import find_spec
 from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.fingerprints import canonical, digest_module, name_of
+from holdfast.fingerprints import fingerprint as make_fingerprint
 from holdfast.masking.acceleration import Acceleration
 from holdfast.masking.predictors import as_predictor
 from holdfast.masking.torch_support import device_of, dtype_of, is_module
 from holdfast.models.classifier import KINDS, Classifier, Engine, make_classifier
 from holdfast.models.engines import FunctionOnImages, FunctionOnTexts, ModuleOnImages, ModuleOnTexts, PredictorOnRows
 from holdfast.models.estimators import estimator_classifier, is_estimator
-from holdfast.models.fingerprints import canonical, digest_module, name_of
-from holdfast.models.fingerprints import fingerprint as make_fingerprint
 from holdfast.models.torch_settings import check_device, check_dtype
 from holdfast.validation import check_name
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.fingerprints import digest_files, fingerprint
 from holdfast.models.advice import PICKLES, SAVE, refuse_pickle
 from holdfast.models.classifier import Classifier
 from holdfast.models.estimators import estimator_classifier
-from holdfast.models.fingerprints import digest_files, fingerprint
 
 
 def load_skops(

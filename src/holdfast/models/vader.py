@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import MissingExtraError
+from holdfast.fingerprints import canonical, digest_files, fingerprint
 from holdfast.models.classifier import Classifier, make_classifier
 from holdfast.models.engines import FunctionOnTexts
-from holdfast.models.fingerprints import canonical, digest_files, fingerprint
 
 CLASSES = ("negative", "neutral", "positive")
 

@@ -14,9 +14,12 @@ from holdfast.plans.design import Design
 from holdfast.results.html import certificate_html
 from holdfast.results.rounding import outward
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, same
+from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, repeats, same
 from holdfast.types import Mask, Provenance
 from holdfast.validation import check_mask, check_name, check_share, is_number
+
+DRAWS = ("single", "pooled", "paired")
+"""Whom the draws were made for: one radius alone, a curve, or a comparison. They name the random stream."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +44,10 @@ class Certificate(Value):
     n_agreed, n_evaluated : int
         Draws that agreed, draws counted (repeats count each time).
     n_calls : int
-        Rows the model computed, the explanation and the full input included.
+        Rows this certificate needs when nothing is known before, the explanation, the full input and
+        repeated rows included.
+    n_repeated : int
+        Rows computed twice to see whether the model is deterministic; 0 if that is assumed.
     exact : bool
         Every mask of the neighbourhood was evaluated.
     prediction : int, str, bool or float
@@ -69,6 +75,7 @@ class Certificate(Value):
     n_agreed: int
     n_evaluated: int
     n_calls: int
+    n_repeated: int
     exact: bool
     radius: int
     effective_radius: int
@@ -98,8 +105,17 @@ class Certificate(Value):
         check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
         check_name(self.rate_kind, "rate_kind", RATE_KINDS)
         check_name(self.plan, "plan", PLANS)
-        if self.rate != n_agreed / n_evaluated or not self.interval.low <= self.interval.high:
+        check_name(self.draws, "draws", DRAWS)
+        nearby = NEIGHBORHOODS[self.neighborhood](self.selected, self.radius)
+        if self.effective_radius != nearby.effective_radius or self.exact != (self.design is None):
+            raise InvalidValueError("`effective_radius` and `exact` must follow from the question.")
+        own = interval_around(n_agreed, n_evaluated, Fraction(0 if self.exact else str(self.tolerance)))
+        inside = own.low <= self.interval.low <= self.interval.high <= own.high
+        if self.rate != n_agreed / n_evaluated or not inside or (self.draws == "single" and self.interval != own):
             raise InvalidValueError(f"`rate` and `interval` must follow from {n_agreed} of {n_evaluated}.")
+        changing = self.counterexample
+        if changing is not None and not nearby.contains(check_mask(changing, "counterexample")):
+            raise InvalidValueError("`counterexample` must lie within the radius.")
 
     def holds(self, rate: float) -> bool:
         """Whether the certificate shows that the true rate is at least ``rate``.
@@ -122,7 +138,8 @@ class Certificate(Value):
         doing = event(self.neighborhood, self.rate_kind, self.effective_radius)
         keeps = f"keeps {same(self.prediction, self.agree)}"
         if self.exact:
-            return f"{doing} {keeps} in exactly {self.n_agreed} of {self.n_evaluated} cases"
+            exactly = "exactly " if self.n_repeated else ""
+            return f"{doing} {keeps} in {exactly}{self.n_agreed} of {self.n_evaluated} cases"
         low, high = outward(self.interval)
         sure = f"With confidence {self.confidence}"
         return f"{sure}, {lower_first(doing)} {keeps} in {100 * low:g}% to {100 * high:g}% of cases"
@@ -131,15 +148,15 @@ class Certificate(Value):
         where = " at the worst" if self.rate_kind == "worst_size" else ""
         counts = f"{self.n_agreed} of {self.n_evaluated} draws agreed{where}"
         how = "every mask was evaluated" if self.exact else counts
-        known = ", answers known before were used again" if self.exact and self.n_calls < self.n_evaluated else ""
-        return f"({how}, {calls(self.n_calls)}{known});"
+        return f"({how}, {calls(self.n_calls)}{repeats(self.n_repeated)});"
 
     def _caveats(self) -> str:
         clamped = ""
         if self.effective_radius < self.radius:
             clamped = f" the radius {self.radius} was clamped to {self.effective_radius}, the largest there is;"
         wrong = "" if self.consistent else f" {STABLY_WRONG};"
-        meaning = "it is a fact about" if self.exact else "it is about random masks for"
+        fact = "it is a fact about" if self.n_repeated else "it is about"
+        meaning = fact if self.exact else "it is about random masks for"
         no_proof = "" if self.exact else ", is no proof that none of them changes the prediction"
         return f"{clamped}{wrong} {meaning} this model, input and masking{no_proof}, {NOT_RIGHT}."
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
-from holdfast.bounds import check_counts
+from holdfast.bounds import check_counts, smallest_power_within
 from holdfast.errors import InvalidValueError
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, same
+from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, repeats, same
 from holdfast.types import Mask, Provenance
-from holdfast.validation import check_mask, check_name, check_whole
+from holdfast.validation import check_mask, check_name, check_share, check_whole
+
+SMALLEST_TOLERANCE = Fraction(1, 10_000)
 
 VOTED = ("mus", "bernoulli")
 """Methods that prove stability of a smoothed model from its votes."""
@@ -62,6 +65,7 @@ class HardCertificate(Value):
     n_agreed: int
     n_evaluated: int
     n_calls: int
+    n_repeated: int
     rng_key: int
     prediction: Any
     consistent: bool | None
@@ -92,6 +96,23 @@ class HardCertificate(Value):
             raise InvalidValueError("`stable` must be false exactly if a mask that changes the prediction is known.")
         if self.radius != self.requested_radius if self.stable else self.radius >= self.requested_radius:
             raise InvalidValueError("`radius` must be the requested one if stable, and smaller if not.")
+        if self.method not in VOTED:
+            self._check_counts()
+
+    def _check_counts(self) -> None:
+        """As many masks as the claim needs: all there are for a proof, Theorem 2's for a probability."""
+        nearby = NEIGHBORHOODS[self.neighborhood](self.selected, self.requested_radius)
+        if self.effective_radius != nearby.effective_radius:
+            raise InvalidValueError(f"`effective_radius` must be {nearby.effective_radius}.")
+        if self.method == "enumeration":
+            needed = nearby.size
+        else:
+            tolerance = check_share(self.tolerance, "tolerance")
+            if tolerance < SMALLEST_TOLERANCE:
+                raise InvalidValueError(f"`tolerance` must be at least {float(SMALLEST_TOLERANCE)}.")
+            needed = smallest_power_within(1 - tolerance, 1 - check_share(self.confidence, "confidence"))
+        if self.n_evaluated > needed or (self.stable and self.n_evaluated < needed):
+            raise InvalidValueError(f"`n_evaluated` must be {needed} for what is claimed, got {self.n_evaluated}.")
 
     @property
     def exact(self) -> bool:
@@ -106,8 +127,9 @@ class HardCertificate(Value):
         share = f"{kept:g}" if isinstance(kept, float) else "one per feature"
         votes = f"{self.n_agreed} of {self.n_evaluated} votes, keep probability {share}, {self.criterion} criterion"
         return (
-            f"{self._vouched()} ({votes}, {calls(self.n_calls)}){self._wrong()}; it is a fact about the smoothed "
-            f"model, not about the model that was smoothed, for this input and masking, {NOT_RIGHT}."
+            f"{self._vouched()} ({votes}, {calls(self.n_calls)}{repeats(self.n_repeated)}){self._wrong()}; "
+            "it is a fact about the smoothed model, not about the model that was smoothed, for this input and masking, "
+            f"{NOT_RIGHT}."
         )
 
     def _vouched(self) -> str:
@@ -129,7 +151,7 @@ class HardCertificate(Value):
         return f"; {STABLY_WRONG}" if self.consistent is False else ""
 
     def _found(self) -> str:
-        counts = f"({self.n_agreed} of {self.n_evaluated} agreed, {calls(self.n_calls)})"
+        counts = f"({self.n_agreed} of {self.n_evaluated} agreed, {calls(self.n_calls)}{repeats(self.n_repeated)})"
         return f"{self._claim()} {counts}{self._wrong()}; {self._scope()}."
 
     def _claim(self) -> str:

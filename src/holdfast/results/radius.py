@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 from holdfast.bounds import check_counts
 from holdfast.errors import InvalidValueError
-from holdfast.neighborhood import NEIGHBORHOODS
+from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
+from holdfast.plans import RateTest, rate_test
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, same
+from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, repeats, same
 from holdfast.types import Mask, Provenance
 from holdfast.validation import check_mask, check_name, check_share
+
+_MOST_DRAWS = 5_000
+"""Tests of more draws are not computed anew when a file is read, which would take minutes; ``recheck`` does so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +51,19 @@ class RadiusCertificate(Value):
         The last tested radius that was certified; 0 if the first was not.
     trail : tuple of RadiusStep
         One ``RadiusStep`` per tested radius, in order.
+    max_draws : int
+        Most draws per radius: with ``min_rate`` and ``confidence`` it decides when each test looks and stops.
+    n_calls, n_repeated : int
+        Rows needed, and those of them computed twice to see whether the model is deterministic.
     """
 
     radius: int
     min_rate: float
     confidence: float
     trail: tuple[RadiusStep, ...]
+    max_draws: int
     n_calls: int
+    n_repeated: int
     rng_key: int
     prediction: Any
     consistent: bool
@@ -70,8 +81,13 @@ class RadiusCertificate(Value):
         check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
         check_share(self.min_rate, "min_rate")
         check_share(self.confidence, "confidence")
+        small = self.max_draws <= _MOST_DRAWS
+        test = rate_test(self.min_rate, self.confidence, self.max_draws) if small else None
         for step in self.trail:
             check_counts(step.n_agreed, step.n_evaluated)
+            nearby = NEIGHBORHOODS[self.neighborhood](self.selected, step.radius)
+            if step.effective_radius != nearby.effective_radius or not _follows(step, test, nearby, self.min_rate):
+                raise InvalidValueError(f"`answer` must follow from the counts at radius {step.radius}.")
         answers = [step.answer for step in self.trail]
         if not answers or False in map(bool, answers[:-1]):
             raise InvalidValueError("`trail` must end at the first radius that is not certified.")
@@ -82,7 +98,7 @@ class RadiusCertificate(Value):
         wrong = "" if self.consistent else f" {STABLY_WRONG};"
         scope = "it is about random masks for this model, input and masking, not about larger or untested radii"
         radii = "radius" if len(self.trail) == 1 else "radii"
-        cost = f"({len(self.trail)} {radii} tested, {calls(self.n_calls)})"
+        cost = f"({len(self.trail)} {radii} tested, {calls(self.n_calls)}{repeats(self.n_repeated)})"
         return f"{self._claim()} {cost};{wrong} {scope}, {NOT_RIGHT}."
 
     def _claim(self) -> str:
@@ -95,3 +111,13 @@ class RadiusCertificate(Value):
 
     def _certified(self) -> list[RadiusStep]:
         return [step for step in self.trail if step.answer]
+
+
+def _follows(step: RadiusStep, test: RateTest | None, nearby: Neighborhood, min_rate: float) -> bool:
+    """Whether the counts of a step say what it answers, by the rules of its test."""
+    reached = step.n_agreed >= Fraction(str(min_rate)) * step.n_evaluated
+    if step.exact:
+        return step.n_evaluated == nearby.size and step.answer is bool(reached)
+    if test is None:
+        return step.answer is None or step.answer is bool(reached)
+    return step.n_evaluated in test.looks and step.answer is test.answer(step.n_evaluated, step.n_agreed)

@@ -53,6 +53,8 @@ class StableSelection(Value):
         What was found at each tested size, from the full set downwards.
     sizes : tuple of int
         The grid, in the order of the tests.
+    ranking : tuple of int
+        All features, the highest score first.
     needs_consistent : bool
         Whether the search also ended where the prediction differs from that on the full input.
     """
@@ -61,6 +63,7 @@ class StableSelection(Value):
     certificate: RadiusCertificate
     trail: tuple[SizeStep, ...]
     sizes: tuple[int, ...]
+    ranking: tuple[int, ...]
     needs_consistent: bool
     method: str
     n_calls: int
@@ -70,6 +73,10 @@ class StableSelection(Value):
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         self.certificate.check()
+        if sorted(self.ranking) != list(range(len(self.selected))):
+            raise InvalidValueError("`ranking` must name every feature once.")
+        if not self.selected[list(self.ranking[: self.size])].all():
+            raise InvalidValueError("`certificate.selected` must be the leading features of the ranking.")
         check_whole(self.n_calls, "n_calls")
         for step in self.trail:
             check_counts(step.n_agreed, step.n_evaluated)

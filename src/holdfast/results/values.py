@@ -35,15 +35,24 @@ class Value:
     def __init_subclass__(cls) -> None:
         _KINDS[cls.schema] = cls
 
-    def to_json(self) -> str:
-        """The value as JSON text with a schema version; ``from_json`` gives it back."""
-        return json.dumps({"schema_version": SCHEMA_VERSION} | _to_plain(self), allow_nan=False)
+    def to_json(self, about: Mapping[str, Any] | None = None) -> str:
+        """The value as JSON text with a schema version; ``from_json`` gives it back.
+
+        What is said ``about`` it, such as the date and the names of features, is written with it, for people to
+        read, and indented; ``read_about`` gives it back.
+        """
+        head: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
+        if about is None:
+            return json.dumps(head | _to_plain(self), allow_nan=False)
+        return json.dumps(
+            head | {"about": dict(about)} | _to_plain(self), allow_nan=False, ensure_ascii=False, indent=2
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The value that ``to_json`` wrote; anything else is refused with a reason."""
         try:
-            data = json.loads(text)
+            data = json.loads(text, object_pairs_hook=_without_repeats)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidValueError(f"`text` must be the JSON of a {cls.schema}: {error}") from error
         if not isinstance(data, dict) or data.get("schema") != cls.schema:
@@ -53,6 +62,7 @@ class Value:
             raise InvalidValueError(
                 f"`text` must have schema_version {SCHEMA_VERSION}, got {version!r}. Another holdfast wrote it."
             )
+        data.pop("about", None)
         value = _build(cls, data)
         _restate(value)
         return value
@@ -65,6 +75,36 @@ class Value:
 
     def __hash__(self) -> int:
         return hash(self.to_json())
+
+
+def from_any_json(text: str) -> Value:
+    """The value of whatever kind that ``to_json`` wrote."""
+    return _kind_of(text).from_json(text)
+
+
+def read_about(text: str) -> dict[str, Any]:
+    """What a text that ``to_json`` wrote says about its value; nothing if it says nothing."""
+    about = json.loads(text).get("about", {})
+    return about if isinstance(about, dict) else {}
+
+
+def _kind_of(text: str) -> type[Value]:
+    try:
+        schema = json.loads(text).get("schema")
+    except (TypeError, ValueError, RecursionError, AttributeError) as error:
+        raise InvalidValueError(f"it is no JSON of holdfast: {error}") from error
+    if schema not in _KINDS:
+        raise InvalidValueError(f"its `schema` must be one of holdfast's, got {schema!r}.")
+    return _KINDS[schema]
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; a name that comes twice could show one value to people and another to programs."""
+    names = [name for name, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{twice!r} comes twice")
+    return dict(pairs)
 
 
 def _to_plain(value: Any) -> Any:

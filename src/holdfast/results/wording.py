@@ -38,6 +38,17 @@ def calls(number: int) -> str:
     return f"{number} model call{'' if number == 1 else 's'}"
 
 
+def repeats(number: int) -> str:
+    """How a model was seen to be deterministic, in words that follow its calls.
+
+    Examples
+    --------
+    >>> repeats(2), repeats(0)
+    (', 2 of them repeats that agreed', ', the model assumed deterministic')
+    """
+    return f", {number} of them repeats that agreed" if number else ", the model assumed deterministic"
+
+
 def lower_first(sentence: str) -> str:
     """The sentence as the continuation of another."""
     return sentence[0].lower() + sentence[1:]

@@ -252,7 +252,7 @@ def make_smoothed(
     bank.setflags(write=False)
     kind = {"mus": "de-randomised masks", "bernoulli": "random masks"}[method]
     what = "votes" if votes else "averaged scores"
-    digest = hashlib.sha256(np.packbits(bank).tobytes()).hexdigest()[:12]
+    digest = hashlib.sha256(np.packbits(bank).tobytes()).hexdigest()[:32]
     words = f"smoothed by {what} over {len(bank)} {kind} {digest}, keep probability {keep_in_words(keep)}"
     known = base.provenance
     masking = words if known.masking is None else f"{known.masking}; {words}"

@@ -188,8 +188,8 @@ class _Subject:
         self._shared = shared = steady(bound, spec)
         everything = np.ones(shared.n_features, dtype=bool)
         full = shared(everything[None])[0]
-        # Questions that share their masks cannot see a model that changes its mind; one repeated row can.
-        shared.repeat_later(everything, full)
+        # Questions that share their masks cannot see a model that changes its mind; repeated rows can.
+        shared.check_determinism(everything)
         self._prediction = predicted(full)
 
     def attribute(self, method: MethodSpec) -> Attribution:

@@ -1,0 +1,171 @@
+"""Weights, configurations, files and live objects → one SHA-256 that says whether two classifiers are the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import types
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_BLOCK = 1 << 20
+_VOLATILE = frozenset({"transformers_version", "_name_or_path", "name_or_path", "torch_dtype", "dtype"})
+"""What a configuration says of its own origin, not of its predictions."""
+
+
+def fingerprint(parts: Mapping[str, bytes]) -> str:
+    """SHA-256 over named parts, in the order of their names; no two sets of parts read alike.
+
+    Examples
+    --------
+    >>> fingerprint({"weights": b"1", "config": b"2"}) == fingerprint({"config": b"2", "weights": b"1"})
+    True
+    >>> fingerprint({"weights": b"12"}) == fingerprint({"weights": b"1", "2": b""})
+    False
+    """
+    digest = hashlib.sha256()
+    for name in sorted(parts):
+        for piece in (name.encode(), parts[name]):
+            digest.update(len(piece).to_bytes(8, "little"))
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def digest_files(paths: Iterable[Path]) -> dict[str, bytes]:
+    """The SHA-256 of every file, under the file's name."""
+    return {f"file {path.name}": _digest_file(path) for path in paths}
+
+
+def _digest_file(path: Path) -> bytes:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.digest()
+
+
+def canonical(settings: Any) -> bytes:
+    """JSON with sorted keys, without the notes on where and by which version it was written."""
+    kept = {key: settings[key] for key in settings.keys() - _VOLATILE} if isinstance(settings, Mapping) else settings
+    return json.dumps(kept, sort_keys=True, ensure_ascii=True, default=repr).encode()
+
+
+def name_of(function: Any) -> str | None:
+    """What is known of a preprocessing function: its name. Two functions of one name are not told apart."""
+    return None if function is None else getattr(function, "__qualname__", type(function).__qualname__)
+
+
+def digest_module(module: Any) -> dict[str, bytes]:
+    """The SHA-256 of all parameters and buffers of a torch module, and the name of its class.
+
+    Values, shapes and number types count; the device does not. Buffers that are not saved with the
+    weights (means and scales of a built-in normalisation) count as well.
+    """
+    digest = hashlib.sha256()
+    tensors = dict(module.named_parameters()) | dict(module.named_buffers())
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}\n".encode())
+        digest.update(_bytes_of(tensors[name]))
+    return {"module": type(module).__qualname__.encode(), "tensors": digest.digest()}
+
+
+def digest_object(value: Any) -> bytes | None:
+    """The SHA-256 of all that a live object, such as a fitted estimator, is made of.
+
+    The object is taken apart as for pickling, but nothing is pickled: equal parts give equal digests,
+    however they share memory. None if a part cannot be told, such as a function without a name.
+
+    Examples
+    --------
+    >>> digest_object({"weights": np.arange(3)}) == digest_object({"weights": np.arange(3)})
+    True
+    >>> digest_object([lambda row: row]) is None
+    True
+    """
+    try:
+        return _Parts().digest(value)
+    except (_UntoldError, TypeError, ValueError, AttributeError, RecursionError):
+        return None
+
+
+class _UntoldError(Exception):
+    """A part of an object says nothing of itself that stays the same."""
+
+
+class _Parts:
+    """Digests of the parts of one object; each part is looked at once, and a circle ends where it closes."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, bytes]] = {}
+
+    def digest(self, value: Any) -> bytes:
+        if id(value) not in self._known:
+            self._known[id(value)] = (value, b"circle")  # holds the value, so that its id stays its own
+            self._known[id(value)] = (value, self._digest(value))
+        return self._known[id(value)][1]
+
+    def _digest(self, value: Any) -> bytes:
+        if value is None or isinstance(value, (bool, int, float, complex, str)):
+            return _hash(type(value).__name__, repr(value).encode())
+        if isinstance(value, (bytes, bytearray)):
+            return _hash("bytes", bytes(value))
+        if isinstance(value, (np.ndarray, np.generic)):
+            array = np.asarray(value)
+            if array.dtype.names is not None:  # between its fields there may be anything
+                return _hash("records", *(self.digest({name: array[name]}) for name in array.dtype.names))
+            own = self.digest(array.tolist()) if array.dtype.hasobject else array.tobytes()
+            return _hash("array", f"{array.dtype} {array.shape}".encode(), own)
+        if isinstance(value, Mapping):
+            pairs = sorted((self.digest(key), self.digest(item)) for key, item in value.items())
+            return _hash("mapping", *(part for pair in pairs for part in pair))
+        if isinstance(value, (list, tuple)):
+            return _hash("sequence", *map(self.digest, value))
+        if isinstance(value, (set, frozenset)):
+            return _hash("set", *sorted(map(self.digest, value)))
+        if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+            return _hash("name", _lasting_name(value).encode())
+        if isinstance(value, types.MethodType):
+            return _hash("method", value.__name__.encode(), self.digest(value.__self__))
+        return self._digest_reduced(value)
+
+    def _digest_reduced(self, value: Any) -> bytes:
+        """What the object itself says it is made of."""
+        reduced = value.__reduce_ex__(4)
+        if isinstance(reduced, str):
+            return _hash("name", reduced.encode())
+        make, arguments, state, items, entries = (*reduced, None, None, None)[:5]
+        if isinstance(state, dict):
+            state = {name: part for name, part in state.items() if name != "_sklearn_version"}
+        parts = [
+            make,
+            arguments,
+            state,
+            None if items is None else list(items),
+            None if entries is None else dict(entries),
+        ]
+        return _hash("object", *map(self.digest, parts))
+
+
+def _lasting_name(value: Any) -> str:
+    name = f"{value.__module__}.{value.__qualname__}"
+    if "<" in name:
+        raise _UntoldError(name)
+    return name
+
+
+def _hash(kind: str, *parts: bytes) -> bytes:
+    digest = hashlib.sha256(kind.encode())
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.digest()
+
+
+def _bytes_of(tensor: Any) -> Any:
+    import torch
+
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return memoryview(flat.view(torch.uint8).numpy())
