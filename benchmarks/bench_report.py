@@ -59,7 +59,7 @@ def _many_items(folder: Path) -> Path:
         results = list(store.results())
     many = folder / "many.db"
     with StoreWriter(many, plain_spec(spec), settings={}, versions={}) as writer:
-        writer.expect(N_INPUTS)
+        writer.expect(range(N_INPUTS), n_there=N_INPUTS)
         writer.list_inputs({index: Listed(None, None) for index in range(N_INPUTS)})
         for start in range(0, N_INPUTS, 4):
             for result in results:

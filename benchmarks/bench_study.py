@@ -65,7 +65,7 @@ def _store(folder: Path) -> Iterator[Figure]:
         one = next(records_of(store))
     records = [_renamed(one, index) for index in range(N_STORED)]
     with StoreWriter(folder / "many.db", plain_spec(spec), settings={}, versions={}) as writer:
-        writer.expect(N_STORED)
+        writer.expect(range(N_STORED), n_there=N_STORED)
         seconds = [_seconds_of(writer, records[start : start + N_TOGETHER]) for start in range(0, N_STORED, N_TOGETHER)]
     size = (folder / "many.db").stat().st_size / len(records) / 1024
     yield Figure(

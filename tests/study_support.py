@@ -215,3 +215,15 @@ def undisturbed(texts: Path, path: Path) -> dict[str, str]:
         assert run_study(make_spec(texts, factory="slow_moods"), path).status.complete
     with Store(path) as store:
         return store.digests()
+
+
+def rounding_moods() -> Any:
+    """Moods whose last digits depend on how many texts are asked together, as those of networks do."""
+    return lambda texts: _score(texts) * (1 + len(texts) * 2.0**-50)
+
+
+def stored_scores(path: Path) -> dict[tuple[int, str], bytes]:
+    """Every stored attribution, bit for bit."""
+    with Store(path) as store:
+        rows = store.query("SELECT input, method, content FROM attributions ORDER BY input, method")
+        return {(index, method): content for index, method, content in rows}

@@ -114,6 +114,19 @@ def test_a_row_of_a_table_is_certified(folder: Path, capsys: pytest.CaptureFixtu
     assert "exactly 4 of 4 cases" in capsys.readouterr().out
 
 
+def test_a_target_that_is_no_column_is_an_error_that_names_the_columns(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "table.csv").write_text("a,b,c,label\n3,1,0,0\n0,0,1,1\n0,1,0,1\n")
+    (folder / "rows.csv").write_text("a,b,c\n0,0,0\n0,1,1\n")
+    np.save(folder / "scores.npy", np.array([3.0, 1.0, 0.0]))
+    rest = ["--table", "table.csv", "--scores", "scores.npy", "--top", 1, "--radius", 2]
+    assert main(asked("certify", "sums", *rest, "--target", "lable")) == 3
+    assert "`--target` must be one of a, b, c, label, got 'lable'. Did you mean 'label'?" in capsys.readouterr().err
+    # Rows that hidden columns are filled from may come without labels.
+    assert main(asked("certify", "sums", *rest, "--target", "label", "--background", "rows.csv")) == 0
+
+
 def test_an_image_is_certified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from PIL import Image
 

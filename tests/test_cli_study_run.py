@@ -51,7 +51,7 @@ def test_a_study_is_run_looked_at_and_exported(
 def test_parts_are_run_by_inputs_and_merged(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parts = [str(study.with_name(name)) for name in ("a.db", "b.db")]
     for part, span in zip(parts, ("0:1", "1:2"), strict=True):
-        assert main(["study", "run", str(study), "--trust-model", "--results", part, "--inputs", span, "--quiet"]) == 0
+        assert main(["study", "run", str(study), "--trust-model", "--output", part, "--inputs", span, "--quiet"]) == 0
     assert main(["study", "merge", *parts, "--output", str(study.with_name("all.db"))]) == 0
     assert "16 items in" in capsys.readouterr().out
     with Store(study.with_name("all.db")) as store:

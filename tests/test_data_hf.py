@@ -153,12 +153,12 @@ def test_what_is_open_must_be_said(tmp_path: Path) -> None:
 
 
 def test_entries_have_contents_that_tell_them_apart_without_being_decoded(texts: str, tmp_path: Path) -> None:
-    lines = list_inputs(hf.data.load(texts), 3)
+    lines = list_inputs(hf.data.load(texts), range(3))
     assert len({one.digest for one in lines.values()}) == 3
     made = pictures(tmp_path)
     made.save_to_disk(tmp_path / "photos")
     made.select([1, 0]).save_to_disk(tmp_path / "turned")
-    photos, turned = (list_inputs(hf.data.load(f"hf:{tmp_path / name}"), 2) for name in ("photos", "turned"))
+    photos, turned = (list_inputs(hf.data.load(f"hf:{tmp_path / name}"), range(2)) for name in ("photos", "turned"))
     assert (photos[0].digest, photos[1].digest) == (turned[1].digest, turned[0].digest)
     assert photos[0].digest != photos[1].digest
     with pytest.raises(StudyError, match="Input 0 was 'photos row 0'"):

@@ -127,6 +127,19 @@ def test_draws_that_repeat_are_counted_but_not_computed_again() -> None:
     assert set(recorded.times_asked.values()) == {1}
 
 
+def test_an_evaluator_can_learn_what_another_has_computed() -> None:
+    recorded = Recorded(score_table(6))
+    first, second = Evaluator(recorded), Evaluator(recorded)
+    first(all_masks(6)[:20])
+    second(all_masks(6)[10:30])
+    first.learn(second)
+    first.learn(second)
+    n_rows = recorded.n_rows
+    assert first(all_masks(6)[:30]).tolist() == score_table(6)(all_masks(6)[:30]).tolist()
+    assert (recorded.n_rows, first.n_calls) == (n_rows, 20), "nothing was computed for it"
+    assert len(first.masks) == 30
+
+
 def test_questions_that_share_an_evaluator_share_computed_masks() -> None:
     recorded = Recorded(score_table(6))
     evaluator = Evaluator(recorded)

@@ -15,7 +15,7 @@ from holdfast.attribution.methods import GRADIENT_METHODS, METHODS
 from holdfast.cli import main
 from holdfast.errors import HoldfastError, InvalidValueError, StudyError
 from holdfast.study import StudySpec
-from holdfast.study.costs import attribution_calls, most_masks, try_curve, witness_calls
+from holdfast.study.costs import attribution_calls, most_masks, try_curve, try_witness, witness_calls
 from holdfast.study.items import items_of, tasks_of
 from holdfast.study.planning import StudyPlan, in_words, plan_study
 from holdfast.study.results import ItemResult
@@ -164,8 +164,22 @@ def test_time_is_told_if_it_is_measured() -> None:
 
 
 def test_witnesses_are_planned_for() -> None:
-    plan = plan_study(replace(SPEC, witness=True, mus=MusSpec()), timed=False)
+    spec = replace(SPEC, witness=True, mus=MusSpec(), methods=(MethodSpec("random"),))
+    plan = plan_study(spec, timed=False)
     assert plan.costs[-1].name == "witnesses"
+    assert "A search for a witness that finds none takes its whole budget" in str(plan)
+    assert "witness" not in str(plan_study(replace(spec, witness=False), timed=False))
+
+
+def test_the_budget_of_a_search_for_a_witness_is_the_most_and_not_what_is_expected() -> None:
+    selected = np.arange(24) < 6
+    n_calls = [try_witness(SmoothingSpec(), selected, keep=1.0, rate=rate) for rate in (0.5, 0.9, 1.0)]
+    assert n_calls[0] <= n_calls[1] < 100 < n_calls[2] <= witness_calls(18)
+    smoothed = try_witness(SmoothingSpec(n_samples=8), selected, keep=0.5, rate=0.9)
+    assert smoothed <= witness_calls(18, 8)
+    spec = replace(SPEC, witness=True, masking=MaskingSpec((8, 8)), mus=MusSpec(), methods=(MethodSpec("random"),))
+    cost = plan_study(spec, timed=False).costs[-1]
+    assert cost.expected_calls < cost.most_calls / 20
 
 
 @pytest.mark.parametrize("bound", ["hoeffding", "normal"])

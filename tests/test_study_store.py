@@ -65,7 +65,7 @@ def writer(path: Path, texts: Path, **changes: Any) -> StoreWriter:
 @pytest.fixture
 def filled(path: Path, texts: Path, records: list[Record]) -> Path:
     with writer(path, texts) as store:
-        store.expect(N_INPUTS)
+        store.expect(range(N_INPUTS), n_there=N_INPUTS)
         for record in records:
             store.add(record)
     return path

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from holdfast import Evaluator, InvalidTypeError, InvalidValueError, certify, models
-from holdfast.evaluation import evaluating
+from holdfast.evaluation import evaluating, steady_batch_size
 from holdfast.masking.acceleration import Acceleration
 from holdfast.masking.batch_probe import BatchProbe
 from holdfast.masking.image import mask_image
@@ -228,6 +228,30 @@ def test_a_batch_size_that_is_given_is_kept() -> None:
     assert model.sizes == [50, 50, 30, 30]
     evaluator(all_masks(10)[200:208])
     assert model.sizes[4:] == [4, 4], "and only as long as it is asked for"
+
+
+def test_where_a_batch_size_is_given_neither_sizes_nor_layouts_depend_on_the_clock() -> None:
+    network = Network(slow_on_channels_last=False)
+    model: Any = mask_image(network, picture(), groups=(4, 4))
+    evaluator = Evaluator(model)
+    for seed in range(7):
+        Evaluator(model, batch_size=8)(some_masks(8, 16, seed))
+        with evaluating(evaluator, batch_size=8) as same:
+            same(some_masks(8, 16, 10 + seed))
+        mask_image(network, picture(), groups=(4, 4), batch_size=8)(some_masks(8, 16, seed))
+    assert set(network.seen) == {(8, False)}
+    assert evaluator.model is model, "and only as long as it is asked for"
+    evaluator(some_masks(8, 16, 99))
+    assert network.seen[-2:] == [(4, False), (4, True)]
+
+
+def test_the_steady_size_is_the_same_for_every_model_but_those_that_name_a_smaller_one() -> None:
+    model = Recording()
+    assert steady_batch_size(model) == 64
+    assert steady_batch_size(model, 300) == 300
+    model.batch_size = 6  # type: ignore[attr-defined]
+    assert steady_batch_size(model) == 6
+    assert steady_batch_size(model, 4) == 4
 
 
 def test_a_models_own_batch_size_is_the_most_that_the_probe_offers() -> None:

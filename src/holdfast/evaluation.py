@@ -25,6 +25,9 @@ from holdfast.validation import check_masks, check_whole
 
 DEFAULT_BATCH_SIZE = 256
 
+STEADY_BATCH_SIZE = 64
+"""Most rows per call where scores must not depend on timing: near the fastest for most models, on any machine."""
+
 _ROWS_PER_REPEAT, _MOST_REPEATS = 16, 4
 """One row in 16 is computed twice, up to 4 in all, to see whether the model is deterministic."""
 
@@ -58,8 +61,9 @@ class Evaluator:
         Any ``MaskedModel``.
     batch_size : int, optional
         Most rows per model call; the model's own ``batch_size``, or 256, if None, of which a model
-        with a ``batch_probe`` takes what its first calls show to be fastest. Halved, keeping finished
-        work, when the model runs out of memory.
+        with a ``batch_probe`` takes what its first calls show to be fastest. A size that is given is
+        kept, and nothing is timed: networks round differently in batches of another shape. Halved,
+        keeping finished work, when the model runs out of memory.
     progress : bool or callable, optional
         True for a bar on stderr, or a function of (rows computed, most rows expected).
     timeout : float, optional
@@ -95,7 +99,7 @@ class Evaluator:
         progress: Progress | bool | None = None,
         timeout: float | None = None,
     ) -> None:
-        self.model = model
+        self.model = model if batch_size is None else _without_probes(model)
         self._deadline = Deadline(check_seconds(timeout))
         self.n_features = _count_features(model)
         self.batch_size = _choose_batch_size(model, batch_size)
@@ -160,6 +164,12 @@ class Evaluator:
                 first_rows.setdefault(key, row)
         self._compute(checked[list(first_rows.values())], list(first_rows))
         return np.asarray(self.outputs[[self._slots[key] for key in keys]])
+
+    def learn(self, other: Evaluator) -> None:
+        """Remember what another evaluator of the same model has computed."""
+        new = {key: row for key, row in other._slots.items() if key not in self._slots}
+        if new:
+            self._keep(list(new), other.outputs[list(new.values())])
 
     def keeps_top_class(self, masks: Masks, top_class: int) -> Mask:
         """Boolean (b,) from a ``Deciding`` model: whether the class has the largest score."""
@@ -380,17 +390,18 @@ def _silent(shared: Evaluator | None) -> Iterator[None]:
 
 @contextmanager
 def _limited(evaluator: Evaluator, batch_size: int | None) -> Iterator[None]:
-    """A model that asks another many times for one mask: the limit is meant for that other."""
-    if evaluator.deciding is None or batch_size is None:
+    """The size is meant for the evaluators below too, of which the last one calls the model."""
+    base = evaluator.model if evaluator.deciding is None else evaluator.deciding.base
+    if batch_size is None or not isinstance(base, Evaluator):
         yield
         return
-    base = evaluator.deciding.base
-    own = base.batch_size, base._probe
-    base.batch_size, base._probe = batch_size, None
+    own = base.model, base.batch_size, base._probe
+    base.model, base.batch_size, base._probe = _without_probes(base.model), batch_size, None
     try:
-        yield
+        with _limited(base, batch_size):
+            yield
     finally:
-        base.batch_size, base._probe = own
+        base.model, base.batch_size, base._probe = own
 
 
 def _count_features(model: Any) -> int:
@@ -401,6 +412,27 @@ def _count_features(model: Any) -> int:
             "Wrap a function of masks with `holdfast.mask_function(function, n_features=...)`."
         )
     return check_whole(n_features, "model.n_features", minimum=1)
+
+
+def steady_batch_size(model: Any, most: int = STEADY_BATCH_SIZE) -> int:
+    """The size to give an evaluator whose scores must be the same in every run: it depends on no clock.
+
+    It is ``most``, or the model's own ``batch_size`` if that is smaller, as for large images.
+
+    Examples
+    --------
+    >>> from holdfast import lookup_table
+    >>> steady_batch_size(lookup_table([0, 1, 1, 0], n_features=2))
+    64
+    """
+    own = getattr(model, "batch_size", None)
+    return most if own is None else min(most, own)
+
+
+def _without_probes(model: Any) -> Any:
+    """The same model, trying out nothing that changes how scores are rounded, if it would."""
+    plain = getattr(model, "without_probes", None)
+    return model if plain is None else plain()
 
 
 def _choose_batch_size(model: Any, batch_size: int | None) -> int:

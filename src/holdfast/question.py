@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, MissingExtraError
-from holdfast.evaluation import Evaluator
+from holdfast.evaluation import Evaluator, steady_batch_size
 from holdfast.packages import check_installed, needed
 from holdfast.selection import top, top_fraction
 from holdfast.types import Mask, MaskedModel
-from holdfast.validation import check_mask
+from holdfast.validation import check_mask, check_name
 
 
 def bind_input(options: argparse.Namespace) -> MaskedModel:
@@ -25,15 +25,14 @@ def bind_input(options: argparse.Namespace) -> MaskedModel:
     return _bind(options)[0]
 
 
-def bind_shared(options: argparse.Namespace) -> Evaluator:
-    """The same, remembering what it has computed for all that is asked of it."""
-    return bind_named(options)[0]
-
-
 def bind_named(options: argparse.Namespace) -> tuple[Evaluator, tuple[str, ...]]:
-    """The same, and the names of the model's classes; none where the model does not say."""
+    """The same, remembering what it has computed, and the names of the model's classes, none where it does not say.
+
+    Batches have a size that depends on no clock, so that what is written can be repeated to the last bit.
+    """
     model, classes = _bind(options)
-    return Evaluator(model, batch_size=options.batch_size, timeout=options.timeout), classes
+    size = steady_batch_size(model) if options.batch_size is None else options.batch_size
+    return Evaluator(model, batch_size=size, timeout=options.timeout), classes
 
 
 def _bind(options: argparse.Namespace) -> tuple[MaskedModel, tuple[str, ...]]:
@@ -234,20 +233,24 @@ def read_grid(given: str | None) -> tuple[int, int] | None:
 
 def _table(options: argparse.Namespace) -> tuple[Any, Any]:
     """The row as a series, and the rows that hidden columns are filled from."""
-    table = _read_table(options.table, options.target)
+    table = _read_table(options.table)
+    if options.target is not None:
+        check_name(options.target, "--target", [str(name) for name in table.columns])
+        table = table.drop(columns=options.target)
     if not 0 <= options.row < len(table):
         raise InvalidValueError(f"`--row` must be from 0 to {len(table) - 1}, got {options.row}.")
-    background = _read_table(options.background, options.target) if options.background else table
+    background = table
+    if options.background:  # may have the target, or only features
+        background = _read_table(options.background).drop(columns=options.target or [], errors="ignore")
     return table.iloc[options.row], background
 
 
-def _read_table(name: str, target: str | None) -> Any:
+def _read_table(name: str) -> Any:
     try:
         import pandas
     except ImportError as error:
         raise MissingExtraError("Tables need pandas: pip install 'holdfast[report]'") from error
     try:
-        table = pandas.read_csv(name)
+        return pandas.read_csv(name)
     except ValueError as error:
         raise InvalidValueError(f"{name} must be a table in CSV form: {error}") from error
-    return table if target is None else table.drop(columns=target, errors="ignore")

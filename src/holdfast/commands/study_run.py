@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.commands.codes import EXIT_INTERRUPTED, EXIT_NO, EXIT_OK
 from holdfast.commands.parsing import Commands
-from holdfast.commands.trusting import add_trust, announce, read_trust
+from holdfast.commands.study_plan import add_order, read_study
+from holdfast.commands.trusting import add_trust, announce
 
 if TYPE_CHECKING:
     from holdfast.study.status import StudyStatus
@@ -44,8 +45,13 @@ def _add_run(study: Commands) -> None:
     )
     parser.add_argument("file", nargs="?", default="study.toml", help="the study (default: %(default)s)")
     parser.add_argument(
-        "--results", metavar="FILE", help="file of results (default: beside the study, with .db for .toml)"
+        "--output",
+        "--results",
+        dest="results",
+        metavar="FILE",
+        help="file of results (default: beside the study, with .db for .toml)",
     )
+    add_order(parser)
     parser.add_argument(
         "--workers",
         type=int,
@@ -67,7 +73,9 @@ def _add_run(study: Commands) -> None:
     parser.add_argument("--engine", default="local", help="local or ray (default: %(default)s)")
     _add_ray(parser)
     add_trust(parser)
-    parser.add_argument("--inputs", type=parse_inputs, metavar="FROM:TO", help="only these inputs, such as 0:500")
+    parser.add_argument(
+        "--inputs", type=parse_inputs, metavar="FROM:TO", help="only these of the study's inputs, such as 0:500"
+    )
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--quiet", action="store_true", help="show nothing but errors")
     shown.add_argument("--json", action="store_true", help="show progress and the end as JSON lines on stdout")
@@ -107,9 +115,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from holdfast.study.run import run_study
-    from holdfast.study.spec_file import read_spec
 
-    spec = read_spec(options.file, trust=read_trust(options))
+    spec = read_study(options)
     if not options.quiet:
         announce(options.file, spec)
     done = run_study(

@@ -100,7 +100,7 @@ def study_subject(experiment: Experiment, subject: Subject, request: Request, *,
     """
     spec = StudySpec(
         model=subject.model,
-        data=subject.data,
+        data=replace(subject.data, order="first"),  # what was found is about these
         masking=subject.masking,
         seed=request.seed,
         name=f"{experiment.id}, {subject.name}",

@@ -40,7 +40,8 @@ class ImageModel(ABC):
     batch_size : int
         Most masks per call, unless the caller of the evaluation says otherwise.
     finds_batch_size : bool
-        Whether fewer masks per call may be faster, which is found out by calls that are made anyway.
+        Whether the number of masks per call, and the layout of images, that are fastest are found out by
+        calls that are made anyway.
     softmax : bool
         Whether scores are turned into probabilities.
     provenance : Provenance
@@ -97,12 +98,17 @@ class ModuleImageModel(ImageModel):
             return None
         return batch_probe(self.module, self.elements.shape, self.patches is None)
 
+    def without_probes(self) -> ModuleImageModel:
+        """The same in the usual layout and without a search for the batch size: scores round alike in every run."""
+        return replace(self, finds_batch_size=False)
+
     def _score(self, masks: Masks) -> Outputs:
         with self._evaluating():
             if self.patches is not None:
                 return to_numpy(self.patches.scores(self._scores_of, masks))
-            if self.runner.acceleration.backend is not None:
-                return self._part(masks, False)  # compilers choose layouts themselves
+            # Compilers choose layouts themselves; and a batch size is given for scores that round alike.
+            if self.runner.acceleration.backend is not None or not self.finds_batch_size:
+                return self._part(masks, False)
             probe = layout_probe(self.module, self.batches.image)
             return np.asarray(probe.run(len(masks), lambda channels_last: self._part(masks, channels_last)))
 

@@ -29,7 +29,7 @@ from holdfast.plans import make_plan, share_risk
 from holdfast.smoothing.model import smooth
 from holdfast.study.spec import CertifySpec, MethodSpec, SmoothingSpec
 from holdfast.types import Mask, MaskedModel, Masks
-from holdfast.witness import ALWAYS_EXHAUSTED
+from holdfast.witness import ALWAYS_EXHAUSTED, find_witness
 
 _WITNESS_CALLS = 20_000
 """What ``find_witness`` spends unless told otherwise."""
@@ -173,6 +173,14 @@ def try_curve(asked: CertifySpec, smoothing: SmoothingSpec, selected: Mask, *, k
         rng=0,
     )
     return Trial(own.n_calls, time.perf_counter() - start)
+
+
+def try_witness(smoothing: SmoothingSpec, selected: Mask, *, keep: float, rate: float) -> int:
+    """Search the same stand-in for a witness; returns the calls. One that changes its mind often is soon found out."""
+    own = Evaluator(_stand_in(len(selected), selected, rate))
+    model: MaskedModel = own if keep == 1 else smooth(own, keep, smoothing.n_samples, rng=0)
+    find_witness(model, selected, max_calls=_WITNESS_CALLS, rng=0)
+    return own.n_calls
 
 
 def _stand_in(n_features: int, selected: Mask, rate: float) -> MaskedModel:

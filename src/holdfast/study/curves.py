@@ -7,7 +7,7 @@ from itertools import product
 
 from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.question import Plain
-from holdfast.study.store import CURVE_KEY, CurveKey, Store
+from holdfast.study.store import CURVE_KEY, OF_STUDY, CurveKey, Store
 
 
 def curve_keys(spec: Plain) -> list[CurveKey]:
@@ -31,8 +31,8 @@ def curve_keys(spec: Plain) -> list[CurveKey]:
 
 def curve_inputs(store: Store, key: CurveKey) -> tuple[int, ...]:
     """The inputs of the study whose explanation of this kind is stored, in increasing order."""
-    statement = f"SELECT input FROM items WHERE ({CURVE_KEY}) = (?, ?, ?) AND input < ? ORDER BY input"
-    return tuple(index for (index,) in store.query(statement, *key, int(store.meta("n_inputs"))))
+    statement = f"SELECT input FROM items WHERE ({CURVE_KEY}) = (?, ?, ?) AND {OF_STUDY} ORDER BY input"
+    return tuple(index for (index,) in store.query(statement, *key, json.dumps(store.inputs())))
 
 
 def current_curve(store: Store, key: CurveKey) -> MeanCurve | None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+import numpy as np
+
+from holdfast.errors import StudyError
+from holdfast.randomness import stream
 from holdfast.study.spec import StudySpec
 
 
@@ -44,6 +48,36 @@ class Task:
         """What is left when one item is done, and its method's scores are known."""
         left = tuple(item for item in self.items if item.key != key)
         return Task(self.input, left, tuple((dict(self.attributions) | {method: packed}).items()))
+
+
+def inputs_of(spec: StudySpec, n_there: int) -> Sequence[int]:
+    """The inputs of a study by their numbers in the data: all, the first n, or n at random in a random order."""
+    n = spec.data.n
+    if n is not None and n > n_there:
+        raise StudyError(f"`data.n` must be at most the number of inputs there are, {n_there}, got {n}.")
+    if n is None or n == n_there:
+        return range(n_there)
+    return ordered(spec, n_there)[:n]
+
+
+def ordered(spec: StudySpec, n_there: int) -> Sequence[int]:
+    """All numbers of inputs in the order in which a study takes some of them: as they come, or shuffled by its seed.
+
+    Each input has a random number of its own, so that neither the size of a sample nor later inputs
+    shuffle those that are there.
+
+    Examples
+    --------
+    >>> from holdfast.study.spec import DataSpec, MethodSpec, ModelSpec
+    >>> spec = StudySpec(ModelSpec("onnx:a"), DataSpec("bundled:digits", n=3), (MethodSpec("lime"),))
+    >>> ordered(spec, 6), inputs_of(spec, 6)
+    ([4, 1, 3, 2, 5, 0], [4, 1, 3])
+    """
+    if spec.data.order == "first":
+        return range(n_there)
+    keys = stream(spec.seed, "study", "inputs").bit_generator.random_raw(n_there)
+    order: list[int] = np.argsort(keys, kind="stable").tolist()
+    return order
 
 
 def items_of(spec: StudySpec, inputs: Iterable[int]) -> Iterator[Item]:

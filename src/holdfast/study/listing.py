@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,34 +35,34 @@ class Listed(NamedTuple):
         return repr(self.name) if self.digest is None else f"{self.name!r} (content {self.digest[:8]})"
 
 
-def list_inputs(data: Dataset, n_inputs: int) -> dict[int, Listed]:
-    """The first inputs of a data set by number; files are not opened.
+def list_inputs(data: Dataset, numbers: Sequence[int]) -> dict[int, Listed]:
+    """Some inputs of a data set by number; files are not opened.
 
     Examples
     --------
     >>> data = Dataset("moods", "text", ("fine", "awful"), np.array([1, 0]), ("bad", "good"))
-    >>> print(list_inputs(data, 1)[0])
+    >>> print(list_inputs(data, [0])[0])
     None (content d14a58ba)
     """
-    names = (None,) * n_inputs if data.names is None else data.names
+    names = data.names
     return {
-        number: Listed(name, digest)
-        for number, name, digest in zip(range(n_inputs), names, _digests(data.inputs, n_inputs), strict=False)
+        number: Listed(None if names is None else names[number], digest)
+        for number, digest in zip(numbers, _digests(data.inputs, numbers), strict=True)
     }
 
 
-def _digests(inputs: Any, n_inputs: int) -> Iterator[str | None]:
+def _digests(inputs: Any, numbers: Sequence[int]) -> Iterator[str | None]:
     """A digest for what need not be opened one by one: texts, arrays, rows; files of images have their names."""
     if isinstance(inputs, Rows):
         from pandas.util import hash_pandas_object
 
-        hashes = hash_pandas_object(inputs.frame.iloc[:n_inputs], index=False)
+        hashes = hash_pandas_object(inputs.frame.iloc[list(numbers)], index=False)
         return (f"{int(one):016x}" for one in hashes)
     if isinstance(inputs, Column):
-        return (content_digest(inputs, at) for at in range(min(n_inputs, len(inputs))))
+        return (content_digest(inputs, number) for number in numbers)
     if isinstance(inputs, (np.ndarray, tuple)):
-        return (content_digest(inputs, at) for at in range(min(n_inputs, len(inputs))))
-    return (None for _ in range(n_inputs))
+        return (content_digest(inputs, number) for number in numbers)
+    return (None for _ in numbers)
 
 
 def content_digest(inputs: Any, at: int) -> str | None:

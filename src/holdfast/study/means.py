@@ -24,7 +24,7 @@ from holdfast.study.engines.engine import describe
 from holdfast.study.question import plain_spec
 from holdfast.study.spec import StudySpec
 from holdfast.study.store import CurveKey, Store
-from holdfast.study.work import Skipped, Worker, item_rng
+from holdfast.study.work import Skipped, Worker, item_rng, steady
 from holdfast.study.writing import StoreWriter
 from holdfast.types import Mask, MaskedModel, Progress
 
@@ -148,10 +148,10 @@ def explained(
     if attribution is None:
         raise StoreError(f"{str(store.path)!r} has no scores by {key.method} for input {index}, though it has items.")
     _check_same(store, index, bound)
-    model: MaskedModel = bound if timeout is None else Evaluator(bound, timeout=timeout)
+    model: MaskedModel = steady(bound, spec, timeout=timeout)
     if key.keep_probability != 1:
         rng = item_rng(spec, "smooth", index)
-        model = smooth(Evaluator(model), key.keep_probability, spec.smoothing.n_samples, rng=rng)
+        model = smooth(model, key.keep_probability, spec.smoothing.n_samples, rng=rng)
     return model, top_fraction(attribution, key.top_fraction)
 
 

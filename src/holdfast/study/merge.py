@@ -65,9 +65,10 @@ def merge_studies(paths: Iterable[str | Path], out: str | Path) -> Merged:
     with ExitStack() as stack:
         stores = [stack.enter_context(Store(path)) for path in sources]
         spec = _common_spec(stores)
+        largest = _largest(stores)
         n_repeated, listed = _check_equal(stores), _common_listing(stores)
         with replacing(target) as unfinished:
-            n_items = _write(unfinished, spec, stores, listed)
+            n_items = _write(unfinished, spec, stores, listed, largest)
     return Merged(str(out), n_items, n_repeated, len(curve_keys(spec)))
 
 
@@ -85,8 +86,22 @@ def _common_spec(stores: list[Store]) -> Plain:
         "methods": list(methods.values()),
         "top_fractions": list(dict.fromkeys(fractions)),
         "smoothing": merged["smoothing"] | {"keep_probabilities": list(dict.fromkeys(keeps))},
-        "data": merged["data"] | {"n": None if None in counts else max(counts)},
+        "data": merged["data"]
+        | {"n": None if None in counts else max(counts), "order": _largest(stores).spec["data"]["order"]},
     }
+
+
+def _largest(stores: list[Store]) -> Store:
+    """The file whose study asks for the most inputs, among them all that the others ask for."""
+    largest = max(stores, key=lambda store: len(store.inputs()))
+    asked = set(largest.inputs())
+    for store in stores:
+        if not asked.issuperset(store.inputs()):
+            raise StudyError(
+                f"{str(store.path)!r} asks for inputs that {str(largest.path)!r} does not: they are samples of "
+                "different data, or in different orders. Nothing was written."
+            )
+    return largest
 
 
 def _check_equal(stores: list[Store]) -> int:
@@ -115,11 +130,11 @@ def _common_listing(stores: list[Store]) -> dict[int, Listed]:
     return listed
 
 
-def _write(path: Path, spec: Plain, stores: list[Store], listed: dict[int, Listed]) -> int:
+def _write(path: Path, spec: Plain, stores: list[Store], listed: dict[int, Listed], largest: Store) -> int:
     sources = {"merged": [str(store.path) for store in stores]}
     done: set[str] = set()
     with StoreWriter(path, spec, settings=sources, versions=_versions(stores)) as writer:
-        writer.expect(max(int(store.meta("n_inputs")) for store in stores))
+        writer.expect(largest.inputs(), n_there=largest.n_there)
         writer.list_inputs(listed)
         for store in stores:
             for record in records_of(store):

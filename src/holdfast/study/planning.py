@@ -14,12 +14,14 @@ import numpy as np
 from holdfast.attribution.methods import GRADIENT_METHODS
 from holdfast.bounds import hoeffding_draws
 from holdfast.results.values import Value
-from holdfast.study.costs import Calls, attribution_calls, mean_calls, most_masks, try_curve, witness_calls
+from holdfast.study.costs import Calls, attribution_calls, mean_calls, most_masks, try_curve, try_witness, witness_calls
 from holdfast.study.items import items_of
 from holdfast.study.probing import Probe, probe_study
 from holdfast.study.spec import StudySpec, check_spec
 from holdfast.types import Mask
 from holdfast.validation import check_flag, check_share
+
+WITNESSES = "witnesses"
 
 _ROWS_PER_INPUT = 2
 """The full input, and a row that is repeated to see whether the model changes its mind."""
@@ -44,8 +46,8 @@ class StudyPlan(Value):
 
     Calls are counted for inputs with the usual number of features, as seen on a few. ``expected``
     assumes that predictions are kept at ``assumed_rate`` and that integrated gradients need no
-    refinement; witnesses are counted in full. Certificates of true rates near one half cost most. Time
-    is that of one worker.
+    refinement. Certificates of true rates near one half cost most, and searches for witnesses that find
+    none. Time is that of one worker.
 
     Attributes
     ----------
@@ -113,6 +115,8 @@ class StudyPlan(Value):
     def _foot(self) -> Iterator[str]:
         paper = f"the paper's number of draws would be {self.paper_calls:,}"
         yield f"Expected for certification if predictions are kept at a rate of {self.assumed_rate:g}; {paper}."
+        if any(cost.name == WITNESSES for cost in self.costs):
+            yield "A search for a witness that finds none takes its whole budget, which is counted in “at most”."
         if self.seconds is not None and self.most_seconds is not None and self.seconds_per_call is not None:
             each = f"{1000 * self.seconds_per_call:.3g} ms per call, measured on one input"
             yield f"About {in_words(self.seconds)} with one worker, at most {in_words(self.most_seconds)} ({each})."
@@ -192,8 +196,9 @@ def _certification(spec: StudySpec, n_features: int, rate: float, probe: Probe) 
         shared = min(at_most, levels * n_hard * (n_explanations * len(masks) + probe.n_inputs))
         yield _cost("hard certificates", Calls(shared, at_most), probe.seconds_per_call)
     if spec.witness:
-        most = sum(_witness(setting, spec.smoothing.n_samples) for setting in settings) * n_explanations
-        yield _cost("witnesses", Calls(most, most), probe.seconds_per_call)
+        searches = [_witness(spec, setting, rate) for setting in settings]
+        each = Calls(sum(one.expected for one in searches), sum(one.most for one in searches))
+        yield _cost(WITNESSES, each.times(n_explanations), probe.seconds_per_call)
 
 
 def _means(spec: StudySpec, n_features: int, rate: float, probe: Probe) -> Iterator[PlannedCost]:
@@ -220,8 +225,11 @@ def _curves(spec: StudySpec, settings: list[_Setting], rate: float) -> tuple[Cal
     return Calls(expected, most), seconds
 
 
-def _witness(setting: _Setting, n_samples: int) -> int:
-    return witness_calls(int((~setting.selected).sum()), 1 if setting.keep == 1 else n_samples)
+def _witness(spec: StudySpec, setting: _Setting, rate: float) -> Calls:
+    rows = 1 if setting.keep == 1 else spec.smoothing.n_samples
+    most = witness_calls(int((~setting.selected).sum()), rows)
+    expected = try_witness(spec.smoothing, setting.selected, keep=setting.keep, rate=rate)
+    return Calls(min(expected, most), most)
 
 
 def _cost(name: str, calls: Calls, per_call: float | None, overhead: float = 0.0) -> PlannedCost:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy as np
 from holdfast.attribution.methods import GRADIENT_METHODS, attribute
 from holdfast.errors import StudyError
 from holdfast.evaluation import Evaluator
+from holdfast.study.items import inputs_of
 from holdfast.study.spec import StudySpec
-from holdfast.study.work import Skipped, Worker, check_packages, load_data, load_model
+from holdfast.study.work import Skipped, Worker, check_packages, load_data, load_model, steady
 from holdfast.types import MaskedModel
 
 _N_LOOKED_AT = 9
@@ -59,37 +60,38 @@ def probe_study(spec: StudySpec, *, timed: bool) -> Probe:
     check_packages(spec)
     dataset = load_data(spec)
     worker = Worker(spec, load_model(spec.model), dataset)
-    n_inputs = min(len(dataset), spec.data.n or len(dataset))
-    looked_at = list(_some_inputs(worker, n_inputs))
+    inputs = inputs_of(spec, len(dataset))
+    looked_at = list(_some_inputs(worker, inputs))
     bound = [model for model in looked_at if not isinstance(model, Skipped)]
     if not bound:
         raise StudyError(f"None of {len(looked_at)} inputs that were looked at can be used: {looked_at[0]}.")
     own = [method for method in spec.methods if method.name in GRADIENT_METHODS]
     return Probe(
-        n_inputs=n_inputs,
+        n_inputs=len(inputs),
         n_features=tuple(model.n_features for model in bound),
         n_skipped=len(looked_at) - len(bound),
-        seconds_per_call=time_calls(bound[0], _LARGE) if timed else None,
-        seconds_per_small_call=time_calls(bound[0], _SMALL) if timed else None,
+        seconds_per_call=time_calls(steady(bound[0], spec), _LARGE) if timed else None,
+        seconds_per_small_call=time_calls(steady(bound[0], spec), _SMALL) if timed else None,
         seconds_per_gradient=time_gradients(bound[0], own[0].name) if timed and own else None,
     )
 
 
-def _some_inputs(worker: Worker, n_inputs: int) -> Iterator[MaskedModel | Skipped]:
-    for index in sorted(set(np.linspace(0, n_inputs - 1, _N_LOOKED_AT).astype(int).tolist())):
+def _some_inputs(worker: Worker, inputs: Sequence[int]) -> Iterator[MaskedModel | Skipped]:
+    for place in sorted(set(np.linspace(0, len(inputs) - 1, _N_LOOKED_AT).astype(int).tolist())):
+        index = inputs[place]
         try:
             yield worker.bind(index)
         except StudyError as error:
             raise StudyError(f"Input {index} {error}") from error
 
 
-def time_calls(model: MaskedModel, n_rows: int) -> float:
+def time_calls(evaluator: Evaluator, n_rows: int) -> float:
     """Seconds per row when random masks come in portions of this size, over about half a second."""
-    evaluator, rng = Evaluator(model), np.random.default_rng(0)
-    evaluator(rng.random((n_rows, model.n_features)) < 0.5)
+    n_features, rng = evaluator.n_features, np.random.default_rng(0)
+    evaluator(rng.random((n_rows, n_features)) < 0.5)
     n_calls, seconds = 0, 0.0
     for _ in range(_MOST_PORTIONS):
-        masks, before, start = rng.random((n_rows, model.n_features)) < 0.5, evaluator.n_calls, time.perf_counter()
+        masks, before, start = rng.random((n_rows, n_features)) < 0.5, evaluator.n_calls, time.perf_counter()
         evaluator(masks)
         seconds += time.perf_counter() - start
         n_calls += evaluator.n_calls - before

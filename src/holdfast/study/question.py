@@ -16,6 +16,10 @@ _UNUSED = {"per-input": ("half_width", "bound"), "data-set": ("tolerance", "plan
 """Keys of ``certify`` that no result depends on, by precision."""
 
 
+_WHICH_INPUTS = ("n", "order", "skip_unreadable")
+"""Keys of ``data`` that say which inputs are asked for: an item has the number of its input in the data."""
+
+
 def plain_spec(spec: StudySpec) -> Plain:
     """The study as dictionaries, lists, texts and numbers, defaults written out.
 
@@ -63,10 +67,10 @@ def check_same_question(stored: Plain, asked: Plain) -> None:
 
 def _question(plain: Plain) -> Plain:
     """What every item depends on; methods by name, so that some may be new."""
-    question = {name: plain[name] for name in ("model", "masking", "mus", "witness", "seed")}
+    question = {name: plain[name] for name in ("model", "masking", "mus", "witness", "batch_size", "seed")}
     unused = _UNUSED[plain["certify"]["precision"]]
     question["certify"] = {name: value for name, value in plain["certify"].items() if name not in unused}
-    question["data"] = {name: value for name, value in plain["data"].items() if name not in ("n", "skip_unreadable")}
+    question["data"] = {name: value for name, value in plain["data"].items() if name not in _WHICH_INPUTS}
     question["smoothing"] = {"n_samples": plain["smoothing"]["n_samples"]}
     question["methods"] = {method["name"]: method for method in plain["methods"]}
     return question

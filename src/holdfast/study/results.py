@@ -14,7 +14,7 @@ from holdfast.errors import StoreError
 from holdfast.results.attribution import Attribution
 from holdfast.results.curve import StabilityCurve
 from holdfast.results.hard import HardCertificate
-from holdfast.results.values import Value
+from holdfast.results.values import SCHEMA_VERSION, Value
 from holdfast.results.witness import Witness
 from holdfast.study.items import Item
 from holdfast.types import Mask
@@ -258,6 +258,37 @@ def decode(stored: StoredItem) -> ItemResult:
     if result.digest != stored.digest or _rate_rows(result.curve) != stored.rates:
         raise StoreError(f"The item {stored.key} is not as it was stored: its digest or its rates contradict it.")
     return result
+
+
+def as_json(stored: StoredItem) -> str:
+    """The text of ``decode(stored).to_json()``, put together from what is stored without making certificates of it."""
+    bits = np.unpackbits(np.frombuffer(stored.selected, dtype=np.uint8), count=stored.n_features)
+    parts = {
+        "schema_version": SCHEMA_VERSION,
+        "schema": ItemResult.schema,
+        "input": stored.input,
+        "method": stored.method,
+        "top_fraction": stored.top_fraction,
+        "keep_probability": stored.keep_probability,
+        "name": stored.name,
+        "label": stored.label,
+        "prediction": json.loads(stored.prediction),
+        "attribution": _inner(unpack_text(stored.attribution)),
+        "selected": {"n_features": stored.n_features, "shown": np.flatnonzero(bits).tolist()},
+        "curve": _inner(unpack_text(stored.curve)),
+        "mus": [_inner(text) for text in json.loads(unpack_text(stored.mus))],
+        "witness": None if stored.witness is None else _inner(unpack_text(stored.witness)),
+        "n_calls": stored.n_calls,
+        "n_computed": stored.n_computed,
+        "seconds": stored.seconds,
+        "attribution_seconds": stored.attribution_seconds,
+    }
+    return json.dumps(parts, allow_nan=False)
+
+
+def _inner(text: str) -> Any:
+    """A value as it is inside another: only the outermost has a version."""
+    return {name: part for name, part in json.loads(text).items() if name != "schema_version"}
 
 
 def pack_text(text: str) -> bytes:

@@ -14,10 +14,10 @@ from typing import Any
 
 from holdfast.data.dataset import Dataset
 from holdfast.data.images import ImageFiles
-from holdfast.errors import InvalidValueError, StudyError
+from holdfast.errors import InvalidValueError
 from holdfast.showing import Shown
 from holdfast.study.engines import Engine, Event, GivenUp, make_engine
-from holdfast.study.items import Task, items_of, tasks_of
+from holdfast.study.items import Task, inputs_of, items_of, tasks_of
 from holdfast.study.listing import Listed, check_listing, content_digest, list_inputs
 from holdfast.study.means import run_means
 from holdfast.study.question import plain_spec
@@ -96,8 +96,8 @@ def run_study(
     path : str or Path
         The file: a SQLite database, made if there is none. One run writes it at a time.
     inputs : iterable of int, optional
-        Only these inputs now, by their numbers, such as ``range(0, 500)``: several machines can share a
-        study, each with a file of its own, to be merged later.
+        Only these inputs of the study now, by their places from 0, such as ``range(0, 500)``: several
+        machines can share a study, each with a file of its own, to be merged later.
     engine : str or Engine
         "local": this machine. "ray", or a ``Ray`` with its settings: actors on a cluster, or on one that is
         started on this machine for this run.
@@ -133,12 +133,12 @@ def run_study(
     chosen = make_engine(engine, workers, timeout, inputs_per_worker)
     watch, plain = as_watcher(progress), plain_spec(spec)
     data = load_data(spec)
-    n_inputs = _count_inputs(spec, len(data))
-    wanted = range(n_inputs) if inputs is None else _check_inputs(inputs, n_inputs)
+    asked = inputs_of(spec, len(data))
+    wanted = asked if inputs is None else [asked[place] for place in _check_inputs(inputs, len(asked))]
     settings = {"engine": repr(chosen), "workers": workers}
     with StoreWriter(path, plain, settings=settings, versions=_versions()) as store:
-        _keep_listing(store, list_inputs(data, n_inputs))
-        store.expect(n_inputs)
+        _keep_listing(store, list_inputs(data, asked))
+        store.expect(asked, n_there=len(data))
         session = _Session(store, spec, data, wanted, watch)
         with listening() as wish:
             for event in chosen.run(spec, session.tasks(), wish):
@@ -157,20 +157,13 @@ def _keep_listing(store: StoreWriter, listed: dict[int, Listed]) -> None:
     store.list_inputs(listed)
 
 
-def _count_inputs(spec: StudySpec, n_there: int) -> int:
-    """How many inputs the study has: the first n, or all."""
-    if spec.data.n is not None and spec.data.n > n_there:
-        raise StudyError(f"`data.n` must be at most the number of inputs there are, {n_there}, got {spec.data.n}.")
-    return n_there if spec.data.n is None else spec.data.n
-
-
 def _check_inputs(inputs: Any, n_inputs: int) -> list[int]:
-    """Distinct numbers of inputs, in increasing order."""
-    given = check_list(inputs, "`inputs` must be numbers of inputs, such as range(0, 500)")
+    """Distinct places of inputs in the study, in increasing order."""
+    given = check_list(inputs, "`inputs` must be places of inputs, such as range(0, 500)")
     wanted = sorted({check_whole(index, "inputs") for index in given})
     if not wanted or wanted[-1] >= n_inputs:
         shown = f"up to {wanted[-1]}" if wanted else "none"
-        raise InvalidValueError(f"`inputs` must be numbers from 0 to {n_inputs - 1}, got {shown}.")
+        raise InvalidValueError(f"`inputs` must be places from 0 to {n_inputs - 1}, got {shown}.")
     return wanted
 
 

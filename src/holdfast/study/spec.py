@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.agreement import as_agreement
 from holdfast.attribution.methods import METHODS
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.evaluation import STEADY_BATCH_SIZE
 from holdfast.masking import lookup_table
 from holdfast.mus import CRITERIA, mus_model
 from holdfast.neighborhood import NEIGHBORHOODS
@@ -29,6 +30,7 @@ from holdfast.study.options import Options, check_options, frozen
 from holdfast.validation import check_list, check_name, check_whole
 
 PRECISIONS = ("per-input", "data-set")
+ORDERS = ("random", "first")
 
 
 def _no_options() -> Mapping[str, Any]:
@@ -124,7 +126,10 @@ class DataSpec:
     spec : str
         Such as ``bundled:digits`` or ``images:photos``.
     n : int or None
-        The first n inputs; all if None.
+        How many inputs; all if None.
+    order : {"random", "first"}
+        Which n: a random sample by the study's seed, or the first. Larger samples contain smaller ones.
+        Nothing is said of a population by the first few: files are often sorted, as by class.
     skip_unreadable : bool
         Leave out inputs that cannot be read, and count them, instead of stopping.
     min_features : int
@@ -138,8 +143,10 @@ class DataSpec:
     skip_unreadable: bool = False
     min_features: int = 1
     options: Mapping[str, Any] = field(default_factory=_no_options)
+    order: str = ORDERS[0]
 
     def __post_init__(self) -> None:
+        check_name(self.order, "data.order", ORDERS)
         _keep(
             self,
             spec=check_text(self.spec, "data.spec"),
@@ -265,7 +272,14 @@ class StudySpec:
     """A whole study.
 
     The same spec gives the same draws and counts on every engine, with any number of workers, and
-    after any interruption.
+    after any interruption; and the same scores, bit for bit, of a model that is so in batches of one
+    shape.
+
+    Attributes
+    ----------
+    batch_size : int
+        Most masks per model call; fewer for a model that names a smaller size, as for large images. It is
+        never timed: networks round differently in batches of another shape. GPUs may like larger ones.
     """
 
     model: ModelSpec
@@ -277,6 +291,7 @@ class StudySpec:
     smoothing: SmoothingSpec = field(default_factory=SmoothingSpec)
     mus: MusSpec = field(default_factory=MusSpec)
     witness: bool = False
+    batch_size: int = STEADY_BATCH_SIZE
     seed: int = 0
     name: str = "study"
 
@@ -293,6 +308,7 @@ class StudySpec:
             self,
             methods=methods,
             top_fractions=check_each(self.top_fractions, "top_fractions", check_fraction),
+            batch_size=check_whole(self.batch_size, "batch_size", minimum=1),
             seed=check_whole(self.seed, "seed"),
         )
 

@@ -14,12 +14,12 @@ from holdfast.results.wording import calls
 from holdfast.showing import Shown
 from holdfast.study.curves import current_means, curve_inputs, curve_keys
 from holdfast.study.question import Plain
-from holdfast.study.store import CurveKey, Store
+from holdfast.study.store import OF_STUDY, CurveKey, Store
 
 _BY_METHOD = """
 SELECT i.method, count(*), avg(r.rate), sum(i.n_computed), sum(i.seconds)
 FROM items i LEFT JOIN rates r ON r.item = i.item AND r.radius = ?
-WHERE i.input < ? AND i.method = ? AND i.top_fraction IN ({fractions}) AND i.keep_probability IN ({keeps})
+WHERE i.{of_study} AND i.method = ? AND i.top_fraction IN ({fractions}) AND i.keep_probability IN ({keeps})
 """
 
 _BY_SKIPPED = """
@@ -147,14 +147,15 @@ def study_status(path: str | Path) -> StudyStatus:
 
 def status_of(store: Store) -> StudyStatus:
     """The same of a store that is open."""
-    spec, n_inputs = store.spec, int(store.meta("n_inputs"))
-    methods = tuple(_method_status(store, spec, method["name"], n_inputs) for method in spec["methods"])
+    spec, inputs = store.spec, store.inputs()
+    asked, n_inputs = set(inputs), len(inputs)
+    methods = tuple(_method_status(store, spec, method["name"], json.dumps(inputs)) for method in spec["methods"])
     per_method = len(spec["top_fractions"]) * len(spec["smoothing"]["keep_probabilities"])
     n_each = len(methods) * per_method
     stored = _n_stored(store, spec)
     # An input of which everything is stored is not left out, whatever became of it since.
-    skips = {i: reason for i, reason in store.skips().items() if i < n_inputs and stored[i] < n_each}
-    failures = {index: reason for index, reason in store.failures().items() if index < n_inputs}
+    skips = {i: reason for i, reason in store.skips().items() if i in asked and stored[i] < n_each}
+    failures = {index: reason for index, reason in store.failures().items() if index in asked}
     n_done = sum(one.n_done for one in methods)
     n_left_out = sum(n_each - stored[index] for index in skips)
     n_to_do = n_inputs * n_each - n_done - n_left_out
@@ -178,10 +179,10 @@ def status_of(store: Store) -> StudyStatus:
     )
 
 
-def _method_status(store: Store, spec: Plain, name: str, n_inputs: int) -> MethodStatus:
+def _method_status(store: Store, spec: Plain, name: str, inputs: str) -> MethodStatus:
     fractions, keeps = spec["top_fractions"], spec["smoothing"]["keep_probabilities"]
-    statement = _BY_METHOD.format(fractions=_marks(fractions), keeps=_marks(keeps))
-    values = (_certified_radius(spec), n_inputs, name, *fractions, *keeps)
+    statement = _BY_METHOD.format(of_study=OF_STUDY, fractions=_marks(fractions), keeps=_marks(keeps))
+    values = (_certified_radius(spec), inputs, name, *fractions, *keeps)
     (_, n_done, mean, n_computed, seconds) = next(store.query(statement, *values))
     return MethodStatus(name, n_done, mean, n_computed or 0, seconds or 0.0)
 

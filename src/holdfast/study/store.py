@@ -15,13 +15,16 @@ from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.items import Item
 from holdfast.study.listing import Listed
 from holdfast.study.question import Plain
-from holdfast.study.results import ItemResult, Row, StoredItem, decode, stated_rates, unpack_text
+from holdfast.study.results import ItemResult, Row, StoredItem, as_json, decode, stated_rates, unpack_text
 from holdfast.study.schema import check_sound, check_store, connect_reading, wrapping_errors
 from holdfast.study.seals import broken_seals
 from holdfast.study.spec import without_trust
 from holdfast.validation import check_path
 
 CURVE_KEY = "method, top_fraction, keep_probability"
+
+OF_STUDY = "input IN (SELECT value FROM json_each(?))"
+"""Whether an input is one of ``Store.inputs``, which are given as JSON: a file may hold items of others too."""
 
 _STORED = """
 SELECT i.item, i.input, i.method, i.top_fraction, i.keep_probability, i.selected, i.curve, i.mus, i.witness, i.n_calls,
@@ -119,6 +122,23 @@ class Store:
         """What the study reads: the specs of its model and of its data."""
         return {f"the study's {name}": [str(self.spec[name]["spec"])] for name in ("model", "data")}
 
+    def inputs(self) -> list[int]:
+        """The inputs of the study by their numbers in the data, in the order in which they are computed."""
+        numbers: list[int] | None = json.loads(self.meta("inputs"))
+        return list(range(int(self.meta("n_inputs")))) if numbers is None else numbers
+
+    @property
+    def n_there(self) -> int:
+        """How many inputs the data had."""
+        return int(self.meta("n_there"))
+
+    @property
+    def speaks_of_population(self) -> bool:
+        """Whether the inputs may stand for others: all of the data, or drawn from them at random, not the first few."""
+        data = self.spec["data"]
+        is_all = data["n"] is None or int(self.meta("n_inputs")) == self.n_there
+        return is_all or data["order"] == "random"
+
     def meta(self, name: str) -> str:
         """A fact about the whole study."""
         found = self._one("SELECT value FROM meta WHERE name = ?", name)
@@ -149,6 +169,10 @@ class Store:
     def results(self, index: int | None = None) -> Iterator[ItemResult]:
         """Every item, or those of one input, in full and one at a time; each certificate is checked as it is read."""
         return map(decode, self._stored(index))
+
+    def results_json(self) -> Iterator[str]:
+        """Every item as the JSON of its ``ItemResult``, as it is stored: who reads it checks it."""
+        return map(as_json, self._stored())
 
     def _stored(self, index: int | None = None) -> Iterator[StoredItem]:
         for item, *row in self.query(_STORED, *((0, _LARGEST) if index is None else (index, index))):

@@ -16,7 +16,7 @@ from holdfast.attribution.task import check_differentiable, predicted
 from holdfast.certification.curve import certify_radii
 from holdfast.data.dataset import Dataset
 from holdfast.errors import InvalidValueError, StudyError
-from holdfast.evaluation import Evaluator
+from holdfast.evaluation import Evaluator, steady_batch_size
 from holdfast.models.classifier import Classifier
 from holdfast.mus import certify_mus
 from holdfast.packages import check_installed, needed
@@ -58,16 +58,15 @@ class Worker:
             yield bound
             return
         _check_gradients(bound, task)
-        shared = Evaluator(bound)
         name = None if self._data.names is None else self._data.names[task.input]
         label = self._data.label_of(task.input, self._classifier.classes)
-        subject = _Subject(self._spec, task.input, shared, name=name, label=label)
+        subject = _Subject(self._spec, task.input, bound, name=name, label=label)
         known = {method: Attribution.from_json(unpack_text(packed)) for method, packed in task.attributions}
         for method, items in groupby(task.items, key=lambda item: item.method):
             scores = _Scores(subject, self._method(method), known.get(method))
             for item in items:
                 yield subject.study(item, scores)
-        shared.settle()
+        subject.settle()
 
     def bind(self, index: int) -> MaskedModel | Skipped:
         """One input as a function of masks, or why it is left out."""
@@ -163,6 +162,11 @@ def load_data(spec: StudySpec) -> Dataset:
     return data.load(spec.data.spec, **spec.data.options)
 
 
+def steady(bound: MaskedModel, spec: StudySpec, *, timeout: float | None = None) -> Evaluator:
+    """An evaluator that times nothing: its batches depend on what is asked alone."""
+    return Evaluator(bound, batch_size=steady_batch_size(bound, spec.batch_size), timeout=timeout)
+
+
 def item_rng(spec: StudySpec, purpose: str, *parts: object) -> int:
     """The key of the random numbers of one purpose, from the seed and the item alone.
 
@@ -194,13 +198,15 @@ class _Scores:
 class _Subject:
     """One input of the study.
 
-    All questions go to one ``shared`` evaluator, which computes each mask once. Each question counts
+    All certificates go to one ``shared`` evaluator, which computes each mask once. Each counts
     its calls with an evaluator of its own on top, so that what an item says of its cost does not
-    depend on which items came before it, or in which process.
+    depend on which items came before it, or in which process. Explanations have an evaluator of their
+    own: the batches, and with them the last digits of scores, do not depend on what came before either.
     """
 
-    def __init__(self, spec: StudySpec, index: int, shared: Evaluator, *, name: str | None, label: int | None) -> None:
-        self._spec, self._index, self._shared, self._name, self._label = spec, index, shared, name, label
+    def __init__(self, spec: StudySpec, index: int, bound: MaskedModel, *, name: str | None, label: int | None) -> None:
+        self._spec, self._index, self._bound, self._name, self._label = spec, index, bound, name, label
+        self._shared = shared = steady(bound, spec)
         everything = np.ones(shared.n_features, dtype=bool)
         full = shared(everything[None])[0]
         # Questions that share their masks cannot see a model that changes its mind; repeated rows can.
@@ -209,8 +215,14 @@ class _Subject:
 
     def attribute(self, method: MethodSpec) -> Attribution:
         key = item_rng(self._spec, "attribute", self._index, method.name)
-        own = Evaluator(self._shared)
-        return attribute(own, method.name, n_samples=method.n_samples, rng=key, **method.options)
+        own = steady(self._bound, self._spec)
+        attribution = attribute(own, method.name, n_samples=method.n_samples, rng=key, **method.options)
+        self._shared.learn(own)
+        return attribution
+
+    def settle(self) -> None:
+        """Repeat the row that shows whether the model changes its mind, if no batch had room for it."""
+        self._shared.settle()
 
     def study(self, item: Item, scores: _Scores) -> ItemResult:
         attribution = scores.get()

@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -77,10 +77,12 @@ class StoreWriter(Store):
     def _put(self, name: str, value: Any) -> None:
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, json.dumps(value)))
 
-    def expect(self, n_inputs: int) -> None:
-        """Remember how many inputs the study has."""
+    def expect(self, inputs: Sequence[int], *, n_there: int) -> None:
+        """Remember which inputs the study has, of how many in the data."""
         with self._writing():
-            self._put("n_inputs", n_inputs)
+            self._put("n_inputs", len(inputs))
+            self._put("inputs", None if list(inputs) == list(range(len(inputs))) else list(inputs))
+            self._put("n_there", n_there)
 
     def list_inputs(self, listed: Mapping[int, Listed]) -> None:
         """Remember which inputs the numbers stand for; the caller has checked those that have items."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from holdfast.errors import StudyError
 from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.smoothing.accuracy import smoothed_accuracy
+from holdfast.study.items import ordered
 from holdfast.study.spec import StudySpec
 from holdfast.study.work import Skipped, Worker, item_rng, load_data, load_model
 from holdfast.types import MaskedModel, Progress
@@ -23,7 +24,7 @@ def study_accuracy(
     n_samples: int = 32,
     progress: Progress | bool | None = None,
 ) -> SmoothedAccuracy:
-    """Measure the accuracy of a study's model against the keep probability, on its first labelled inputs.
+    """Measure the accuracy of a study's model against the keep probability, on labelled inputs in the study's order.
 
     The inputs are masked as the study masks them; those that it would leave out are left out here too.
     They may be more than the study's own.
@@ -33,7 +34,7 @@ def study_accuracy(
     worker = Worker(spec, classifier, data)
     bound: list[MaskedModel] = []
     labels: list[int] = []
-    for index in range(len(data)):
+    for index in ordered(spec, len(data)):
         label = data.label_of(index, classifier.classes)
         found = None if label is None else worker.bind(index)
         if label is None or found is None or isinstance(found, Skipped):

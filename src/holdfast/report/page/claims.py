@@ -54,20 +54,20 @@ def headline(summary: StudySummary, joint: Joint) -> str:
     )
     if len(groups) > 1:
         told += f"; with those by {method_label(worst.method)}, in {_measured(worst, joint)}"
-    return f"{told}. {_about(groups, joint)}"
+    return f"{told}. {_about(groups, joint, population=summary.population)}"
 
 
 def _measured(one: GroupSummary, joint: Joint) -> str:
     return f"{percent(one.soft[-1].mean)} ({span(joint.get(one.method, _interval(one.soft[-1])))})"
 
 
-def _about(groups: list[GroupSummary], joint: Joint) -> str:
+def _about(groups: list[GroupSummary], joint: Joint, *, population: bool) -> str:
     sure = "guaranteed" if groups[0].soft[-1].guaranteed is not None else "approximate"
     together = "" if len(groups) == 1 else f" for all {len(groups)} methods at once" if joint else ", each on its own"
-    return (
-        f"Intervals are {sure} with confidence {groups[0].confidence:g}{together}: they are about the mean over the "
-        f"population that {counted(groups[0].n_inputs, 'input')} are an independent sample of."
-    )
+    inputs = counted(groups[0].n_inputs, "input")
+    about = f"the population that {inputs} are an independent sample of" if population else f"exactly these {inputs}"
+    told = f"Intervals are {sure} with confidence {groups[0].confidence:g}{together}"
+    return f"{told}: they are about the mean over {about}."
 
 
 def _interval(one: MeanAt) -> Interval:
@@ -242,7 +242,8 @@ def _ranking_note(summary: StudySummary, groups: list[GroupSummary], *, has_clai
         return "There is one method, so there is nothing to rank."
     if summary.precision == "data-set":
         return "Mean curves are estimated one by one: differences between methods are not certified here."
-    where = "for the population that the inputs are an independent sample of, at this radius and setting"
+    inputs = "the population that the inputs are an independent sample of" if summary.population else "these inputs"
+    where = f"for {inputs}, at this radius and setting"
     if has_claims:
         told = f"With confidence {summary.confidence:g} all of these differences of mean rates hold at once, {where}."
     else:

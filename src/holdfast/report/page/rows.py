@@ -13,7 +13,7 @@ from holdfast.report.page.source import Source
 from holdfast.report.page.wording import class_name, shortened
 from holdfast.study.aggregate.columns import group_keys
 from holdfast.study.results import unpack_text
-from holdfast.study.store import CURVE_KEY, CurveKey, Store
+from holdfast.study.store import CURVE_KEY, OF_STUDY, CurveKey, Store
 
 Plain = dict[str, Any]
 Floats = NDArray[np.float64]
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 MOST_INPUTS = 20_000
 """The table of a page holds this many inputs; means are over all of them whatever the page shows."""
 
-_INPUTS = "SELECT input, name, label, prediction, n_features FROM inputs WHERE input < ? ORDER BY input LIMIT ?"
+_INPUTS = f"SELECT input, name, label, prediction, n_features FROM inputs WHERE {OF_STUDY} ORDER BY input LIMIT ?"
 _RATES = f"SELECT i.input, r.radius, r.rate FROM items i JOIN rates r USING (item) WHERE ({CURVE_KEY}) = (?, ?, ?)"
 _ITEMS = f"SELECT input, consistent, witness FROM items WHERE ({CURVE_KEY}) = (?, ?, ?)"
 
@@ -102,7 +102,7 @@ def _numbers(values: Floats) -> list[float | int | None]:
 
 def read_rows(store: Store) -> InputRows:
     """Read the rows of a study, item by item, without decoding its certificates."""
-    found = list(store.query(_INPUTS, int(store.meta("n_inputs")), MOST_INPUTS))
+    found = list(store.query(_INPUTS, json.dumps(store.inputs()), MOST_INPUTS))
     spec = store.spec
     per_input = spec["certify"]["precision"] == "per-input"
     radii = tuple(spec["certify"]["radii"])

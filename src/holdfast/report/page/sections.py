@@ -46,13 +46,13 @@ def make_section(
         "headline": headline(summary, told.joint),
         "findings": findings(told),
         "facts": _facts(store, summary, status),
-        "notes": _notes(status),
-        "groups": [_group(one) for one in summary.groups],
+        "notes": _notes(status, population=summary.population),
+        "groups": [_group(one, population=summary.population) for one in summary.groups],
         "curves_note": _curves_note(summary),
         "rankings": rankings(summary),
         "ranking_lead": "Methods are compared input by input, at the largest radius of the study. More stable does not "
         "mean more right: a stable explanation of a wrong prediction is stable too.",
-        "accuracy": None if accuracy is None else _accuracy(accuracy),
+        "accuracy": None if accuracy is None else _accuracy(accuracy, population=summary.population),
         "table": rows.plain(source),
         "table_lead": _table_lead(rows, status),
         "gallery": gallery,
@@ -91,13 +91,22 @@ def _facts(store: Store, summary: StudySummary, status: StudyStatus) -> list[tup
     return [
         ("model", summary.model),
         ("data", summary.data),
-        ("inputs", f"{status.n_inputs:,}"),
+        ("inputs", _inputs(store, status.n_inputs)),
         ("explanations", f"{status.n_done:,}"),
         ("selected by each explanation", f"top {shares} of the features"),
         ("features", _masking(masking)),
         ("certificates", promise if summary.precision == "per-input" else means),
         ("model calls", f"{status.n_computed:,}"),
     ]
+
+
+def _inputs(store: Store, n_inputs: int) -> str:
+    """How many inputs, and how they were chosen where there are more in the data."""
+    n_there, spec = store.n_there, store.spec
+    if n_there == n_inputs:
+        return f"{n_inputs:,}"
+    chosen = f"at random (seed {spec['seed']})" if spec["data"]["order"] == "random" else "the first"
+    return f"{n_inputs:,} of {n_there:,}, {chosen}"
 
 
 def _masking(row: Any) -> str:
@@ -108,7 +117,7 @@ def _masking(row: Any) -> str:
     return words or "as the model has them"
 
 
-def _notes(status: StudyStatus) -> list[str]:
+def _notes(status: StudyStatus, *, population: bool) -> list[str]:
     """What is missing; nothing is left out in silence."""
     unbiased = "and intervals are guaranteed only if no result decides which are missing"
     facts = (
@@ -116,13 +125,14 @@ def _notes(status: StudyStatus) -> list[str]:
         (status.n_given_up, f"given up, of {counted(len(status.failures), 'input')}, {unbiased}"),
         (
             status.n_left_out,
-            f"left out, of {counted(len(status.skips), 'input')}: the population is that of the others",
+            f"left out, of {counted(len(status.skips), 'input')}"
+            + (": the population is that of the others" if population else ""),
         ),
     )
     return [f"{counted(count, 'explanation')} {what}." for count, what in facts if count > 0]
 
 
-def _group(one: GroupSummary) -> Plain:
+def _group(one: GroupSummary, *, population: bool) -> Plain:
     curves: list[tuple[str, float | None, tuple[MeanAt, ...]]] = [("soft", None, one.soft), ("hard", None, one.hard)]
     curves += [("mus", votes.keep_probability, votes.rates) for votes in one.mus]
     return {
@@ -131,13 +141,14 @@ def _group(one: GroupSummary) -> Plain:
         "n_consistent": one.n_consistent,
         "n_calls": one.n_calls + one.attribution_calls,
         "seconds": round(one.seconds + one.attribution_seconds, 3),
-        "curves": [_curve(kind, keep, means) for kind, keep, means in curves if means],
+        # Of exactly these inputs a share is known: only as an estimate of others it has an interval.
+        "curves": [_curve(*one, bands=population or one[0] == "soft") for one in curves if one[2]],
     }
 
 
-def _curve(kind: str, keep: float | None, means: tuple[MeanAt, ...]) -> Plain:
-    sure = [outward(one.guaranteed, 5) for one in means if one.guaranteed is not None]
-    rough = [outward(one.approximate, 5) for one in means if one.approximate is not None]
+def _curve(kind: str, keep: float | None, means: tuple[MeanAt, ...], *, bands: bool) -> Plain:
+    sure = [outward(one.guaranteed, 5) for one in means if one.guaranteed is not None and bands]
+    rough = [outward(one.approximate, 5) for one in means if one.approximate is not None and bands]
     return {
         "kind": kind,
         "keep": keep,
@@ -151,6 +162,8 @@ def _curve(kind: str, keep: float | None, means: tuple[MeanAt, ...]) -> Plain:
 
 def _curves_note(summary: StudySummary) -> str:
     about = "about the population that the inputs are an independent sample of"
+    if not summary.population:
+        about = "about the mean over exactly these inputs, which are the first of the data"
     if summary.precision == "data-set":
         return f"Mean curves over the data set; their intervals are {about}."
     return (
@@ -179,18 +192,22 @@ def _flipped_lead(rows: InputRows) -> str:
     return told if searched else ""
 
 
-def _accuracy(found: SmoothedAccuracy) -> Plain:
+def _accuracy(found: SmoothedAccuracy, *, population: bool) -> Plain:
     keeps, shares, sure = found.keep_probabilities, found.accuracies, found.intervals
-    first, last = (f"{percent(shares[i])} ({span(sure[i])}) at λ = {keeps[i]:g}" for i in (0, -1))
+    spans = [f" ({span(sure[i])})" if population else "" for i in (0, -1)]
+    first, last = (f"{percent(shares[i])}{spans[i]} at λ = {keeps[i]:g}" for i in (0, -1))
+    about = (
+        f"; intervals at confidence {found.confidence:g} each, for the population that the inputs are an independent "
+        "sample of"
+    )
     return {
         "keep_probabilities": list(keeps),
         "accuracy": list(shares),
-        "low": [one.low for one in sure],
-        "high": [one.high for one in sure],
+        "low": [one.low for one in sure] if population else None,
+        "high": [one.high for one in sure] if population else None,
         "lead": (
             "The smoothed model takes a vote over random masks that keep each feature with probability λ; at λ = 1 it "
             f"is the model itself. Of {counted(found.n_inputs, 'input')}, {first} and {last} are predicted as labelled "
-            f"({found.n_samples} masks vote; intervals at confidence {found.confidence:g} each, for the population "
-            "that the inputs are an independent sample of)."
+            f"({found.n_samples} masks vote{about if population else ''})."
         ),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -55,7 +55,7 @@ class Source:
     data: Dataset | None
     worker: Worker | None
     listing: Mapping[int, Listed]
-    n_inputs: int
+    inputs: Sequence[int]
 
     def input(self, index: int, bound: MaskedModel | None = None) -> Shown:
         """One input as the data give it, if it is the one that the results are about.
@@ -79,7 +79,7 @@ class Source:
         """What an input holds now, by its number."""
         if self.data is None or not isinstance(self.data.inputs, Rows):
             return partial(content_digest, None if self.data is None else self.data.inputs)
-        rows = list_inputs(self.data, self.n_inputs)  # what a row's digest is depends on the types of all
+        rows = list_inputs(self.data, self.inputs)  # what a row's digest is depends on the types of all
         return lambda index: rows[index].digest
 
     def bind(self, store: Store, index: int) -> MaskedModel | None:
@@ -96,16 +96,16 @@ class Source:
 def open_source(store: Store, *, use_model: bool, trust: Trust) -> Source:
     """The model and the data of a study; the data alone, if they can be read, where no model is wanted."""
     spec = spec_from_plain(store.spec, trust)
-    listing, n_inputs = store.listing(), int(store.meta("n_inputs"))
+    listing, inputs = store.listing(), store.inputs()
     if not use_model:
-        return Source(spec, (), _data_if_there(spec), None, listing, n_inputs)
+        return Source(spec, (), _data_if_there(spec), None, listing, inputs)
     try:
         classifier, dataset = load_model(spec.model), load_data(spec)
     except (HoldfastError, OSError) as error:
         raise StudyError(
             f"The model or the data of {str(store.path)!r} cannot be loaded: {error} {_WITHOUT}"
         ) from error
-    return Source(spec, classifier.classes, dataset, Worker(spec, classifier, dataset), listing, n_inputs)
+    return Source(spec, classifier.classes, dataset, Worker(spec, classifier, dataset), listing, inputs)
 
 
 def _data_if_there(spec: StudySpec) -> Dataset | None:

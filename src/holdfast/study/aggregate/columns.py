@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from holdfast.errors import StoreError
 from holdfast.study.question import Plain
 from holdfast.study.results import unpack_text
-from holdfast.study.store import CURVE_KEY, CurveKey, Store
+from holdfast.study.store import CURVE_KEY, OF_STUDY, CurveKey, Store
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -25,15 +25,15 @@ Flags = NDArray[np.bool_]
 _ITEMS = f"""
 SELECT i.input, i.n_selected, x.n_features, i.consistent, i.n_calls, i.seconds, a.n_calls, a.seconds
 FROM items i JOIN inputs x USING (input) JOIN attributions a ON a.input = i.input AND a.method = i.method
-WHERE ({CURVE_KEY.replace("method", "i.method")}) = (?, ?, ?) AND i.input < ? ORDER BY i.input
+WHERE ({CURVE_KEY.replace("method", "i.method")}) = (?, ?, ?) AND i.{OF_STUDY} ORDER BY i.input
 """
 
 _RATES = f"""
 SELECT r.rate_unbiased, r.n_agreed = r.n_evaluated FROM items i JOIN rates r USING (item)
-WHERE ({CURVE_KEY}) = (?, ?, ?) AND i.input < ? ORDER BY i.input, r.radius
+WHERE ({CURVE_KEY}) = (?, ?, ?) AND i.{OF_STUDY} ORDER BY i.input, r.radius
 """
 
-_VOTED = f"SELECT mus FROM items i WHERE ({CURVE_KEY}) = (?, ?, ?) AND i.input < ? ORDER BY i.input"
+_VOTED = f"SELECT mus FROM items i WHERE ({CURVE_KEY}) = (?, ?, ?) AND i.{OF_STUDY} ORDER BY i.input"
 
 _VOTED_RADII = {"additions": "radius", "removals": "removal_radius"}
 """Which radius of a certificate by votes is about the neighbourhood; it has none about swaps."""
@@ -76,7 +76,7 @@ def group_keys(spec: Plain) -> list[CurveKey]:
 
 def read_columns(store: Store, key: CurveKey, *, radii: tuple[int, ...]) -> Columns:
     """The columns of one group; without rates where no radius is asked for."""
-    spec, which = store.spec, (*key, int(store.meta("n_inputs")))
+    spec, which = store.spec, (*key, json.dumps(store.inputs()))
     rows = np.array(list(store.query(_ITEMS, *which)), dtype=np.float64).reshape(-1, 8)
     inputs, n_selected, n_features = rows[:, :3].astype(np.int64).T
     rates, all_agreed = _read_rates(store, which, (len(rows), len(radii)))

@@ -20,20 +20,22 @@ class DataSetGuarantee(Value):
     """How many inputs have a stability rate of at least ``min_rate``, at least.
 
     Two statements, each with probability at least ``confidence`` on its own. ``share`` is about the
-    population, and holds if the inputs are independent draws from it. ``count`` is about exactly
-    these inputs. Both take into account that each input is certified on its own draws, wrongly
-    with probability at most ``level``. They are void if method, radius, rate or inputs were chosen
-    after seeing results; with fresh draws ``count`` may be asked for, once, of a study that was seen.
+    population, and holds if the inputs are independent draws from it; the first few of the data are not, and
+    have none. ``count`` is about exactly these inputs. Both take into account that each input is
+    certified on its own draws, wrongly with probability at most ``level``. They are void if method, radius,
+    rate or inputs were chosen after seeing results; with fresh draws ``count`` may be asked for, once, of a
+    study that was seen.
 
     Attributes
     ----------
-    share : float
-        At least this share of inputs such as these.
+    share : float or None
+        At least this share of inputs such as these; None if they are the first few of the data.
     count : int
         At least so many of the inputs tested.
-    n_inputs, n_certified, n_consistent : int
-        Inputs tested, those certified one by one, and those whose explanation alone has the prediction of
-        the full input: a stable explanation of the others may be stably wrong.
+    n_inputs, n_certified, n_refuted, n_consistent : int
+        Inputs tested, those certified one by one, those whose rate is as surely smaller, and those whose
+        explanation alone has the prediction of the full input: a stable explanation of the others may be
+        stably wrong.
     n_skipped, n_missing : int
         Inputs of the study that were left out, and those that have no explanation for other reasons. The
         population is that of inputs which are neither.
@@ -50,7 +52,7 @@ class DataSetGuarantee(Value):
     min_rate: float
     confidence: float
     level: float
-    share: float
+    share: float | None
     count: int
     n_inputs: int
     n_certified: int
@@ -63,19 +65,40 @@ class DataSetGuarantee(Value):
     agree: str
     model: str
     data: str
+    n_refuted: int = 0
 
     schema: ClassVar[str] = "holdfast.data_set_guarantee"
 
     def check(self) -> None:
         """Raise if the statements do not follow from the counts."""
-        check_counts(self.n_certified, self.n_inputs, names=("n_certified", "n_inputs"))
+        for name in ("n_certified", "n_refuted"):
+            check_counts(getattr(self, name), self.n_inputs, names=(name, "n_inputs"))
+        check_counts(self.n_certified + self.n_refuted, self.n_inputs, names=("n_certified + n_refuted", "n_inputs"))
         check_share(self.min_rate, "min_rate")
         check_name(self.source, "source", SOURCES)
-        asked = {"level": self.level, "confidence": self.confidence}
-        share = certified_share(self.n_certified, self.n_inputs, **asked)
-        count = certified_count(self.n_certified, self.n_inputs, **asked)
-        if not math.isclose(share, self.share, abs_tol=1e-9) or count != self.count:
+        share = certified_share(self.n_certified, self.n_inputs, **self._risks)
+        count = certified_count(self.n_certified, self.n_inputs, **self._risks)
+        stated = share if self.share is None else self.share
+        if not math.isclose(share, stated, abs_tol=1e-9) or count != self.count:
             raise InvalidValueError("`share` and `count` must follow from the counts, the level and the confidence.")
+
+    @property
+    def _risks(self) -> dict[str, float]:
+        return {"level": self.level, "confidence": self.confidence}
+
+    def reaches(self, min_share: float) -> bool | None:
+        """Whether at least this share of inputs is stable enough; None if the tests cannot tell.
+
+        It is about the population or, where there is no ``share``, about exactly these inputs. Either
+        answer is wrong with probability at most one minus the confidence.
+        """
+        wanted = float(check_share(min_share, "min_share"))
+        if self.share is None:
+            least = self.count / self.n_inputs
+            most = 1 - certified_count(self.n_refuted, self.n_inputs, **self._risks) / self.n_inputs
+        else:
+            least, most = self.share, 1 - certified_share(self.n_refuted, self.n_inputs, **self._risks)
+        return True if least >= wanted else False if most < wanted else None
 
     def __str__(self) -> str:
         return " ".join([self._claim(), self._evidence(), *self._conditions()])
@@ -85,12 +108,15 @@ class DataSetGuarantee(Value):
         cut += f", keep probability {self.keep_probability:g}" if self.keep_probability != 1 else ""
         doing = lower_first(event(self.neighborhood, "uniform", self.radius))
         judged = "" if self.agree == "same_top_class" else f" (as judged by {self.agree})"
-        share, sure = f"{math.floor(1000 * self.share) / 10:g}%", f"ith confidence {self.confidence:g}"
-        return (
-            f"W{sure}, for at least {share} of inputs such as these {doing} keeps the prediction on the explanation "
-            f"({cut}){judged} in at least {self.min_rate} of cases; and w{sure} it does for at least {self.count} of "
-            f"exactly these {self.n_inputs} inputs."
+        keeps = f"{doing} keeps the prediction on the explanation ({cut}){judged} in at least {self.min_rate} of cases"
+        sure, these = (
+            f"ith confidence {self.confidence:g}",
+            f"at least {self.count} of exactly these {self.n_inputs} inputs",
         )
+        if self.share is None:
+            return f"W{sure}, for {these} {keeps}."
+        share = f"{math.floor(1000 * self.share) / 10:g}%"
+        return f"W{sure}, for at least {share} of inputs such as these {keeps}; and w{sure} it does for {these}."
 
     def _evidence(self) -> str:
         how = f"fresh draws, {calls(self.n_calls)}" if self.source == "fresh" else "the study's own certificates"
@@ -101,10 +127,13 @@ class DataSetGuarantee(Value):
 
     def _conditions(self) -> list[str]:
         lines = ["The share is about the population that the inputs are independent draws from."]
+        if self.share is None:
+            lines = ["They are the first of the data, and say nothing of others."]
         left = [f"{self.n_skipped} were left out"] * (self.n_skipped > 0)
         left += [f"{self.n_missing} have no explanation"] * (self.n_missing > 0)
         if left:
-            lines.append(f"Of the study's inputs {' and '.join(left)}: it is about inputs of which this is not true.")
+            about = "" if self.share is None else ": it is about inputs of which this is not true"
+            lines.append(f"Of the study's inputs {' and '.join(left)}{about}.")
         seen = "any result of the study" if self.source == "stored" else "any result for these inputs"
         lines.append(f"Method, radius, rate and inputs must have been chosen before {seen} was seen.")
         return [*lines, "Nothing is said about whether predictions are right."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from holdfast.study.means import explained
 from holdfast.study.spec import NO_TRUST, StudySpec, Trust
 from holdfast.study.spec_file import spec_from_plain
 from holdfast.study.status import StudyStatus, status_of
-from holdfast.study.store import CURVE_KEY, CurveKey, Store
+from holdfast.study.store import CURVE_KEY, OF_STUDY, CurveKey, Store
 from holdfast.study.work import item_rng, load_worker
 from holdfast.types import Progress
 from holdfast.validation import check_name, check_share, check_whole
@@ -30,8 +31,8 @@ LEVEL = 0.02
 """The risk of a wrong yes per input, unless another is asked for."""
 
 _STORED = f"""
-SELECT r.low, i.consistent FROM items i JOIN rates r USING (item)
-WHERE ({CURVE_KEY}) = (?, ?, ?) AND i.input < ? AND r.radius = ? ORDER BY i.input
+SELECT r.low, r.high, i.consistent FROM items i JOIN rates r USING (item)
+WHERE ({CURVE_KEY}) = (?, ?, ?) AND i.{OF_STUDY} AND r.radius = ? ORDER BY i.input
 """
 
 
@@ -54,7 +55,8 @@ def study_guarantee(
     Every explanation of the method that is stored is tested: is the stability rate at this radius at
     least ``min_rate``? Each test is one-sided, exact and sequential, on draws of its own, and needs few
     of them. The number of yeses then bounds, for the population that the inputs were drawn from
-    and for exactly these inputs, how many rates are truly so large.
+    and for exactly these inputs, how many rates are truly so large. Where the inputs are the first few of the
+    data (``data.order = "first"``), it is about exactly these alone.
 
     Parameters
     ----------
@@ -132,7 +134,9 @@ class _Question:
 
 
 class _Answer(NamedTuple):
-    certified: bool
+    """Whether the rate is large enough, None if that is not known; and whether the explanation is consistent."""
+
+    certified: bool | None
     consistent: bool
     n_calls: int = 0
 
@@ -151,14 +155,15 @@ def _choose(store: Store, method: str, top_fraction: float | None, keep: float |
 
 
 def _stored(store: Store, key: CurveKey, question: _Question) -> Iterator[_Answer]:
-    """Whether the lower end of each stored interval is large enough.
+    """Whether the lower end of each stored interval is large enough, or the upper end too small.
 
     A certificate's interval misses the true rate with probability at most 1 - confidence, whatever that
-    rate is, so a lower end of ``min_rate`` or more is as wrong a yes as that at most.
+    rate is, so a lower end of ``min_rate`` or more is as wrong a yes as that at most; and so is a no.
     """
-    which = (*key, int(store.meta("n_inputs")), question.radius)
-    for low, consistent in store.query(_STORED, *which):
-        yield _Answer(Fraction(repr(low)) >= question.min_rate, bool(consistent))
+    which = (*key, json.dumps(store.inputs()), question.radius)
+    for low, high, consistent in store.query(_STORED, *which):
+        certified = True if Fraction(repr(low)) >= question.min_rate else None
+        yield _Answer(False if Fraction(repr(high)) < question.min_rate else certified, bool(consistent))
 
 
 def _fresh(
@@ -191,7 +196,7 @@ def _test(spec: StudySpec, key: CurveKey, question: _Question, index: int, model
         neighborhood=spec.certify.neighborhood,
         rng=item_rng(spec, "guarantee", index, key.name, *asked),
     )
-    return _Answer(found.trail[0].answer is True, found.consistent, found.n_calls)
+    return _Answer(found.trail[0].answer, found.consistent, found.n_calls)
 
 
 def _guarantee(
@@ -199,7 +204,7 @@ def _guarantee(
 ) -> DataSetGuarantee:
     if not answers:
         raise StudyError(f"{str(store.path)!r} has no explanations by {key.method} yet. Run the study first.")
-    spec, n, n_certified = store.spec, len(answers), sum(one.certified for one in answers)
+    spec, n, n_certified = store.spec, len(answers), sum(one.certified is True for one in answers)
     level, sure = float(question.level), question.confidence
     return DataSetGuarantee(
         *key,
@@ -207,7 +212,7 @@ def _guarantee(
         min_rate=float(question.min_rate),
         confidence=sure,
         level=level,
-        share=certified_share(n_certified, n, level=level, confidence=sure),
+        share=certified_share(n_certified, n, level=level, confidence=sure) if store.speaks_of_population else None,
         count=certified_count(n_certified, n, level=level, confidence=sure),
         n_inputs=n,
         n_certified=n_certified,
@@ -220,4 +225,5 @@ def _guarantee(
         agree=spec["certify"]["agree"],
         model=spec["model"]["spec"],
         data=spec["data"]["spec"],
+        n_refuted=sum(one.certified is False for one in answers),
     )

@@ -37,7 +37,8 @@ def summarize_study(
     Means are over inputs, of unbiased rates. Each has two intervals, kept apart: the percentile
     bootstrap, which is usual and approximate, and one that is guaranteed whatever the rates are
     (for rates by ``bounds.betting_mean``, for shares by Clopper and Pearson). Both are about the population
-    that the inputs were drawn from.
+    that the inputs were drawn from; where they are the first few of the data (``data.order = "first"``), the
+    guaranteed intervals of rates are about exactly these inputs.
 
     Parameters
     ----------
@@ -104,6 +105,7 @@ def _summarize(store: Store, settings: _Settings) -> StudySummary:
             if per_input or key in curves
         ),
         differences=tuple(_differences(groups, radii, settings)) if per_input else (),
+        population=store.speaks_of_population,
     )
 
 

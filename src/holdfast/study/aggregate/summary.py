@@ -130,8 +130,8 @@ class StudySummary(Value):
     """What a study says about its methods.
 
     Guaranteed intervals are about the population that the inputs are a sample of, if they were drawn
-    independently. Those of soft rates hold as well for the mean of the true rates of exactly
-    these inputs. Each holds on its own with probability ``confidence`` (for mean curves: with that of the
+    independently (see ``population``). Those of soft rates hold as well for the mean of the true rates of
+    exactly these inputs. Each holds on its own with probability ``confidence`` (for mean curves: with that of the
     study); a reader who picks the most striking has no guarantee for it. Inputs that were left out
     belong to no mean: the population is that of inputs which are not left out. Where items are not
     computed (``n_to_do``), intervals are guaranteed only if it depends on no result which ones.
@@ -153,6 +153,9 @@ class StudySummary(Value):
         One per method, fraction and keep probability that has results.
     differences : tuple of PairedDifference
         One per pair of methods at the same fraction and keep probability.
+    population : bool
+        Whether the inputs are all of the data, or drawn from them at random. If they are the first few, intervals
+        of soft rates and differences are about exactly these inputs, and those of shares about nothing.
     """
 
     name: str
@@ -169,6 +172,7 @@ class StudySummary(Value):
     n_to_do: int
     groups: tuple[GroupSummary, ...]
     differences: tuple[PairedDifference, ...]
+    population: bool = True
 
     schema: ClassVar[str] = "holdfast.study_summary"
 

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 _MOST_RADII = 8
 _POPULATION = "for the population that the inputs are independent draws from"
+_THESE = "for the mean over exactly these inputs, the first of the data"
 
 
 def in_words(summary: StudySummary) -> str:
     """The whole summary as text."""
     lines = [_head(summary)]
     for one in summary.groups:
-        lines += _group_lines(one)
+        lines += _group_lines(one, population=summary.population)
     return "\n".join([*lines, *_rankings(summary), *_feet(summary)])
 
 
@@ -32,12 +33,14 @@ def _head(summary: StudySummary) -> str:
     return f"{summary.name}: {summary.model} on {summary.n_inputs} inputs of {summary.data}{told}"
 
 
-def _group_lines(one: GroupSummary) -> Iterator[str]:
+def _group_lines(one: GroupSummary, *, population: bool) -> Iterator[str]:
     cut = f"top {one.top_fraction:g}" + (f", keep {one.keep_probability:g}" if one.keep_probability != 1 else "")
     share = f"{one.n_consistent} consistent with the full input"
     yield f"{one.method}, {cut}: {one.n_inputs} inputs, {share}, {calls(one.n_calls + one.attribution_calls)}"
-    columns = [_column("mean rate", one.soft), _column("all draws agree", one.hard, approximate=False)]
-    columns += [_column(f"votes {v.keep_probability:g}", v.rates, approximate=False) for v in one.mus]
+    shares = [("all draws agree", one.hard), *((f"votes {v.keep_probability:g}", v.rates) for v in one.mus)]
+    columns = [_column("mean rate", one.soft)]
+    # Of exactly these inputs the share is known; it has an interval only as an estimate of others.
+    columns += [_column(title, means, approximate=False, guaranteed=population) for title, means in shares]
     shown = [["radius", *map(str, one.radii)], *filter(None, columns)]
     step = -(-len(one.soft) // _MOST_RADII)
     table = [list(row) for row in zip(*shown, strict=True)]
@@ -46,13 +49,13 @@ def _group_lines(one: GroupSummary) -> Iterator[str]:
         yield "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _column(title: str, means: tuple[MeanAt, ...], *, approximate: bool = True) -> list[str]:
+def _column(title: str, means: tuple[MeanAt, ...], *, approximate: bool = True, guaranteed: bool = True) -> list[str]:
     """A title and a cell per radius; nothing if there are no means."""
-    return [title, *(_cell(at, approximate) for at in means)] if means else []
+    return [title, *(_cell(at, approximate, guaranteed) for at in means)] if means else []
 
 
-def _cell(at: MeanAt, approximate: bool) -> str:
-    sure = "" if at.guaranteed is None else f" {_span(outward(at.guaranteed))}"
+def _cell(at: MeanAt, approximate: bool, guaranteed: bool) -> str:
+    sure = "" if at.guaranteed is None or not guaranteed else f" {_span(outward(at.guaranteed))}"
     near = "" if at.approximate is None else f" ≈{_span(at.approximate)}"
     return f"{at.mean:.3f}{sure}{near if approximate else ''}"
 
@@ -74,11 +77,12 @@ def _rankings(summary: StudySummary) -> Iterator[str]:
 
 
 def _feet(summary: StudySummary) -> Iterator[str]:
+    about = _POPULATION if summary.population else _THESE
     if summary.precision == "per-input":
-        yield f"[ ] guaranteed at confidence {summary.confidence:g} each, {_POPULATION};"
+        yield f"[ ] guaranteed at confidence {summary.confidence:g} each, {about};"
         yield f"≈[ ] approximate, by {summary.n_resamples} bootstrap resamples of the inputs."
     else:
         sure = ", ".join(sorted({f"{one.confidence:g}" for one in summary.groups})) or "none"
-        yield f"[ ] guaranteed and ≈[ ] approximate at confidence {sure}, {_POPULATION}."
+        yield f"[ ] guaranteed and ≈[ ] approximate at confidence {sure}, {about}."
     if summary.n_to_do:
         yield "Items are missing: guaranteed only if it depends on no result which ones, and how many."

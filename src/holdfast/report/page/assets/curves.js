@@ -130,7 +130,7 @@ function accuracyPanel(study) {
     frame: { height: 300 } });
   const line = { label: "accuracy", color: 0, dash: 0, x: found.keep_probabilities, y: found.accuracy, low: found.low, high: found.high };
   const sorted = found.keep_probabilities.map((_, i) => i).sort((a, b) => line.x[a] - line.x[b]);
-  for (const name of ["x", "y", "low", "high"]) line[name] = sorted.map((i) => line[name][i]);
+  for (const name of ["x", "y", "low", "high"]) if (line[name]) line[name] = sorted.map((i) => line[name][i]);
   chart.show([line], { reversed: true });
   return make("section", { class: "panel", "aria-labelledby": `accuracy-${study.id}` },
     make("h3", { id: `accuracy-${study.id}` }, "What smoothing costs"),
