@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.parsing import Commands
-from holdfast.commands.trusting import add_trust, announce
+from holdfast.commands.trusting import add_trust, announce, read_trust
 from holdfast.errors import InvalidValueError
 
 if TYPE_CHECKING:

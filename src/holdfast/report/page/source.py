@@ -46,7 +46,7 @@ class Source:
         Binds inputs to the model; None without the model.
     listing : dict of Listed
         What the inputs held when they were explained.
-    n_inputs : int
+    inputs : sequence of int
         How many inputs the study has.
     """
 
