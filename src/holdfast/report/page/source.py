@@ -47,7 +47,7 @@ class Source:
     listing : dict of Listed
         What the inputs held when they were explained.
     inputs : sequence of int
-        How many inputs the study has.
+        The numbers of the study's inputs.
     """
 
     spec: StudySpec
