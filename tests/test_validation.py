@@ -77,13 +77,13 @@ def test_a_whole_number_may_have_any_number_of_digits() -> None:
 )
 def test_a_number_that_is_not_whole_is_refused(value: Any) -> None:
     said = message(InvalidValueError, lambda: check_whole(value, "radius"))
-    assert said == f"`radius` must be a whole number ≥ 0, got {value!r}."
+    assert said == f"`radius` must be a whole number ≥ 0, got {shown(value)}."
 
 
 @pytest.mark.parametrize("value", [True, np.True_, "3", None, [3], 3j, b"3", Decimal(3), np.array(3), np.array([3])])
 def test_what_is_not_a_number_is_refused_as_a_type(value: Any) -> None:
     said = message(InvalidTypeError, lambda: check_whole(value, "radius"))
-    assert said == f"`radius` must be a whole number ≥ 0, got {value!r}."
+    assert said == f"`radius` must be a whole number ≥ 0, got {shown(value)}."
 
 
 def test_the_least_value_is_part_of_the_message() -> None:

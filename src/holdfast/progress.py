@@ -7,6 +7,7 @@ import time
 from typing import Any, TextIO
 
 from holdfast.errors import InvalidTypeError
+from holdfast.terminal import neutral, unescaped
 from holdfast.types import Progress
 
 _WIDTH = 30
@@ -17,7 +18,7 @@ class TerminalBar:
     """One line on stderr: share done, rows (or whatever is counted), rate and time left. Removed when all is done."""
 
     def __init__(self, out: TextIO | None = None, *, what: str = "masks") -> None:
-        self._out, self._what = out or sys.stderr, what
+        self._out, self._what = unescaped(out or sys.stderr), neutral(what)
         self._started = time.monotonic()
         self._drawn = 0.0
 

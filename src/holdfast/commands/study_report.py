@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.colors import paint
 from holdfast.commands.parsing import Commands
+from holdfast.terminal import unescaped
 
 if TYPE_CHECKING:
     from holdfast.results.accuracy import SmoothedAccuracy
@@ -48,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     )
     for sentence in sentences:
         print(sentence)
-    print(paint(str(Path(options.output)), "path"))
+    print(paint(str(Path(options.output)), "path"), file=unescaped(sys.stdout))
     return EXIT_OK
 
 

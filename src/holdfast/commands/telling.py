@@ -15,15 +15,25 @@ _TYPED_AS = {
     "rows": "grid",
     "cols": "grid",
     "min_features": "min_tokens",
+    "row": "table",
 }
 """Arguments of the library → options that are called otherwise."""
+
+_LONGEST = 2000
+"""Most characters of a message: what was received may be megabytes."""
 
 
 def tell(error: Exception, options: argparse.Namespace) -> str:
     """The error in words, its argument called as it was typed."""
     if isinstance(error, OSError) and not isinstance(error, HoldfastError):
-        return tell_file(error)
-    return _as_typed(str(error), options)
+        return cut(tell_file(error))
+    return cut(_as_typed(str(error), options))
+
+
+def cut(message: str) -> str:
+    """The message without the middle of what is too long to read."""
+    half = _LONGEST // 2
+    return message if len(message) <= _LONGEST else f"{message[:half]} … {message[-half:]}"
 
 
 def tell_file(error: OSError) -> str:

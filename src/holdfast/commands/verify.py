@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast.commands.codes import EXIT_NO, EXIT_OK
 from holdfast.commands.parsing import Commands, add_input
 from holdfast.errors import InvalidValueError
+from holdfast.validation import read_text
 
 if TYPE_CHECKING:
     from holdfast.results import Certificate
@@ -45,6 +46,6 @@ def _read(file: str) -> Certificate:
     from holdfast.results import Certificate
 
     try:
-        return Certificate.from_json(Path(file).read_text(encoding="utf-8"))
+        return Certificate.from_json(read_text(Path(file)))
     except ValueError as error:
         raise InvalidValueError(f"{file!r} is no certificate that can be verified: {error}") from error

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from itertools import product
 
 from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.question import Plain
+from holdfast.study.results import stored_json
 from holdfast.study.store import CURVE_KEY, CurveKey, Store
 
 
@@ -32,14 +32,14 @@ def curve_keys(spec: Plain) -> list[CurveKey]:
 def curve_inputs(store: Store, key: CurveKey) -> tuple[int, ...]:
     """The inputs of the study whose explanation of this kind is stored, in increasing order."""
     statement = f"SELECT input FROM items WHERE ({CURVE_KEY}) = (?, ?, ?) AND input < ? ORDER BY input"
-    return tuple(index for (index,) in store.query(statement, *key, int(store.meta("n_inputs"))))
+    return tuple(index for (index,) in store.query(statement, *key, store.n_inputs))
 
 
 def current_curve(store: Store, key: CurveKey) -> MeanCurve | None:
     """The stored mean curve, if it is over all inputs that are explained by now, and no others."""
     statement = f"SELECT content, inputs FROM mean_curves WHERE ({CURVE_KEY}) = (?, ?, ?)"
     for content, inputs in store.query(statement, *key):
-        if tuple(json.loads(inputs)) == curve_inputs(store, key):
+        if tuple(stored_json(inputs, list)) == curve_inputs(store, key):
             return MeanCurve.from_json(content)
     return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from holdfast.study.curves import curve_keys
 from holdfast.study.files import replacing
 from holdfast.study.listing import Listed, check_listing
 from holdfast.study.question import Plain, check_same_question
-from holdfast.study.results import Record, Row
+from holdfast.study.results import Record, Row, stored_json
 from holdfast.study.store import Store
 from holdfast.study.writing import StoreWriter
 from holdfast.validation import check_list, check_path
@@ -76,7 +75,7 @@ def _common_spec(stores: list[Store]) -> Plain:
     methods: dict[str, Plain] = {}
     for store in stores:
         check_same_question(merged | {"methods": list(methods.values())}, store.spec)
-        methods |= json.loads(store.meta("methods"))
+        methods |= stored_json(store.meta("methods"), dict)
     fractions = (value for store in stores for value in store.spec["top_fractions"])
     keeps = (value for store in stores for value in store.spec["smoothing"]["keep_probabilities"])
     counts = [store.spec["data"]["n"] for store in stores]
@@ -118,7 +117,7 @@ def _write(path: Path, spec: Plain, stores: list[Store], listed: dict[int, Liste
     sources = {"merged": [str(store.path) for store in stores]}
     done: set[str] = set()
     with StoreWriter(path, spec, settings=sources, versions=_versions(stores)) as writer:
-        writer.expect(max(int(store.meta("n_inputs")) for store in stores))
+        writer.expect(max(store.n_inputs for store in stores))
         writer.list_inputs(listed)
         for store in stores:
             for record in records_of(store):
@@ -132,7 +131,7 @@ def _write(path: Path, spec: Plain, stores: list[Store], listed: dict[int, Liste
 def _versions(stores: list[Store]) -> dict[str, list[dict[str, str]]]:
     """What the items were computed with, session by session."""
     rows = (row for store in stores for row in store.query("SELECT versions FROM sessions ORDER BY session"))
-    return {"merged": [json.loads(row[0]) for row in rows]}
+    return {"merged": [stored_json(row[0]) for row in rows]}
 
 
 def _write_absences(writer: StoreWriter, stores: list[Store]) -> None:
@@ -142,7 +141,7 @@ def _write_absences(writer: StoreWriter, stores: list[Store]) -> None:
         for index, reason in store.skips().items():
             writer.skip(index, reason)
         for index, reason, n_tries, items in store.query("SELECT input, reason, n_tries, items FROM failures"):
-            left = tuple(key for key in json.loads(items) if key not in stored)
+            left = tuple(key for key in stored_json(items, list) if key not in stored)
             if left:
                 writer.give_up(index, reason, n_tries=n_tries, items=left)
 

@@ -52,7 +52,11 @@ class ModelSpec:
     options: Mapping[str, Any] = field(default_factory=_no_options)
 
     def __post_init__(self) -> None:
-        _keep(self, spec=check_text(self.spec, "model.spec"), options=check_options(self.options, "model.options"))
+        _keep(
+            self,
+            spec=check_text(self.spec, "model.spec"),
+            options=check_options(self.options, "model.options", taken=("spec",)),
+        )
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class DataSpec:
             n=check_optional_whole(self.n, "data.n"),
             skip_unreadable=check_flag(self.skip_unreadable, "data.skip_unreadable"),
             min_features=check_whole(self.min_features, "data.min_features", minimum=1),
-            options=check_options(self.options, "data.options"),
+            options=check_options(self.options, "data.options", taken=("spec",)),
         )
 
 
@@ -99,7 +103,7 @@ class MaskingSpec:
     options: Mapping[str, Any] = field(default_factory=_no_options)
 
     def __post_init__(self) -> None:
-        options = check_options(self.options, "masking.options")
+        options = check_options(self.options, "masking.options", taken=("input", "groups", "fill"))
         _keep(self, groups=frozen(self.groups), fill=frozen(self.fill), options=options)
 
 

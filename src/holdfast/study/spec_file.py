@@ -24,7 +24,7 @@ from holdfast.study.spec import (
     check_spec,
 )
 from holdfast.study.toml_text import format_toml, quoted
-from holdfast.validation import check_path
+from holdfast.validation import check_path, read_text
 
 _SECTIONS: dict[str, type] = {
     "model": ModelSpec,
@@ -60,11 +60,7 @@ def read_spec(path: str | Path) -> StudySpec:
     StudySpec
         Checked; nothing has been loaded yet.
     """
-    try:
-        text = check_path(path, "path").read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidValueError(f"{path} must be a TOML file in UTF-8: {error}") from error
-    return parse_spec(text, name=str(path))
+    return parse_spec(read_text(check_path(path, "path")), name=str(path))
 
 
 def parse_spec(text: str, *, name: str = "text") -> StudySpec:
@@ -89,7 +85,7 @@ def parse_spec(text: str, *, name: str = "text") -> StudySpec:
         raise InvalidTypeError(f"`text` must be TOML, got {text!r}.")
     try:
         table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # what is no TOML, and numbers of thousands of digits
         raise InvalidValueError(f"{name} must be TOML: {error}") from error
     return spec_from_plain(table)
 

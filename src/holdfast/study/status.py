@@ -146,7 +146,7 @@ def study_status(path: str | Path) -> StudyStatus:
 
 def status_of(store: Store) -> StudyStatus:
     """The same of a store that is open."""
-    spec, n_inputs = store.spec, int(store.meta("n_inputs"))
+    spec, n_inputs = store.spec, store.n_inputs
     methods = tuple(_method_status(store, spec, method["name"], n_inputs) for method in spec["methods"])
     per_method = len(spec["top_fractions"]) * len(spec["smoothing"]["keep_probabilities"])
     n_each = len(methods) * per_method

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from holdfast.errors import StoreError
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.results.attribution import Attribution
 from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.items import Item
 from holdfast.study.listing import Listed
 from holdfast.study.question import Plain
-from holdfast.study.results import ItemResult, StoredItem, decode, unpack_text
+from holdfast.study.results import ItemResult, StoredItem, decode, stored_json, unpack_text
 from holdfast.study.schema import check_store, connect_reading, wrapping_errors
+from holdfast.study.spec_file import spec_from_plain
 from holdfast.validation import check_path
 
 CURVE_KEY = "method, top_fraction, keep_probability"
@@ -75,8 +75,17 @@ class Store:
     @property
     def spec(self) -> Plain:
         """The study as it was last run, plain."""
-        found: Plain = json.loads(self.meta("spec"))
-        return found
+        plain: Plain = stored_json(self.meta("spec"), dict)
+        try:
+            spec_from_plain(plain)
+        except HoldfastError as error:
+            raise StoreError(f"{str(self.path)!r} is damaged: it holds no study. {error}") from error
+        return plain
+
+    @property
+    def n_inputs(self) -> int:
+        """How many inputs the study has."""
+        return int(stored_json(self.meta("n_inputs"), int))
 
     def meta(self, name: str) -> str:
         """A fact about the whole study."""
@@ -153,7 +162,7 @@ class Store:
     def given_up(self) -> dict[int, tuple[str, ...]]:
         """The items that were given up, by input."""
         rows = self.query("SELECT input, items FROM failures ORDER BY input")
-        return {index: tuple(json.loads(items)) for index, items in rows}
+        return {index: tuple(stored_json(items, list)) for index, items in rows}
 
     def query(self, statement: str, *values: Any) -> Iterator[Any]:
         """Rows of any question asked in SQL."""
@@ -194,5 +203,5 @@ class Store:
 def _readable(row: dict[str, Any]) -> dict[str, Any]:
     """Predictions as what they are and flags as Booleans."""
     flags = {name: bool(row[name]) for name in ("consistent", "exact")}
-    predictions = {name: json.loads(row[name]) for name in ("prediction", "full_prediction")}
+    predictions = {name: stored_json(row[name]) for name in ("prediction", "full_prediction")}
     return row | flags | predictions

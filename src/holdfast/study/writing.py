@@ -14,7 +14,7 @@ from holdfast.errors import StoreError, StudyError
 from holdfast.study.listing import Listed
 from holdfast.study.lock import WriterLock
 from holdfast.study.question import Plain, check_same_question
-from holdfast.study.results import Record, Row
+from holdfast.study.results import Record, Row, stored_json
 from holdfast.study.schema import connect_writing, transaction, wrapping_errors
 from holdfast.study.store import CurveKey, Store
 
@@ -56,9 +56,9 @@ class StoreWriter(Store):
     def _keep_question(self, spec: Plain) -> None:
         known = dict(self.query("SELECT name, value FROM meta"))
         stored = {name for (name,) in self.query("SELECT DISTINCT method FROM attributions")}
-        methods = {name: one for name, one in json.loads(known.get("methods", "{}")).items() if name in stored}
+        methods = {name: one for name, one in stored_json(known.get("methods", "{}"), dict).items() if name in stored}
         if "spec" in known and self._one("SELECT 1 FROM items LIMIT 1") is not None:
-            check_same_question(json.loads(known["spec"]) | {"methods": list(methods.values())}, spec)
+            check_same_question(stored_json(known["spec"], dict) | {"methods": list(methods.values())}, spec)
         self._put("spec", spec)
         self._put("methods", methods | {method["name"]: method for method in spec["methods"]})
 

@@ -102,7 +102,7 @@ def _numbers(values: Floats) -> list[float | int | None]:
 
 def read_rows(store: Store) -> InputRows:
     """Read the rows of a study, item by item, without decoding its certificates."""
-    found = list(store.query(_INPUTS, int(store.meta("n_inputs")), MOST_INPUTS))
+    found = list(store.query(_INPUTS, store.n_inputs, MOST_INPUTS))
     spec = store.spec
     per_input = spec["certify"]["precision"] == "per-input"
     radii = tuple(spec["certify"]["radii"])

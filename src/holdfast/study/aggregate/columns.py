@@ -76,7 +76,7 @@ def group_keys(spec: Plain) -> list[CurveKey]:
 
 def read_columns(store: Store, key: CurveKey, *, radii: tuple[int, ...]) -> Columns:
     """The columns of one group; without rates where no radius is asked for."""
-    spec, which = store.spec, (*key, int(store.meta("n_inputs")))
+    spec, which = store.spec, (*key, store.n_inputs)
     rows = np.array(list(store.query(_ITEMS, *which)), dtype=np.float64).reshape(-1, 8)
     inputs, n_selected, n_features = rows[:, :3].astype(np.int64).T
     rates, all_agreed = _read_rates(store, which, (len(rows), len(radii)))

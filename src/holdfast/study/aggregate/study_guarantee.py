@@ -153,7 +153,7 @@ def _stored(store: Store, key: CurveKey, question: _Question) -> Iterator[_Answe
     A certificate's interval misses the true rate with probability at most 1 - confidence, whatever that
     rate is, so a lower end of ``min_rate`` or more is as wrong a yes as that at most.
     """
-    which = (*key, int(store.meta("n_inputs")), question.radius)
+    which = (*key, store.n_inputs, question.radius)
     for low, consistent in store.query(_STORED, *which):
         yield _Answer(Fraction(repr(low)) >= question.min_rate, bool(consistent))
 
