@@ -12,8 +12,9 @@ from holdfast import __version__
 from holdfast.commands import bench, certify, check, compare, demo, explore, reproduce, study, verify
 from holdfast.commands.codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, IN_WORDS
 from holdfast.commands.parsing import Parser
-from holdfast.commands.telling import tell
+from holdfast.commands.telling import SearchNotice, tell
 from holdfast.errors import HoldfastError
+from holdfast.progress import watching_search
 from holdfast.terminal import neutral_streams
 
 _COMMANDS = (demo, certify, compare, check, verify, study, reproduce, explore, bench)
@@ -21,7 +22,7 @@ _COMMANDS = (demo, certify, compare, check, verify, study, reproduce, explore, b
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    with neutral_streams():
+    with neutral_streams(), watching_search(SearchNotice()):
         options = command_parser().parse_args(arguments)
         return _run(options.run, options)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
+from holdfast.progress import TerminalBar
 
 _TYPED_AS = {
     "k": "top",
@@ -55,6 +57,22 @@ def tell_file(error: OSError) -> str:
     if isinstance(error, IsADirectoryError):
         return f"{str(path)!r} must be a file, and is a folder."
     return f"{error.strerror}: {str(path)!r}."
+
+
+class SearchNotice:
+    """What is said while a stopping design is searched for: one line, and a bar on a terminal."""
+
+    def __init__(self) -> None:
+        self._bar: TerminalBar | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._bar is None and done < total:
+            self._bar = TerminalBar(what="steps")
+            print("Searching a stopping design, once; it is kept for the next time. Ctrl-C ends it.", file=sys.stderr)
+        if self._bar is not None and sys.stderr.isatty():
+            self._bar(done, total)
+        if done >= total:
+            self._bar = None
 
 
 def _as_typed(message: str, options: argparse.Namespace) -> str:

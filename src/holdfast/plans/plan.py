@@ -13,6 +13,8 @@ from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans.catalog import DIVISORS, find_design
 from holdfast.plans.design import Design
 from holdfast.plans.search import Goal, fixed_design
+from holdfast.progress import as_progress, watching_search
+from holdfast.types import Progress
 from holdfast.validation import check_name, check_share
 
 PLANS = ("sequential", "exact", "hoeffding")
@@ -158,11 +160,16 @@ def plan_samples(
     radius: int | None = None,
     neighborhood: str = "additions",
     rate_kind: str = "uniform",
+    progress: Progress | bool | None = None,
 ) -> PlannedSamples:
     """Tell how many draws a certificate will take, before any model call.
 
     With ``selected`` and ``radius`` it also tells whether the neighbourhood is small enough to be
     enumerated instead; the cost of ``rate_kind="worst_size"`` can only be told with them.
+
+    A design that does not ship is searched, once, and kept on disk. For a tolerance of .02 or more that takes
+    seconds; for a finer one up to a few minutes, which ``progress`` shows (True for a bar, or a function of
+    (steps done, all steps)). What would take longer is refused.
 
     Examples
     --------
@@ -176,9 +183,10 @@ def plan_samples(
     if rate_kind == "worst_size" and radius is None:
         raise InvalidValueError("`selected` and `radius` must be given for rate_kind='worst_size'.")
     nearby = None if radius is None else kind(selected, radius)
-    asked = make_plan(plan, tolerance=tolerance, confidence=confidence)
     rates = [] if nearby is None else parts_of(nearby, rate_kind)
-    made = plan_for(rates, asked)
+    with watching_search(as_progress(progress, what="steps of the search")):
+        asked = make_plan(plan, tolerance=tolerance, confidence=confidence)
+        made = plan_for(rates, asked)
     sampled = sum(one.is_larger_than(made.max_draws) for one in rates) if rates else 1
     enumerated = sum(one.size for one in rates if not one.is_larger_than(made.max_draws))
     return PlannedSamples(

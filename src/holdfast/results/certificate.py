@@ -16,7 +16,10 @@ from holdfast.results.rounding import outward
 from holdfast.results.values import Value
 from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, same
 from holdfast.types import Mask, Provenance
-from holdfast.validation import check_mask, check_name, check_share, is_number
+from holdfast.validation import check_mask, check_name, check_share, check_size, is_number
+
+MOST_DRAWS = 10**7
+"""Most draws of a certificate that can be read: each is a model call, so more would take weeks to repeat."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +101,11 @@ class Certificate(Value):
         check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
         check_name(self.rate_kind, "rate_kind", RATE_KINDS)
         check_name(self.plan, "plan", PLANS)
+        if self.design is not None:
+            check_size(self.design.max_draws, "design.looks", most=MOST_DRAWS)
+            alone = self.draws == "single" and self.rate_kind != "worst_size"
+            if alone and not (n_evaluated in self.design.looks and self.design.stops(n_evaluated, n_agreed)):
+                raise InvalidValueError(f"`design` must stop at {n_agreed} of {n_evaluated}.")
         if self.rate != n_agreed / n_evaluated or not self.interval.low <= self.interval.high:
             raise InvalidValueError(f"`rate` and `interval` must follow from {n_agreed} of {n_evaluated}.")
 
