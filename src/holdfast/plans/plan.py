@@ -23,6 +23,8 @@ SMALLEST_SEARCHED_TOLERANCE = Fraction(1, 200)
 SMALLEST_SEARCHED_RISK = Fraction(1, 10**7)
 
 _MOST_PROVEN_DRAWS = 50_000
+_MOST_SEARCHED_DRAWS = {"sequential": 40_000, "exact": 100_000}
+"""Draws that the paper takes for the finest goals that are searched: two minutes of one core, more elsewhere."""
 _SHOWN_RATES = (1.0, 0.98, 0.95, 0.9, 0.8, 0.5)
 
 
@@ -69,6 +71,12 @@ def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:
         raise InvalidValueError(
             f"`confidence` must be at most 1 - {float(SMALLEST_SEARCHED_RISK):g} for plan {name!r}, "
             f"got {float(sure)!r}: rounding would decide. Use plan='hoeffding'."
+        )
+    most, paper = _MOST_SEARCHED_DRAWS[name], hoeffding_draws(eps, sure)
+    if paper > most:
+        raise InvalidValueError(
+            f"`tolerance` must be larger for plan {name!r} at confidence {float(sure)}, got {float(eps)}: designs are "
+            f"searched where the paper draws at most {most}, here it draws {paper}. Use plan='hoeffding'."
         )
     return Plan(name, eps, sure, find_design(name, Goal(eps, 1 - sure)))
 
