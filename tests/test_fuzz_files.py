@@ -23,6 +23,7 @@ from holdfast.cli import main
 from holdfast.errors import StoreError
 from holdfast.plans.catalog import find_design
 from holdfast.study import Store, study_status
+from holdfast.study.results import pack_text, unpack_text
 from tests.fuzz_files import FORMATS, RESULTS, Format, hub_folder, results, skops_bytes, spoil, store_bytes
 from tests.fuzzing import peak_megabytes, settle
 from tests.test_fuzz_functions import CASES, MANY, READ_FROM_JSON
@@ -222,40 +223,35 @@ def test_a_grid_of_thousands_of_digits_is_refused() -> None:
     refused(lambda: read_grid("9" * 5000 + "x3"), "`--grid` must look like 14x14")
 
 
-def bomb(name: str, n_megabytes: int, *beside: tuple[str, bytes]) -> bytes:
-    """An archive of few bytes that unpacks to many."""
+def bomb(name: str, *beside: tuple[str, bytes]) -> bytes:
+    """An archive of few bytes that says it unpacks to two gigabytes; whoever unpacks it asks for as much."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for other, content in beside:
+        for other, content in [*beside, (name, b"x" * 1000)]:
             archive.writestr(other, content)
-        with archive.open(name, "w", force_zip64=True) as file:
-            for _ in range(n_megabytes):
-                file.write(bytes(1 << 20))
+        archive.infolist()[-1].file_size = 2**31
     return buffer.getvalue()
 
 
 @pytest.mark.parametrize("inside", ["schema.json", "array_1.npy"])
 def test_a_skops_file_that_unpacks_to_gigabytes_is_refused_unread(inside: str, tmp_path: Path) -> None:
     whole = zipfile.ZipFile(io.BytesIO(skops_bytes()))
-    (tmp_path / "a.skops").write_bytes(
-        bomb(inside, 1025, *((n, whole.read(n)) for n in whole.namelist() if n != inside))
-    )
+    beside = [(name, whole.read(name)) for name in whole.namelist() if name != inside]
+    (tmp_path / "a.skops").write_bytes(bomb(inside, *beside))
     refused(lambda: models.load(f"skops:{tmp_path / 'a.skops'}"), "must unpack to at most 1073741824 bytes")
 
 
 def test_scores_that_unpack_to_gigabytes_are_refused_unread(tmp_path: Path) -> None:
-    (tmp_path / "a.npz").write_bytes(bomb("scores.npy", 1025))
+    (tmp_path / "a.npz").write_bytes(bomb("scores.npy"))
     refused(lambda: hf.from_array(tmp_path / "a.npz"), "must unpack to at most 1073741824 bytes")
 
 
-def test_a_stored_text_that_unpacks_to_too_much_is_damaged() -> None:
-    import zlib
-
-    from holdfast.study.results import unpack_text
-
-    packer = zlib.compressobj()
-    packed = b"".join([*(packer.compress(bytes(1 << 20)) for _ in range(300)), packer.flush()])
-    refused(lambda: unpack_text(packed), "unpacks to more than is safe", megabytes=600)
+def test_a_stored_text_that_unpacks_to_too_much_is_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = pack_text("x" * 10**6)
+    monkeypatch.setattr("holdfast.study.results._MOST_UNPACKED", 10**6)
+    assert len(unpack_text(packed)) == 10**6
+    monkeypatch.setattr("holdfast.study.results._MOST_UNPACKED", 10**6 - 1)
+    refused(lambda: unpack_text(packed), "unpacks to more than is safe")
 
 
 def test_an_onnx_file_of_ones_is_refused_at_once(tmp_path: Path) -> None:

@@ -900,7 +900,7 @@ def test_tens_of_thousands_of_columns_are_bound_without_a_loop_over_them(fill: A
         model(np.ones((2, model.n_features), dtype=bool))
     finally:
         sys.setprofile(None)
-    assert n_calls < 200 * model.n_features
+    assert n_calls < 1000 * model.n_features  # ten thousand for each when every column was a series of its own
 
 
 def test_fills_of_a_frame_are_those_that_pandas_takes_column_by_column_to_the_last_bit() -> None:

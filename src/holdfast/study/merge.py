@@ -13,6 +13,7 @@ from holdfast.study.files import replacing
 from holdfast.study.listing import Listed, check_listing
 from holdfast.study.question import Plain, check_same_question
 from holdfast.study.results import Record, Row, stored_json
+from holdfast.study.spec_file import spec_from_plain
 from holdfast.study.store import Store
 from holdfast.study.writing import StoreWriter
 from holdfast.validation import check_list, check_path
@@ -79,12 +80,14 @@ def _common_spec(stores: list[Store]) -> Plain:
     fractions = (value for store in stores for value in store.spec["top_fractions"])
     keeps = (value for store in stores for value in store.spec["smoothing"]["keep_probabilities"])
     counts = [store.spec["data"]["n"] for store in stores]
-    return merged | {
+    widened = merged | {
         "methods": list(methods.values()),
         "top_fractions": list(dict.fromkeys(fractions)),
         "smoothing": merged["smoothing"] | {"keep_probabilities": list(dict.fromkeys(keeps))},
         "data": merged["data"] | {"n": None if None in counts else max(counts)},
     }
+    spec_from_plain(widened)  # what was stored may be damaged
+    return widened
 
 
 def _check_equal(stores: list[Store]) -> int:

@@ -161,7 +161,7 @@ class Store:
 
     def given_up(self) -> dict[int, tuple[str, ...]]:
         """The items that were given up, by input."""
-        rows = self.query("SELECT input, items FROM failures ORDER BY input")
+        rows = list(self.query("SELECT input, items FROM failures ORDER BY input"))
         return {index: tuple(stored_json(items, list)) for index, items in rows}
 
     def query(self, statement: str, *values: Any) -> Iterator[Any]:
