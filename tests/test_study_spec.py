@@ -164,7 +164,7 @@ def test_what_is_missing_or_twice_is_named(text: str, message: str) -> None:
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InvalidValueError, match="must be a TOML file in UTF-8"):
+    with pytest.raises(InvalidValueError, match="must be text in UTF-8"):
         read_spec(tmp_path / "study.toml")
 
 

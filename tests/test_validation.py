@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import zipfile
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -33,7 +35,9 @@ from holdfast import (
 )
 from holdfast.validation import (
     MOST_AT_ONCE,
+    MOST_ENTRIES,
     check_amount,
+    check_file,
     check_flag,
     check_list,
     check_mask,
@@ -43,8 +47,11 @@ from holdfast.validation import (
     check_selection,
     check_share,
     check_size,
+    check_unpacked,
     check_whole,
     drawing,
+    read_text,
+    shown,
     split_spec,
 )
 
@@ -94,13 +101,13 @@ def test_a_whole_number_may_have_any_number_of_digits() -> None:
 )
 def test_a_number_that_is_not_whole_is_refused(value: Any) -> None:
     said = message(InvalidValueError, lambda: check_whole(value, "radius"))
-    assert said == f"`radius` must be a whole number ≥ 0, got {value!r}."
+    assert said == f"`radius` must be a whole number ≥ 0, got {shown(value)}."
 
 
 @pytest.mark.parametrize("value", [True, np.True_, "3", None, [3], 3j, b"3", Decimal(3), np.array(3), np.array([3])])
 def test_what_is_not_a_number_is_refused_as_a_type(value: Any) -> None:
     said = message(InvalidTypeError, lambda: check_whole(value, "radius"))
-    assert said == f"`radius` must be a whole number ≥ 0, got {value!r}."
+    assert said == f"`radius` must be a whole number ≥ 0, got {shown(value)}."
 
 
 def test_the_least_value_is_part_of_the_message() -> None:
@@ -393,3 +400,55 @@ def test_names_are_suggested_whatever_their_case_and_by_their_initials(typed: st
     known = ["lime", "shap", "integrated_gradients", "q1-rates"]
     told = message(InvalidValueError, lambda: check_name(typed, "method", known))
     assert told.endswith(f", got {typed!r}. Did you mean {meant!r}?")
+
+
+# -- without end -----------------------------------------------------------------------------------
+
+
+def test_a_number_of_thousands_of_digits_is_refused_in_words() -> None:
+    said = message(InvalidValueError, lambda: check_whole(10**5000, "radius"))
+    assert said == "`radius` must be a whole number ≥ 0, got a number of thousands of digits."
+
+
+def test_what_is_quoted_is_cut() -> None:
+    assert shown("cat") == "'cat'"
+    assert len(shown("x" * 10**6)) < 300
+
+
+def test_a_list_has_no_more_entries_than_it_may() -> None:
+    assert check_list(range(3), "`radii` must be numbers", most=3) == [0, 1, 2]
+    for endless in (range(10**9), range(10**30), iter(int, 1)):
+        said = message(
+            InvalidValueError, lambda endless=endless: check_list(endless, "`radii` must be numbers", most=9)
+        )
+        assert said == "`radii` must be numbers of at most 9 entries, got more."
+    assert MOST_ENTRIES == 10_000
+
+
+def test_a_size_has_a_limit_of_its_own_where_one_is_stated() -> None:
+    assert check_size(5, "n_levels", most=5) == 5
+    assert (
+        message(InvalidValueError, lambda: check_size(6, "n_levels", most=5)) == "`n_levels` must be at most 5, got 6."
+    )
+
+
+def test_only_regular_files_of_a_limited_size_are_read(tmp_path: Path) -> None:
+    path, pipe = tmp_path / "text", tmp_path / "pipe"
+    path.write_bytes(b"\xef\xbb\xbfday")
+    os.mkfifo(pipe)
+    assert read_text(path) == "day"
+    assert "must have at most 3 bytes, got 6." in message(InvalidValueError, lambda: check_file(path, most=3))
+    for endless in (pipe, Path("/dev/zero")):
+        assert "must be a regular file" in message(InvalidValueError, lambda endless=endless: read_text(endless))
+    path.write_bytes("é".encode("latin-1"))
+    assert "must be text in UTF-8" in message(InvalidValueError, lambda: read_text(path))
+    with pytest.raises(IsADirectoryError):
+        read_text(tmp_path)
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused_unread(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("zeros", bytes(10**6))
+    check_unpacked(tmp_path / "a.zip", most=10**6)
+    said = message(InvalidValueError, lambda: check_unpacked(tmp_path / "a.zip", most=10**6 - 1))
+    assert said.endswith("must unpack to at most 999999 bytes, got 1000000.")

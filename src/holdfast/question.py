@@ -17,7 +17,7 @@ from holdfast.evaluation import Evaluator, steady_batch_size
 from holdfast.packages import check_installed, needed
 from holdfast.selection import top, top_fraction
 from holdfast.types import Mask, MaskedModel
-from holdfast.validation import check_mask, check_name
+from holdfast.validation import MOST_UNPACKED, check_file, check_mask, check_name, read_text, shown
 
 
 def bind_input(options: argparse.Namespace) -> MaskedModel:
@@ -153,20 +153,20 @@ def read_numbers(name: str) -> NDArray[Any]:
     try:
         if path.suffix == ".npy":
             return _load_array(path)
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         words = json.loads(text) if path.suffix == ".json" else re.split(r"[\s,;]+", text.strip())
         return np.array([_number(word) for word in words])
-    except OSError:
+    except (OSError, InvalidValueError):
         raise
     except Exception as error:  # NumPy lets through whatever its parser of headers raises
         raise InvalidValueError(f"{path} must hold one number per feature: {error}") from error
 
 
 def _load_array(path: Path) -> NDArray[Any]:
-    with path.open("rb") as file:
+    with check_file(path, most=MOST_UNPACKED).open("rb") as file:
         values = np.load(file, allow_pickle=False)
         if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
-            raise InvalidValueError("it holds something else")
+            raise ValueError("it holds something else")
     return values.ravel()
 
 
@@ -206,8 +206,8 @@ def _named_input(given: str) -> tuple[str, Any, dict[str, Any]]:
     from holdfast import data
 
     spec, _, number = given.rpartition("#")
-    if not spec or not number.isascii() or not number.isdigit():
-        raise InvalidValueError(f"`--input` must look like bundled:digits#3, got {given!r}.")
+    if not spec or not re.fullmatch(r"[0-9]{1,18}", number):
+        raise InvalidValueError(f"`--input` must look like bundled:digits#3, got {shown(given)}.")
     dataset = data.load(spec)
     if int(number) >= len(dataset):
         raise InvalidValueError(f"`--input` must end with a number from 0 to {len(dataset) - 1}, got {given!r}.")
@@ -225,9 +225,9 @@ def read_grid(given: str | None) -> tuple[int, int] | None:
     """
     if given is None:
         return None
-    match = re.fullmatch(r"(\d+)[x×](\d+)", given)
+    match = re.fullmatch(r"(\d{1,9})[x×](\d{1,9})", given)
     if not match:
-        raise InvalidValueError(f"`--grid` must look like 14x14, got {given!r}.")
+        raise InvalidValueError(f"`--grid` must look like 14x14, got {shown(given)}.")
     return int(match[1]), int(match[2])
 
 

@@ -11,6 +11,7 @@ from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.colors import paint
 from holdfast.commands.parsing import Commands
 from holdfast.commands.trusting import add_trust, announce, read_trust
+from holdfast.terminal import unescaped
 
 if TYPE_CHECKING:
     from holdfast.results.accuracy import SmoothedAccuracy
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     )
     for sentence in sentences:
         print(sentence)
-    print(paint(str(Path(options.output)), "path"))
+    print(paint(str(Path(options.output)), "path"), file=unescaped(sys.stdout))
     return EXIT_OK
 
 

@@ -97,7 +97,7 @@ def parse_inputs(text: str) -> range:
     >>> parse_inputs("0:500")
     range(0, 500)
     """
-    found = re.fullmatch(r"(\d+):(\d+)", text.strip())
+    found = re.fullmatch(r"(\d{1,18}):(\d{1,18})", text.strip())
     if not found or int(found[1]) >= int(found[2]):
         raise argparse.ArgumentTypeError(f"must be a span such as 0:500 (without 500), got {text!r}")
     return range(int(found[1]), int(found[2]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any, overload
 
@@ -12,6 +13,7 @@ from holdfast.data.dataset import Dataset
 from holdfast.data.labels import no_labels, number_labels
 from holdfast.errors import InvalidValueError
 from holdfast.masking.pictures import open_picture
+from holdfast.validation import read_text, shown
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """What an image file is called, where no list names the files."""
@@ -106,16 +108,21 @@ def _found(folder: Path) -> tuple[list[Path], list[str] | None]:
 def _listed(folder: Path, table: Path) -> tuple[list[Path], list[str]]:
     """The files and labels of a CSV file."""
     wanted = f"`labels` must be a CSV file with the columns {' and '.join(_COLUMNS)}"
-    with table.open(encoding="utf-8-sig", newline="") as lines:
-        rows = csv.DictReader(lines)
+    if not table.is_file():
+        raise InvalidValueError(f"{wanted}, got {str(table)!r}, which is no file.")
+    try:
+        rows = csv.DictReader(StringIO(read_text(table), newline=""))
         if not set(_COLUMNS) <= set(rows.fieldnames or ()):
-            raise InvalidValueError(f"{wanted}, {str(table)!r} has {', '.join(rows.fieldnames or ()) or 'none'}.")
+            raise InvalidValueError(f"{wanted}, {str(table)!r} has {shown(rows.fieldnames)}.")
         pairs = [(row["file"], row["label"]) for row in rows]
+    except csv.Error as error:
+        raise InvalidValueError(f"{wanted}, {str(table)!r} cannot be read: {error}.") from error
     if not pairs:
         raise InvalidValueError(f"{wanted} and at least one row, {str(table)!r} has none.")
     for number, (file, label) in enumerate(pairs, start=2):
         if file:
             check_inside(folder, file)
         if not file or label is None or not (folder / file).is_file():
-            raise InvalidValueError(f"{wanted}; line {number} of {str(table)!r} names no file: {file!r}, {label!r}.")
+            line = f"line {number} of {str(table)!r}"
+            raise InvalidValueError(f"{wanted}; {line} names no file: {shown(file)}, {shown(label)}.")
     return [Path(file) for file, _ in pairs], [label.strip() for _, label in pairs]

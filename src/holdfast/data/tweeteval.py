@@ -8,6 +8,7 @@ from holdfast.data.dataset import Dataset
 from holdfast.data.images import check_inside
 from holdfast.data.labels import number_labels
 from holdfast.errors import InvalidValueError
+from holdfast.validation import MOST_UNPACKED, read_text
 
 _MAPPING = "mapping.txt"
 
@@ -53,10 +54,7 @@ def _lines(folder: Path, name: str, split: str) -> list[str]:
 
 
 def _split_lines(path: Path) -> list[str]:
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidValueError(f"{str(path)!r} must be text in UTF-8: {error}") from error
+    text = read_text(path, most=MOST_UNPACKED)
     # Tweets hold other line separators than the line feed that ends them.
     lines = text.removesuffix("\n").split("\n") if text else []
     return [line.removesuffix("\r") for line in lines]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from holdfast.answers import answers_of
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.masking.onnx_support import is_session, open_session
+from holdfast.masking.tables import columns_without_numbers
 from holdfast.masking.torch_support import (
     SCORE_NAMES,
     device_of,
@@ -26,6 +27,7 @@ from holdfast.masking.torch_support import (
     warn_if_half,
 )
 from holdfast.types import Outputs
+from holdfast.validation import shown
 
 _METHODS = ("predict_proba", "predict_log_proba", "decision_function", "predict")
 _ONNX_TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
@@ -113,7 +115,12 @@ class EstimatorPredictor:
         return None if known is None else int(known)
 
     def __call__(self, rows: Any, /) -> Outputs:
-        raw = getattr(self.estimator, self.method)(rows)
+        try:
+            raw = getattr(self.estimator, self.method)(rows)
+        except (TypeError, ValueError) as error:
+            if words := columns_without_numbers(rows):
+                raise InvalidTypeError(_refused(words, error)) from error
+            raise
         outputs = checked_outputs(raw, len(rows))
         classes = getattr(self.estimator, "classes_", None)
         if classes is None or outputs.ndim == 1 or outputs.shape[1] > 1:
@@ -121,6 +128,14 @@ class EstimatorPredictor:
         if self.method == "decision_function":
             return np.concatenate([-outputs, outputs], axis=1)
         return _whole_labels(outputs) if self.method == "predict" else outputs
+
+
+def _refused(words: str, error: Exception) -> str:
+    """What an estimator that takes numbers says to texts or dates, and what to do."""
+    return (
+        f"The model refused the rows: {shown(str(error))} Not numbers: {words}. Leave such columns out, turn them into "
+        "numbers as for training, or save the pipeline that encodes them as the model."
+    )
 
 
 @dataclass(frozen=True, eq=False)

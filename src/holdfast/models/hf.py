@@ -16,7 +16,7 @@ from holdfast.models.hub import PREPROCESSING, fetch, pickles_among
 from holdfast.models.pictures import as_picture
 from holdfast.models.torch_settings import check_device, check_dtype
 from holdfast.models.transformers_quietly import import_transformers, offline, silence
-from holdfast.validation import check_flag, check_name, check_whole
+from holdfast.validation import check_flag, check_name, check_whole, read_text
 
 _PLAIN_FIELDS = ("_attn_implementation", "attn_implementation")
 
@@ -109,10 +109,10 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
     except FileNotFoundError as error:
         raise InvalidValueError(f"The folder {str(path.parent)!r} must have a {path.name}, it has none.") from error
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise InvalidValueError(f"The file {str(path)!r} must be valid JSON: {error}") from error
     if not isinstance(content, dict):
         raise InvalidValueError(f"The file {str(path)!r} must hold a JSON object, got {type(content).__name__}.")

@@ -16,7 +16,10 @@ from holdfast.results.rounding import outward
 from holdfast.results.values import Value
 from holdfast.results.wording import NOT_RIGHT, calls, event, lower_first, repeats, same, unlike
 from holdfast.types import Mask, Provenance
-from holdfast.validation import check_mask, check_name, check_share, is_number
+from holdfast.validation import check_mask, check_name, check_share, check_size, is_number
+
+MOST_DRAWS = 10**7
+"""Most draws of a certificate that can be read: each is a model call, so more would take weeks to repeat."""
 
 DRAWS = ("single", "pooled", "paired")
 """Whom the draws were made for: one radius alone, a curve, or a comparison. They name the random stream."""
@@ -109,6 +112,11 @@ class Certificate(Value):
         nearby = NEIGHBORHOODS[self.neighborhood](self.selected, self.radius)
         if self.effective_radius != nearby.effective_radius or self.exact != (self.design is None):
             raise InvalidValueError("`effective_radius` and `exact` must follow from the question.")
+        if self.design is not None:
+            check_size(self.design.max_draws, "design.looks", most=MOST_DRAWS)
+            alone = self.draws == "single" and self.rate_kind != "worst_size"
+            if alone and not (n_evaluated in self.design.looks and self.design.stops(n_evaluated, n_agreed)):
+                raise InvalidValueError(f"`design` must stop at {n_agreed} of {n_evaluated}.")
         own = interval_around(n_agreed, n_evaluated, Fraction(0 if self.exact else str(self.tolerance)))
         inside = own.low <= self.interval.low <= self.interval.high <= own.high
         if self.rate != n_agreed / n_evaluated or not inside or (self.draws == "single" and self.interval != own):

@@ -145,7 +145,7 @@ def _from_plain(value: Any) -> Any:
         return MappingProxyType({name: _from_plain(item) for name, item in value["entries"].items()})
     if value.keys() == {"numbers"}:
         return frozen_numbers(value["numbers"])
-    mask = np.zeros(check_size(value["n_features"], "n_features"), dtype=bool)
+    mask = np.zeros(check_size(value["n_features"], "n_features", most=10**7), dtype=bool)
     mask[value["shown"]] = True
     mask.setflags(write=False)
     return mask

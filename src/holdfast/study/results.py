@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,6 +19,10 @@ from holdfast.results.values import SCHEMA_VERSION, Value
 from holdfast.results.witness import Witness
 from holdfast.study.items import Item
 from holdfast.types import Mask
+from holdfast.validation import shown
+
+_MOST_UNPACKED = 1 << 28
+"""Most bytes (256 MB) of one stored text."""
 
 _COMPRESSION = 3
 """Certificates of one curve repeat each other: zlib makes a sixth of them at any level."""
@@ -244,11 +249,11 @@ def decode(stored: StoredItem) -> ItemResult:
         keep_probability=stored.keep_probability,
         name=stored.name,
         label=stored.label,
-        prediction=json.loads(stored.prediction),
+        prediction=stored_json(stored.prediction),
         attribution=Attribution.from_json(unpack_text(stored.attribution)),
         selected=selected,
         curve=StabilityCurve.from_json(unpack_text(stored.curve)),
-        mus=tuple(HardCertificate.from_json(text) for text in json.loads(unpack_text(stored.mus))),
+        mus=tuple(HardCertificate.from_json(text) for text in stored_json(unpack_text(stored.mus), list)),
         witness=None if stored.witness is None else Witness.from_json(unpack_text(stored.witness)),
         n_calls=stored.n_calls,
         n_computed=stored.n_computed,
@@ -299,6 +304,19 @@ def pack_text(text: str) -> bytes:
 def unpack_text(packed: bytes) -> str:
     """The text that ``pack_text`` made small."""
     try:
-        return zlib.decompress(packed).decode()
+        unpacker = zlib.decompressobj()
+        text = unpacker.decompress(packed, _MOST_UNPACKED)
+        if not unpacker.eof:
+            raise ValueError("it is cut short, or unpacks to more than is safe")
+        return text.decode()
     except (TypeError, ValueError, zlib.error) as error:
         raise StoreError(f"What is stored is damaged ({error}). Go on from a copy of the file.") from error
+
+
+def stored_json(text: Any, kind: type = object) -> Any:
+    """A value of this kind that was stored as JSON."""
+    with suppress(TypeError, ValueError, RecursionError):
+        value = json.loads(text)
+        if isinstance(value, kind):
+            return value
+    raise StoreError(f"What is stored is damaged (no JSON: {shown(text)}). Go on from a copy of the file.")

@@ -95,7 +95,7 @@ class ModelSpec:
     trust: Trust = field(default=_OWN, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        options = check_options(self.options, "model.options")
+        options = check_options(self.options, "model.options", taken=("spec",))
         for name, instead in _NEVER_STORED.items():
             if name in options:
                 raise InvalidValueError(f"`model.options` must not hold `{name}`: no file decides that. Use {instead}.")
@@ -153,7 +153,7 @@ class DataSpec:
             n=check_optional_whole(self.n, "data.n"),
             skip_unreadable=check_flag(self.skip_unreadable, "data.skip_unreadable"),
             min_features=check_whole(self.min_features, "data.min_features", minimum=1),
-            options=check_options(self.options, "data.options"),
+            options=check_options(self.options, "data.options", taken=("spec",)),
         )
 
 
@@ -166,7 +166,7 @@ class MaskingSpec:
     options: Mapping[str, Any] = field(default_factory=_no_options)
 
     def __post_init__(self) -> None:
-        options = check_options(self.options, "masking.options")
+        options = check_options(self.options, "masking.options", taken=("input", "groups", "fill"))
         _keep(self, groups=frozen(self.groups), fill=frozen(self.fill), options=options)
 
 

@@ -27,7 +27,7 @@ from holdfast.study.spec import (
     keys_of,
 )
 from holdfast.study.toml_text import format_toml, quoted
-from holdfast.validation import check_path
+from holdfast.validation import check_path, read_text
 
 _SECTIONS: dict[str, type] = {
     "model": ModelSpec,
@@ -65,11 +65,7 @@ def read_spec(path: str | Path, *, trust: Trust = NO_TRUST) -> StudySpec:
     StudySpec
         Checked; nothing has been loaded yet.
     """
-    try:
-        text = check_path(path, "path").read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidValueError(f"{path} must be a TOML file in UTF-8: {error}") from error
-    return parse_spec(text, name=str(path), trust=trust)
+    return parse_spec(read_text(check_path(path, "path")), name=str(path), trust=trust)
 
 
 def parse_spec(text: str, *, name: str = "text", trust: Trust = NO_TRUST) -> StudySpec:
@@ -94,7 +90,7 @@ def parse_spec(text: str, *, name: str = "text", trust: Trust = NO_TRUST) -> Stu
         raise InvalidTypeError(f"`text` must be TOML, got {text!r}.")
     try:
         table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # what is no TOML, and numbers of thousands of digits
         raise InvalidValueError(f"{name} must be TOML: {error}") from error
     return spec_from_plain(table, trust)
 

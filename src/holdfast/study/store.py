@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +14,11 @@ from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.items import Item
 from holdfast.study.listing import Listed
 from holdfast.study.question import Plain
-from holdfast.study.results import ItemResult, Row, StoredItem, as_json, decode, stated_rates, unpack_text
+from holdfast.study.results import ItemResult, Row, StoredItem, as_json, decode, stated_rates, stored_json, unpack_text
 from holdfast.study.schema import check_sound, check_store, connect_reading, wrapping_errors
 from holdfast.study.seals import broken_seals
 from holdfast.study.spec import without_trust
+from holdfast.study.spec_file import spec_from_plain
 from holdfast.validation import check_path
 
 CURVE_KEY = "method, top_fraction, keep_probability"
@@ -116,7 +116,12 @@ class Store:
     @property
     def spec(self) -> Plain:
         """The study as it was last run, plain; whom to trust is nothing that a file can say."""
-        return without_trust(json.loads(self.meta("spec")))
+        plain: Plain = without_trust(stored_json(self.meta("spec"), dict))
+        try:
+            spec_from_plain(plain)
+        except HoldfastError as error:
+            raise StoreError(f"{str(self.path)!r} is damaged: it holds no study. {error}") from error
+        return plain
 
     def sources(self) -> dict[str, list[str]]:
         """What the study reads: the specs of its model and of its data."""
@@ -124,20 +129,25 @@ class Store:
 
     def inputs(self) -> list[int]:
         """The inputs of the study by their numbers in the data, in the order in which they are computed."""
-        numbers: list[int] | None = json.loads(self.meta("inputs"))
-        return list(range(int(self.meta("n_inputs")))) if numbers is None else numbers
+        numbers: list[int] | None = stored_json(self.meta("inputs"))
+        return list(range(self.n_inputs)) if numbers is None else numbers
 
     @property
     def n_there(self) -> int:
         """How many inputs the data had."""
-        return int(self.meta("n_there"))
+        return int(stored_json(self.meta("n_there"), int))
 
     @property
     def speaks_of_population(self) -> bool:
         """Whether the inputs may stand for others: all of the data, or drawn from them at random, not the first few."""
         data = self.spec["data"]
-        is_all = data["n"] is None or int(self.meta("n_inputs")) == self.n_there
+        is_all = data["n"] is None or self.n_inputs == self.n_there
         return is_all or data["order"] == "random"
+
+    @property
+    def n_inputs(self) -> int:
+        """How many inputs the study has."""
+        return int(stored_json(self.meta("n_inputs"), int))
 
     def meta(self, name: str) -> str:
         """A fact about the whole study."""
@@ -221,8 +231,8 @@ class Store:
 
     def given_up(self) -> dict[int, tuple[str, ...]]:
         """The items that were given up, by input."""
-        rows = self.query("SELECT input, items FROM failures ORDER BY input")
-        return {index: tuple(json.loads(items)) for index, items in rows}
+        rows = list(self.query("SELECT input, items FROM failures ORDER BY input"))
+        return {index: tuple(stored_json(items, list)) for index, items in rows}
 
     def query(self, statement: str, *values: Any) -> Iterator[Any]:
         """Rows of any question asked in SQL."""
@@ -263,5 +273,5 @@ class Store:
 def _readable(row: dict[str, Any]) -> dict[str, Any]:
     """Predictions as what they are and flags as Booleans."""
     flags = {name: bool(row[name]) for name in ("consistent", "exact")}
-    predictions = {name: json.loads(row[name]) for name in ("prediction", "full_prediction")}
+    predictions = {name: stored_json(row[name]) for name in ("prediction", "full_prediction")}
     return row | flags | predictions

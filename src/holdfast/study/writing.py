@@ -16,7 +16,7 @@ from holdfast.errors import StoreError, StudyError
 from holdfast.study.listing import Listed
 from holdfast.study.lock import WriterLock
 from holdfast.study.question import Plain, check_same_question
-from holdfast.study.results import Record, Row
+from holdfast.study.results import Record, Row, stored_json
 from holdfast.study.schema import check_store, connect_writing, transaction, wrapping_errors
 from holdfast.study.seals import Sealing
 from holdfast.study.store import CurveKey, Store
@@ -63,7 +63,7 @@ class StoreWriter(Store):
     def _keep_question(self, spec: Plain) -> None:
         known = dict(self.query("SELECT name, value FROM meta"))
         stored = {name for (name,) in self.query("SELECT DISTINCT method FROM attributions")}
-        methods = {name: one for name, one in json.loads(known.get("methods", "{}")).items() if name in stored}
+        methods = {name: one for name, one in stored_json(known.get("methods", "{}"), dict).items() if name in stored}
         if "spec" in known and self._one("SELECT 1 FROM items LIMIT 1") is not None:
             check_same_question(self.spec | {"methods": list(methods.values())}, spec)
         self._put("spec", spec)
