@@ -12,7 +12,7 @@ import hashlib
 import json
 import numbers
 import secrets
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random.bit_generator import ISeedSequence
@@ -23,7 +23,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 _KEY_BITS = 128
 
 
-CANONICAL = "canonical"
+CANONICAL: Literal["canonical"] = "canonical"
 """The key that follows from model, input, explanation and question."""
 
 _WANTED = "`rng` must be a numpy Generator, a whole number ≥ 0, 'canonical' or None"
@@ -60,7 +60,7 @@ def stream_key(rng: Any, *question: object) -> int:
     return int(rng)
 
 
-def stream(key: int, *purpose: str | bytes) -> np.random.Generator:
+def stream(key: int | str, *purpose: str | bytes) -> np.random.Generator:
     """The counter-based generator of one key and purpose."""
     parts = [part.encode() if isinstance(part, str) else part for part in (str(key), *purpose)]
     message = b"".join(len(part).to_bytes(8, "little") + part for part in parts)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.commands.codes import EXIT_NO, EXIT_OK
 from holdfast.commands.parsing import Commands, add_input
+from holdfast.commands.trusting import announce, read_trust
 from holdfast.errors import InvalidValueError
 from holdfast.validation import read_text
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from holdfast.evaluation import Evaluator
     from holdfast.results.values import Value
 
+_GUARANTEE = "holdfast.data_set_guarantee"
+_INPUTS = ("image", "text", "table", "input")
 _NAMES = ("feature_names", "selected_names", "classes")
 _UNCHECKED = ("date", "holdfast", "method", "model", "input")
 
@@ -31,7 +34,10 @@ def add(commands: Commands) -> None:
         "--model hf:my-vit --image cat.png --grid 14x14",
     )
     parser.add_argument("result", metavar="FILE", help="JSON file written by --output of certify, compare or check")
-    add_input(parser)
+    add_input(parser, required=False)
+    parser.add_argument("--study", metavar="RESULTS", help="the file of results that a data-set guarantee is about")
+    parser.add_argument("--trust-model", action="store_true", help="run the code of a python: model of the study")
+    parser.add_argument("--download", action="store_true", help="download a hf: model of the study")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a sentence")
     parser.set_defaults(run=run)
     reader = commands.add_parser(
@@ -50,6 +56,10 @@ def run(options: argparse.Namespace) -> int:
     from holdfast.question import bind_named
 
     result, about = _read(options.result)
+    if result.schema == _GUARANTEE:
+        return _verify_guarantee(options, result)
+    if options.model is None or not any(getattr(options, name) is not None for name in _INPUTS):
+        raise InvalidValueError(f"`--model` must be given, and one of {', '.join(f'`--{name}`' for name in _INPUTS)}.")
     if options.batch_size is None and isinstance(about.get("batch_size"), int):
         options.batch_size = max(1, about["batch_size"])
     model, classes = bind_named(options)
@@ -62,6 +72,34 @@ def run(options: argparse.Namespace) -> int:
     else:
         print("\n".join([*wrong, str(verdict), *_unchecked(about)]))
     return EXIT_OK if verdict.confirmed and not wrong else EXIT_NO
+
+
+def _verify_guarantee(options: argparse.Namespace, stated: Any) -> int:
+    """A guarantee follows from a study: the same question to its file, with the same draws."""
+    from holdfast.results.recheck import differences
+    from holdfast.study.aggregate import study_guarantee
+    from holdfast.study.spec_file import spec_from_plain
+    from holdfast.study.store import Store
+
+    if options.study is None:
+        raise InvalidValueError("`--study` must name the file of results that the guarantee is about.")
+    names = ("method", "radius", "min_rate", "confidence", "top_fraction", "keep_probability")
+    question = {name: getattr(stated, name) for name in names}
+    stored = stated.source == "stored"
+    with Store(options.study) as store:
+        if not stored:
+            announce(options.study, spec_from_plain(store.spec))
+            question["level"] = stated.level
+        repeated = study_guarantee(store, **question, stored=stored, trust=read_trust(options))
+    wrong = differences(stated, repeated)
+    if options.json:
+        print(json.dumps({"confirmed": not wrong, "differences": wrong}))
+    elif wrong:
+        print(f"Not confirmed: {'; '.join(wrong)}.")
+    else:
+        items = "its stored certificates" if stored else "its stored explanations, with fresh draws"
+        print(f"Confirmed: {repeated}\nIt follows from the study by {items}; those were not computed again.")
+    return EXIT_NO if wrong else EXIT_OK
 
 
 def show(options: argparse.Namespace) -> int:
@@ -82,8 +120,11 @@ def _read(file: str) -> tuple[Value, dict[str, Any]]:
     try:
         text = read_text(Path(file))
         data = json.loads(text)
-        if isinstance(data, dict) and data.get("schema") == "holdfast.check" and data.get("certificate"):
+        schema = data.get("schema") if isinstance(data, dict) else None
+        if schema == "holdfast.check" and data.get("certificate"):
             text = json.dumps(data["certificate"])
+        if schema == _GUARANTEE:
+            import holdfast.study.aggregate  # noqa: F401  it knows guarantees
         return from_any_json(text), read_about(text)
     except (ValueError, RecursionError) as error:
         raise InvalidValueError(f"{file!r} holds no result that can be read: {error}") from error

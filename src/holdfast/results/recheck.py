@@ -63,7 +63,7 @@ class Recheck(Value):
         """Every field that is stated otherwise than it is now, with both values."""
         pairs = _pairs(json.loads(self.stated.to_json()), json.loads(self.repeated.to_json()))
         counted = sorted((pair for pair in pairs if self._counts(*pair)), key=lambda pair: "provenance" not in pair[0])
-        return tuple(f"{name} is stated as {_brief(before)} and is {_brief(now)}" for name, before, now in counted)
+        return tuple(in_words(*pair) for pair in counted)
 
     @property
     def not_identified(self) -> tuple[str, ...]:
@@ -99,6 +99,16 @@ class Recheck(Value):
         elif self.canonical is False:
             yield "The random key is not canonical: whoever made this could have tried several and kept the best."
         yield from self.notes
+
+
+def differences(stated: Value, repeated: Value) -> tuple[str, ...]:
+    """Every field that is stated otherwise than it is now, with both values."""
+    return tuple(in_words(*pair) for pair in _pairs(json.loads(stated.to_json()), json.loads(repeated.to_json())))
+
+
+def in_words(name: str, before: Any, now: Any) -> str:
+    """One difference."""
+    return f"{name} is stated as {_brief(before)} and is {_brief(now)}"
 
 
 def _pairs(before: Any, now: Any, path: str = "", *, every: bool = False) -> Iterator[tuple[str, Any, Any]]:

@@ -14,6 +14,7 @@ from holdfast.masking import lookup_table
 from holdfast.mus import CRITERIA, mus_model
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.plans import PLANS
+from holdfast.randomness import CANONICAL, is_canonical
 from holdfast.results.mean_curve import BOUNDS
 from holdfast.study.checks import (
     check_each,
@@ -280,6 +281,9 @@ class StudySpec:
     batch_size : int
         Most masks per model call; fewer for a model that names a smaller size, as for large images. It is
         never timed: networks round differently in batches of another shape. GPUs may like larger ones.
+    seed : int or "canonical"
+        Everything random follows from it. "canonical", the default, lets it follow from model, inputs and
+        question alone, so that nobody can try seeds until one pleases.
     """
 
     model: ModelSpec
@@ -292,7 +296,7 @@ class StudySpec:
     mus: MusSpec = field(default_factory=MusSpec)
     witness: bool = False
     batch_size: int = STEADY_BATCH_SIZE
-    seed: int = 0
+    seed: int | str = CANONICAL
     name: str = "study"
 
     def __post_init__(self) -> None:
@@ -309,7 +313,7 @@ class StudySpec:
             methods=methods,
             top_fractions=check_each(self.top_fractions, "top_fractions", check_fraction),
             batch_size=check_whole(self.batch_size, "batch_size", minimum=1),
-            seed=check_whole(self.seed, "seed"),
+            seed=self.seed if is_canonical(self.seed) else check_whole(self.seed, "seed"),
         )
 
 

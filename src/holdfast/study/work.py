@@ -20,7 +20,7 @@ from holdfast.evaluation import Evaluator, steady_batch_size
 from holdfast.models.classifier import Classifier
 from holdfast.mus import certify_mus
 from holdfast.packages import check_installed, needed
-from holdfast.randomness import stream, stream_key
+from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.results.attribution import Attribution
 from holdfast.results.hard import HardCertificate
 from holdfast.selection import top_fraction
@@ -28,7 +28,7 @@ from holdfast.smoothing.model import smooth
 from holdfast.study.items import Item, Task
 from holdfast.study.results import ItemResult, unpack_text
 from holdfast.study.spec import CertifySpec, MethodSpec, ModelSpec, StudySpec
-from holdfast.types import Mask, MaskedModel
+from holdfast.types import Mask, MaskedModel, Rng
 from holdfast.witness import find_witness
 
 
@@ -230,7 +230,8 @@ class _Subject:
         selected = top_fraction(attribution, item.top_fraction)
         own = Evaluator(self._shared)
         model = self._smoothed(own, item)
-        curve = certify_radii(model, selected, **self._question(), rng=self._rng("certify", item))
+        rng: Rng = CANONICAL if is_canonical(self._spec.seed) else self._rng("certify", item)
+        curve = certify_radii(model, selected, **self._question(), rng=rng)
         mus = tuple(self._hard(own, selected, keep) for keep in self._spec.mus.keep_probabilities)
         witness = None
         if self._spec.witness:
