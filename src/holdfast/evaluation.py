@@ -203,7 +203,7 @@ class Evaluator:
             self.deciding.base.check_determinism()
             return
         self._reference = None if reference is None else (reference, self(reference[None])[0])
-        self._spread = _Spread(len(self._slots))
+        self._spread = _Spread()
 
     def settle(self) -> None:
         """Repeat the rows that are still due; from now on none is."""
@@ -213,7 +213,7 @@ class Evaluator:
             return
         if self._reference is not None:
             self._run(np.empty((0, self.n_features), dtype=bool), [])
-        rows = self._spread.rows(len(self._slots))
+        rows = _evenly(len(self._slots), self._spread.n_due(len(self._slots)))
         for start in range(0, len(rows), self.batch_size):
             part = rows[start : start + self.batch_size]
             masks = self.masks[part]
@@ -247,7 +247,7 @@ class Evaluator:
 
     def _run(self, batch: Masks, keys: list[bytes], n_repeats: int = 0) -> bool:
         """Compute one batch and keep it; False if memory ran out and a smaller batch is to be tried."""
-        picked = _evenly(0, len(batch), n_repeats)
+        picked = _evenly(len(batch), n_repeats)
         again = batch[picked]
         if self._reference is not None:
             again = np.concatenate([self._reference[0][None], again])
@@ -299,23 +299,19 @@ class Evaluator:
 
 
 class _Spread:
-    """Which rows are computed twice: one in 16, up to four, of those computed after the first ``n_before``."""
+    """Which rows are computed twice: one in 16 of those known, up to four."""
 
-    def __init__(self, n_before: int) -> None:
-        self._n_before, self.n_done = n_before, 0
+    def __init__(self) -> None:
+        self.n_done = 0
 
     def n_due(self, n_known: int) -> int:
         """How many are to be repeated once so many rows are known."""
-        return min(_MOST_REPEATS, (n_known - self._n_before) // _ROWS_PER_REPEAT) - self.n_done
-
-    def rows(self, n_known: int) -> NDArray[np.intp]:
-        """Those that are due, spread over all known rows."""
-        return _evenly(self._n_before, n_known, self.n_due(n_known))
+        return min(_MOST_REPEATS, n_known // _ROWS_PER_REPEAT) - self.n_done
 
 
-def _evenly(start: int, stop: int, n: int) -> NDArray[np.intp]:
-    """So many of the numbers start, …, stop - 1, spread evenly."""
-    return start + (np.arange(n) * 2 + 1) * (stop - start) // (2 * max(n, 1))
+def _evenly(n_rows: int, n: int) -> NDArray[np.intp]:
+    """So many of the rows, spread evenly."""
+    return (np.arange(n) * 2 + 1) * n_rows // (2 * max(n, 1))
 
 
 class _Rows:
