@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -183,7 +182,8 @@ def test_a_model_that_writes_to_its_masks_does_not_corrupt_the_results() -> None
     np.testing.assert_array_equal(outputs, score_table(5)(all_masks(5)))
     np.testing.assert_array_equal(evaluator.masks, all_masks(5))
     spoiled = certify(mask_function(shows_the_first_feature, n_features=5), bits("01000"), radius=2, rng=0)
-    assert spoiled == certify(score_table(5), bits("01000"), radius=2, rng=0)
+    whole = mask_function(score_table(5), n_features=5)
+    assert spoiled == certify(whole, bits("01000"), radius=2, rng=0)
 
 
 def test_a_model_that_writes_to_its_masks_and_then_runs_out_of_memory_is_retried_on_the_masks_asked() -> None:
@@ -517,10 +517,9 @@ def test_an_interrupted_question_asked_again_goes_on_where_it_was() -> None:
     evaluator = Evaluator(recorded, batch_size=5)
     with pytest.raises(KeyboardInterrupt):
         certify(evaluator, SELECTED, radius=6, check_determinism=False, rng=0)
-    before = evaluator.n_calls
     cert = certify(evaluator, SELECTED, radius=6, check_determinism=False, rng=0)
-    usual = certify(score_table(12), SELECTED, radius=6, check_determinism=False, rng=0)
-    assert cert == replace(usual, n_calls=usual.n_calls - before)
+    assert cert == certify(score_table(12), SELECTED, radius=6, check_determinism=False, rng=0)
+    assert evaluator.n_calls == cert.n_calls
 
 
 def test_an_interruption_of_a_bare_evaluator_keeps_finished_work() -> None:
@@ -589,12 +588,14 @@ def test_a_random_model_is_certified_as_the_function_that_was_drawn_when_asked_t
 @pytest.mark.parametrize("radius", [0, 1, 2, 6])
 @pytest.mark.parametrize("ask", [certify, certify_hard])
 @pytest.mark.parametrize("batch_size", [1, 2, 7, None])
-def test_the_determinism_check_repeats_one_row_and_no_more(ask: Any, radius: int, batch_size: int | None) -> None:
+def test_the_determinism_check_repeats_the_explanation_and_one_row_in_sixteen(ask: Any, radius: int, batch_size: int | None) -> None:
     recorded = Recorded(label_table(12, labels=("same",)))
     cert = ask(recorded, SELECTED, radius=radius, batch_size=batch_size, rng=0)
     repeats = {row: times for row, times in recorded.times_asked.items() if times > 1}
-    assert repeats == {tuple(SELECTED.tolist()): 2}
-    assert cert.n_calls == recorded.n_rows == len(recorded.times_asked) + 1
+    n_repeats = 1 + min(4, len(recorded.times_asked) // 16)
+    assert tuple(SELECTED.tolist()) in repeats
+    assert sum(times - 1 for times in repeats.values()) == cert.n_repeated == n_repeats
+    assert cert.n_calls == recorded.n_rows == len(recorded.times_asked) + n_repeats
     unchecked = Recorded(label_table(12, labels=("same",)))
     ask(unchecked, SELECTED, radius=radius, batch_size=batch_size, check_determinism=False, rng=0)
     assert set(unchecked.times_asked.values()) == {1}
@@ -605,7 +606,7 @@ def test_the_repeated_row_travels_with_other_rows_and_never_makes_a_batch_too_lo
     certify(recorded, SELECTED, radius=6, batch_size=10, rng=0)
     assert max(recorded.batch_sizes) <= 10
     with_repeat = [batch for batch in recorded.batches if tuple(SELECTED.tolist()) in rows_of(batch)]
-    assert [len(batch) > 1 for batch in with_repeat] == [True, True]
+    assert [len(batch) > 1 for batch in with_repeat[:2]] == [True, True]
 
 
 def test_only_a_model_that_decides_early_can_be_asked_to() -> None:

@@ -278,8 +278,8 @@ class Evaluator:
             parts = [self.model(batch)] if len(batch) else []
             parts += [self.model.recompute(again)] if len(again) else []
             return np.concatenate(parts)
-        rows = np.concatenate([batch, again])
-        raw = self._deadline.call(lambda: self.model(rows), f"for {len(rows)} masks")
+        rows = np.concatenate([batch, again]) if len(again) else batch
+        raw = self._deadline.call(lambda: self.model(rows.copy()), f"for {len(rows)} masks")
         return checked_outputs(raw, rows, self._rows.shape)
 
     def _check(self, masks: Masks, before: Any, after: Any) -> None:
