@@ -10,7 +10,7 @@ export MKL_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all audit lint format bench docs designs bundled ci-setup clean
+.PHONY: help demo test test-all audit constraints lint format bench docs designs bundled ci-setup clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -43,6 +43,9 @@ test-all: $(STAMP) ## also run the slow theory and scale checks
 
 audit: $(STAMP) ## look up known weaknesses of the packages in use (needs the network)
 	.ci/audit $(BIN)
+
+constraints: $(STAMP) ## pin in constraints.txt what is installed now; install newer packages and run the tests first
+	$(BIN)/python .ci/constraints
 
 lint: $(STAMP) ## ruff, mypy --strict and the import contracts
 	$(BIN)/ruff check .

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,11 @@ import numpy as np
 
 from benchmarks.figures import Figure
 from holdfast.report.page import write_report
-from holdfast.study.items import Item
 from holdfast.study.listing import Listed
-from holdfast.study.merge import records_of
 from holdfast.study.question import plain_spec
-from holdfast.study.results import Record
+from holdfast.study.results import encode
 from holdfast.study.run import run_study
-from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, MusSpec, StudySpec
+from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, MusSpec, StudySpec, Trust
 from holdfast.study.store import Store
 from holdfast.study.writing import StoreWriter
 
@@ -41,7 +40,7 @@ def run() -> Iterator[Figure]:
         path = _many_items(folder)
         page = folder / "report.html"
         start = time.perf_counter()
-        write_report(path, page)
+        write_report(path, page, trust=Trust(code=True))
         yield Figure("write the page of 10,000 items, 24 inputs looked at closer", time.perf_counter() - start, "s")
         yield Figure("size of that page", page.stat().st_size / 2**20, "MiB", at_most=20)
         browser = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -57,14 +56,14 @@ def _many_items(folder: Path) -> Path:
     few = folder / "few.db"
     run_study(spec, few, inputs=range(4))
     with Store(few) as store:
-        records = list(records_of(store))
+        results = list(store.results())
     many = folder / "many.db"
     with StoreWriter(many, plain_spec(spec), settings={}, versions={}) as writer:
         writer.expect(range(N_INPUTS), n_there=N_INPUTS)
         writer.list_inputs({index: Listed(None, None) for index in range(N_INPUTS)})
         for start in range(0, N_INPUTS, 4):
-            for record in records:
-                writer.add(_renamed(record, start + record.input[0]))
+            for result in results:
+                writer.add(encode(replace(result, input=start + result.input)))
     return many
 
 
@@ -81,15 +80,6 @@ def _spec(folder: Path) -> StudySpec:
         tuple(MethodSpec(name, n_samples=budget) for name, budget in METHODS.items()),
         certify=CertifySpec(radii=tuple(range(1, 21))),
         mus=MusSpec((0.25,), n_levels=16),
-    )
-
-
-def _renamed(record: Record, index: int) -> Record:
-    return record._replace(
-        key=Item(index, *record.item[1:4]).key,
-        input=(index, *record.input[1:]),
-        attribution=(index, *record.attribution[1:]),
-        item=(index, *record.item[1:]),
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
@@ -31,3 +33,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.nodeid.endswith(("on_ray.Ray", "clusters.md]")):
                 item.add_marker(pytest.mark.skip(reason="needs Ray: pip install 'holdfast[ray]'"))
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT reaches this process and those it starts, even where a shell told a background job to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -13,6 +13,7 @@ from holdfast import data, models
 from holdfast.explore.entries import bundled_entries, given_entry
 from holdfast.explore.workbench import Workbench
 from tests.report_support import CLASSES, HOSTILE, image_spec, table_spec, text_spec
+from tests.waiting import PATIENCE
 
 TURNED = "\u202egnp.exe"
 """A word that would turn the rest of its line around."""
@@ -117,7 +118,7 @@ class Serving:
     def stop(self) -> None:
         """End the server and all its jobs."""
         self._server.should_exit = True
-        self._thread.join(10)
+        self._thread.join(PATIENCE)
         self._socket.close()
 
 
@@ -127,7 +128,7 @@ class Tab:
     def __init__(self, browser: Any, serving: Serving, view: str = "", **options: Any) -> None:
         self.serving = serving
         self.page = browser.new_page(**options)
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(1000 * PATIENCE)
         self.said: list[str] = []
         self.asked: list[Any] = []
         self.page.on("console", lambda message: self.said.append(message.text))
@@ -142,7 +143,7 @@ class Tab:
         ended = "one.querySelector('.side-body:not(.stale):not([hidden]), .message')"
         self.until(f"[...document.querySelectorAll('.side')].every((one) => {ended})")
 
-    def until(self, condition: str, *, seconds: float = 10) -> None:
+    def until(self, condition: str, *, seconds: float = PATIENCE) -> None:
         """Wait for a condition, asked from outside: the page itself evaluates no strings."""
         end = time.monotonic() + seconds
         while not self.page.evaluate(f"Boolean({condition})"):

@@ -19,6 +19,7 @@ from holdfast.explore.entries import Entry, FillChoice
 from holdfast.explore.serve import listen, make_server
 from holdfast.explore.workbench import Workbench
 from holdfast.models.classifier import Classifier
+from tests.waiting import PATIENCE
 
 N_FEATURES = 12
 TEXT = " ".join(f"word{i}" for i in range(N_FEATURES))
@@ -34,22 +35,28 @@ def decide(masks: Any) -> Any:
 
 @dataclass
 class Slow:
-    """The same, but every call takes a while; it counts its calls, and how many run at once."""
+    """The same, but every call takes a while, and waits until ``free``; counts calls, and how many run at once."""
 
     seconds: float = 0.02
+    function: Callable[[Any], Any] = decide
+    free: threading.Event = field(default_factory=threading.Event)
     n_calls: int = 0
     at_once: int = 0
     most_at_once: int = 0
     times: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.free.set()
 
     def __call__(self, masks: Any) -> Any:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         self.n_calls += 1
         time.sleep(self.seconds)
+        assert self.free.wait(PATIENCE)
         self.times.append(time.monotonic())
         self.at_once -= 1
-        return decide(masks)
+        return self.function(masks)
 
 
 def broken(masks: Any) -> Any:
@@ -150,23 +157,15 @@ def serving(workbench: Workbench, *, patience: float | None = None) -> Iterator[
         thread = threading.Thread(target=lambda: server.run(sockets=[sock]))
         thread.start()
         base, token = url.split("/?token=")
-        with httpx.Client(base_url=base, headers={"X-Holdfast-Token": token}, timeout=60) as http:
+        with httpx.Client(base_url=base, headers={"X-Holdfast-Token": token}, timeout=PATIENCE) as http:
             try:
                 yield Visitor(http, url)
             finally:
                 server.should_exit = True
-                thread.join(20)
+                thread.join(PATIENCE)
                 assert not thread.is_alive()
 
 
 def job_threads() -> list[str]:
     """Names of the threads that carry out jobs."""
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("holdfast-")]
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Wait for something that happens in another thread."""
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.005)

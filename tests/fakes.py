@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from holdfast import MaskedModel, lookup_table
-from holdfast.types import Masks, Outputs
+from holdfast.types import Masks, Outputs, Provenance
 
 
 def score_table(n_features: int, *, seed: int = 0, n_classes: int = 3) -> MaskedModel:
@@ -38,6 +38,7 @@ class Recorded:
     def __init__(self, model: MaskedModel, before: Callable[[int, Masks], None] | None = None) -> None:
         self.model = model
         self.n_features = model.n_features
+        self.provenance = getattr(model, "provenance", Provenance())
         self.batches: list[Masks] = []
         self._before = before
 

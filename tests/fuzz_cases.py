@@ -240,7 +240,9 @@ SCORING = {
     "from_lime": Case(
         hf.from_lime, lambda: {"explanation": Explained(), "model": None, "target": None, "n_features": 6}
     ),
-    "from_shap": Case(hf.from_shap, lambda: {"explanation": SCORES.copy(), "model": None, "target": None, "row": None}),
+    "from_shap": Case(
+        hf.from_shap, lambda: {"explanation": SCORES.copy(), "model": None, "target": 1, "row": None, "output": 1}
+    ),
     "as_shapiq_game": Case(hf.as_shapiq_game, lambda: {"model": model(), "target": None}),
     "clopper_pearson": Case(
         hf.clopper_pearson, lambda: {"n_agreed": 3, "n_evaluated": 9, "confidence": 0.9, "side": "both"}
@@ -349,7 +351,8 @@ STUDY = {
     "DataSpec": Case(study.DataSpec, lambda: {"spec": "bundled:digits", "n": 3, "min_features": 1, "options": {}}),
     "MaskingSpec": Case(study.MaskingSpec, lambda: {"groups": [2, 2], "fill": 0.0, "options": {}}),
     "MethodSpec": Case(study.MethodSpec, lambda: {"name": "lime", "n_samples": 50, "options": {}}),
-    "ModelSpec": Case(study.ModelSpec, lambda: {"spec": "bundled:vader", "options": {}}),
+    "ModelSpec": Case(study.ModelSpec, lambda: {"spec": "bundled:vader", "options": {}, "trust": study.Trust()}),
+    "Trust": Case(study.Trust, lambda: {"code": True, "types": ("a.B",), "download": False}),
     "MusSpec": Case(
         study.MusSpec, lambda: {"keep_probabilities": (0.5,), "n_levels": 4, "criterion": "votes"}, work=("n_levels",)
     ),

@@ -17,7 +17,7 @@ import holdfast as hf
 from holdfast import data, models, study
 from holdfast.question import read_numbers
 from tests.fakes import score_table
-from tests.study_support import make_spec, write_texts
+from tests.study_support import TRUST, make_spec, write_texts
 
 SELECTED = np.array([True, True, False, False, False, False])
 
@@ -81,7 +81,7 @@ def _of_study() -> list[Any]:
         summary = study.summarize_study(path, n_resamples=20)
         group, difference = summary.groups[0], summary.differences[0]
         sure = study.study_guarantee(
-            path, method="lime", radius=1, min_rate=0.5, top_fraction=0.25, keep_probability=1.0
+            path, method="lime", radius=1, min_rate=0.5, top_fraction=0.25, keep_probability=1.0, trust=TRUST
         )
         with study.Store(path) as store:
             item = next(store.results())

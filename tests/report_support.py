@@ -25,6 +25,7 @@ from holdfast.study.spec import (
     SmoothingSpec,
     StudySpec,
 )
+from tests.waiting import PATIENCE
 
 HOSTILE = (
     "<script>document.title='caught'</script><img src=x onerror=\"document.title='caught'\"> & 'single' \"double\" "
@@ -174,7 +175,7 @@ class Visit:
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(path.resolve().as_uri())
-        self.page.wait_for_selector("html[data-ready]", timeout=20_000)
+        self.page.wait_for_selector("html[data-ready]", timeout=1000 * PATIENCE)
 
     def close(self) -> None:
         self.page.close()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 
 from holdfast.study.run import run_study
+from holdfast.study.seals import seal_all
 from holdfast.study.spec import (
     CertifySpec,
     DataSpec,
@@ -22,11 +25,16 @@ from holdfast.study.spec import (
     MusSpec,
     SmoothingSpec,
     StudySpec,
+    Trust,
 )
 from holdfast.study.store import Store
 from holdfast.study.work import Worker, load_worker
+from tests.waiting import wait_until
 
 WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -2.0, "awful": -3.0, "not": -0.5, "very": 0.25, "day": 0.1}
+TRUST = Trust(code=True)
+"""For files of results that these tests made, of ``python:`` models."""
+
 SLOW = "HOLDFAST_TEST_SECONDS"
 """Seconds that a call of ``slow_moods`` takes, as an environment variable: workers inherit it."""
 
@@ -41,6 +49,22 @@ def slow_moods() -> Any:
 
     def score(texts: list[str]) -> Any:
         time.sleep(float(os.environ.get(SLOW, "0.005")))
+        return _score(texts)
+
+    return score
+
+
+HELD = "HOLDFAST_TEST_HELD"
+"""Names a folder: ``held_moods`` leaves a file ``asked`` in it, and answers once there is one called ``go``."""
+
+
+def held_moods() -> Any:
+    """The same, which answers when a test lets it."""
+
+    def score(texts: list[str]) -> Any:
+        folder = Path(os.environ[HELD])
+        (folder / "asked").touch()
+        wait_until((folder / "go").exists)
         return _score(texts)
 
     return score
@@ -90,6 +114,12 @@ def make_spec(folder: Path, *, factory: str = "moods", **changes: Any) -> StudyS
         "seed": 11,
     }
     return StudySpec(**(asked | changes))
+
+
+def mean_spec(folder: Path, **changes: Any) -> StudySpec:
+    """Two mean curves over all texts."""
+    certify = CertifySpec(radii=(1, 3), precision="data-set", half_width=0.2)
+    return make_spec(folder, methods=(MethodSpec("occlusion"),), top_fractions=(0.25,), certify=certify, **changes)
 
 
 @dataclass(frozen=True)
@@ -164,6 +194,18 @@ class MortalIn:
         for file in sorted(Path(self.folder).glob(f"{index}-*"))[:1]:
             file.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def unmeasured() -> dict[str, str]:
+    """The environment of a process whose coverage is not measured."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+
+
+def edit(path: Path, statement: str, *values: Any) -> None:
+    """Change a file of results in SQL and recompute its digests, as nobody does by accident."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement, values)
+        seal_all(connection)
 
 
 def undisturbed(texts: Path, path: Path) -> dict[str, str]:

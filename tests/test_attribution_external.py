@@ -148,19 +148,20 @@ def test_pickles_are_never_opened_and_archives_must_be_clear(tmp_path: Path) -> 
 
 def test_values_of_shap_come_in_many_shapes() -> None:
     one = np.array([0.1, 0.2, 0.3])
-    assert from_shap(one).scores.tolist() == one.tolist()
-    assert from_shap(one[None]).scores.tolist() == one.tolist()
+    assert from_shap(one, target=1).scores.tolist() == one.tolist()
+    assert from_shap(one[None], target=1).scores.tolist() == one.tolist()
+    assert from_shap([one], target=1).scores.tolist() == one.tolist()
     two = np.stack([one, -one], axis=1)
     for values in (two, two[None]):
         assert from_shap(values, target=1).scores.tolist() == (-one).tolist()
     assert from_shap([one, -one], target=1).scores.tolist() == (-one).tolist()
     rows = np.stack([one, 2 * one, 3 * one, 4 * one])
-    assert from_shap(rows, row=2).scores.tolist() == (3 * one).tolist()
+    assert from_shap(rows, row=2, target=1).scores.tolist() == (3 * one).tolist()
     assert from_shap(np.stack([two, 2 * two]), row=1, target=0).scores.tolist() == (2 * one).tolist()
     maps = np.stack([MAP, -MAP], axis=-1)
     for values in (maps, maps[None]):
         assert from_shap(values, target=1, groups=GROUPS).scores.tolist() == reduced_by_hand(-MAP, np.sum)
-    assert from_shap(MAP[..., 0], groups=GROUPS).scores.tolist() == reduced_by_hand(MAP[..., 0], np.sum)
+    assert from_shap(MAP[..., 0], target=1, groups=GROUPS).scores.tolist() == reduced_by_hand(MAP[..., 0], np.sum)
     with pytest.raises(InvalidTypeError, match=r"^`target` must be a whole number from 0 to 1, got None"):
         from_shap(two)
     with pytest.raises(InvalidValueError, match=r"^`row` must be a whole number from 0 to 3, got 4"):
@@ -180,6 +181,12 @@ def test_values_of_shap_come_in_many_shapes() -> None:
         (lambda: from_array(MAP, groups=GROUPS * 1.0), InvalidTypeError, "`groups` must hold the feature"),
         (lambda: from_array(MAP, groups=GROUPS, reduce="min"), InvalidValueError, "`reduce` must be one of sum, mean"),
         (lambda: from_array([1.0], feature_names=["a", "b"]), InvalidValueError, "`feature_names` must be one per"),
+        (
+            lambda: from_shap([np.ones(2), np.ones(3)], target=0),
+            InvalidValueError,
+            "one array of the same shape per class",
+        ),
+        (lambda: from_shap(1.0, row=0), InvalidValueError, "`row` must be left out for a single number, got 0"),
         (lambda: from_captum((1, 2)), InvalidValueError, "`attributions` must be of one input tensor, got 2"),
         (lambda: from_lime(3), InvalidTypeError, "`explanation` must be an explanation of lime, got int"),
     ],
@@ -194,7 +201,7 @@ def test_explanations_of_lime_need_a_number_of_features_that_fits() -> None:
         local_exp = {0: [(4, 1.0)]}  # noqa: RUF012
 
     assert from_lime(Explained(), n_features=5).scores.tolist() == [0, 0, 0, 0, 1.0]
-    assert from_lime(Explained(), score_table(6)).n_features == 6
+    assert from_lime(Explained(), score_table(6), target=0).n_features == 6
     with pytest.raises(InvalidTypeError, match=r"^`n_features` must be given"):
         from_lime(Explained())
     with pytest.raises(InvalidValueError, match=r"^`explanation` must be about features 0 to 3, got feature 4"):
@@ -221,7 +228,7 @@ def test_rows_of_shap_are_not_taken_for_features() -> None:
 
     with pytest.raises(TypeError, match="`row` must name one of the 5 inputs"):
         from_shap(Explained(), target=1)
-    assert from_shap(Explained(), row=2).scores.tolist() == [8.0, 9.0, 10.0, 11.0]
+    assert from_shap(Explained(), row=2, output=1).scores.tolist() == [8.0, 9.0, 10.0, 11.0]
 
 
 @pytest.mark.parametrize("heading", [b",0", b",score"])

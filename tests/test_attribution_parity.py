@@ -102,13 +102,11 @@ def test_an_explanation_of_a_text_by_lime_is_taken_over() -> None:
     assert (found.ranking[0], found.ranking[-1]) == (0, 4)
     assert found.scores.tolist() == [dict(explanation.as_map()[1])[i] for i in range(5)]
     np.testing.assert_allclose(from_lime(explanation, model, target=0).scores, -found.scores, atol=1e-9)
+    assert from_lime(explanation, model).target == 1
     with pytest.raises(InvalidTypeError, match=r"^`target` must be one of 0, 1, got None"):
-        from_lime(explanation, model)
+        from_lime(explanation)
     with pytest.raises(InvalidValueError, match=r"^`target` must be one of 0, 1, got 2"):
         from_lime(explanation, model, target=2)
-    bag = LimeTextExplainer(random_state=0).explain_instance(words, classify, num_samples=100)
-    with pytest.raises(InvalidValueError, match=r"bow=False"):
-        from_lime(bag, model)
 
 
 def test_explanations_of_rows_and_images_by_lime_are_taken_over(wine: Any) -> None:

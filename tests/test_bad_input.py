@@ -63,9 +63,10 @@ SHARED: list[Case] = [
     ({"selected": SELECTED[:-1]}, InvalidValueError, "the model has 12 features, got 11."),
     ({"selected": np.zeros(0, dtype=bool)}, InvalidValueError, "`selected` must be a Boolean vector (n_features,)"),
     ({"selected": SELECTED[None]}, InvalidValueError, "got an array of shape (1, 12)."),
-    ({"selected": SELECTED.astype(int)}, InvalidTypeError, "`selected` must be Boolean, got int64."),
+    ({"selected": SELECTED.astype(int)}, InvalidTypeError, "`selected` must be Boolean, got int64: 0 and 1 may be"),
     ({"selected": SELECTED.astype(float)}, InvalidTypeError, "`selected` must be Boolean, got float64."),
-    ({"selected": [0, 1, 2, 3]}, InvalidTypeError, "`selected` must be Boolean, got int64."),
+    ({"selected": [0, 1, 2, 12]}, InvalidValueError, "`selected` must hold indices from 0 to 11, got [0, 1, 2, 12]."),
+    ({"selected": ["age"]}, InvalidTypeError, "`selected` must be a mask or indices, got names"),
     ({"selected": None}, InvalidValueError, "`selected` must be a Boolean vector (n_features,)"),
     ({"selected": "0101"}, InvalidValueError, "`selected` must be a Boolean vector (n_features,)"),
     ({"selected": [[True], [True, False]]}, InvalidValueError, "`selected` must be a Boolean vector (n_features,)"),
@@ -205,7 +206,7 @@ def test_a_bad_setting_is_refused_even_if_the_model_is_an_evaluator_that_has_its
 
 @pytest.mark.parametrize(
     "changed",
-    [{"radius": -1}, {"selected": [0, 1]}, {"neighborhood": "x"}, {"rng": -1}, {"agree": 1}, {"batch_size": 0}],
+    [{"radius": -1}, {"selected": [0.0, 1.0]}, {"neighborhood": "x"}, {"rng": -1}, {"agree": 1}, {"batch_size": 0}],
     ids=named,
 )
 def test_a_cheap_mistake_is_found_before_a_design_is_searched(

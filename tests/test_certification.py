@@ -341,15 +341,15 @@ def test_certificates_do_not_depend_on_batch_size(batch_size: int, rate_kind: st
 
 
 @pytest.mark.parametrize("plan", PLANS)
-def test_sharing_an_evaluator_changes_nothing_but_the_number_of_calls(plan: str) -> None:
+def test_sharing_an_evaluator_changes_no_certificate(plan: str) -> None:
     model = score_table(12)
     shared = Evaluator(model)
     questions = [(np.roll(SELECTED, shift), radius) for shift in (0, 4, 0) for radius in (2, 7)]
     asked: dict[str, Any] = {"plan": plan, "rng": 11}
     alone = [certify(model, selected, radius=radius, **asked) for selected, radius in questions]
     together = [certify(shared, selected, radius=radius, **asked) for selected, radius in questions]
-    assert [without_calls(cert) for cert in together] == [without_calls(cert) for cert in alone]
-    assert shared.n_calls == sum(cert.n_calls for cert in together) < sum(cert.n_calls for cert in alone)
+    assert together == alone
+    assert shared.n_calls < sum(cert.n_calls for cert in alone)
 
 
 def test_certificates_do_not_depend_on_what_was_asked_before() -> None:
@@ -458,7 +458,8 @@ def test_calls_are_the_rows_that_the_model_computed(radius: int, plan: str) -> N
     cert = certify(model, SELECTED, radius=radius, plan=plan, rng=0)
     assert cert.n_calls == model.n_rows
     repeated = [mask for mask, times in model.times_asked.items() if times > 1]
-    assert repeated == [tuple(SELECTED.tolist())]
+    assert tuple(SELECTED.tolist()) in repeated
+    assert len(repeated) == cert.n_repeated == 1 + min(4, len(model.times_asked) // 16)
     silent = Recorded(score_table(12))
     assert certify(silent, SELECTED, radius=radius, plan=plan, check_determinism=False, rng=0).n_calls == silent.n_rows
     assert max(silent.times_asked.values()) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -184,3 +185,80 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     run = subprocess.run(f'{sys.executable} -c "{code}" | head -n 1', shell=True, capture_output=True, text=True)
     assert run.stdout.startswith("Digits, vision transformer: 1 input ×")
     assert "Traceback" not in run.stderr
+
+
+def test_texts_for_a_model_of_numbers_are_an_error_that_names_the_column(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    skops, pandas = pytest.importorskip("skops.io"), pytest.importorskip("pandas")
+    from sklearn.linear_model import LogisticRegression
+
+    table = pandas.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "town": [0.0, 1.0, 0.0, 1.0]})
+    skops.dump(LogisticRegression().fit(table, [0, 1, 0, 1]), "model.skops")
+    table.assign(town=["Bonn", "Rome", "Bonn", "Rome"]).to_csv("table.csv", index=False)
+    ask = ["certify", "--model", "skops:model.skops", "--table", "table.csv", "--radius", "1"]
+    assert main([*ask, "--method", "occlusion", "--top", "1"]) == 3
+    said = capsys.readouterr().err
+    assert "Not numbers: 'town' ('Bonn'). Leave such columns out" in said
+    assert "Traceback" not in said
+
+
+STOPPED = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def model():
+    def score(texts):
+        os.kill(os.getpid(), signal.SIGINT)
+        return [[0.0, 1.0]] * len(texts)
+    return score
+if __name__ == "__main__":
+    from holdfast.cli import main
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_ctrl_c_ends_a_command_with_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "stopped_in_this_test.py").write_text(STOPPED)
+    ask = ["certify", "--model", "python:stopped_in_this_test:model", "--kind", "text", "--text", "a good day"]
+    done = subprocess.run(
+        [sys.executable, "stopped_in_this_test.py", *ask, "--method", "occlusion", "--top", "1", "--radius", "1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 130
+    assert done.stderr.startswith("holdfast: Interrupted. Stopped after ")
+    assert "Traceback" not in done.stderr
+
+
+SEARCH = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from holdfast import progress
+from holdfast.cli import main
+from holdfast.commands import telling
+class Stopping(telling.SearchNotice):
+    def __call__(self, done, total):
+        super().__call__(done, total)
+        os.kill(os.getpid(), signal.SIGINT)
+telling.SearchNotice = Stopping
+import holdfast.cli
+holdfast.cli.SearchNotice = Stopping
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_ctrl_c_ends_the_search_for_a_design(tmp_path: Path) -> None:
+    ask = ["certify", "--model", "bundled:vader", "--text", "a good day is not a bad day", "--method", "occlusion"]
+    done = subprocess.run(
+        [sys.executable, "-c", SEARCH, *ask, "--top", "1", "--radius", "3", "--tolerance", "0.013"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "HOLDFAST_CACHE": str(tmp_path)},
+    )
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[0].startswith("Searching a stopping design, once")
+    assert done.stderr.splitlines()[1].startswith("holdfast: Interrupted.")

@@ -160,6 +160,7 @@ AGAIN = "stored nothing; the same command begins it again."
         (["example-unstable", "--methods", "occlusion"], {40: 0.0}, 130, rf"Interrupted\. example-unstable {AGAIN}"),
     ],
 )
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_says_what_is_kept_and_the_same_command_ends_with_the_same_files(
     given: list[str],
     presses: dict[int, float],
@@ -182,6 +183,16 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_ends_with_the_same_files(
     if "goes on" in words:
         assert main([*command, str(tmp_path / "fresh")]) == 0
         assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
+
+
+def test_tests_of_ctrl_c_pass_where_it_is_inherited_as_ignored() -> None:
+    ignoring = "import signal, sys, pytest; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.exit(pytest.main())"
+    files = [__file__, str(Path(__file__).with_name("test_timeout.py"))]
+    chosen = ["-k", "ctrl_c and (example-unstable or hangs)", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-c", ignoring, *files, *chosen], capture_output=True, text=True, check=False
+    )
+    assert "2 passed" in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize(("precision", "words"), [("per-input", "\x1b[Kmoods █"), ("data-set", "masks of moods")])

@@ -20,7 +20,9 @@ def test_the_example_is_written_where_asked(folder: Path, capsys: pytest.Capture
     assert main(["study", "init", "mine.toml", "--model", "onnx:a.onnx", "--data", "images:photos"]) == 0
     spec = read_spec(folder / "mine.toml")
     assert (spec.model.spec, spec.data.spec) == ("onnx:a.onnx", "images:photos")
-    assert "holdfast study plan mine.toml" in capsys.readouterr().out
+    assert "holdfast study plan mine.toml\n" in capsys.readouterr().out
+    assert main(["study", "init", "code.toml", "--model", "python:a:b", "--data", "images:photos"]) == 0
+    assert "holdfast study plan code.toml --trust-model\n" in capsys.readouterr().out
 
 
 def test_a_file_that_is_there_is_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

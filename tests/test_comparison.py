@@ -470,7 +470,7 @@ A, B = np.arange(12) < 2, np.arange(12) > 8
         ({"explanations": {1: A, 2: B}}, InvalidTypeError, "`explanations` must map names to Boolean masks"),
         ({"explanations": {"a": A, "lime": B[:5]}}, InvalidValueError, "`lime` must have one entry per feature"),
         ({"explanations": {"a": A, "lime": B.astype(float)}}, InvalidTypeError, "`lime` must be Boolean, got float64"),
-        ({"explanations": {"a": A, "lime": [2, 5]}}, InvalidTypeError, "`lime` must be Boolean"),
+        ({"explanations": {"a": A, "lime": ["x"]}}, InvalidTypeError, "`lime` must be a mask or indices, got names"),
         ({"radii": []}, InvalidValueError, "`radii` must name at least one radius, got none"),
         ({"radii": 3}, InvalidTypeError, "`radii` must be whole numbers such as"),
         ({"radii": "3"}, InvalidTypeError, "`radii` must be whole numbers such as"),

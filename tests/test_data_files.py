@@ -117,6 +117,43 @@ def test_a_list_of_files_that_cannot_be_used_is_refused_with_the_line(
         hf.data.load(f"images:{photos}", labels=str(tmp_path / "labels.csv"))
 
 
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """An image that lies in no folder of the data."""
+    paint(tmp_path / "elsewhere" / "secret.png")
+    return tmp_path / "elsewhere" / "secret.png"
+
+
+def test_a_list_names_no_file_outside_the_folder(photos: Path, secret: Path, tmp_path: Path) -> None:
+    (photos / "cats" / "link.png").symlink_to(secret)
+    (photos / "away").symlink_to(secret.parent)
+    outside = f"../elsewhere/{secret.name}"
+    for file in (outside, f"cats/../{outside}", str(secret), "cats/link.png", "away/secret.png", "a\0b.png"):
+        (tmp_path / "labels.csv").write_text(f"file,label\ncats/a.png,1\n{file},1\n")
+        with pytest.raises(InvalidValueError, match=r"Data must lie in the folder that was named, .*photos'"):
+            hf.data.load(f"images:{photos}", labels=str(tmp_path / "labels.csv"))
+
+
+def test_a_link_in_a_folder_of_images_leads_to_no_other_folder(photos: Path, secret: Path) -> None:
+    (photos / "cats" / "inner.png").symlink_to(photos / "cats" / "a.png")
+    assert "cats/inner.png" in (hf.data.load(f"images:{photos}").names or ())
+    (photos / "cats" / "link.png").symlink_to(secret)
+    with pytest.raises(InvalidValueError, match=r"'cats/link\.png' does not\. Copy it there\."):
+        hf.data.load(f"images:{photos}")
+    (photos / "cats" / "link.png").unlink()
+    (photos.parent / "shortcut").symlink_to(photos)
+    assert len(hf.data.load(f"images:{photos.parent / 'shortcut'}")) == 4
+
+
+def test_texts_lie_in_the_folder_too(tmp_path: Path) -> None:
+    for name in ("elsewhere", "texts"):
+        (tmp_path / name).mkdir()
+    tweets(tmp_path / "elsewhere")
+    place = tweets(tmp_path / "texts")
+    with pytest.raises(InvalidValueError, match="Data must lie in the folder that was named"):
+        hf.data.load(place, split="../elsewhere/test")
+
+
 def tweets(folder: Path, texts: str = "what a day\nso it goes\n", labels: str = "2\n1\n") -> str:
     (folder / "test_text.txt").write_bytes(texts.encode())
     (folder / "test_labels.txt").write_text(labels)

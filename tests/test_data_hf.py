@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import holdfast as hf
 from holdfast import InvalidValueError
 from holdfast.errors import StudyError
 from holdfast.study.listing import check_listing, list_inputs
+from tests.tiny_hub import TinyHub, running
 
 datasets = pytest.importorskip("datasets", reason="needs the datasets library: pip install 'holdfast[datasets]'")
 
@@ -71,6 +73,70 @@ def test_a_broken_image_is_named_and_leaves_the_others(tmp_path: Path) -> None:
     with pytest.raises(InvalidValueError, match=r"Entry 0 of 'photo' .*cannot be read"):
         data.inputs[0]
     assert np.asarray(data.inputs[1]).shape == (4, 4, 3)
+
+
+def with_paths(folder: Path, *paths: str) -> Any:
+    """A data set whose images are named and not stored, which ``save_to_disk`` itself does not write."""
+    kinds = datasets.Features({"photo": {"bytes": datasets.Value("binary"), "path": datasets.Value("string")}})
+    entries = [{"bytes": None, "path": path} for path in paths]
+    datasets.Dataset.from_dict({"photo": entries}, features=kinds).save_to_disk(folder)
+    info = json.loads((folder / "dataset_info.json").read_text())
+    info["features"] = {"photo": {"_type": "Image"}}
+    (folder / "dataset_info.json").write_text(json.dumps(info))
+    return hf.data.load(f"hf:{folder}")
+
+
+def test_images_are_never_fetched(tmp_path: Path) -> None:
+    with running(TinyHub()) as hub:
+        addresses = [f"{hub.endpoint}/a.png", f"zip://a.png::{hub.endpoint}/a.zip", "hf://datasets/a/b/c.png"]
+        data = with_paths(tmp_path / "photos", *addresses)
+        for at in range(3):
+            with pytest.raises(InvalidValueError, match="is an address, and nothing is downloaded"):
+                data.inputs[at]
+        listed = list_inputs(data, 3)
+        hf.data.load(f"hf:{tmp_path / 'photos'}", label="photo")
+        assert hub.asked == []
+    assert [listed[at].digest for at in range(3)] == [None] * 3
+
+
+def test_images_lie_in_the_folder_of_their_data_set(tmp_path: Path) -> None:
+    Image.fromarray(np.full((4, 4, 3), 10, dtype=np.uint8)).save(tmp_path / "secret.png")
+    folder = tmp_path / "photos"
+    (folder / "files").mkdir(parents=True)
+    (folder / "link.png").symlink_to(tmp_path / "secret.png")
+    (folder / "files" / "a.png").write_bytes((tmp_path / "secret.png").read_bytes())
+    paths = ["files/a.png", str(folder / "files" / "a.png"), "../secret.png", str(tmp_path / "secret.png"), "link.png"]
+    data = with_paths(folder, *paths)
+    assert [np.asarray(data.inputs[at])[0, 0, 0] for at in range(2)] == [10, 10]
+    for at in range(2, 5):
+        with pytest.raises(InvalidValueError, match="Data must lie in the folder that was named"):
+            data.inputs[at]
+
+
+def test_the_mode_that_a_data_set_names_is_kept(tmp_path: Path) -> None:
+    kinds = datasets.Features({"photo": datasets.Image(mode="L")})
+    colour = Image.fromarray(np.full((4, 4, 3), 10, dtype=np.uint8))
+    datasets.Dataset.from_dict({"photo": [colour]}, features=kinds).save_to_disk(tmp_path / "photos")
+    assert hf.data.load(f"hf:{tmp_path / 'photos'}").inputs[0].mode == "L"
+
+
+def test_tables_and_splits_lie_in_the_folder_too(texts: str, tmp_path: Path) -> None:
+    datasets.Dataset.from_dict({"text": ["secret"]}).save_to_disk(tmp_path / "other")
+    mine = tmp_path / "texts" / "test" / "state.json"
+    state = json.loads(mine.read_text())
+    for outside in ("../../other/data-00000-of-00001.arrow", str(tmp_path / "other" / "data-00000-of-00001.arrow")):
+        mine.write_text(json.dumps(state | {"_data_files": [{"filename": outside}]}))
+        with pytest.raises(InvalidValueError, match=r"must lie in the folder that was named|that `save_to_disk` wrote"):
+            hf.data.load(texts)
+    for split in ("../other", str(tmp_path / "other"), "test::http://127.0.0.1:9/x", ".."):
+        (tmp_path / "texts" / "dataset_dict.json").write_text(json.dumps({"splits": [split]}))
+        with pytest.raises(InvalidValueError, match="must be names of folders in it"):
+            hf.data.load(texts, split=split)
+
+
+def test_a_column_that_is_neither_text_nor_image_is_refused(texts: str) -> None:
+    with pytest.raises(InvalidValueError, match="it is neither a text nor an image, but int"):
+        hf.data.load(texts, input="label").inputs[0]
 
 
 def test_what_is_open_must_be_said(tmp_path: Path) -> None:

@@ -239,3 +239,8 @@ def test_designs_are_values() -> None:
     assert one != other
     with pytest.raises(AttributeError):
         one.looks = (4, 7)  # type: ignore[misc]
+
+
+def test_paths_of_millions_of_draws_are_not_counted() -> None:
+    with pytest.raises(ValueError, match="at most 100000 draws"):
+        Design(looks=(5, 10**9), limits=(0, 10**9)).expected_draws(0.5)

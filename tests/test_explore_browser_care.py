@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterable
 from importlib.resources import files
 from itertools import product
@@ -31,6 +30,7 @@ from tests.explore_tabs import (
     visit,
     workbench,
 )
+from tests.waiting import wait_until
 
 __all__ = ["browser", "serving", "visit", "workbench"]
 
@@ -110,10 +110,7 @@ def test_a_hidden_tab_holds_no_connection_and_hears_the_end_when_it_is_looked_at
     tab.page.wait_for_selector(".live b")
     look_away(tab, away=True)
     held = "navigator.locks.query().then((all) => all.held.filter((one) => /^holdfast/.test(one.name)).length)"
-    end = time.monotonic() + 5
-    while tab.page.evaluate(held) and time.monotonic() < end:
-        tab.page.wait_for_timeout(20)
-    assert tab.page.evaluate(held) == 0
+    wait_until(lambda: tab.page.evaluate(held) == 0)
     look_away(tab, away=False)
     tab.page.wait_for_selector(".certify-block .sentence:not([hidden])")
     assert "cases (" in tab.page.locator(".certify-block .sentence").text_content()

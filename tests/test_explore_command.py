@@ -18,10 +18,12 @@ from holdfast.cli import main
 from holdfast.explore.opening import open_workbench
 from holdfast.explore.serve import listen, make_server
 from tests.explore_support import TEXT, Visitor, decide, fake_workbench, serving
+from tests.waiting import PATIENCE
 
 SCRIPT = [sys.executable, "-m", "holdfast.cli", "explore"]
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_the_command_prints_one_address_and_ends_cleanly_with_its_jobs() -> None:
     with subprocess.Popen(
         [*SCRIPT, "--model", "bundled:vader"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -30,7 +32,7 @@ def test_the_command_prints_one_address_and_ends_cleanly_with_its_jobs() -> None
         line = process.stdout.readline()
         found = re.fullmatch(r"Explore at (http://127\.0\.0\.1:\d+)/\?token=([\w-]{32}) \(Ctrl-C ends it\)\n", line)
         assert found, line
-        with httpx.Client(base_url=found[1], headers={"X-Holdfast-Token": found[2]}, timeout=60) as http:
+        with httpx.Client(base_url=found[1], headers={"X-Holdfast-Token": found[2]}, timeout=PATIENCE) as http:
             visitor = Visitor(http, line)
             assert [one["spec"] for one in visitor.get("/api/workbench").json()["models"]] == ["bundled:vader"]
             view = {"model": "bundled:vader", "input": "0", "method": "own", "selected": []}
@@ -40,7 +42,7 @@ def test_the_command_prints_one_address_and_ends_cleanly_with_its_jobs() -> None
             process.send_signal(signal.SIGINT)
             names = [name for _, name, _ in events]
             assert names[-1] in ("cancelled", "done")
-        assert process.wait(15) == 0
+        assert process.wait(PATIENCE) == 0
         assert process.stdout.read() == "Stopped.\n"
         assert process.stderr is not None
         assert process.stderr.read() == ""
@@ -77,7 +79,7 @@ def test_the_address_can_be_opened_as_soon_as_it_is_told() -> None:
     with listen(0) as sock:
         _, url = make_server(fake_workbench(quick=decide), sock)
         port = int(url.split(":")[2].split("/")[0])
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as client:
             assert client.getpeername() == ("127.0.0.1", port)
 
 
@@ -118,7 +120,7 @@ def test_a_model_of_ones_own_is_explored_on_its_data(tmp_path: Path, monkeypatch
 
 def test_without_its_packages_the_command_says_which(capsys: pytest.CaptureFixture[str]) -> None:
     hide = "import sys; sys.modules['uvicorn'] = None; from holdfast.cli import main; sys.exit(main(['explore']))"
-    done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 3
     assert "needs starlette and uvicorn: pip install 'holdfast[explore]'" in done.stderr
 
@@ -127,7 +129,7 @@ def test_importing_holdfast_does_not_import_the_server() -> None:
     ask = (
         "import sys, holdfast, holdfast.cli; print([m for m in ('starlette', 'uvicorn', 'anyio') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert done.stdout.strip() == "[]"
     assert find_spec("uvicorn") is not None
     assert os.environ.get("HOLDFAST_CACHE")

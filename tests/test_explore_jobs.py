@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.data.dataset import Dataset
 from holdfast.explore.asking import read_options
-from holdfast.explore.jobs import MOST_KEPT, MOST_WAITING, Board, complaint
+from holdfast.explore.jobs import MOST_KEPT, MOST_RUNNING, MOST_SEARCHING, MOST_WAITING, Board, complaint
 from holdfast.explore.turns import Errand, Gate
 from tests.explore_support import (
     CLASSES,
@@ -25,8 +25,8 @@ from tests.explore_support import (
     fake_workbench,
     job_threads,
     serving,
-    wait_until,
 )
+from tests.waiting import PATIENCE, wait_until
 
 SLOW = Slow(seconds=0.02)
 VIEW = {"model": "test:slow", "input": "0", "method": "own", "selected": [0, 1]}
@@ -46,11 +46,14 @@ def test_cancelling_takes_one_batch(visitor: Visitor) -> None:
     job = visitor.submit("certify", VIEW, radius=8, tolerance=0.02, confidence=0.98)
     events = visitor.events(job)
     next(event for event in events if event[1] == "look")
+    SLOW.free.clear()
+    wait_until(lambda: SLOW.at_once == 1)
     before = SLOW.n_calls
     assert visitor.http.delete(f"/api/jobs/{job}").status_code == 200
+    SLOW.free.set()
     *_, (_, name, data) = events
     assert (name, data) == ("cancelled", {})
-    assert SLOW.n_calls <= before + 2
+    assert SLOW.n_calls <= before + 1
     after = SLOW.n_calls
     time.sleep(0.1)
     assert SLOW.n_calls == after
@@ -92,8 +95,30 @@ def test_a_click_waits_for_a_batch_and_not_for_a_job(visitor: Visitor) -> None:
     assert all(list(visitor.events(job))[-1][1] == "cancelled" for job in jobs)
 
 
+def steady(masks: Any) -> Any:
+    """A prediction that nothing changes, so that a search looks at every mask."""
+    return np.tile([0.0, 1.0], (len(masks), 1))
+
+
+def test_a_certificate_does_not_wait_for_the_search_of_its_own_tab() -> None:
+    model = Slow(seconds=0.05, function=steady)
+    with serving(fake_workbench(steady=model)) as one:
+        view = VIEW | {"model": "test:steady"}
+        model.free.clear()
+        search = one.submit("witness", view)
+        wait_until(lambda: model.at_once == 1)
+        certificate = one.submit("certify", view, radius=2)
+        assert one.get(f"/api/jobs/{certificate}").json()["state"] == "running"
+        model.free.set()
+        assert list(one.events(certificate))[-1][1] == "done"
+        assert one.get(f"/api/jobs/{search}").json()["state"] == "running"
+        assert list(one.events(search))[-1][1] == "done"
+
+
 def test_jobs_of_a_tab_wait_in_their_order_and_are_told_their_place(visitor: Visitor) -> None:
+    SLOW.free.clear()
     jobs = [visitor.submit("certify", VIEW, "queue", radius=3) for _ in range(3)]
+    SLOW.free.set()
     told = [list(visitor.events(job)) for job in jobs]
     places = [[data["ahead"] for _, name, data in events if name == "queued"] for events in told]
     assert places[1][0] == 0
@@ -128,11 +153,12 @@ def test_a_stream_with_a_time_ends_with_it(visitor: Visitor) -> None:
 def test_a_job_whose_listener_leaves_is_cancelled() -> None:
     slow = Slow(seconds=0.05)
     with serving(fake_workbench(slow=slow), patience=0.2) as one:
-        events = one.events(one.submit("certify", VIEW, **LONG))
+        job = one.submit("certify", VIEW, radius=8, tolerance=0.01, confidence=0.98, plan="hoeffding")
+        events = one.events(job)
         next(events)
         events.close()
-        wait_until(lambda: not job_threads(), 30)
-    assert slow.n_calls < 20
+        wait_until(lambda: not job_threads())
+        assert one.get(f"/api/jobs/{job}").json()["state"] == "cancelled"
 
 
 @pytest.mark.parametrize(
@@ -207,7 +233,7 @@ def test_stopping_the_server_cancels_what_runs_and_ends_its_streams() -> None:
         listening = threading.Thread(target=lambda: ends.extend(name for _, name, _ in events))
         listening.start()
         wait_until(lambda: slow.n_calls > 1)
-    listening.join(10)
+    listening.join(PATIENCE)
     assert ends[-1] == "cancelled"
     assert not job_threads()
 
@@ -246,7 +272,7 @@ def test_a_job_nobody_asks_about_is_cancelled_and_others_are_not() -> None:
     followed, asked, forsaken, waiting = (board.submit(tab, "explain", held) for tab in ("a", "b", "c", "c"))
 
     async def listen_while_time_passes() -> None:
-        following = followed.follow(after=0, seconds=30.0)
+        following = followed.follow(after=0, seconds=PATIENCE)
         first = asyncio.ensure_future(anext(following, None))
         await asyncio.sleep(0.01)
         for _ in range(3):
@@ -269,7 +295,7 @@ def test_a_tab_may_have_only_so_many_jobs_waiting() -> None:
     board, release = Board(Gate()), threading.Event()
 
     def held(errand: Errand, tell: object) -> dict[str, object]:
-        release.wait(20)
+        release.wait(PATIENCE)
         return {}
 
     board.submit("a", "explain", held)
@@ -281,6 +307,23 @@ def test_a_tab_may_have_only_so_many_jobs_waiting() -> None:
     wait_until(lambda: other.state == "done")
     release.set()
     wait_until(lambda: board.n_running == 0)
+
+
+def test_however_many_searches_run_there_is_room_for_certificates() -> None:
+    board, release = Board(Gate()), threading.Event()
+
+    def held(errand: Errand, tell: object) -> dict[str, object]:
+        release.wait(PATIENCE)
+        return {}
+
+    searches = [board.submit(str(tab), "witness", held) for tab in range(MOST_SEARCHING + 1)]
+    certificates = [board.submit(str(tab), "certify", held) for tab in range(MOST_RUNNING + 1)]
+    assert [job.has_begun for job in searches] == [True] * MOST_SEARCHING + [False]
+    assert [job.has_begun for job in certificates] == [True] * MOST_RUNNING + [False]
+    places = [job.since(0)[-1].data for job in (certificates[-1], searches[-1])]
+    assert places == ['{"ahead": 0}', '{"ahead": 1}']
+    release.set()
+    wait_until(lambda: all(job.has_ended for job in [*searches, *certificates]))
 
 
 def test_a_board_that_is_closed_takes_no_more_jobs() -> None:

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from holdfast.explore import guard
+from holdfast.explore import connections, guard
 from holdfast.explore.guard import HEADERS, MOST_BYTES
-from tests.explore_support import Visitor, decide, fake_workbench, serving
+from tests.explore_support import Slow, Visitor, decide, fake_workbench, serving
+from tests.waiting import PATIENCE
 
 VIEW = {"model": "test:quick", "input": "0", "method": "own", "selected": [0]}
 REVEAL = {"view": VIEW, "shown": [0]}
@@ -32,7 +33,7 @@ def token_of(visitor: Visitor) -> str:
     return visitor.url.split("token=")[1]
 
 
-def raw(visitor: Visitor, text: str | bytes, *, wait: float = 5.0) -> bytes:
+def raw(visitor: Visitor, text: str | bytes, *, wait: float = PATIENCE) -> bytes:
     """What the server answers to these very bytes, until it closes the connection or falls silent."""
     with socket.create_connection(address_of(visitor), timeout=wait) as sock:
         sock.sendall(text.encode() if isinstance(text, str) else text)
@@ -227,7 +228,7 @@ def test_bodies_that_are_no_json_object_are_refused(visitor: Visitor, body: byte
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(visitor: Visitor) -> None:
-    connection = http.client.HTTPConnection(*address_of(visitor), timeout=5)
+    connection = http.client.HTTPConnection(*address_of(visitor), timeout=PATIENCE)
     connection.putrequest("POST", "/api/reveal")
     connection.putheader("X-Holdfast-Token", token_of(visitor))
     connection.putheader("Content-Type", "application/json")
@@ -268,7 +269,7 @@ def test_a_client_that_sends_slowly_delays_nobody_and_is_sent_away(
     monkeypatch.setattr(guard, "PATIENCE", 0.5)
     host, port = address_of(visitor)
     head = f"POST /api/reveal HTTP/1.1\r\nHost: {host}:{port}\r\nX-Holdfast-Token: {token_of(visitor)}\r\n"
-    slow = [socket.create_connection((host, port), timeout=10) for _ in range(40)]
+    slow = [socket.create_connection((host, port), timeout=PATIENCE) for _ in range(40)]
     for sock in slow[:20]:
         sock.sendall(head[:30].encode())
     for sock in slow[20:]:
@@ -279,10 +280,54 @@ def test_a_client_that_sends_slowly_delays_nobody_and_is_sent_away(
         sock.close()
 
 
+def silent(visitor: Visitor, n: int) -> list[socket.socket]:
+    """Connections without a token that never say anything."""
+    return [socket.create_connection(address_of(visitor), timeout=PATIENCE) for _ in range(n)]
+
+
+def test_hundreds_of_silent_connections_shut_nobody_out() -> None:
+    with serving(fake_workbench(quick=decide)) as one:
+        idle = silent(one, 600)
+        assert one.reveal(VIEW, [0])["agrees"]
+        for sock in idle[: -connections.MOST_SILENT]:
+            assert sock.recv(1) == b"", "the oldest are closed"
+        for sock in idle:
+            sock.close()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: 127"], ids=["nothing", "half of the headers"])
+def test_a_connection_whose_headers_do_not_come_is_closed(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "PATIENCE", 0.2)
+    with serving(fake_workbench(quick=decide)) as one:
+        (sock,) = silent(one, 1)
+        sock.sendall(said)
+        assert sock.recv(1) == b""
+        sock.close()
+
+
+def test_headers_of_a_second_request_are_waited_for_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(fake_workbench(quick=decide)) as one:
+        head = f"Host: 127.0.0.1:{address_of(one)[1]}\r\nX-Holdfast-Token: {token_of(one)}\r\n"
+        (sock,) = silent(one, 1)
+        sock.sendall(f"GET /api/nothing HTTP/1.1\r\n{head}\r\n".encode())
+        assert status_of(sock.recv(65536)) == 404
+        monkeypatch.setattr(connections, "PATIENCE", 0.2)
+        sock.sendall(b"GET /api/no")
+        while sock.recv(65536):
+            pass  # the rest of the answer, and then the end
+        sock.close()
+
+
+def test_a_request_that_takes_longer_than_its_headers_may_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "PATIENCE", 0.2)
+    with serving(fake_workbench(quick=Slow(seconds=0.5))) as one:
+        assert one.reveal(VIEW, [0])["agrees"]
+
+
 def test_a_client_that_does_not_read_holds_up_nobody(visitor: Visitor) -> None:
     host, port = address_of(visitor)
     head = f"Host: {host}:{port}\r\nX-Holdfast-Token: {token_of(visitor)}\r\n"
-    deaf = [socket.create_connection((host, port), timeout=5) for _ in range(10)]
+    deaf = [socket.create_connection((host, port), timeout=PATIENCE) for _ in range(10)]
     for sock in deaf:
         sock.sendall(f"GET /api/inputs?model=test:quick HTTP/1.1\r\n{head}\r\n".encode() * 50)
     assert visitor.reveal(VIEW, [0, 1])["n_added"] == 1

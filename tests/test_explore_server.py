@@ -25,6 +25,7 @@ from holdfast.explore.sentences import curve_sentence
 from holdfast.explore.view import View
 from holdfast.explore.workbench import Workbench
 from tests.explore_support import CLASSES, N_FEATURES, Visitor, decide, fake_workbench, serving
+from tests.waiting import PATIENCE
 
 OWN = {"model": "test:quick", "input": "0", "method": "own", "selected": [0, 1]}
 SELECTED = np.arange(N_FEATURES) < 2
@@ -86,7 +87,7 @@ def test_models_whose_data_cannot_be_read_are_listed_with_the_reason() -> None:
         "from holdfast.explore.workbench import Workbench\n"
         "for one in Workbench(bundled_entries()).describe(): print(one['name'], one['n_inputs'], one['note'])\n"
     )
-    done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, timeout=PATIENCE, check=True)
     told = {line.split()[0]: line for line in done.stdout.splitlines()}
     assert told["vader"].startswith("vader 200 VADER")
     assert told["digits-vit"].endswith("pip install 'holdfast[sklearn]'")
@@ -233,7 +234,7 @@ def run_export(bundled: Visitor, view: dict[str, Any], tmp_path: Path, **questio
     code = bundled.post("/api/export/python", {"view": view} | question).json()["code"]
     script = tmp_path / "exported.py"
     script.write_text(code + "print(certificate.to_json())\n", encoding="utf-8")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast.explore.paced import MOST_ROWS, Pace, PacedModel, in_turns
 from holdfast.explore.recent import Recent
-from holdfast.explore.turns import MOST_URGENT, Cancelled, Errand, Gate, Rounds
+from holdfast.explore.turns import MOST_PASSED, Cancelled, Errand, Gate, Rounds
 from holdfast.types import Differentiable
 from tests.contracts import check_masked_model
-from tests.explore_support import Slow, decide, wait_until
+from tests.explore_support import Slow, decide
+from tests.waiting import PATIENCE, wait_until
 
 TABS = st.lists(st.sampled_from("abcd"), max_size=24)
 
@@ -90,13 +91,11 @@ class Line:
         thread = threading.Thread(target=work)
         thread.start()
         self._threads.append(thread)
-        queue = self.gate._urgent if errand.urgent else self.gate._others
-        before = len(self._threads)
-        wait_until(lambda: len(queue) > 0 and sum(map(len, (self.gate._urgent, self.gate._others))) == before)
+        wait_until(lambda: self.gate.n_waiting == len(self._threads))
 
     def finish(self) -> list[str]:
         for thread in self._threads:
-            thread.join(10)
+            thread.join(PATIENCE)
         assert self.gate.is_free
         return self.served
 
@@ -110,13 +109,33 @@ def test_clicks_come_before_jobs_and_tabs_take_turns() -> None:
     assert line.finish() == ["click", "a1", "b1", "a2", "a3"]
 
 
+def test_certificates_come_before_searches_of_their_own_tab_and_of_others() -> None:
+    line = Line()
+    with line.gate.turn(Errand("holder")):
+        for name in ("a search", "b search"):
+            line.join(name, Errand(name[0], search=True))
+        for name in ("a certificate", "c certificate"):
+            line.join(name, Errand(name[0]))
+        line.join("click", Errand("a", urgent=True))
+    assert line.finish() == ["click", "a certificate", "c certificate", "a search", "b search"]
+
+
+def test_certificates_that_do_not_end_let_a_search_in_now_and_then() -> None:
+    line = Line()
+    with line.gate.turn(Errand("holder")):
+        line.join("search", Errand("s", search=True))
+        for number in range(MOST_PASSED + 4):
+            line.join(f"certificate {number}", Errand("c"))
+    assert line.finish().index("search") == MOST_PASSED
+
+
 def test_clicks_that_do_not_end_let_a_job_in_now_and_then() -> None:
     line = Line()
     with line.gate.turn(Errand("holder")):
         line.join("job", Errand("j"))
-        for number in range(MOST_URGENT + 4):
+        for number in range(MOST_PASSED + 4):
             line.join(f"click {number}", Errand("c", urgent=True))
-    assert line.finish().index("job") <= MOST_URGENT
+    assert line.finish().index("job") <= MOST_PASSED
 
 
 def test_never_two_have_a_turn_at_once() -> None:
@@ -132,7 +151,7 @@ def test_never_two_have_a_turn_at_once() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE)
     assert (slow.n_calls, slow.most_at_once, gate.is_free) == (80, 1, True)
 
 
@@ -149,12 +168,12 @@ def test_cancelled_work_leaves_the_line_without_a_turn() -> None:
     with gate.turn(Errand("holder")):
         thread = threading.Thread(target=work)
         thread.start()
-        wait_until(lambda: len(gate._others) == 1)
+        wait_until(lambda: gate.n_waiting == 1)
         unwanted.set()
         gate.wake()
-        assert left.wait(5)
+        assert left.wait(PATIENCE)
         assert not gate.is_free
-    thread.join(5)
+    thread.join(PATIENCE)
     assert gate.is_free
 
 

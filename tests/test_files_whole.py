@@ -8,17 +8,21 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.cli import main
-from holdfast.errors import StoreError
+from holdfast.errors import InvalidValueError, StoreError
+from holdfast.report.page import write_report
 from holdfast.results import Certificate
+from holdfast.study.export import export_study
 from holdfast.study.files import replacing, write_whole
-from tests.study_support import write_texts
+from holdfast.study.run import run_study
+from holdfast.study.spec import MethodSpec
+from tests.study_support import HELD, make_spec, write_texts
+from tests.waiting import PATIENCE, wait_until
 
 SRC = Path(__file__).parents[1] / "src" / "holdfast"
 
@@ -95,7 +99,7 @@ def test_what_is_no_file_is_written_and_stays_what_it_is(tmp_path: Path) -> None
     reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
     reader.start()
     write_whole(pipe, "through the pipe")
-    reader.join(10)
+    reader.join(PATIENCE)
     assert heard == ["through the pipe"]
     assert pipe.is_fifo()
 
@@ -125,6 +129,59 @@ def test_a_process_that_is_killed_while_it_writes_leaves_the_old_file(tmp_path: 
     done = subprocess.run([sys.executable, "-c", KILLED, str(target)], check=False)
     assert done.returncode == -signal.SIGKILL
     assert target.read_text() == "old"
+
+
+def test_what_killed_writers_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", KILLED, str(target)], check=False)
+    assert len(list(tmp_path.iterdir())) == 1, "the second writer has removed what the first left"
+    write_whole(target, "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+LIVING = """
+import sys
+from pathlib import Path
+from holdfast.study.files import replacing
+with replacing(Path(sys.argv[1])) as unfinished:
+    unfinished.write_text("slowly")
+    print("begun", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_living_writers_and_others_have_is_left_alone(tmp_path: Path) -> None:
+    others = [
+        tmp_path / ".holdfast-notes.txt",
+        tmp_path / ".holdfast-12345678",
+        tmp_path / ".holdfast-abcdefgh" / "notes",
+    ]
+    for path in others:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("precious")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "unfinished").write_text("precious")
+    (tmp_path / ".holdfast-linklink").symlink_to("elsewhere")
+    command = [sys.executable, "-c", LIVING, str(tmp_path / "slow.json")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as living:
+        assert living.stdout is not None
+        assert living.stdout.readline() == "begun\n"
+        write_whole(tmp_path / "quick.json", "quickly")
+        living.communicate()
+    assert (tmp_path / "slow.json").read_text() == "slowly"
+    assert all(path.read_text() == "precious" for path in (*others, tmp_path / "elsewhere" / "unfinished"))
+    left = {"slow.json", "quick.json", "elsewhere", ".holdfast-linklink", *(path.name for path in others[:2])}
+    assert {path.name for path in tmp_path.iterdir()} == left | {".holdfast-abcdefgh"}
+
+
+def test_a_merge_that_was_killed_leaves_nothing_for_long(tmp_path: Path) -> None:
+    killed = KILLED.replace('unfinished.open("w")', "open(f'{unfinished}-wal', 'w')")
+    subprocess.run([sys.executable, "-c", killed, str(tmp_path / "all.db")], check=False)
+    (folder,) = tmp_path.iterdir()
+    assert {path.name for path in folder.iterdir()} == {"lock", "unfinished", "unfinished-wal"}
+    write_whole(tmp_path / "a.json", "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
 def certify_into(output: Path, rng: int) -> list[str]:
@@ -160,6 +217,77 @@ def test_a_certificate_that_many_write_at_once_is_always_whole(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["cert.json"]
 
 
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of files that commands read."""
+    for name in ("a.png", "a.csv", "a.npy", "a.onnx", "model/config.json", "photos/cat.png", "maker.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("precious")
+    (tmp_path / "link.json").symlink_to("a.png")
+    os.link(tmp_path / "a.png", tmp_path / "hard.json")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+CERTIFY = "certify --model bundled:digits-resnet --radius 1 --method random --top 2"
+CHECK = "check --radius 1 --min-rate 0.5 --method random --top 2"
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        (f"{CERTIFY} --image a.png --output a.png", "`--output` must be another file than `--image`, got 'a.png'"),
+        (f"{CERTIFY} --image a.png --output ./photos/../a.png", "another file than `--image`"),
+        (f"{CERTIFY} --image a.png --output link.json", "another file than `--image`"),
+        (f"{CERTIFY} --image a.png --output hard.json", "another file than `--image`"),
+        (f"{CERTIFY} --table a.csv --output a.csv", "another file than `--table`"),
+        (f"{CERTIFY} --input images:photos#0 --output photos/cat.png", "another file than `--input`"),
+        (f"{CERTIFY} --input table:a.csv#0 --output a.csv", "another file than `--input`"),
+        (f"{CHECK} --model onnx:a.onnx --image a.png --output a.onnx", "another file than `--model`"),
+        (f"{CHECK} --model onnx:a.onnx --image a.png --junit a.png", "`--junit` must be another file than `--image`"),
+        (f"{CHECK} --model hf:model --image a.png --junit model/config.json", "another file than `--model`"),
+        (f"{CHECK} --model python:maker:make --image a.png --output maker.py", "another file than `--model`"),
+        (f"{CHECK} --model onnx:a.onnx --image a.png --junit x --output ./x", "`--junit` must be another file than"),
+        (
+            "compare --model onnx:a.onnx --image a.png --scores mine=a.npy --radii 1 --output a.npy",
+            "another file than `--scores`",
+        ),
+        ("study merge a.csv a.npy --output a.csv", "another file than `RESULTS`"),
+        ("study export a.csv a.csv --kind csv", "another file than `RESULTS`"),
+        ("study report a.csv --output a.csv", "another file than `RESULTS`"),
+        ("study init a.onnx --force --model onnx:a.onnx", "`FILE` must be another file than `--model`"),
+    ],
+)
+def test_no_command_writes_over_what_it_reads(
+    place: Path, command: str, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = files_in(place)
+    assert main(command.split()) == 3
+    assert named in capsys.readouterr().err
+    assert files_in(place) == before
+
+
+def test_what_a_study_reads_is_not_written_over_by_its_page_or_its_tables(tmp_path: Path) -> None:
+    texts = write_texts(tmp_path / "texts", 1)
+    run_study(make_spec(texts, methods=(MethodSpec("occlusion"),)), tmp_path / "study.db")
+    before = files_in(texts)
+    with pytest.raises(InvalidValueError, match="`out` must be another file than the study's data"):
+        export_study(tmp_path / "study.db", texts / "test_text.txt", kind="csv")
+    with pytest.raises(InvalidValueError, match="`output` must be another file than the study's data"):
+        write_report(tmp_path / "study.db", texts / "mapping.txt")
+    assert files_in(texts) == before
+
+
+def test_a_result_may_be_written_over_an_older_one(tmp_path: Path) -> None:
+    for rng in (1, 2):
+        assert main(certify_into(tmp_path / "cert.json", rng)) == 0
+    assert Certificate.from_json((tmp_path / "cert.json").read_text()).rng_key == 2
+
+
 def run_cli(*arguments: str, **more: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "holdfast.cli", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
@@ -168,13 +296,13 @@ def run_cli(*arguments: str, **more: Any) -> subprocess.Popen[str]:
 def test_two_commands_that_write_one_certificate_leave_one_of_theirs(tmp_path: Path) -> None:
     output = tmp_path / "cert.json"
     both = [run_cli(*certify_into(output, rng)) for rng in (1, 2)]
-    assert [process.communicate(timeout=120) and process.returncode for process in both] == [0, 0]
+    assert [process.communicate(timeout=PATIENCE) and process.returncode for process in both] == [0, 0]
     assert Certificate.from_json(output.read_text()).rng_key in (1, 2)
     assert [path.name for path in tmp_path.iterdir()] == ["cert.json"]
 
 
 STUDY = """
-model = {{ spec = "python:tests.study_support:slow_moods", options = {{ kind = "text", classes = ["bad", "good"] }} }}
+model = {{ spec = "python:tests.study_support:held_moods", options = {{ kind = "text", classes = ["bad", "good"] }} }}
 data = "tweeteval:{folder}"
 methods = ["occlusion"]
 certify = {{ radii = [1, 2] }}
@@ -184,15 +312,14 @@ certify = {{ radii = [1, 2] }}
 def test_of_two_studies_that_run_into_one_file_one_is_refused_and_the_other_is_complete(tmp_path: Path) -> None:
     study = tmp_path / "study.toml"
     study.write_text(STUDY.format(folder=write_texts(tmp_path / "texts", 6)))
-    slowly = os.environ | {"HOLDFAST_TEST_SECONDS": "0.1"}
-    first = run_cli("study", "run", str(study), "--quiet", env=slowly)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "study.db").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    second = run_cli("study", "run", str(study), "--quiet", env=slowly)
-    told = second.communicate(timeout=120)[1]
+    held = os.environ | {HELD: str(tmp_path)}
+    first = run_cli("study", "run", str(study), "--trust-model", "--quiet", env=held)
+    wait_until((tmp_path / "asked").exists)
+    second = run_cli("study", "run", str(study), "--trust-model", "--quiet", env=held)
+    told = second.communicate(timeout=PATIENCE)[1]
     assert second.returncode == 3
     assert "is being written by another process" in told
-    assert first.communicate(timeout=120)[1] == ""
+    (tmp_path / "go").touch()
+    assert first.communicate(timeout=PATIENCE)[1] == ""
     assert first.returncode == 0
     assert main(["study", "status", str(tmp_path / "study.db")]) == 0

@@ -201,7 +201,7 @@ def test_a_model_that_remembers_keeps_what_it_computed() -> None:
         ({"fills": {1: 0.0}}, InvalidTypeError, r"^`fills` must have texts for names, got \[1\]\."),
         ({"fills": [0.0, 0.0]}, InvalidValueError, r"^`fills` must have distinct names, got '0\.0' twice\."),
         ({"radius": -1}, InvalidValueError, r"^`radius` must be a whole number ≥ 0, got -1\."),
-        ({"selected": [1, 0]}, InvalidTypeError, r"^`selected` must be Boolean"),
+        ({"selected": [0.5, 0.0]}, InvalidTypeError, r"^`selected` must be Boolean"),
         ({"rng": "seed"}, InvalidTypeError, r"^`rng` must be"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 import holdfast as hf
 from tests.fakes import score_table
+from tests.fuzzing import deadline, peak_megabytes
 
 SELECTED = np.arange(8) < 3
 
@@ -101,7 +102,7 @@ def test_a_model_that_writes_into_the_masks_changes_nothing_of_the_question() ->
         masks[:] = True
         return scores
 
-    assert hf.certify(Bare(careless), SELECTED, radius=2, rng=0) == hf.certify(table, SELECTED, radius=2, rng=0)
+    assert hf.certify(Bare(careless), SELECTED, radius=2, rng=0) == hf.certify(Bare(table), SELECTED, radius=2, rng=0)
 
 
 def test_an_error_of_the_model_comes_through_as_it_is() -> None:
@@ -159,3 +160,54 @@ def test_a_large_image_is_masked_by_few_patches() -> None:
     full, none = means(np.array([[True] * 4, [False] * 4]))
     assert full[0] == pytest.approx(9 / 4)
     assert none[0] == 0
+
+
+@pytest.mark.parametrize("leave", ["out", "in"])
+def test_occlusion_of_many_features_takes_little_memory(leave: str) -> None:
+    n = 9000
+    model = hf.mask_function(lambda masks: np.c_[masks[:, 7], masks[:, 1]].astype(float), n_features=n)
+    found: list[Any] = []
+    taken = peak_megabytes(lambda: found.append(hf.attribute(model, "occlusion", leave=leave)))
+    assert np.flatnonzero(found[0].scores).tolist() == [7]
+    assert taken < 81 * 1.5  # one array of all masks is 81 MB; four were made
+
+
+def test_masks_of_many_features_are_remembered_as_they_are() -> None:
+    masks = np.random.default_rng(0).random((5, 10_000)) < 0.5
+    evaluator = hf.Evaluator(hf.mask_function(lambda masks: masks[:, :2].astype(float), n_features=10_000))
+    outputs = evaluator(masks)
+    np.testing.assert_array_equal(evaluator.masks, masks)
+    np.testing.assert_array_equal(evaluator(masks[::-1]), outputs[::-1])
+    assert evaluator.n_calls == 5
+
+
+def test_coalitions_of_many_features_are_counted_at_once() -> None:
+    from holdfast.attribution.coalitions import pairs_by_size
+
+    with deadline(10):
+        assert pairs_by_size(200_000)[:2].tolist() == [200_000, 200_000 * 199_999 / 2]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda model: hf.certify_radii(model, SELECTED, radii=range(10**9), rng=0),
+        lambda model: hf.compare(model, {"a": SELECTED, "b": ~SELECTED}, range(10**9), rng=0),
+        lambda model: hf.certified_radius(model, SELECTED, min_rate=0.9, radii=iter(int, 1), rng=0),
+        lambda model: hf.mus_model(model, 0.5, 2**40, rng=0),
+        lambda model: hf.smooth(model, 0.5, n_samples=10**9, rng=0),
+        lambda model: hf.certify(model, SELECTED, radius=10**5000, rng=0),
+    ],
+    ids=range(6),
+)
+def test_questions_without_end_are_refused_at_once(ask: Any) -> None:
+    def refused() -> None:
+        with pytest.raises(hf.InvalidValueError, match=r"at most|whole number"):
+            ask(score_table(8))
+
+    assert peak_megabytes(refused) < 50
+
+
+def test_a_radius_beyond_all_features_is_the_largest_there_is() -> None:
+    taken = peak_megabytes(lambda: hf.certify_radii(score_table(8), SELECTED, radii=[1, 10**9], rng=0))
+    assert taken < 50

@@ -6,6 +6,7 @@ import pickle
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from PIL import Image
 from torch import nn
 from transformers import ResNetConfig, ResNetForImageClassification, ViTConfig, ViTForImageClassification
 
-from holdfast import Evaluator, InvalidTypeError, InvalidValueError, ModelError, certify
+from holdfast import Evaluator, InvalidTypeError, InvalidValueError, ModelError, certify, mask_tabular
 from holdfast.masking.fills import Blur
 from holdfast.masking.groups import grid, segments
 from holdfast.masking.image import mask_image
@@ -536,7 +537,9 @@ def test_batches_have_the_modules_number_type_or_the_one_asked_for(dtype: Any) -
             return batch.flatten(1)[:, :5] * self.weight
 
     wanted = getattr(torch, dtype) if isinstance(dtype, str) else dtype
-    own = mask_image(Spy().to(wanted), _image().astype(np.float64), groups=(2, 2))
+    is_half = wanted in (torch.bfloat16, torch.float16)
+    with pytest.warns(UserWarning, match="many times slower") if is_half else nullcontext():
+        own = mask_image(Spy().to(wanted), _image().astype(np.float64), groups=(2, 2))
     asked = mask_image(Spy(), _image(), groups=(2, 2), dtype=dtype)
     for model in (own, asked):
         assert model(_masks(4)).dtype == (np.float64 if wanted is torch.float64 else np.float32)
@@ -893,3 +896,37 @@ def test_a_grey_image_converted_as_advised_suits_an_onnx_model_of_three_channels
     with pytest.raises(InvalidValueError, match=r"got \d+×\d+ pixels with 1 channel\. .*`image\.convert\('RGB'\)`"):
         mask_image(file, grey)
     assert mask_image(file, grey.convert("RGB")).n_features > 0
+
+
+def test_floats_of_bytes_are_refused_unless_they_are_meant() -> None:
+    module = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, 2))
+    picture = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
+    floats = picture.astype(np.float32)
+    shown = np.ones((1, 16), dtype=bool)
+    with pytest.raises(
+        InvalidValueError, match=r"^`image` must hold floats from 0 to 1, or bytes, .* Divide by 255; if"
+    ):
+        mask_image(module, floats, groups=(4, 4))
+    np.testing.assert_allclose(
+        mask_image(module, floats / 255, groups=(4, 4))(shown), mask_image(module, picture, groups=(4, 4))(shown)
+    )
+    planes = torch.from_numpy(floats).permute(2, 0, 1)
+    meant = mask_image(module, planes, groups=(4, 4), preprocess=lambda image: image)
+    np.testing.assert_allclose(meant(shown), module(planes[None]).detach().numpy(), rtol=1e-5)
+    assert mask_image(lambda batch: batch.mean(axis=(1, 2)), floats, groups=(4, 4))(shown).max() > 32
+    mask_image(module, floats - 128, groups=(4, 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_on_a_cpu_is_warned_of_once_unless_asked_for(dtype: Any) -> None:
+    def half() -> Any:
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2)).to(dtype)
+
+    module, picture = half(), torch.rand(3, 2, 2)
+    with pytest.warns(UserWarning, match=r"on a CPU, which can be many times slower than float32\. Turn it into"):
+        mask_image(module, picture, groups=(2, 2))
+    mask_image(module, picture, groups=(2, 2))
+    mask_image(half(), picture, groups=(2, 2), dtype=dtype)
+    mask_image(half().float(), picture, groups=(2, 2))
+    with pytest.warns(UserWarning, match="many times slower"):
+        mask_tabular(half(), np.zeros(12), fill=0.0)

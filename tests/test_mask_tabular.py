@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -855,7 +856,7 @@ def test_an_onnx_model_exported_for_a_number_of_rows_is_asked_for_that_many(rows
         (np.zeros((3, 2)), r"^The classifier must return scores \(1, n_classes\).* got shape \(3, 2\)\."),
         (np.zeros((2, 1, 2)), r"got shape \(2, 1, 2\)\."),
         (0.0, r"got shape \(\)\."),
-        ([[1.0], [1.0, 2.0]], r"^The classifier must return a regular array"),
+        ([[1.0], [1.0, 2.0]], r"^The model must return a regular array"),
     ],
 )
 def test_answers_of_the_wrong_shape_are_refused(answer: Any, message: str) -> None:
@@ -873,3 +874,87 @@ def test_softmax_of_labels_is_refused() -> None:
     model = mask_tabular(lambda rows: rows[:, 0] > 0, ROW, fill=0.0, softmax=True)
     with pytest.raises(InvalidValueError, match=r"^`softmax` must be False for a classifier that gives labels"):
         model(np.ones((1, N), dtype=bool))
+
+
+# -- wide tables, and tables of the wrong kind --------------------------------------------------------
+
+
+def wide(n: int) -> pd.DataFrame:
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, n)), columns=[f"c{i}" for i in range(n)])
+    return frame.assign(c1=["a", "b"] * 20, c2=range(40), c3=np.arange(40) % 2 == 0, c4=np.float32(1.5))
+
+
+@pytest.mark.parametrize("fill", ["mean", "background", 0.5])
+def test_tens_of_thousands_of_columns_are_bound_without_a_loop_over_them(fill: Any) -> None:
+    """Counted in calls of Python functions, which do not depend on how busy the machine is."""
+    frame = wide(12_000).drop(columns=["c1", "c3"])
+    n_calls = 0
+
+    def count(*event: Any) -> None:
+        nonlocal n_calls
+        n_calls += 1
+
+    sys.setprofile(count)
+    try:
+        model = mask_tabular(lambda rows: rows[["c0", "c2"]].to_numpy(), frame.iloc[[3]], background=frame, fill=fill)
+        model(np.ones((2, model.n_features), dtype=bool))
+    finally:
+        sys.setprofile(None)
+    assert n_calls < 1000 * model.n_features  # ten thousand for each when every column was a series of its own
+
+
+def test_fills_of_a_frame_are_those_that_pandas_takes_column_by_column_to_the_last_bit() -> None:
+    frame = wide(30)
+    model = mask_tabular(lambda rows: rows[["c0", "c2"]].to_numpy(), frame.iloc[[3]], background=frame)
+    (hidden,) = model.rows(np.zeros(30, dtype=bool)).to_dict("records")
+    for label, value in hidden.items():
+        column = frame[label]
+        numeric = label not in ("c1", "c3")
+        assert value == (column.mean() if numeric else column.mode()[0]), label
+
+
+def test_masked_frames_have_the_types_the_order_and_the_layout_of_frames_made_of_columns() -> None:
+    frame = wide(30)
+    row, masks = frame.iloc[[3]].reset_index(drop=True), np.random.default_rng(1).random((5, 30)) < 0.5
+    for columns in (list(frame.columns), ["c0", *(f"c{i}" for i in range(29, 4, -1))]):
+        model = mask_tabular(lambda rows: rows[["c0"]].to_numpy(), row[columns], background=frame, fill="background")
+        for mask in masks[:, : len(columns)]:
+            seen = model.rows(mask)
+            drawn = seen.loc[:, ~mask].reset_index(drop=True)
+            assert list(seen.columns) == columns
+            assert seen.dtypes.to_dict() == frame[columns].dtypes.to_dict()
+            for label in seen.columns[mask]:
+                assert (seen[label] == row[label].iloc[0]).all()
+            assert len(drawn) == 32
+        if "c1" not in columns:
+            assert seen.to_numpy().flags.f_contiguous
+
+
+def dated(value: Any) -> pd.DataFrame:
+    return pd.DataFrame(X, columns=list("abcdef")).assign(b=value)
+
+
+@pytest.mark.parametrize("value", ["cheap", "2020-01-01", pd.Timestamp("2020-01-01")], ids=["text", "date", "time"])
+def test_an_estimator_of_numbers_says_which_column_holds_none_and_what_to_do(value: Any) -> None:
+    fitted, table = LogisticRegression().fit(pd.DataFrame(X, columns=list("abcdef")), Y), dated(value)
+    model = mask_tabular(fitted, table.iloc[[0]], background=table)
+    with pytest.raises(InvalidTypeError, match=r"Not numbers: 'b' \(.*\)\. Leave such columns out, turn them into"):
+        certify(model, np.arange(6) < 2, radius=1, rng=0)
+
+
+def test_an_error_of_an_estimator_on_numbers_comes_through_as_it_is() -> None:
+    class Refusing(LogisticRegression):
+        def predict_proba(self, rows: Any) -> Any:
+            raise ValueError("mine")
+
+    for row, fitted_on in ((X[0], X), (pd.DataFrame(X).iloc[[0]], pd.DataFrame(X))):
+        model = mask_tabular(Refusing().fit(fitted_on, Y), row, fill=0.0)
+        with pytest.raises(ValueError, match=r"^mine$"):
+            model(np.ones((1, 6), dtype=bool))
+
+
+def test_of_many_columns_only_some_are_named() -> None:
+    table = pd.DataFrame({f"c{i}": ["x", "y"] for i in range(20)})
+    known = LogisticRegression().fit(pd.DataFrame(X, columns=[f"d{i}" for i in range(N)]), Y)
+    with pytest.raises(InvalidValueError, match=r"got no 'd0', .*, …\. Choose them"):
+        mask_tabular(known, table.iloc[[0]], background=table)

@@ -613,3 +613,26 @@ def test_bad_options_for_a_callable_are_named(options: dict[str, Any], error: ty
     given = {"classifier": echo, **options}
     with pytest.raises(error, match=f"^{message}"):
         mask_text(given.pop("classifier"), "a b", **given)
+
+
+async def later(text: Any) -> str:
+    return "good"
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_text_that_is_not_answered_is_no_answer(batched: bool) -> None:
+    with pytest.raises(ModelError, match=r"got a coroutine\. Wrap the asynchronous function"):
+        mask_text(later, "a b", batched=batched)(np.ones((1, 2), dtype=bool))
+    with pytest.raises(ModelError, match=r"^The model must return an answer, got None\."):
+        mask_text(lambda text: None, "a b", batched=False)(np.ones((1, 2), dtype=bool))
+
+
+def test_the_places_of_features_in_the_text_are_known_to_fast_tokenizers(kind: tuple[Any, Any]) -> None:
+    module, tokenizer = kind
+    for features in ("tokens", "words"):
+        model = mask_text(module, TEXT, tokenizer=tokenizer, features=features)
+        text, spans = model.located  # type: ignore[misc]
+        assert text == TEXT
+        assert len(spans) == model.n_features
+        if features == "words":
+            assert tuple(text[start:end].strip() for start, end in spans) == model.feature_names

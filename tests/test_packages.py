@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +18,7 @@ from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, StudySpec
 from tests.test_first_steps import hidden_with, packages_of, run_without
 
+ROOT = Path(__file__).parents[1]
 STUDY = """
 [model]
 spec = "hf:my-vit"
@@ -186,3 +190,34 @@ def test_what_stands_in_for_a_package_is_not_called_missing(monkeypatch: pytest.
     stand_in.__spec__ = None
     monkeypatch.setitem(sys.modules, "skops", stand_in)
     check_installed("This", ["skops"])
+
+
+# -- what the tests run with ------------------------------------------------------------------------
+
+
+def pinned() -> dict[str, str]:
+    """Names and versions of constraints.txt."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("==") for line in lines if line and not line.startswith("#"))
+
+
+def installed(name: str) -> str | None:
+    """The version of a package, without where it was built."""
+    try:
+        return version(name).partition("+")[0]
+    except PackageNotFoundError:
+        return None
+
+
+def test_the_constraints_pin_what_the_tests_run_with() -> None:
+    """Packages that only other versions of Python need may be missing."""
+    others = {name: (pin, installed(name)) for name, pin in pinned().items() if installed(name) not in (pin, None)}
+    assert others == {}, "install with `-c constraints.txt`, or run `make constraints`"
+
+
+def test_every_package_that_is_asked_for_is_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = {name: lines for name, lines in project["optional-dependencies"].items() if name != "docs"}
+    lines = [*project["dependencies"], *(line for some in extras.values() for line in some)]
+    names = {re.split(r"[\[<>=]", line)[0].lower() for line in lines} - {"holdfast"}
+    assert names - pinned().keys() == set()

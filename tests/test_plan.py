@@ -6,6 +6,7 @@ import subprocess
 import sys
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ import holdfast as hf
 from holdfast import InvalidTypeError, InvalidValueError
 from holdfast.bounds import hoeffding_draws
 from holdfast.plans import PLANS, make_plan, plan_samples
+from holdfast.plans.catalog import find_design
 from holdfast.plans.plan import share_risk
 from holdfast.plans.verification import bound_miss_probability
 from tests import oracles
 from tests.fakes import label_table, score_table
+from tests.waiting import PATIENCE
 
 F = Fraction
 
@@ -166,7 +169,7 @@ def test_the_cost_of_a_huge_neighbourhood_is_told_at_once() -> None:
 def test_the_cost_of_the_largest_fixed_plans_is_told_at_once() -> None:
     # In a process of its own, so that a cost quadratic in the 1.5 million draws fails and does not hang.
     code = "import holdfast as hf; print(hf.plan_samples(tolerance=0.001, plan='hoeffding').max_draws)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert int(done.stdout) == hoeffding_draws(F(1, 1000), F(9, 10)) == 1_497_867
 
 
@@ -191,6 +194,28 @@ def test_a_tolerance_too_small_to_search_names_the_plan_that_can() -> None:
     assert make_plan("hoeffding", tolerance=0.004, confidence=0.9).max_draws == hoeffding_draws(F(4, 1000), F(9, 10))
 
 
+@pytest.mark.parametrize(("plan", "tolerance", "confidence"), [("sequential", 0.005, 0.9), ("exact", 0.005, 0.9999999)])
+def test_a_goal_that_would_be_searched_for_too_long_is_refused_with_the_limit(
+    plan: str, tolerance: float, confidence: float
+) -> None:
+    with pytest.raises(InvalidValueError, match=r"`tolerance` must be larger .* draws at most \d+.*plan='hoeffding'"):
+        make_plan(plan, tolerance=tolerance, confidence=confidence)
+
+
+def test_a_search_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
+    find_design.cache_clear()
+    reports: list[tuple[int, int]] = []
+    plan_samples(tolerance=0.08, confidence=0.77, progress=lambda done, total: reports.append((done, total)))
+    shares = [done / total for done, total in reports]
+    assert shares == sorted(shares)
+    assert len(shares) > 20
+    assert shares[-1] == 1
+    reports.clear()
+    plan_samples(tolerance=0.08, confidence=0.77, progress=lambda done, total: reports.append((done, total)))
+    assert reports == []
+
+
 @pytest.mark.parametrize("given", [{"radius": 3}, {"selected": np.ones(3, dtype=bool)}])
 def test_an_explanation_needs_a_radius_and_a_radius_an_explanation(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError, match="`selected` and `radius` must be given together, or neither"):
@@ -212,7 +237,7 @@ def test_a_confidence_next_to_one_is_planned_or_refused_and_never_hangs(plan: st
         "except hf.InvalidValueError as error: print(error)\n"
         "else: print(told.max_draws)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=10, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True)
     answer = done.stdout.strip()
     if not answer.isdigit():
         assert answer.startswith("`confidence` must be ")

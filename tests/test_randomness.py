@@ -52,7 +52,7 @@ def test_no_seed_means_fresh_entropy() -> None:
     ids=repr,
 )
 def test_what_is_no_source_of_randomness_is_refused(rng: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match=r"^`rng` must be a numpy Generator, a whole number ≥ 0 or None, got "):
+    with pytest.raises(error, match=r"^`rng` must be a numpy Generator, a whole number ≥ 0, 'canonical' or None, got "):
         stream_key(rng)
 
 

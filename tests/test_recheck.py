@@ -114,6 +114,7 @@ def edited(data: Any, path: tuple[Any, ...], other: Any) -> Any:
 
 
 QUESTION = {
+    "needs_consistent",
     "tolerance",
     "confidence",
     "min_rate",
@@ -132,7 +133,7 @@ def test_no_edit_of_any_field_is_confirmed(name: str) -> None:
     plain = json.loads(made.to_json())
     n_tried = 0
     for path, other in edits(plain):
-        if path[-1] == "method" and name == "stable" or path == ("names", 0):
+        if (path[-1] == "method" and name == "stable") or path == ("names", 0):
             continue  # labels of the maker's own, which the sentence repeats as such
         text = json.dumps(edited(plain, path, other))
         n_tried += 1

@@ -189,7 +189,7 @@ def test_selections_are_the_callers_or_the_papers_quarter() -> None:
     for attribution, mask in zip(mine.attributions, mine.selections, strict=True):
         assert mask.tolist() == top(attribution, 5).tolist()
     with pytest.raises(InvalidTypeError, match=r"^`select\(attribution\)` must be Boolean"):
-        reexplain(model, "lime", radius=2, n_repeats=2, n_samples=10, select=lambda one: [1, 2])
+        reexplain(model, "lime", radius=2, n_repeats=2, n_samples=10, select=lambda one: [0.5, 2.0])
     with pytest.raises(InvalidTypeError, match=r"^`select` must be a function of an attribution, or None, got 5"):
         reexplain(model, "lime", radius=2, n_repeats=2, n_samples=10, select=5)  # type: ignore[arg-type]
 

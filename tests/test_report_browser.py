@@ -15,6 +15,7 @@ from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.results.certificate import Certificate
 from holdfast.study.store import Store
 from tests.report_support import COLUMNS, HOSTILE, LONG, Visit, browsing, run_all
+from tests.study_support import TRUST
 
 TITLE = f"Three studies {HOSTILE}"
 
@@ -33,7 +34,7 @@ def stores(folder: Path) -> list[Path]:
 def report(folder: Path, stores: list[Path]) -> Path:
     path = folder / "report.html"
     accuracy = {"images": SmoothedAccuracy((1.0, 0.5), (40, 20), 50, 8, 0.95, 100, 1)}
-    write_report(stores, path, title=TITLE, n_gallery=4, accuracy=accuracy)
+    write_report(stores, path, title=TITLE, n_gallery=4, trust=TRUST, accuracy=accuracy)
     return path
 
 

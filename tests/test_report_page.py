@@ -6,10 +6,9 @@ import base64
 import io
 import json
 import shutil
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from holdfast.cli import main
 from holdfast.errors import HoldfastError
 from holdfast.evaluation import Evaluator
 from holdfast.masking.groups import grid
-from holdfast.report.page import write_report
+from holdfast.report import page as pages
 from holdfast.report.page.accuracy import study_accuracy
 from holdfast.report.page.choice import choose_inputs
 from holdfast.report.page.claims import flip_sizes, headline, main_groups, unlike_counts
@@ -34,6 +33,7 @@ from holdfast.report.page.flips import reduce_flip
 from holdfast.report.page.html import as_bytes, embed_json, render_page
 from holdfast.report.page.pictures import cut_text, describe_input, png_uri, text_parts
 from holdfast.report.page.rows import read_rows
+from holdfast.report.page.source import CHANGED, UNKNOWN, UNREADABLE
 from holdfast.report.page.together import joint_means
 from holdfast.report.page.wording import percent, span
 from holdfast.results.accuracy import SmoothedAccuracy
@@ -44,6 +44,9 @@ from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec
 from holdfast.study.store import Store
 from tests.report_support import CLASSES, brightness, image_spec, moods, run_all, table_spec, text_spec
+from tests.study_support import TRUST, edit
+
+write_report = partial(pages.write_report, trust=TRUST)
 
 
 class _Data(HTMLParser):
@@ -375,6 +378,61 @@ def test_an_image_without_the_model_has_the_grid_of_its_masking(stores: list[Pat
     assert picture["png"].startswith("data:image/png")
 
 
+SECRET = "what lies here now"
+
+
+def change_texts(folder: Path) -> None:
+    lines = (folder / "test_text.txt").read_text(encoding="utf-8").splitlines()
+    (folder / "test_text.txt").write_text(
+        "\n".join(f"{SECRET} {i}" for i in range(len(lines))) + "\n", encoding="utf-8"
+    )
+
+
+def change_images(folder: Path) -> None:
+    from PIL import Image
+
+    for path in folder.iterdir():
+        Image.fromarray(np.full((12, 16, 3), 7, dtype=np.uint8)).save(path)
+
+
+def change_rows(folder: Path) -> None:
+    import pandas
+
+    table = pandas.read_csv(folder / "table.csv")
+    (table + 1000).to_csv(folder / "table.csv", index=False)
+
+
+@pytest.mark.parametrize(
+    ("make", "change"), [(text_spec, change_texts), (image_spec, change_images), (table_spec, change_rows)]
+)
+def test_a_page_without_the_model_shows_no_input_but_those_of_the_results(
+    make: Any, change: Any, tmp_path: Path
+) -> None:
+    path, page = tmp_path / "results.db", tmp_path / "page.html"
+    run_study(make(tmp_path / "data", n=3), path)
+    write_report(path, page, use_model=False)
+    before = payload_of(page)["studies"][0]["gallery"]
+    assert {entry["not_shown"] for entry in before} == {None}
+    assert not any(is_empty(entry["picture"]) for entry in before)
+    change(tmp_path / "data")
+    write_report(path, page, use_model=False)
+    gallery = payload_of(page)["studies"][0]["gallery"]
+    assert {entry["not_shown"] for entry in gallery} == {CHANGED}
+    assert all(is_empty(entry["picture"]) for entry in gallery)
+    assert SECRET not in page.read_text(encoding="utf-8")
+    edit(path, "UPDATE listing SET digest = NULL")
+    write_report(path, page, use_model=False)
+    assert {entry["not_shown"] for entry in payload_of(page)["studies"][0]["gallery"]} == {UNKNOWN}
+    shutil.rmtree(tmp_path / "data")
+    write_report(path, page, use_model=False)
+    assert {entry["not_shown"] for entry in payload_of(page)["studies"][0]["gallery"]} == {UNREADABLE}
+
+
+def is_empty(picture: dict[str, Any]) -> bool:
+    """Whether nothing of the input is shown: the names of its features at most."""
+    return picture["kind"] == "table" and all(value is None for _, value in picture["columns"])
+
+
 def test_inputs_that_changed_since_are_refused(tmp_path: Path) -> None:
     run_study(text_spec(tmp_path / "texts", n=3), tmp_path / "texts.db")
     lines = (tmp_path / "texts" / "test_text.txt").read_text(encoding="utf-8").splitlines()
@@ -499,9 +557,8 @@ def test_a_page_is_about_one_state_of_a_file_that_a_run_is_writing(
 
     def summarize_then_lose_items(store: Store, **asked: Any) -> Any:
         summary = real(store, **asked)
-        with closing(sqlite3.connect(path)) as writer, writer:
-            writer.execute("DELETE FROM rates WHERE item IN (SELECT item FROM items WHERE method = 'random')")
-            writer.execute("DELETE FROM items WHERE method = 'random'")
+        edit(path, "DELETE FROM rates WHERE item IN (SELECT item FROM items WHERE method = 'random')")
+        edit(path, "DELETE FROM items WHERE method = 'random'")
         return summary
 
     monkeypatch.setattr(write, "summarize_study", summarize_then_lose_items)

@@ -523,3 +523,33 @@ def test_a_frame_without_pandas_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(hf.MissingExtraError, match=r"pip install 'holdfast\[report\]'"):
         hf.certify_radii(CONSTANT, SELECTED, radii=[1, 2], rng=1).to_frame()
+
+
+# -- what is said, and shown --------------------------------------------------------------------------
+
+
+def counted(agreeing: int) -> Certificate:
+    """One feature selected of ten, the full input predicted differently: this many of nine additions agree."""
+    model = hf.mask_function(
+        lambda masks: (masks.sum(axis=1) > 1) & ~((masks.sum(axis=1) == 2) & masks[:, 1 : agreeing + 1].any(axis=1)),
+        n_features=10,
+    )
+    return certify(model, [0], radius=1, rate_kind="exactly", rng=0)
+
+
+@pytest.mark.parametrize("agreeing", [0, 1, 5, 8, 9])
+def test_an_explanation_is_called_stably_wrong_only_if_it_is_stable(agreeing: int) -> None:
+    certificate = counted(agreeing)
+    assert (certificate.rate, certificate.consistent) == (agreeing / 9, False)
+    assert "the full input is predicted differently" in str(certificate)
+    assert ("may be stably wrong" in str(certificate)) == (agreeing == 9)
+
+
+def test_an_empty_selection_and_a_model_that_says_the_same_everywhere_are_named() -> None:
+    constant = hf.lookup_table([7] * 16, n_features=4)
+    said = str(certify(constant, np.zeros(4, dtype=bool), radius=2, rng=0))
+    assert "no feature is selected, and the model said the same for every mask, the full input included;" in said
+    varied = hf.lookup_table([0] * 15 + [1], n_features=4)
+    said = str(certify(varied, np.zeros(4, dtype=bool), radius=2, rng=0))
+    assert "no feature is selected;" in said
+    assert "no feature is selected" not in str(certify(constant, [1], radius=2, rng=0))

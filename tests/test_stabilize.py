@@ -189,7 +189,7 @@ def test_results_do_not_depend_on_batches_or_on_a_shared_memory() -> None:
     first = stabilize(shared, ranked, min_rate=0.8, radius=3, rng=5)
     again = stabilize(shared, ranked, min_rate=0.8, radius=3, check_determinism=False, rng=5)
     assert first == found
-    assert again.n_calls == 0
+    assert shared.n_calls == first.n_calls
     assert again.trail == found.trail
 
 
@@ -198,7 +198,7 @@ def test_the_calls_reported_are_the_rows_computed() -> None:
     found = stabilize(model, np.arange(20, 0, -1), min_rate=0.8, radius=3, rng=0)
     assert found.n_calls == model.n_rows
     repeated = [mask for mask, count in model.times_asked.items() if count > 1]
-    assert len(repeated) == 1  # the row that shows whether the model is deterministic
+    assert len(repeated) == found.certificate.n_repeated > 1
 
 
 # -- as a value -------------------------------------------------------------------------------------

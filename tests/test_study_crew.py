@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +16,9 @@ from holdfast.study.engines.crew import DONE, EVENT, READY, Crew, Died, Hand, Me
 from holdfast.study.items import Task, tasks_of
 from holdfast.study.run import run_study
 from holdfast.study.work import Skipped
-from tests.study_support import load_lingering, make_spec, write_texts
+from tests.study_support import load_lingering, make_spec, unmeasured, write_texts
+
+ROOT = Path(__file__).parents[1]
 
 
 class Scripted(Hand):
@@ -84,3 +87,17 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert 'Put what the script does under `if __name__ == "__main__":`.' in done.stderr
     assert "is being written by another process" not in done.stderr
+
+
+def test_coverage_sees_what_only_workers_run(tmp_path: Path) -> None:
+    pytest.importorskip("coverage")
+    texts, report = write_texts(tmp_path / "texts", 1), tmp_path / "coverage.json"
+    environment = unmeasured() | {"COVERAGE_FILE": str(tmp_path / ".coverage")}
+    for command in (
+        ["run", "-m", "tests.study_runner", str(texts), str(tmp_path / "a.db"), "1"],
+        ["combine", "--quiet"],
+        ["json", "--quiet", "--include=*/engines/serve.py", "-o", str(report)],
+    ):
+        subprocess.run([sys.executable, "-m", "coverage", *command], cwd=ROOT, env=environment, check=True)
+    (file,) = json.loads(report.read_text())["files"].values()
+    assert file["functions"]["_answer"]["executed_lines"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from holdfast.study.aggregate import DifferenceAt, PairedDifference, StudySummar
 from holdfast.study.run import run_study
 from holdfast.study.spec import MethodSpec, MusSpec, SmoothingSpec
 from tests.mixed_texts import items, mixed_spec, write_mixed_texts
-from tests.study_support import make_spec, write_texts
+from tests.study_support import edit, make_spec, write_texts
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +28,9 @@ def test_differences_are_paired_by_input(mixed: Path, tmp_path: Path) -> None:
     """An input that only one method has is in no difference."""
     path = tmp_path / "less.db"
     shutil.copy(mixed, path)
-    with sqlite3.connect(path) as connection:
-        (item,) = connection.execute("SELECT item FROM items WHERE input = 7 AND method = 'lime'").fetchone()
-        connection.execute("DELETE FROM rates WHERE item = ?", (item,))
-        connection.execute("DELETE FROM items WHERE item = ?", (item,))
-    connection.close()
+    which = "item = (SELECT min(item) FROM items WHERE input = 7 AND method = 'lime')"
+    edit(path, f"DELETE FROM rates WHERE {which}")
+    edit(path, f"DELETE FROM items WHERE {which}")
     summary = summarize_study(path)
     assert summary.n_to_do == 1
     for fraction in (0.25, 0.5):

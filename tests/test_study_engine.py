@@ -31,6 +31,7 @@ from holdfast.study.watching import JsonLines, LiveBar, Moment
 from holdfast.study.work import Skipped, Worker, item_rng, load_worker
 from tests.contracts import check_engine
 from tests.study_support import DEADLY, load_mortal, load_stillborn, make_spec, stored_scores, write_texts
+from tests.waiting import PATIENCE
 
 N_INPUTS = 4
 
@@ -265,6 +266,7 @@ def test_a_model_that_changes_its_mind_is_found_out(texts: Path, tmp_path: Path)
         run_study(make_spec(texts, model=model), tmp_path / "a.db")
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_wish_to_stop_finishes_the_item_and_can_be_resumed(
     texts: Path, truth: dict[str, str], tmp_path: Path
 ) -> None:
@@ -313,6 +315,7 @@ def test_the_batch_size_is_part_of_the_study_and_stays_as_it_is(texts: Path, tmp
         run_study(replace(spec, batch_size=8), path)
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_second_interrupt_stops_at_once_and_keeps_what_is_stored(
     texts: Path, truth: dict[str, str], tmp_path: Path
 ) -> None:
@@ -328,7 +331,10 @@ def test_a_second_interrupt_stops_at_once_and_keeps_what_is_stored(
     assert digests(tmp_path / "a.db") == truth
 
 
-def test_interrupts_within_a_second_are_one(texts: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("ctrl_c")
+def test_interrupts_within_a_second_are_one(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.study.stopping._SECONDS_TOGETHER", PATIENCE)  # a second, on a machine that is busy
+
     def interrupt_often(moment: Moment) -> None:
         for _ in range(5):
             os.kill(os.getpid(), signal.SIGINT)

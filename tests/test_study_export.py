@@ -21,7 +21,7 @@ from holdfast.study.run import run_study
 from holdfast.study.spec import DataSpec, MethodSpec
 from holdfast.study.status import study_status
 from holdfast.study.store import Store
-from tests.study_support import make_spec, write_texts
+from tests.study_support import edit, make_spec, write_texts
 
 N_INPUTS = 3
 
@@ -169,13 +169,8 @@ def test_files_of_different_questions_are_not_merged(texts: Path, whole: Path, t
 
 
 def test_files_that_contradict_each_other_are_not_merged(texts: Path, whole: Path, tmp_path: Path) -> None:
-    import sqlite3
-
     run_study(make_spec(texts, witness=True), tmp_path / "a.db", inputs=[0])
-    connection = sqlite3.connect(tmp_path / "a.db")
-    connection.execute("UPDATE items SET digest = 'other' WHERE item = 3")
-    connection.commit()
-    connection.close()
+    edit(tmp_path / "a.db", "UPDATE items SET digest = 'other' WHERE item = 3")
     with pytest.raises(StudyError, match=r"The item 0/lime/.* differs between"):
         merge_studies([whole, tmp_path / "a.db"], tmp_path / "all.db")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a.db"]
@@ -193,14 +188,9 @@ def test_a_merge_writes_over_nothing(whole: Path, tmp_path: Path) -> None:
 def test_what_is_left_out_in_one_part_and_done_in_another_is_done(texts: Path, whole: Path, tmp_path: Path) -> None:
     data = DataSpec(f"tweeteval:{texts}")
     run_study(make_spec(texts, witness=True, data=data), tmp_path / "a.db", inputs=[0])
-    import sqlite3
-
-    connection = sqlite3.connect(tmp_path / "a.db")
-    connection.execute("INSERT INTO skips VALUES (1, 'unreadable: there', 1)")
-    connection.execute("INSERT INTO skips VALUES (2, 'unreadable: everywhere', 1)")
-    connection.execute("""INSERT INTO failures VALUES (1, 'died', 3, '["1/lime/0.25/1.0"]', 1)""")
-    connection.commit()
-    connection.close()
+    edit(tmp_path / "a.db", "INSERT INTO skips VALUES (1, 'unreadable: there', 1)")
+    edit(tmp_path / "a.db", "INSERT INTO skips VALUES (2, 'unreadable: everywhere', 1)")
+    edit(tmp_path / "a.db", """INSERT INTO failures VALUES (1, 'died', 3, '["1/lime/0.25/1.0"]', 1)""")
     run_study(make_spec(texts, witness=True, data=data), tmp_path / "b.db", inputs=[1])
     merge_studies([tmp_path / "a.db", tmp_path / "b.db"], tmp_path / "all.db")
     status = study_status(tmp_path / "all.db")

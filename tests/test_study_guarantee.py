@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,15 @@ from holdfast.bounds import certified_count, certified_share, clopper_pearson
 from holdfast.cli import main
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StudyError
 from holdfast.plans import rate_test
-from holdfast.study.aggregate import DataSetGuarantee, study_guarantee
+from holdfast.study import aggregate
+from holdfast.study.aggregate import DataSetGuarantee
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec, SmoothingSpec, StudySpec
 from holdfast.study.store import Store
 from tests.oracles import exact_rate
-from tests.study_support import make_spec, write_texts
+from tests.study_support import TRUST, make_spec, write_texts
+
+study_guarantee = partial(aggregate.study_guarantee, trust=TRUST)
 
 SIZES = [1, 2, 5, 20, 100, 400]
 LEVELS = [0.001, 0.02, 0.1, 0.3]
@@ -274,7 +278,18 @@ def test_inputs_that_have_changed_are_not_tested(texts: Path, tmp_path: Path) ->
 
 
 def test_the_command_prints_the_guarantee(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["study", "guarantee", str(study), "--method", "lime", "--radius", "3", "--min-rate", "0.9"]
+    words = [
+        "study",
+        "guarantee",
+        str(study),
+        "--method",
+        "lime",
+        "--radius",
+        "3",
+        "--min-rate",
+        "0.9",
+        "--trust-model",
+    ]
     assert main(words) == 0
     assert capsys.readouterr().out.strip() == str(study_guarantee(study, method="lime", radius=3, min_rate=0.9))
     assert main([*words, "--stored", "--json"]) == 0

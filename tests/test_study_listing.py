@@ -116,9 +116,41 @@ def test_parts_over_shifted_data_are_not_merged(tmp_path: Path) -> None:
     run_study(spec, parts[0], inputs=[0, 1])
     paint(folder, "a")
     run_study(spec, parts[1], inputs=[2, 3])
-    with pytest.raises(StudyError, match=r"Input 0 was 'b\.png' and is now 'a\.png'"):
+    with pytest.raises(StudyError, match=r"Input 0 was 'b\.png' \(content \w+\) and is now 'a\.png'"):
         merge_studies(parts, tmp_path / "all.db")
     assert not (tmp_path / "all.db").exists()
+
+
+def digests(path: Path) -> list[bool]:
+    with Store(path) as store:
+        return [listed.digest is not None for listed in store.listing().values()]
+
+
+def test_what_image_files_held_is_stored_when_they_are_explained_and_kept_ever_after(tmp_path: Path) -> None:
+    folder, parts = tmp_path / "photos", [tmp_path / "1.db", tmp_path / "2.db"]
+    spec = study("brightness", "image", DataSpec(f"images:{folder}"))
+    paint(folder, *"bcd")
+    run_study(spec, parts[0], inputs=[0])
+    assert digests(parts[0]) == [True, False, False]
+    run_study(spec, parts[0], inputs=[0, 2])
+    assert digests(parts[0]) == [True, False, True]
+    run_study(spec, parts[1], inputs=[1])
+    merge_studies(parts, tmp_path / "all.db")
+    assert digests(tmp_path / "all.db") == [True, True, True]
+
+
+def test_a_file_that_changed_before_it_was_explained_is_known_as_it_was_explained(tmp_path: Path) -> None:
+    folder, path = tmp_path / "photos", tmp_path / "a.db"
+    spec = study("brightness", "image", DataSpec(f"images:{folder}"))
+    paint(folder, *"bc")
+    run_study(spec, path, inputs=[0])
+    with Store(path) as store:
+        before = store.listing()[0].digest
+    (folder / "b.png").write_bytes((folder / "c.png").read_bytes())
+    run_study(spec, path)
+    with Store(path) as store:
+        assert store.listing()[0].digest == before
+        assert store.listing()[1].digest not in (before, None)
 
 
 def test_a_link_to_a_file_that_is_being_written_is_refused(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,8 +33,8 @@ from holdfast.study.spec_file import write_spec
 from holdfast.study.status import study_status
 from holdfast.study.store import CurveKey, Store
 from holdfast.study.work import Skipped, Worker, item_rng, load_worker
+from tests.study_support import edit, write_texts
 from tests.study_support import make_spec as support_spec
-from tests.study_support import write_texts
 
 
 def make_spec(n: int = 6, **certify: object) -> StudySpec:
@@ -186,6 +185,7 @@ def test_intervals_of_a_status_are_rounded_outwards(finished: Path) -> None:
     assert "[0.400, 0.601] at radius" in str(replace(status, means={key: close}))
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_mean_curve_over_fewer_inputs_than_are_explained_is_missing(tmp_path: Path) -> None:
     folder, path = write_texts(tmp_path / "texts", 3), tmp_path / "a.db"
     run_study(text_spec(folder, 2), path)
@@ -237,9 +237,7 @@ def test_means_are_of_the_model_that_was_explained(
     explained: tuple[StudySpec, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec, path = explained
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE inputs SET model_fingerprint = 'another'")
-    connection.close()
+    edit(path, "UPDATE inputs SET model_fingerprint = 'another'")
     with pytest.raises(StudyError, match=r"^Input 0: the model is another than the one that was explained \(it was an"):
         run_study(spec, path)
 
@@ -273,7 +271,7 @@ def test_errors_of_the_model_name_the_input(explained: tuple[StudySpec, Path], m
 def test_json_of_a_study_about_means(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec, study = text_spec(write_texts(tmp_path / "texts", 2)), tmp_path / "moods.toml"
     write_spec(spec, study)
-    assert main(["study", "run", str(study), "--json"]) == 0
+    assert main(["study", "run", str(study), "--trust-model", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert lines[0]["means"] == {}
     assert lines[-1]["status"]["complete"] is True

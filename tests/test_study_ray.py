@@ -29,6 +29,7 @@ from holdfast.study.work import load_worker
 from tests.contracts import check_engine
 from tests.ray_cluster import RayCluster
 from tests.study_support import MortalIn, Slowly, make_spec, undisturbed, write_texts
+from tests.waiting import wait_until
 
 N_INPUTS, PER_INPUT = 6, 8
 
@@ -227,10 +228,7 @@ def members_of(group: int) -> list[int]:
 
 
 def wait_until_none(group: int) -> None:
-    deadline = time.monotonic() + 120
-    while members_of(group):
-        assert time.monotonic() < deadline, "processes outlive their driver"
-        time.sleep(0.05)
+    wait_until(lambda: not members_of(group))  # processes must not outlive their driver
 
 
 def folders_of(driver: Driver) -> list[Path]:
@@ -259,16 +257,13 @@ def test_a_driver_that_is_killed_takes_its_own_cluster_with_it(texts: Path, tmp_
     with Driver(texts, tmp_path / "a.db") as driver:
         driver.hear(1)
         assert len(members_of(driver.process.pid)) > 4, "where is the cluster?"
-    # Ray by itself leaves agents behind for minutes.
-    deadline = time.monotonic() + 45
-    while members_of(driver.process.pid):
-        assert time.monotonic() < deadline, "a cluster outlives its driver"
-        time.sleep(0.05)
+    wait_until_none(driver.process.pid)  # Ray by itself leaves agents behind for minutes
     assert not folders_of(driver), "files outlive their driver"
 
 
 @needs_ray
 @pytest.mark.slow
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_before_ray_has_started_is_a_stop_and_not_an_error(texts: Path, tmp_path: Path) -> None:
     with Driver(texts, tmp_path / "a.db") as driver:
         while not any((folder / "log").exists() for folder in folders_of(driver)):
@@ -283,6 +278,7 @@ def test_ctrl_c_before_ray_has_started_is_a_stop_and_not_an_error(texts: Path, t
 
 
 @needs_ray
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_finishes_what_has_begun_and_leaves_nothing_behind(
     texts: Path, truth: dict[str, str], tmp_path: Path
 ) -> None:
@@ -383,10 +379,10 @@ def test_without_ray_the_extra_is_named_and_the_rest_works(
         make_engine("ray", 2)
     study, results = tmp_path / "study.toml", tmp_path / "study.db"
     write_spec(make_spec(texts, data=DataSpec(f"tweeteval:{texts}", n=1)), study)
-    assert main(["study", "plan", str(study), "--untimed"]) == 0
-    assert main(["study", "run", str(study), "--quiet"]) == 0
+    assert main(["study", "plan", str(study), "--untimed", "--trust-model"]) == 0
+    assert main(["study", "run", str(study), "--trust-model", "--quiet"]) == 0
     assert main(["study", "status", str(results)]) == 0
-    assert main(["study", "run", str(study), "--engine", "ray"]) == 3
+    assert main(["study", "run", str(study), "--trust-model", "--engine", "ray"]) == 3
     assert "pip install 'holdfast[ray]'" in capsys.readouterr().err
 
 
@@ -396,9 +392,11 @@ def test_the_command_line_runs_on_a_cluster(
     study = tmp_path / "study.toml"
     write_spec(make_spec(texts, data=DataSpec(f"tweeteval:{texts}", n=1)), study)
     place = ["--address", address, "--cpus-per-worker", "0.5"]
-    assert main(["study", "run", str(study), *place]) == 3
+    assert main(["study", "run", str(study), "--trust-model", *place]) == 3
     assert "`--address` must come with `--engine ray`, got `--engine local`." in capsys.readouterr().err
-    assert main(["study", "run", str(study), "--engine", "ray", "--workers", "2", "--json", *place]) == 0
+    assert (
+        main(["study", "run", str(study), "--trust-model", "--engine", "ray", "--workers", "2", "--json", *place]) == 0
+    )
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["n_done"] for line in lines[:-1]] == list(range(1, PER_INPUT + 1))
     assert lines[-1]["status"]["n_done"] == PER_INPUT

@@ -10,25 +10,26 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.errors import InvalidTypeError, StoreError, StudyError
-from holdfast.study import schema
+from holdfast.errors import HoldfastError, InvalidTypeError, StoreError, StudyError
+from holdfast.study import schema, seals
 from holdfast.study.engines.in_process import InProcess
 from holdfast.study.items import items_of, tasks_of
 from holdfast.study.question import plain_spec
 from holdfast.study.results import ItemResult, Record, encode
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, MaskingSpec, MethodSpec, SmoothingSpec
-from holdfast.study.store import Store
+from holdfast.study.store import CurveKey, Store
+from holdfast.study.watching import Moment
 from holdfast.study.work import load_worker
 from holdfast.study.writing import StoreWriter
-from tests.study_support import make_spec, write_texts
+from tests.study_support import edit, make_spec, unmeasured, write_texts
 
 N_INPUTS = 2
 
@@ -168,6 +169,69 @@ def test_the_lock_of_a_killed_process_dies_with_it(path: Path, texts: Path, hold
     writer(path, texts).close()
 
 
+def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(
+    path: Path, texts: Path, tmp_path: Path
+) -> None:
+    precious = tmp_path / "precious.txt"
+    precious.write_text("notes")
+    for link in (os.symlink, os.link):
+        link(precious, f"{path}.lock")
+        with pytest.raises(StoreError, match=r"study\.db\.lock' must be a lock file, but is a link to another file"):
+            writer(path, texts)
+        Path(f"{path}.lock").unlink()
+    os.symlink(tmp_path / "nothing", f"{path}.lock")
+    with pytest.raises(StoreError, match="must be a lock file, but is a link"):
+        writer(path, texts)
+    assert precious.read_text() == "notes"
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_two_names_of_one_file_never_have_two_writers(path: Path, texts: Path, records: list[Record]) -> None:
+    other = path.with_name("other.db")
+    with writer(path, texts) as store:
+        store.add(records[0])
+        os.link(path, other)
+        with pytest.raises(StoreError, match=r"other\.db' has a second name, a hard link"):
+            writer(other, texts)
+        store.add(records[1])
+    other.unlink()
+    with writer(path, texts) as store:
+        assert len(store.keys()) == 2
+    path.with_name("link.db").symlink_to(path)
+    with writer(path, texts), pytest.raises(StoreError, match=r"link\.db' is being written by another process"):
+        writer(path.with_name("link.db"), texts)
+
+
+def replaced(path: Path) -> None:
+    other = path.with_name("other.db")
+    shutil.copy(path, other)
+    other.replace(path)
+
+
+@pytest.mark.parametrize(
+    "lose", [Path.unlink, replaced, lambda path: path.rename(path.with_name("moved.db"))], ids=["del", "new", "moved"]
+)
+@pytest.mark.parametrize("n_before", [1, 15, 16])
+def test_a_file_that_is_lost_during_a_run_is_noticed(
+    path: Path, texts: Path, lose: Callable[[Path], object], n_before: int
+) -> None:
+    def watch(moment: Moment) -> None:
+        if moment.n_done == n_before:
+            lose(path)
+
+    with pytest.raises(StoreError, match=r"study\.db' was deleted, moved or replaced while it was being written"):
+        run_study(make_spec(texts), path, progress=watch)
+
+
+def test_a_file_that_was_moved_during_a_run_has_all_that_was_stored(path: Path, texts: Path) -> None:
+    moved = path.with_name("moved.db")
+    with pytest.raises(StoreError, match="What this run stored is in the file that was moved"):
+        run_study(make_spec(texts), path, progress=lambda moment: path.rename(moved) if moment.n_done == 5 else None)
+    with Store(moved) as store:
+        assert len(store.keys()) == 5
+    assert run_study(make_spec(texts), moved).status.complete
+
+
 COUNT = """
 import sys
 from pathlib import Path
@@ -224,6 +288,56 @@ def test_a_store_of_a_newer_version_is_refused_and_left_alone(filled: Path, text
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     refused(filled, texts, "has version 99, which a newer holdfast wrote")
+
+
+def test_a_store_without_digests_is_refused_and_left_alone(path: Path, texts: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        for statement in (*schema.UPGRADES[0], *schema.UPGRADES[1]):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    refused(path, texts, "has version 2, without the digests that show whether results were changed")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON items BEGIN DELETE FROM rates; END",
+        "CREATE VIEW v AS SELECT * FROM items",
+        "ALTER TABLE rates RENAME COLUMN low TO high2",
+        "DROP TABLE skips",
+    ],
+)
+def test_a_store_with_other_tables_than_ours_is_refused_and_left_alone(
+    filled: Path, texts: Path, statement: str
+) -> None:
+    with sqlite3.connect(filled) as connection:
+        connection.execute(statement)
+    connection.close()
+    refused(filled, texts, "its tables are not those of a file of results")
+
+
+def test_every_table_has_a_digest(path: Path, texts: Path) -> None:
+    with writer(path, texts) as store:
+        tables = {name for (name,) in store.query("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert tables == {*seals.TABLES, "seals"}
+
+
+def test_digests_follow_whatever_a_writer_does(path: Path, texts: Path, records: list[Record]) -> None:
+    with writer(path, texts) as store:
+        store.expect(N_INPUTS)
+        store.skip(0, "unreadable")
+        store.skip(0, "still unreadable")
+        store.give_up(1, "died", n_tries=3, items=("a",))
+        store.add(records[0])
+        with pytest.raises(StoreError, match="already"):
+            store.add(records[0])
+        store.add_answer("scope", "question", "-0.0")
+        store.add_answer("scope", "question", "1")
+        store.add_mean_curve(CurveKey("lime", 1, -0.0), "{}", (0, 1))  # whole numbers and zeros that SQLite changes
+        Store(path).close()
+    Store(path).close()
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.5, 0.9])
@@ -393,7 +507,8 @@ def test_a_read_only_folder_can_be_read_and_is_refused_clearly_for_writing(fille
         copied = Path(shutil.copy(filled, folder))
         copied.chmod(0o644)
         folder.chmod(0o555)
-        told = subprocess.run([sys.executable, "-c", AS_NOBODY, str(copied)], capture_output=True, text=True)
+        command = [sys.executable, "-c", AS_NOBODY, str(copied)]
+        told = subprocess.run(command, capture_output=True, text=True, env=unmeasured())  # nobody can write it down
         folder.chmod(0o755)
     assert told.stderr == ""
     assert "must be a folder that can be written to" in told.stdout
@@ -416,12 +531,9 @@ def test_decoding_refuses_an_edited_certificate(filled: Path, texts: Path) -> No
 
     with Store(filled) as store:
         (curve,) = next(store.query("SELECT curve FROM items WHERE item = 1"))
-    edited = zlib.compress(zlib.decompress(curve).replace(b'"n_agreed": ', b'"n_agreed": 1'))
-    connection = sqlite3.connect(filled)
-    connection.execute("UPDATE items SET curve = ? WHERE item = 1", (edited,))
-    connection.commit()
-    connection.close()
-    with Store(filled) as store, pytest.raises(ValueError, match="must"):
+    edited = zlib.compress(zlib.decompress(curve).replace(b'"confidence": 0.', b'"confidence": 1.'))
+    edit(filled, "UPDATE items SET curve = ? WHERE item = 1", edited)
+    with Store(filled) as store, pytest.raises(HoldfastError, match="must"):
         list(store.results())
 
 

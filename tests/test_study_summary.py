@@ -15,16 +15,18 @@ import pytest
 from holdfast import Attribution, Certificate, HardCertificate, StabilityCurve, models
 from holdfast.bounds import betting_mean, clopper_pearson
 from holdfast.cli import main
-from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StoreError, StudyError
+from holdfast.errors import InvalidTypeError, InvalidValueError, StoreError, StudyError
 from holdfast.randomness import stream
 from holdfast.study.aggregate import StudySummary, bootstrap, summarize, summarize_study
 from holdfast.study.aggregate.columns import read_columns
+from holdfast.study.results import pack_text, unpack_text
 from holdfast.study.run import run_study
+from holdfast.study.seals import seal_all
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec
 from holdfast.study.store import Store
 from tests.mixed_texts import LENGTHS, RADII, items, mixed_spec, write_mixed_texts
 from tests.oracles import exact_rate
-from tests.study_support import write_texts
+from tests.study_support import edit, write_texts
 
 
 @pytest.fixture(scope="module")
@@ -174,14 +176,12 @@ def test_what_is_written_meanwhile_is_not_half_read(
     before = summarize_study(path)
 
     def read_while_written(*args: object, **asked: object) -> object:
-        with sqlite3.connect(path) as connection:
-            connection.execute("INSERT OR REPLACE INTO rates SELECT item, 99, 99, 1, 1, 1, 1, 1, 1, 1 FROM items")
-        connection.close()
+        edit(path, "INSERT OR REPLACE INTO rates SELECT item, 99, 99, 1, 1, 1, 1, 1, 1, 1 FROM items")
         return read_columns(*args, **asked)  # type: ignore[arg-type]
 
     monkeypatch.setattr(summarize, "read_columns", read_while_written)
     assert summarize_study(path) == before
-    with pytest.raises(StoreError, match="without a rate for each radius"):
+    with pytest.raises(StoreError, match="are not those that its certificates state"):
         summarize_study(path)
 
 
@@ -263,13 +263,25 @@ def test_a_study_without_items_has_no_summary(texts: Path, tmp_path: Path) -> No
 
 
 def test_rates_that_have_no_unbiased_estimate_are_refused(mixed: Path, tmp_path: Path) -> None:
-    for change in ("UPDATE rates SET rate_unbiased = NULL WHERE item = 3", "DELETE FROM rates WHERE item = 3"):
+    path = tmp_path / "a.db"
+    shutil.copy(mixed, path)
+    with Store(path) as store:
+        ((packed,),) = store.query("SELECT curve FROM items WHERE item = 3")
+    text = re.sub(r'"rate_unbiased": [^,]+', '"rate_unbiased": null', unpack_text(packed))
+    edit(path, "UPDATE items SET curve = ? WHERE item = 3", pack_text(text))
+    edit(path, "UPDATE rates SET rate_unbiased = NULL WHERE item = 3")
+    with pytest.raises(StoreError, match="without an unbiased estimate"):
+        summarize_study(path)
+
+
+def test_rates_that_certificates_do_not_state_are_refused(mixed: Path, tmp_path: Path) -> None:
+    for change in ("UPDATE rates SET rate = 0 WHERE item = 3", "DELETE FROM rates WHERE item = 3"):
         path = tmp_path / f"{change.split()[0]}.db"
         shutil.copy(mixed, path)
-        with sqlite3.connect(path) as connection:
-            connection.execute(change)
-        connection.close()
-        with pytest.raises(HoldfastError, match="without"):
+        edit(path, change)
+        with pytest.raises(
+            StoreError, match=r"The rates of item 0/occlusion/.* are not those that its certificates state"
+        ):
             summarize_study(path)
 
 
@@ -289,8 +301,8 @@ def fill(path: Path, *, n_inputs: int, methods: list[str], radii: range) -> None
         spec["methods"] = [spec["methods"][0] | {"name": name} for name in methods]
         connection.execute("UPDATE meta SET value = ? WHERE name = 'spec'", (json.dumps(spec),))
         connection.execute("UPDATE meta SET value = ? WHERE name = 'n_inputs'", (str(n_inputs),))
-        (packed, mus, curve) = connection.execute(
-            "SELECT a.content, i.mus, i.curve FROM items i JOIN attributions a USING (input, method) LIMIT 1"
+        (packed, mus) = connection.execute(
+            "SELECT a.content, i.mus FROM items i JOIN attributions a USING (input, method) LIMIT 1"
         ).fetchone()
         for table in ("rates", "items", "attributions", "inputs"):
             connection.execute(f"DELETE FROM {table}")
@@ -299,12 +311,21 @@ def fill(path: Path, *, n_inputs: int, methods: list[str], radii: range) -> None
             connection.execute("INSERT INTO inputs VALUES (?, NULL, NULL, '1', 196, 'm', 'i')", (index,))
             for method in methods:
                 connection.execute("INSERT INTO attributions VALUES (?, ?, ?, 1, 0.5)", (index, method, packed))
+                stated = zip(radii, rng.random(len(radii)).tolist(), strict=True)
+                rows = [(radius, radius, rate, rate, 0.0, 1.0, 9, 10, 0) for radius, rate in stated]
+                curve = pack_text(json.dumps({"certificates": [as_stated(row) for row in rows]}))
                 values = (index, method, 0.25, 1.0, b"", 49, "1", 1, curve, mus, None, 10, 10, 0.5, "", 1)
                 cursor = connection.execute(f"INSERT INTO items VALUES (NULL, {', '.join('?' * 16)})", values)
-                for radius, rate in zip(radii, rng.random(len(radii)).tolist(), strict=True):
-                    row = (cursor.lastrowid, radius, radius, rate, rate, 0.0, 1.0, 9, 10, 0)
-                    connection.execute(f"INSERT INTO rates VALUES ({', '.join('?' * 10)})", row)
+                for row in rows:
+                    connection.execute(f"INSERT INTO rates VALUES ({', '.join('?' * 10)})", (cursor.lastrowid, *row))
+        seal_all(connection)
     connection.close()
+
+
+def as_stated(row: tuple[float, ...]) -> dict[str, object]:
+    names = ("radius", "effective_radius", "rate", "rate_unbiased", "low", "high", "n_agreed", "n_evaluated", "exact")
+    stated = dict(zip(names, row, strict=True))
+    return stated | {"interval": {"low": stated["low"], "high": stated["high"]}}
 
 
 def test_many_items_are_summarised_without_decoding_a_certificate(

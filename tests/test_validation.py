@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import zipfile
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -14,24 +16,46 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import HoldfastError, InvalidTypeError, InvalidValueError, ModelError
+from holdfast import (
+    Evaluator,
+    HoldfastError,
+    InvalidTypeError,
+    InvalidValueError,
+    ModelError,
+    certified_radius,
+    certify,
+    certify_hard,
+    certify_mus,
+    certify_radii,
+    compare,
+    find_witness,
+    lookup_table,
+    mask_tabular,
+    mus_model,
+)
 from holdfast.validation import (
     MOST_AT_ONCE,
+    MOST_ENTRIES,
     check_amount,
+    check_file,
     check_flag,
     check_list,
     check_mask,
     check_name,
     check_numbers,
     check_path,
+    check_selection,
     check_share,
     check_size,
+    check_unpacked,
     check_whole,
     drawing,
+    read_text,
+    shown,
     split_spec,
 )
 
-SHAPE = re.compile(r"^`[\w.]+` must (be|have) .+, got .+[.?]$")
+SHAPE = re.compile(r"^`[\w.]+` must (be|have|hold|name) .+, got .+[.?]$")
 """What must hold, for which name, what was received; a hint may follow."""
 
 
@@ -77,13 +101,13 @@ def test_a_whole_number_may_have_any_number_of_digits() -> None:
 )
 def test_a_number_that_is_not_whole_is_refused(value: Any) -> None:
     said = message(InvalidValueError, lambda: check_whole(value, "radius"))
-    assert said == f"`radius` must be a whole number ≥ 0, got {value!r}."
+    assert said == f"`radius` must be a whole number ≥ 0, got {shown(value)}."
 
 
 @pytest.mark.parametrize("value", [True, np.True_, "3", None, [3], 3j, b"3", Decimal(3), np.array(3), np.array([3])])
 def test_what_is_not_a_number_is_refused_as_a_type(value: Any) -> None:
     said = message(InvalidTypeError, lambda: check_whole(value, "radius"))
-    assert said == f"`radius` must be a whole number ≥ 0, got {value!r}."
+    assert said == f"`radius` must be a whole number ≥ 0, got {shown(value)}."
 
 
 def test_the_least_value_is_part_of_the_message() -> None:
@@ -148,7 +172,8 @@ def test_flags_and_indices_are_not_guessed_to_be_a_mask(value: Any) -> None:
     said = message(InvalidTypeError, lambda: check_mask(value, "selected"))
     assert SHAPE.match(said)
     assert said.startswith("`selected` must be Boolean, got ")
-    assert ".astype(bool)" in said
+    assert "`top(scores, k)`" in said
+    assert ".astype(bool)" not in said
 
 
 @pytest.mark.parametrize("value", [[], [[True]], True, None, np.zeros((0, 3), dtype=bool), "mask"])
@@ -161,6 +186,90 @@ def test_what_is_not_a_vector_is_not_a_mask(value: Any) -> None:
 def test_a_ragged_list_is_not_a_mask() -> None:
     said = message(InvalidValueError, lambda: check_mask([[True], [True, False]], "selected"))
     assert said.startswith("`selected` must be a Boolean vector (n_features,)")
+
+
+class Named:
+    """A model of four features with names, two of which are called the same."""
+
+    n_features, feature_names = 4, ("age", "income", "the", "the")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [True, True, False, False],
+        ["age", "income"],
+        ("income", "age"),
+        np.array(["age", "income"]),
+        np.array(["age", "income"], dtype=object),
+        [0, 1],
+        [1, 0],
+        np.array([1, 0], dtype=np.uint8),
+    ],
+)
+def test_a_selection_is_a_mask_or_names_or_indices(value: Any) -> None:
+    mask = check_selection(value, "selected", Named())
+    assert mask.tolist() == [True, True, False, False]
+    assert not mask.flags.writeable
+    bound = mask_tabular(len, [0.0] * 4, fill=0, columns=["age", "income", "a", "b"])
+    assert check_selection(value, "selected", Evaluator(bound)).tolist() == mask.tolist()
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "words"),
+    [
+        ([0.1, 0.7, 0.0, 0.2], InvalidTypeError, "Turn scores into a mask with `top(scores, k)`"),
+        ([0, 1, 1, 0], InvalidTypeError, "0 and 1 may be flags or indices. Turn flags into a mask with"),
+        ([0, 4], InvalidValueError, "must hold indices from 0 to 3, got [0, 4]"),
+        ([-1], InvalidValueError, "must hold indices from 0 to 3, got [-1]"),
+        ([2, 2], InvalidValueError, "must name every feature once, got [2, 2]"),
+        (["age", "age"], InvalidValueError, "must name every feature once"),
+        (["incom"], InvalidValueError, "got 'incom'. Did you mean 'income'?"),
+        (["the"], InvalidValueError, "got 'the': features 2, 3 have it. Give indices."),
+        (["age", 1], InvalidValueError, "must hold names of features, got '1'"),
+        ("age", InvalidValueError, "must be a Boolean vector (n_features,)"),
+        ([], InvalidValueError, "must be a Boolean vector (n_features,)"),
+        ([[0], [1]], InvalidValueError, "got an array of shape (2, 1)"),
+    ],
+)
+def test_what_selects_nothing_clearly_is_refused(value: Any, error: type[Exception], words: str) -> None:
+    said = message(error, lambda: check_selection(value, "selected", Named()))
+    assert said.startswith("`selected` must ")
+    assert words in said
+
+
+def test_names_need_a_model_that_has_them_and_indices_one_that_counts_its_features() -> None:
+    said = message(InvalidTypeError, lambda: check_selection(["age"], "selected", lookup_table([0, 1], n_features=1)))
+    assert said.endswith("got names: the model does not say what its features are called.")
+    assert check_selection([True], "selected", object()).tolist() == [True]
+    message(InvalidTypeError, lambda: check_selection([0], "selected", object()))
+
+
+def test_every_function_takes_the_same_selections() -> None:
+    model = mask_tabular(
+        lambda rows: np.stack([rows.sum(axis=1), np.full(len(rows), 2.5)], axis=1),
+        np.ones(4),
+        fill=0.0,
+        columns=["a", "b", "c", "d"],
+    )
+    mask = np.array([False, True, True, False])
+    for selected in (["b", "c"], [1, 2]):
+        assert certify(model, selected, radius=2, rng=0) == certify(model, mask, radius=2, rng=0)
+        assert certify_radii(model, selected, radii=[1, 2], rng=0) == certify_radii(model, mask, radii=[1, 2], rng=0)
+        assert certify_hard(model, selected, radius=2, rng=0) == certify_hard(model, mask, radius=2, rng=0)
+        assert find_witness(model, selected, rng=0) == find_witness(model, mask, rng=0)
+        assert certified_radius(model, selected, min_rate=0.5, rng=0) == certified_radius(
+            model, mask, min_rate=0.5, rng=0
+        )
+        assert certify_mus(model, selected, keep_probability=0.25, rng=0) == certify_mus(
+            model, mask, keep_probability=0.25, rng=0
+        )
+        compared = compare(model, {"x": selected, "y": [0]}, [1], rng=0)
+        assert compared == compare(model, {"x": mask, "y": np.arange(4) == 0}, [1], rng=0)
+        certificates = [
+            certify(mus_model(model, 0.25, rng=0), features, radius=1, rng=0) for features in (selected, mask)
+        ]
+        assert certificates[0] == certificates[1]
 
 
 def test_a_mask_of_another_length_is_refused_with_both_lengths() -> None:
@@ -291,3 +400,55 @@ def test_names_are_suggested_whatever_their_case_and_by_their_initials(typed: st
     known = ["lime", "shap", "integrated_gradients", "q1-rates"]
     told = message(InvalidValueError, lambda: check_name(typed, "method", known))
     assert told.endswith(f", got {typed!r}. Did you mean {meant!r}?")
+
+
+# -- without end -----------------------------------------------------------------------------------
+
+
+def test_a_number_of_thousands_of_digits_is_refused_in_words() -> None:
+    said = message(InvalidValueError, lambda: check_whole(10**5000, "radius"))
+    assert said == "`radius` must be a whole number ≥ 0, got a number of thousands of digits."
+
+
+def test_what_is_quoted_is_cut() -> None:
+    assert shown("cat") == "'cat'"
+    assert len(shown("x" * 10**6)) < 300
+
+
+def test_a_list_has_no_more_entries_than_it_may() -> None:
+    assert check_list(range(3), "`radii` must be numbers", most=3) == [0, 1, 2]
+    for endless in (range(10**9), range(10**30), iter(int, 1)):
+        said = message(
+            InvalidValueError, lambda endless=endless: check_list(endless, "`radii` must be numbers", most=9)
+        )
+        assert said == "`radii` must be numbers of at most 9 entries, got more."
+    assert MOST_ENTRIES == 10_000
+
+
+def test_a_size_has_a_limit_of_its_own_where_one_is_stated() -> None:
+    assert check_size(5, "n_levels", most=5) == 5
+    assert (
+        message(InvalidValueError, lambda: check_size(6, "n_levels", most=5)) == "`n_levels` must be at most 5, got 6."
+    )
+
+
+def test_only_regular_files_of_a_limited_size_are_read(tmp_path: Path) -> None:
+    path, pipe = tmp_path / "text", tmp_path / "pipe"
+    path.write_bytes(b"\xef\xbb\xbfday")
+    os.mkfifo(pipe)
+    assert read_text(path) == "day"
+    assert "must have at most 3 bytes, got 6." in message(InvalidValueError, lambda: check_file(path, most=3))
+    for endless in (pipe, Path("/dev/zero")):
+        assert "must be a regular file" in message(InvalidValueError, lambda endless=endless: read_text(endless))
+    path.write_bytes("é".encode("latin-1"))
+    assert "must be text in UTF-8" in message(InvalidValueError, lambda: read_text(path))
+    with pytest.raises(IsADirectoryError):
+        read_text(tmp_path)
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused_unread(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("zeros", bytes(10**6))
+    check_unpacked(tmp_path / "a.zip", most=10**6)
+    said = message(InvalidValueError, lambda: check_unpacked(tmp_path / "a.zip", most=10**6 - 1))
+    assert said.endswith("must unpack to at most 999999 bytes, got 1000000.")

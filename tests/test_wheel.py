@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -165,9 +166,24 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert "holdfast = holdfast.cli:main" in points
 
 
-def test_the_source_archive_holds_what_is_needed_to_build_and_test(tmp_path: Path) -> None:
-    with tarfile.open(hatch("sdist", tmp_path)) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The files of the source archive."""
+    with tarfile.open(hatch("sdist", tmp_path_factory.mktemp("sdist"))) as archive:
+        return {name.partition("/")[2] for name in archive.getnames()}
+
+
+def test_the_source_archive_holds_what_is_needed_to_build_and_test(sources: set[str]) -> None:
     wanted = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "src/holdfast/py.typed"}
-    assert wanted | {"tests/test_wheel.py", "tests/oracles.py", "docs/index.md"} <= names
-    assert not any(name.startswith((".venv", "build/", "training/")) or "__pycache__" in name for name in names)
+    assert wanted | {"tests/test_wheel.py", "tests/oracles.py", "docs/index.md"} <= sources
+    assert not any(name.startswith((".venv", "build/")) or "__pycache__" in name for name in sources)
+
+
+@pytest.mark.parametrize("file", ["Makefile", "pyproject.toml", "mkdocs.yml", "CONTRIBUTING.md"])
+def test_every_path_that_a_recipe_names_is_in_the_source_archive(file: str, sources: set[str]) -> None:
+    made = {line.rstrip("/") for line in (ROOT / ".gitignore").read_text().splitlines()}
+    words = {word.rstrip("/.") for word in re.findall(r"[\w./-]+", (ROOT / file).read_text())}
+    paths = {word for word in words if word.partition("/")[0] not in {*made, ""} and (ROOT / word).exists()}
+    assert paths, "no paths were found"
+    folders = {parent.as_posix() for name in sources for parent in Path(name).parents}
+    assert paths - sources - folders == set()

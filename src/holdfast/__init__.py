@@ -153,6 +153,8 @@ __all__ = [
     "within",
 ]
 
+_MODULES = ("boolean", "data", "models", "study")
+
 _WHEN_ASKED_FOR = {
     "as_shapiq_game": "holdfast.attribution",
     "attribute": "holdfast.attribution",
@@ -176,8 +178,13 @@ _WHEN_ASKED_FOR = {
 
 def __getattr__(name: str) -> Any:
     """What only some users need is imported when it is first asked for."""
-    if name in ("boolean", "data", "models", "study"):
+    if name in _MODULES:
         return import_module(f"holdfast.{name}")
     if name in _WHEN_ASKED_FOR:
         return getattr(import_module(_WHEN_ASKED_FOR[name]), name)
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Public names, loaded or not: what editors and notebooks offer as completions."""
+    return sorted({*__all__, *_MODULES, *(name for name in globals() if name.startswith("__"))})

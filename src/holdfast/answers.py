@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import NoneType
+import inspect
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ def checked_outputs(raw: Any, masks: Masks, known: tuple[int, ...] | None) -> Ou
     holdfast.errors.ModelError: Labels (b,) must be whole numbers, strings or Booleans, got floats. Return scores as a \
 column (b, 1) and use `agree=within(margin)`.
     """
-    outputs = _as_array(raw)
+    outputs = answers_of(raw)
     if outputs.ndim not in (1, 2) or len(outputs) != len(masks):
         raise ModelError(
             f"The model must return scores ({len(masks)}, n_classes) or labels ({len(masks)},) "
@@ -66,13 +66,40 @@ def check_repeat(mask: Mask, before: Any, after: Any) -> None:
         )
 
 
-def _as_array(raw: Any) -> Outputs:
+def check_answered(answer: Any) -> None:
+    """Raise if a model returned nothing yet, or nothing at all."""
+    if inspect.iscoroutine(answer):
+        answer.close()
+        raise ModelError(
+            "The model must return its answers, got a coroutine. "
+            "Wrap the asynchronous function: `lambda batch: asyncio.run(classify(batch))`."
+        )
+    if answer is None:
+        raise ModelError(
+            "The model must return an answer, got None. Check that the function returns what it computes; "
+            "return a word such as 'none' where no class applies."
+        )
+
+
+def answers_of(raw: Any) -> Outputs:
+    """What a model returned, as an array; entries that NumPy calls masked are no answers."""
+    check_answered(raw)
+    if isinstance(raw, np.ma.MaskedArray) and np.ma.is_masked(raw):
+        n_masked = int(np.ma.getmaskarray(raw).sum())
+        raise ModelError(
+            f"The model must answer every mask, got a masked array without {n_masked} of {raw.size} values. "
+            "Fill them in with `.filled(value)`."
+        )
     try:
-        return np.asarray(raw)
+        outputs = np.asarray(raw)
     except ValueError as error:
         raise ModelError("The model must return a regular array, got rows of unequal length.") from error
     except Exception as error:  # what a model returns may raise anything when it is read
         raise ModelError(f"The model must return an array, got {type(raw).__name__}: {error}") from error
+    if isinstance(raw, (list, tuple)) and outputs.ndim == 1 and outputs.dtype.kind in "USiu":
+        # NumPy has made words or numbers of all entries: 1 and "1", or 1 and True, would be one label.
+        _check_one_type([entry.item() if isinstance(entry, np.generic) else entry for entry in raw])
+    return outputs
 
 
 def _labels(outputs: Outputs) -> Outputs:
@@ -82,12 +109,26 @@ def _labels(outputs: Outputs) -> Outputs:
             "Return scores as a column (b, 1) and use `agree=within(margin)`."
         )
     labels = np.empty(len(outputs), dtype=object)
-    labels[:] = [_text(label) if isinstance(label, bytes) else label for label in outputs.tolist()]
-    # None stands for "no class" and is a label like others.
-    strange = [label for label in labels if not isinstance(label, (str, int, NoneType))]
-    if strange:
-        raise ModelError(f"Labels (b,) must be whole numbers, strings or Booleans, got {strange[0]!r}.")
+    labels[:] = [_label(entry) for entry in outputs.tolist()]
+    _check_one_type(labels.tolist())
     return labels
+
+
+def _check_one_type(labels: list[Any]) -> None:
+    first = {type(label): label for label in reversed(labels)}
+    if len(first) > 1:
+        examples = " and ".join(repr(label) for label in first.values())
+        raise ModelError(f"Labels (b,) must be of one type, got {examples}. Return words only, or whole numbers only.")
+
+
+def _label(entry: Any) -> str | int:
+    check_answered(entry)
+    label = entry.item() if isinstance(entry, np.generic) else entry
+    if isinstance(label, bytes):
+        return _text(label)
+    if not isinstance(label, (str, int)):
+        raise ModelError(f"Labels (b,) must be whole numbers, strings or Booleans, got {label!r}.")
+    return label
 
 
 def _text(label: bytes) -> str:

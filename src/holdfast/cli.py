@@ -10,20 +10,30 @@ from collections.abc import Callable, Sequence
 
 from holdfast import __version__
 from holdfast.commands import bench, certify, check, compare, demo, explore, reproduce, study, verify
-from holdfast.commands.codes import EXIT_ERROR, EXIT_OK, IN_WORDS
-from holdfast.commands.parsing import Parser
-from holdfast.commands.telling import tell
+from holdfast.commands.codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, IN_WORDS
+from holdfast.commands.parsing import Parser, check_targets
+from holdfast.commands.telling import SearchNotice, tell
 from holdfast.errors import HoldfastError
+from holdfast.progress import watching_search
+from holdfast.terminal import neutral_streams
 
 _COMMANDS = (demo, certify, compare, check, verify, study, reproduce, explore, bench)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    options = command_parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], int] = options.run
+    with neutral_streams(), watching_search(SearchNotice()):
+        options = command_parser().parse_args(arguments)
+        return _run(options.run, options)
+
+
+def _run(command: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
     try:
+        check_targets(options)
         return command(options)
+    except KeyboardInterrupt as stop:
+        print(" ".join(["holdfast: Interrupted.", *getattr(stop, "__notes__", ())]), file=sys.stderr)
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader has gone (`holdfast demo | head`): what Python still holds for it goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,6 +8,7 @@ before an error or an interruption is kept.
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ _ROWS_PER_REPEAT, _MOST_REPEATS = 16, 4
 
 _EXTRA_ROWS = 3 + _MOST_REPEATS
 """The explanation, the full input, and what is repeated: the explanation and rows spread over the run."""
+
+_LONG_MASK = 1024
+"""Masks of so many bytes are remembered compressed: those that hide one feature of many take no room then."""
 
 _MEMORY_SIGNS = ("out of memory", "failed to allocate", "can't allocate memory")
 """What frameworks say in a plain RuntimeError: CUDA, ONNX Runtime, torch on the CPU."""
@@ -132,6 +136,12 @@ class Evaluator:
         return known if isinstance(known, Provenance) else Provenance()
 
     @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """What the features are called, if the model tells."""
+        known = getattr(self.model, "feature_names", None)
+        return None if known is None else tuple(map(str, known))
+
+    @property
     def deadline(self) -> Deadline:
         """What limits the time of a call of the innermost model, its gradients included."""
         return self.model.deadline if isinstance(self.model, Evaluator) else self._deadline
@@ -139,9 +149,7 @@ class Evaluator:
     @property
     def masks(self) -> Masks:
         """Every distinct mask computed so far, in the order of computation."""
-        width = -(-self.n_features // 8)
-        packed = np.frombuffer(b"".join(self._slots), dtype=np.uint8).reshape(-1, width)
-        return np.unpackbits(packed, axis=1, count=self.n_features).astype(bool)
+        return _unpacked(list(self._slots), self.n_features)
 
     @property
     def outputs(self) -> Outputs:
@@ -436,10 +444,18 @@ def _choose_batch_size(model: Any, batch_size: int | None) -> int:
 
 
 def _packed(masks: Masks) -> list[bytes]:
-    """The bits of each mask as bytes: exact keys for de-duplication."""
+    """The bits of each mask as bytes: exact keys for de-duplication, of long masks compressed."""
     packed = np.packbits(masks, axis=1)
     rows: list[bytes] = packed.view(np.dtype((np.void, packed.shape[1]))).ravel().tolist()  # type: ignore[assignment]
-    return rows
+    return rows if packed.shape[1] < _LONG_MASK else [zlib.compress(row, 1) for row in rows]
+
+
+def _unpacked(keys: list[bytes], n_features: int) -> Masks:
+    """The masks (b, n_features) of such keys."""
+    width = -(-n_features // 8)
+    rows = keys if width < _LONG_MASK else map(zlib.decompress, keys)
+    packed = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, width)
+    return np.unpackbits(packed, axis=1, count=n_features).astype(bool)
 
 
 def _is_out_of_memory(error: Exception) -> bool:

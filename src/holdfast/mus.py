@@ -22,9 +22,12 @@ from holdfast.results.hard import HardCertificate
 from holdfast.smoothing.keep import check_keep
 from holdfast.smoothing.model import Counts, SmoothedModel, bank_stream, make_smoothed, tally_ballots
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
-from holdfast.validation import check_flag, check_mask, check_name, check_whole
+from holdfast.validation import MOST_CELLS, check_flag, check_name, check_selection, check_size
 
 CRITERIA = ("votes", "lipschitz")
+
+MOST_LEVELS = 10**6
+"""Most masks that vote; each is a model call."""
 
 
 def mus_model(
@@ -48,7 +51,7 @@ def mus_model(
     keep_probability : float or sequence of n_features floats
         A multiple of 1/n_levels in (0, 1]; small values certify larger radii of a coarser model.
     n_levels : int
-        Number of masks that vote.
+        Number of masks that vote, at most a million.
     round : bool
         Take the nearest multiple of 1/n_levels instead of refusing another number.
 
@@ -61,7 +64,7 @@ def mus_model(
     np.float64(1.0)
     """
     base = model if isinstance(model, Evaluator) else Evaluator(model, batch_size=batch_size)
-    q = check_whole(n_levels, "n_levels", minimum=1)
+    q = check_size(n_levels, "n_levels", most=min(MOST_LEVELS, MOST_CELLS // base.n_features))
     n_kept = _whole_levels(check_keep(keep_probability, base.n_features), q, check_flag(round, "round"))
     known = base.provenance
     key = stream_key(rng, "mus", known.model, known.input, known.masking)
@@ -94,7 +97,7 @@ def certify_mus(
     ----------
     model : MaskedModel
         The model to be smoothed, or a smoothed one.
-    selected : Boolean array of shape (n_features,)
+    selected : Boolean array of shape (n_features,), or list of names or indices
         The explanation: which features are selected.
     keep_probability, n_levels, round :
         See ``mus_model``; of no effect on a model that is already smoothed. With one keep probability
@@ -116,8 +119,7 @@ def certify_mus(
     """
     check_name(criterion, "criterion", CRITERIA)
     check_flag(input_removals, "input_removals")
-    n_features = getattr(model, "n_features", None)
-    mask = check_mask(selected, "selected", n_features=n_features)
+    mask = check_selection(selected, "selected", model)
     smoothed = _already_smoothed(model, keep_probability)
     if smoothed is None:
         smoothed = mus_model(model, keep_probability, n_levels, round=round, rng=rng)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TextIO
 
 from holdfast.errors import InvalidTypeError
+from holdfast.terminal import neutral, unescaped
 from holdfast.types import Progress
+
+_SEARCH: ContextVar[Progress | None] = ContextVar("search", default=None)
 
 _WIDTH = 30
 _SECONDS_BETWEEN_LINES = 0.1
@@ -17,7 +23,7 @@ class TerminalBar:
     """One line on stderr: share done, rows (or whatever is counted), rate and time left. Removed when all is done."""
 
     def __init__(self, out: TextIO | None = None, *, what: str = "masks") -> None:
-        self._out, self._what = out or sys.stderr, what
+        self._out, self._what = unescaped(out or sys.stderr), neutral(what)
         self._started = time.monotonic()
         self._drawn = 0.0
 
@@ -46,3 +52,20 @@ def as_progress(progress: Any, *, what: str = "masks") -> Progress | None:
     if callable(progress):
         return progress  # type: ignore[no-any-return]
     raise InvalidTypeError(f"`progress` must be True, False, None or a function of (done, total), got {progress!r}.")
+
+
+@contextmanager
+def watching_search(progress: Progress | None) -> Iterator[None]:
+    """Let ``progress`` know the steps of every search for a stopping design inside; None changes nothing."""
+    token = _SEARCH.set(progress or _SEARCH.get())
+    try:
+        yield
+    finally:
+        _SEARCH.reset(token)
+
+
+def tell_search(done: int, total: int) -> None:
+    """Tell whoever watches how far the search for a stopping design is."""
+    progress = _SEARCH.get()
+    if progress is not None:
+        progress(done, total)

@@ -13,22 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, MissingExtraError
-from holdfast.evaluation import Evaluator
+from holdfast.evaluation import Evaluator, steady_batch_size
 from holdfast.packages import check_installed, needed
 from holdfast.selection import top, top_fraction
 from holdfast.types import Mask, MaskedModel
-from holdfast.validation import check_mask, check_name
+from holdfast.validation import MOST_UNPACKED, check_file, check_mask, check_name, read_text, shown
 
 
-def bind_shared(options: argparse.Namespace) -> Evaluator:
-    """The same, remembering what it has computed for all that is asked of it."""
-    return bind_named(options)[0]
+def bind_input(options: argparse.Namespace) -> MaskedModel:
+    """Load the model and bind the input that the options name."""
+    return _bind(options)[0]
 
 
 def bind_named(options: argparse.Namespace) -> tuple[Evaluator, tuple[str, ...]]:
-    """The same, and the names of the model's classes; none where the model does not say."""
+    """The same, remembering what it has computed, and the names of the model's classes, none where it does not say.
+
+    Batches have a size that depends on no clock, so that what is written can be repeated to the last bit.
+    """
     model, classes = _bind(options)
-    return Evaluator(model, batch_size=options.batch_size, timeout=options.timeout), classes
+    size = steady_batch_size(model) if options.batch_size is None else options.batch_size
+    return Evaluator(model, batch_size=size, timeout=options.timeout), classes
 
 
 def _bind(options: argparse.Namespace) -> tuple[MaskedModel, tuple[str, ...]]:
@@ -85,13 +89,14 @@ def describe(
     options: argparse.Namespace, model: Evaluator, classes: tuple[str, ...], selected: Mask | None = None
 ) -> dict[str, Any]:
     """What is written beside a result, for people to read: date, version, model, input, method and names."""
-    from holdfast import __version__
+    from importlib.metadata import version
+
     from holdfast.attribution.methods import names_of
 
     inputs = ("image", "text", "table", "input")
     about: dict[str, Any] = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "holdfast": __version__,
+        "holdfast": version("holdfast"),
         "model": options.model,
         "input": next(getattr(options, name) for name in inputs if getattr(options, name) is not None),
         "batch_size": model.batch_size,
@@ -148,20 +153,20 @@ def read_numbers(name: str) -> NDArray[Any]:
     try:
         if path.suffix == ".npy":
             return _load_array(path)
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         words = json.loads(text) if path.suffix == ".json" else re.split(r"[\s,;]+", text.strip())
         return np.array([_number(word) for word in words])
-    except OSError:
+    except (OSError, InvalidValueError):
         raise
     except Exception as error:  # NumPy lets through whatever its parser of headers raises
         raise InvalidValueError(f"{path} must hold one number per feature: {error}") from error
 
 
 def _load_array(path: Path) -> NDArray[Any]:
-    with path.open("rb") as file:
+    with check_file(path, most=MOST_UNPACKED).open("rb") as file:
         values = np.load(file, allow_pickle=False)
         if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
-            raise InvalidValueError("it holds something else")
+            raise ValueError("it holds something else")
     return values.ravel()
 
 
@@ -201,8 +206,8 @@ def _named_input(given: str) -> tuple[str, Any, dict[str, Any]]:
     from holdfast import data
 
     spec, _, number = given.rpartition("#")
-    if not spec or not number.isascii() or not number.isdigit():
-        raise InvalidValueError(f"`--input` must look like bundled:digits#3, got {given!r}.")
+    if not spec or not re.fullmatch(r"[0-9]{1,18}", number):
+        raise InvalidValueError(f"`--input` must look like bundled:digits#3, got {shown(given)}.")
     dataset = data.load(spec)
     if int(number) >= len(dataset):
         raise InvalidValueError(f"`--input` must end with a number from 0 to {len(dataset) - 1}, got {given!r}.")
@@ -220,9 +225,9 @@ def read_grid(given: str | None) -> tuple[int, int] | None:
     """
     if given is None:
         return None
-    match = re.fullmatch(r"(\d+)[x×](\d+)", given)
+    match = re.fullmatch(r"(\d{1,9})[x×](\d{1,9})", given)
     if not match:
-        raise InvalidValueError(f"`--grid` must look like 14x14, got {given!r}.")
+        raise InvalidValueError(f"`--grid` must look like 14x14, got {shown(given)}.")
     return int(match[1]), int(match[2])
 
 

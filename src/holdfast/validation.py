@@ -6,10 +6,13 @@ import difflib
 import math
 import numbers
 import os
+import stat
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache, wraps
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -26,28 +29,56 @@ _Drawn = TypeVar("_Drawn")
 MOST_AT_ONCE = 10**9
 """More rows or features than any memory holds; asking for more is a slip."""
 
+MOST_ENTRIES = 10_000
+"""Most radii, fractions or keep probabilities in one question; a list that is longer is a slip."""
+
+MOST_BYTES = 1 << 24
+"""Most bytes (16 MB) of a file that is read as text or JSON: as objects it takes up to fifty times as much."""
+
+MOST_UNPACKED = 1 << 30
+"""Most bytes (1 GB) that an archive may unpack to."""
+
+MOST_CELLS = 1 << 26
+"""Most entries of an array of masks that is made at once: half a gigabyte while it is drawn."""
+
+_MOST_BITS = 4096
+"""Whole numbers beyond are refused: Python writes none of more than 4,300 digits."""
+
+_MOST_SHOWN = 200
+
 
 def check_whole(value: Any, name: str, *, minimum: int = 0) -> int:
     """A whole number of at least ``minimum``."""
-    wanted = f"`{name}` must be a whole number ≥ {minimum}, got {value!r}."
-    if not is_number(value):
-        raise InvalidTypeError(wanted)
+    kind: type[HoldfastError] = InvalidTypeError
+    if is_number(value):
+        kind = InvalidValueError
+        with suppress(OverflowError, ValueError):  # infinity and NaN
+            whole: int = math.floor(value)
+            if whole == value and whole >= minimum and whole.bit_length() <= _MOST_BITS:
+                return whole
+    raise kind(f"`{name}` must be a whole number ≥ {minimum}, got {shown(value)}.")
+
+
+def shown(value: Any) -> str:
+    """The value as an error message quotes it: cut where it is long, whatever it is.
+
+    Examples
+    --------
+    >>> shown([1, 2]), len(shown("x" * 5000))
+    ('[1, 2]', 201)
+    """
     try:
-        whole: int = math.floor(value)
-    except (OverflowError, ValueError) as error:
-        raise InvalidValueError(wanted) from error
-    if whole != value or whole < minimum:
-        raise InvalidValueError(wanted)
-    return whole
+        text = repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def check_share(value: Any, name: str) -> Fraction:
     """A number strictly between 0 and 1, as the fraction its decimal digits say (0.1 is 1/10)."""
-    wanted = f"`{name}` must be a number strictly between 0 and 1, got {value!r}."
-    if not is_number(value):
-        raise InvalidTypeError(wanted)
-    if not 0 < value < 1:
-        raise InvalidValueError(wanted)
+    if not (is_number(value) and 0 < value < 1):
+        kind = InvalidValueError if is_number(value) else InvalidTypeError
+        raise kind(f"`{name}` must be a number strictly between 0 and 1, got {shown(value)}.")
     return value if isinstance(value, Fraction) else _fraction(str(value))
 
 
@@ -64,8 +95,8 @@ def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
         raise InvalidValueError(f"{wanted}, got an array of shape {mask.shape}.")
     if mask.dtype != np.bool_:
         raise InvalidTypeError(
-            f"`{name}` must be Boolean, got {mask.dtype}. Turn 0/1 flags into a mask with "
-            f"`.astype(bool)`; turn feature indices into one with `mask = np.zeros(n, bool); mask[indices] = True`."
+            f"`{name}` must be Boolean, got {mask.dtype}. Turn scores into a mask with `top(scores, k)`, "
+            "and feature indices with `mask = np.zeros(n, bool); mask[indices] = True`."
         )
     if n_features is not None and len(mask) != n_features:
         raise InvalidValueError(
@@ -73,6 +104,64 @@ def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
         )
     mask.setflags(write=False)
     return mask
+
+
+def check_selection(value: Any, name: str, model: Any) -> Mask:
+    """A mask of the model's features: given as one, or as a list of their names or of their indices.
+
+    Examples
+    --------
+    >>> from holdfast import mask_function
+    >>> check_selection([2, 0], "selected", mask_function(lambda masks: masks, n_features=4)).tolist()
+    [True, False, True, False]
+    """
+    if getattr(model, "n_features", None) is None:
+        return check_mask(value, name)
+    n_features = check_whole(model.n_features, "model.n_features", minimum=1)
+    array = as_array(value, f"`{name}` must be a Boolean vector (n_features,)")
+    if array.ndim == 1 and array.dtype.kind in "iu" and len(array):
+        chosen = _check_indices(array, name, n_features)
+    elif array.ndim == 1 and len(array) and all(isinstance(entry, str) for entry in array.tolist()):
+        chosen = _find_names(array.tolist(), name, getattr(model, "feature_names", None))
+    else:
+        return check_mask(value, name, n_features=n_features)
+    if len(set(chosen)) < len(chosen):
+        raise InvalidValueError(f"`{name}` must name every feature once, got {value!r}.")
+    mask = np.zeros(n_features, dtype=bool)
+    mask[chosen] = True
+    mask.setflags(write=False)
+    return mask
+
+
+def _check_indices(array: NDArray[Any], name: str, n_features: int) -> list[int]:
+    if len(array) == n_features and np.isin(array, (0, 1)).all():
+        raise InvalidTypeError(
+            f"`{name}` must be Boolean, got {array.dtype}: 0 and 1 may be flags or indices. "
+            f"Turn flags into a mask with `np.asarray({name}) == 1`."
+        )
+    if array.min() < 0 or array.max() >= n_features:
+        raise InvalidValueError(f"`{name}` must hold indices from 0 to {n_features - 1}, got {array.tolist()}.")
+    chosen: list[int] = array.tolist()
+    return chosen
+
+
+def _find_names(labels: list[str], name: str, feature_names: Any) -> list[int]:
+    if feature_names is None:
+        raise InvalidTypeError(
+            f"`{name}` must be a mask or indices, got names: the model does not say what its features are called."
+        )
+    known = [str(label) for label in feature_names]
+    for label in labels:
+        if label not in known:
+            raise InvalidValueError(
+                f"`{name}` must hold names of features, got {label!r}.{_did_you_mean(label, known)}"
+            )
+        if known.count(label) > 1:
+            places = ", ".join(str(i) for i, other in enumerate(known) if other == label)
+            raise InvalidValueError(
+                f"`{name}` must name each feature clearly, got {label!r}: features {places} have it. Give indices."
+            )
+    return [known.index(label) for label in labels]
 
 
 def check_masks(value: Any, n_features: int) -> Masks:
@@ -121,17 +210,17 @@ def check_flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
-def check_size(value: Any, name: str, *, minimum: int = 1) -> int:
+def check_size(value: Any, name: str, *, minimum: int = 1, most: int = MOST_AT_ONCE) -> int:
     """A whole number of things that are all held in memory at once."""
     size = check_whole(value, name, minimum=minimum)
-    if size > MOST_AT_ONCE:
-        raise InvalidValueError(f"`{name}` must be at most {MOST_AT_ONCE}, got {value!r}.")
+    if size > most:
+        raise InvalidValueError(f"`{name}` must be at most {most}, got {shown(value)}.")
     return size
 
 
 def check_amount(value: Any, name: str, *, may_be_zero: bool = False) -> float:
     """A finite number above zero, or zero where that makes sense."""
-    wanted = f"`{name}` must be a number {'≥' if may_be_zero else '>'} 0, got {value!r}."
+    wanted = f"`{name}` must be a number {'≥' if may_be_zero else '>'} 0, got {shown(value)}."
     if not is_number(value):
         raise InvalidTypeError(wanted)
     if not 0 <= value < math.inf or (value == 0 and not may_be_zero):
@@ -139,12 +228,16 @@ def check_amount(value: Any, name: str, *, may_be_zero: bool = False) -> float:
     return float(value)
 
 
-def check_list(value: Any, wanted: str) -> list[Any]:
-    """The entries of anything that can be gone through, but for a text or a mapping."""
-    if not isinstance(value, (str, bytes, Mapping)) and isinstance(value, Iterable):
-        with suppress(TypeError):  # an array without axes says that it can be gone through
-            return list(value)
-    raise InvalidTypeError(f"{wanted}, got {value!r}.")
+def check_list(value: Any, wanted: str, *, most: int | None = None) -> list[Any]:
+    """The entries of anything that can be gone through, but for a text or a mapping; no more than ``most``."""
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise InvalidTypeError(f"{wanted}, got {shown(value)}.")
+    with suppress(TypeError):  # an array without axes says that it can be gone through
+        entries = list(islice(value, None if most is None else most + 1))
+        if most is not None and len(entries) > most:
+            raise InvalidValueError(f"{wanted} of at most {most} entries, got more.")
+        return entries
+    raise InvalidTypeError(f"{wanted}, got {shown(value)}.")
 
 
 def check_numbers(value: Any, name: str) -> NDArray[np.float64]:
@@ -185,6 +278,32 @@ def check_path(value: Any, name: str) -> Path:
     if b"\0" in encoded:
         raise InvalidValueError(wanted)
     return path
+
+
+def check_file(path: Path, *, most: int) -> Path:
+    """A file of at most ``most`` bytes; pipes and devices need not end, and are refused. Folders fail when opened."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        raise InvalidValueError(f"{str(path)!r} must be a regular file, got a pipe or a device. Save it as a file.")
+    if status.st_size > most:
+        raise InvalidValueError(f"{str(path)!r} must have at most {most} bytes, got {status.st_size}.")
+    return path
+
+
+def read_text(path: Path, *, most: int = MOST_BYTES) -> str:
+    """The text of such a file, in UTF-8 with or without a byte-order mark."""
+    try:
+        return check_file(path, most=most).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidValueError(f"{str(path)!r} must be text in UTF-8: {error}. Save it as UTF-8.") from error
+
+
+def check_unpacked(path: Path, *, most: int = MOST_UNPACKED) -> None:
+    """Refuse an archive that says it unpacks to more than ``most`` bytes; no reader unpacks more than it says."""
+    with zipfile.ZipFile(path) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    if size > most:
+        raise InvalidValueError(f"{str(path)!r} must unpack to at most {most} bytes, got {size}.")
 
 
 def is_number(value: Any) -> bool:

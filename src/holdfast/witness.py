@@ -21,7 +21,7 @@ from holdfast.neighborhood import Additions
 from holdfast.randomness import stream, stream_key
 from holdfast.results.witness import Witness
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
-from holdfast.validation import check_mask, check_whole
+from holdfast.validation import check_selection, check_whole
 
 ALWAYS_EXHAUSTED = 4096
 """Levels with no more masks than this are always evaluated in full."""
@@ -53,7 +53,7 @@ def find_witness(
     ----------
     model : MaskedModel
         Function of masks (b, n_features).
-    selected : Boolean array of shape (n_features,)
+    selected : Boolean array of shape (n_features,), or list of names or indices
         The explanation: which features are selected.
     max_radius : int, optional
         The most features to add; all unselected ones if None.
@@ -77,7 +77,7 @@ def find_witness(
     same, key = as_agreement(agree), stream_key(rng)
     wanted = None if max_radius is None else check_whole(max_radius, "max_radius")
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
-        mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        mask = check_selection(selected, "selected", evaluator)
         n_free = int((~mask).sum())
         search = _Search(evaluator, mask, same, n_free if wanted is None else min(wanted, n_free), max_calls)
         return search.run(stream(key, "witness", np.packbits(mask).tobytes()), key)

@@ -42,9 +42,13 @@ def draw_coalitions(n_features: int, n_pairs: int, rng: np.random.Generator) -> 
 
 def pairs_by_size(n_features: int) -> Numbers:
     """How many pairs {S, complement} have a part of each of the sizes 1 … n/2 (huge numbers are cut off)."""
-    sizes = range(1, n_features // 2 + 1)
-    counts = [math.comb(n_features, size) // (2 if 2 * size == n_features else 1) for size in sizes]
-    return np.array([min(count, _MANY) for count in counts], dtype=np.float64)
+    counts = np.full(n_features // 2, float(_MANY))
+    for size in range(1, n_features // 2 + 1):
+        count = math.comb(n_features, size) // (2 if 2 * size == n_features else 1)
+        if count >= _MANY:  # larger sizes have more, but for the middle one, which has half as many and still more
+            break
+        counts[size - 1] = count
+    return counts
 
 
 def size_weights(n_features: int) -> Numbers:

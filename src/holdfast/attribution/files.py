@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import zipfile
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError
+from holdfast.validation import MOST_UNPACKED, check_file, check_unpacked, read_text
 
 _SUFFIXES = (".npy", ".npz", ".csv")
 _KEY = "scores"
@@ -22,6 +25,8 @@ def read_scores(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     try:
         if path.suffix == ".csv":
             return _read_csv(path)
+        if zipfile.is_zipfile(check_file(path, most=MOST_UNPACKED)):
+            check_unpacked(path)
         with path.open("rb") as file:
             return _only_array(np.load(file, allow_pickle=False), path), None
     except (OSError, InvalidValueError):
@@ -43,8 +48,8 @@ def _only_array(loaded: Any, path: Path) -> NDArray[Any]:
 
 def _read_csv(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """Rows of numbers; or rows that begin with a name. A first line without any number is a heading."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
+    lines = StringIO(read_text(path), newline="")
+    rows = [row for row in csv.reader(lines) if any(cell.strip() for cell in row)]
     # A heading with an empty corner is a frame's: its first column is an index.
     indexed = bool(rows) and len(rows[0]) > 1 and not rows[0][0].strip()
     if rows and (indexed or not any(map(_is_number, rows[0]))):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from holdfast.attribution.task import Numbers, Scored, Task
+from holdfast.types import Masks
 from holdfast.validation import check_name
 
 _N_ROUNDINGS = 8
+_CELLS_AT_ONCE = 1 << 24
 
 
 def occlusion(task: Task, *, leave: str = "out") -> Scored:
@@ -27,10 +31,20 @@ def occlusion(task: Task, *, leave: str = "out") -> Scored:
     task.budget(n + 1, least=n + 1, of=f"for 'occlusion' of {n} features")
     task.evaluator.expect(n + 1)
     out = leave == "out"
-    rest, single = np.full((1, n), out), np.eye(n, dtype=bool)
-    values = task.values(np.concatenate([rest, ~single if out else single]))
+    values = np.concatenate([task.values(masks) for masks in _singles(n, others=out)])
     change = values[0] - values[1:] if out else values[1:] - values[0]
     return Scored(np.where(np.abs(change) > _rounding(task, values), change, 0.0), details={"leave": leave})
+
+
+def _singles(n: int, *, others: bool) -> Iterator[Masks]:
+    """A mask of all ``others``, then one per feature in which it alone is not so; a few megabytes at a time."""
+    size = max(1, _CELLS_AT_ONCE // n)
+    for start in range(0, n + 1, size):
+        features = np.arange(start, min(start + size, n + 1)) - 1
+        masks = np.full((len(features), n), others)
+        rows = np.flatnonzero(features >= 0)
+        masks[rows, features[rows]] = not others
+        yield masks
 
 
 def _rounding(task: Task, values: Numbers) -> float:

@@ -19,6 +19,7 @@ from holdfast.bounds import Interval
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.randomness import stream, stream_key
+from holdfast.showing import Shown
 from holdfast.types import MaskedModel, Masks, Progress, Rng
 from holdfast.validation import check_share, check_whole, is_number
 
@@ -32,7 +33,7 @@ _WIDEST_RANGE = 1e60
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Shown):
     """An estimated number of a spectrum and an interval for the true one.
 
     ``confidence`` is that of the interval alone, or, if it was estimated together with others, of all

@@ -16,6 +16,7 @@ from holdfast.boolean.profiles import degree_mass
 from holdfast.boolean.tables import Table, as_table, check_items
 from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.randomness import stream, stream_key
+from holdfast.showing import Shown
 from holdfast.types import Rng
 from holdfast.validation import check_flag, check_name, check_numbers, check_whole, drawing
 
@@ -35,7 +36,7 @@ _MASS_NAMES = {"fourier": "Fourier mass", "monotone": "monotone mass"}
 
 
 @dataclass(frozen=True, eq=False)
-class SpectralContraction:
+class SpectralContraction(Shown):
     """Mass per degree after smoothing by different amounts: ``mass[j, k]`` at ``amounts[j]`` and degree k.
 
     ``operator`` is "masking" (M_λ) or "flipping" (T_ρ); ``basis`` says of which spectrum.

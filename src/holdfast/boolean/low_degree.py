@@ -15,8 +15,9 @@ from holdfast.boolean.tabulation import scores_of
 from holdfast.errors import InvalidValueError, ModelError
 from holdfast.evaluation import evaluating
 from holdfast.neighborhood import Additions
+from holdfast.showing import Shown
 from holdfast.types import Mask, MaskedModel, Progress
-from holdfast.validation import check_mask, check_whole
+from holdfast.validation import check_selection, check_whole
 
 MAX_LOW_DEGREE = 4
 
@@ -24,7 +25,7 @@ _PORTION = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
-class LowDegreeWeights:
+class LowDegreeWeights(Shown):
     """Conditional monotone weights g̃(T) for all sets T of at most ``degree`` unselected features.
 
     ``subsets[k]`` (C(m, k), k) lists the sets of k features and ``values[k]`` (C(m, k), n_classes) their
@@ -81,7 +82,7 @@ def low_degree_weights(
     if top > MAX_LOW_DEGREE:
         raise InvalidValueError(f"`degree` must be at most {MAX_LOW_DEGREE}, got {top}.")
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
-        mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        mask = check_selection(selected, "selected", evaluator)
         nearby = Additions(mask, top)
         evaluator.expect(nearby.size)
         before = evaluator.n_calls

@@ -29,7 +29,7 @@ from holdfast.results.certificate import Certificate
 from holdfast.results.comparison import Comparison, Difference
 from holdfast.results.curve import StabilityCurve
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
-from holdfast.validation import check_mask
+from holdfast.validation import check_selection
 
 
 def compare(
@@ -56,7 +56,7 @@ def compare(
     Parameters
     ----------
     explanations : mapping of str to Boolean array
-        Name → selected, Boolean (n_features,), at least two.
+        Name → selected features as in ``certify``, at least two.
     plan : str
         With a fixed number of draws ("exact", "hoeffding") differences come from the draws on
         which two explanations disagree, by exact binomial intervals; with "sequential" from the
@@ -86,7 +86,7 @@ def compare(
     _check_explanations(explanations)
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         before = evaluator.n_calls
-        masks = {name: check_mask(mask, name, n_features=evaluator.n_features) for name, mask in explanations.items()}
+        masks = {name: check_selection(mask, name, evaluator) for name, mask in explanations.items()}
         settings = settings.keyed(evaluator.provenance, *masks.values())
         nearby: list[list[Neighborhood]] = [
             [NEIGHBORHOODS[neighborhood](mask, radius) for radius in asked] for mask in masks.values()

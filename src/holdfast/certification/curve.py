@@ -11,14 +11,14 @@ from holdfast.bounds import Interval
 from holdfast.certification.pooling import PooledSubject, run_pooled
 from holdfast.certification.single import worst_of
 from holdfast.certification.subject import Outcome, Settings, make_certificate
-from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import Plan, parts_of, plan_for, share_risk
 from holdfast.results.certificate import Certificate
 from holdfast.results.curve import StabilityCurve
 from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import check_flag, check_mask, check_whole
+from holdfast.validation import MOST_ENTRIES, check_flag, check_list, check_selection, check_whole
 
 _FLOAT_SLACK = 1e-12
 
@@ -77,7 +77,7 @@ def certify_radii(
         rate_kind=rate_kind,
     )
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
-        mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        mask = check_selection(selected, "selected", evaluator)
         settings = settings.keyed(evaluator.provenance, mask)
         nearby = [NEIGHBORHOODS[neighborhood](mask, radius) for radius in asked]
         made = settings.make_plan()
@@ -96,12 +96,7 @@ def certify_radii(
 
 def check_radii(radii: Any) -> list[int]:
     """Distinct whole numbers in increasing order, at least one."""
-    try:
-        given = None if isinstance(radii, (str, bytes)) else list(radii)
-    except TypeError:
-        given = None
-    if given is None:
-        raise InvalidTypeError(f"`radii` must be whole numbers such as range(1, 11), got {radii!r}.")
+    given = check_list(radii, "`radii` must be whole numbers such as range(1, 11)", most=MOST_ENTRIES)
     asked = sorted({check_whole(radius, "radii") for radius in given})
     if not asked:
         raise InvalidValueError("`radii` must name at least one radius, got none.")

@@ -12,7 +12,7 @@ from holdfast.evaluation import Tally, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.results.hard import SMALLEST_TOLERANCE, HardCertificate
 from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import check_mask, check_whole
+from holdfast.validation import check_selection, check_whole
 
 _PORTION = 256
 """Masks enumerated before looking for a change; not the batch size, which must not matter."""
@@ -68,7 +68,7 @@ def certify_hard(
     n_draws = smallest_power_within(1 - eps, 1 - sure)
     affordable = n_draws if max_enumerated is None else check_whole(max_enumerated, "max_enumerated")
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
-        mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        mask = check_selection(selected, "selected", evaluator)
         settings = settings.keyed(evaluator.provenance, mask)
         nearby = NEIGHBORHOODS[neighborhood](mask, radius)
         proof = not nearby.is_larger_than(affordable)

@@ -15,7 +15,7 @@ from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import RateTest, rate_test
 from holdfast.results.radius import RadiusCertificate, RadiusStep
 from holdfast.types import MaskedModel, Progress, Rng
-from holdfast.validation import check_mask
+from holdfast.validation import check_selection
 
 
 def certified_radius(
@@ -72,7 +72,7 @@ def certified_radius(
         plans=["decision"],
     )
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
-        mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        mask = check_selection(selected, "selected", evaluator)
         settings = settings.keyed(evaluator.provenance, mask)
         kind = NEIGHBORHOODS[neighborhood]
         tested = asked or range(1, max(1, kind(mask, len(mask)).effective_radius) + 1)

@@ -22,7 +22,7 @@ from holdfast.results.certificate import Certificate
 from holdfast.results.reexplanation import Reexplanation
 from holdfast.selection import top_fraction
 from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import check_mask, check_name, check_share, check_whole
+from holdfast.validation import check_name, check_selection, check_share, check_whole
 
 _PAPER_SHARE = 0.25
 
@@ -95,7 +95,7 @@ def reexplain(
         explained = evaluator.n_calls
         # Methods of ours count gradients, which go past the evaluator.
         n_explaining = explained - before if callable(method) else sum(one.n_calls for one in found)
-        masks = [_selected(select, one, evaluator.n_features) for one in found]
+        masks = [_selected(select, one, evaluator) for one in found]
         distinct = {mask.tobytes(): mask for mask in masks}
         certificates = [certify(evaluator, mask, radius=radius, rng=key, **asked) for mask in distinct.values()]
         overlap, error = mean_overlap(masks)
@@ -157,9 +157,9 @@ def _key_of(key: int, repeat: int) -> int:
     return int(stream(key, "reexplain", str(repeat)).integers(2**63))
 
 
-def _selected(select: Callable[[Attribution], Any] | None, attribution: Attribution, n_features: int) -> Mask:
+def _selected(select: Callable[[Attribution], Any] | None, attribution: Attribution, model: Evaluator) -> Mask:
     chosen = top_fraction(attribution, _PAPER_SHARE) if select is None else select(attribution)
-    return check_mask(chosen, "select(attribution)", n_features=n_features)
+    return check_selection(chosen, "select(attribution)", model)
 
 
 def _joint_intervals(certificates: list[Certificate], risk: Any) -> list[Interval]:

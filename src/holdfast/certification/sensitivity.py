@@ -10,8 +10,8 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream_key
 from holdfast.results.sensitivity import FillSensitivity
-from holdfast.types import MaskedModel, Progress, Rng
-from holdfast.validation import check_list, check_mask, check_whole, is_number
+from holdfast.types import Mask, MaskedModel, Progress, Rng
+from holdfast.validation import check_list, check_selection, check_whole, is_number
 
 
 def fill_sensitivity(
@@ -42,7 +42,7 @@ def fill_sensitivity(
     bind : callable
         A fill → the masked model with that fill, such as ``lambda fill: mask_tabular(f, row, fill=fill)``.
         All models must have the same features.
-    selected : Boolean (n_features,)
+    selected : Boolean (n_features,), or list of names or indices
         The explanation.
     fills : mapping or iterable
         Name → fill, or fills. Without names, texts and numbers name themselves, and any other fill
@@ -67,9 +67,9 @@ def fill_sensitivity(
     ((1.0, 1.0), (False, True))
     """
     check_whole(radius, "radius")
-    mask = check_mask(selected, "selected")
     key = stream_key(rng)
-    models = _bind_all(bind, fills, n_features=len(mask))
+    models = _bind_all(bind, fills)
+    mask = _check_for_all(models, selected)
     certificates = tuple(
         certify(
             model,
@@ -91,7 +91,7 @@ def fill_sensitivity(
     return FillSensitivity(tuple(models), certificates, sum(one.n_calls for one in certificates))
 
 
-def _bind_all(bind: Any, fills: Any, *, n_features: int) -> dict[str, Evaluator]:
+def _bind_all(bind: Any, fills: Any) -> dict[str, Evaluator]:
     """Every model by name, bound and checked before the first is called."""
     if not callable(bind):
         raise InvalidTypeError(f"`bind` must be a function fill → masked model, got {type(bind).__name__}.")
@@ -102,13 +102,20 @@ def _bind_all(bind: Any, fills: Any, *, n_features: int) -> dict[str, Evaluator]
         name = _name(fill, model) if given is None else given
         if name in models:
             raise InvalidValueError(f"`fills` must have distinct names, got {name!r} twice. Map names to fills.")
-        if model.n_features != n_features:
-            raise InvalidValueError(
-                f"`selected` must have one entry per feature: with fill {name!r} the model has "
-                f"{model.n_features} features, got {n_features}."
-            )
         models[name] = model
     return models
+
+
+def _check_for_all(models: dict[str, Evaluator], selected: Any) -> Mask:
+    """The selected features, which must be features with every fill."""
+    mask = check_selection(selected, "selected", next(iter(models.values())))
+    for name, model in models.items():
+        if model.n_features != len(mask):
+            raise InvalidValueError(
+                f"`selected` must have one entry per feature: with fill {name!r} the model has "
+                f"{model.n_features} features, got {len(mask)}."
+            )
+    return mask
 
 
 def _named(fills: Any) -> list[tuple[str | None, Any]]:

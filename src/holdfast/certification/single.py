@@ -15,7 +15,7 @@ from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import Plan, most_rows, parts_of, plan_for
 from holdfast.results import Certificate
 from holdfast.types import MaskedModel, Masks, Progress, Rng
-from holdfast.validation import check_mask, check_whole
+from holdfast.validation import check_selection, check_whole
 
 _PORTION_BYTES = 1 << 26
 """Most memory for masks drawn at a time."""
@@ -76,7 +76,7 @@ def certify(
     ----------
     model : MaskedModel
         Function of masks (b, n_features); see ``mask_function``.
-    selected : Boolean array of shape (n_features,)
+    selected : Boolean array of shape (n_features,), or list of names or indices
         The explanation: which features are selected.
     radius : int
         Largest number of changes; clamped to the number of features that can change.
@@ -132,7 +132,7 @@ def certify(
         rate_kind=rate_kind,
     )
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
-        mask = check_mask(selected, "selected", n_features=evaluator.n_features)
+        mask = check_selection(selected, "selected", evaluator)
         settings = settings.keyed(evaluator.provenance, mask)
         nearby = NEIGHBORHOODS[neighborhood](mask, radius)
         parts = parts_of(nearby, rate_kind)

@@ -111,7 +111,7 @@ def stabilize(
         passed, trail = _descend(search, grid, consistent=consistent)
         return StableSelection(
             size=int(passed.certificate.selected.sum()),
-            certificate=passed.certificate,
+            certificate=replace(passed.certificate, n_repeated=evaluator.n_repeated),
             trail=tuple(trail),
             sizes=tuple(grid),
             ranking=tuple(int(feature) for feature in ranking),

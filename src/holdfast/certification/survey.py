@@ -20,7 +20,7 @@ from holdfast.errors import InvalidTypeError
 from holdfast.evaluation import evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.types import Mask, MaskedModel, Masks, Progress
-from holdfast.validation import check_mask
+from holdfast.validation import check_selection
 
 Floats = NDArray[np.float64]
 Explained = tuple[MaskedModel, Any]
@@ -192,4 +192,4 @@ def _explained(subject: Callable[[], Explained]) -> tuple[MaskedModel, Mask]:
     given = subject()
     if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[0], MaskedModel):
         raise InvalidTypeError(f"`subjects` must return pairs (model, selected), got {given!r}.")
-    return given[0], check_mask(given[1], "selected", n_features=given[0].n_features)
+    return given[0], check_selection(given[1], "selected", given[0])

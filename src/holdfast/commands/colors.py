@@ -6,11 +6,15 @@ import os
 import sys
 from typing import TextIO
 
+from holdfast.terminal import neutral
+
 _CODES = {"bold": "1", "path": "4;36"}
 
 
 def paint(text: str, how: str, stream: TextIO | None = None) -> str:
     """The text in bold or as a path on a terminal; as it is in files and pipes, and where ``NO_COLOR`` is set.
+
+    To be printed on the ``unescaped`` stream; control characters inside the text are written out.
 
     Examples
     --------
@@ -20,4 +24,4 @@ def paint(text: str, how: str, stream: TextIO | None = None) -> str:
     """
     out = stream or sys.stdout
     plain = not out.isatty() or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    return text if plain else f"\x1b[{_CODES[how]}m{text}\x1b[0m"
+    return neutral(text) if plain else f"\x1b[{_CODES[how]}m{neutral(text)}\x1b[0m"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.colors import paint
 from holdfast.commands.parsing import Commands
+from holdfast.terminal import neutral, unescaped
 
 
 def add(commands: Commands) -> None:
@@ -28,5 +30,6 @@ def run(options: argparse.Namespace) -> int:
     from holdfast.demo import PAGE, run_demo
 
     for line in run_demo(options.output, n_inputs=options.inputs, rng=options.rng):
-        print(paint(line, "path") if line.endswith(PAGE) else line, flush=True)
+        told = paint(line, "path") if line.endswith(PAGE) else neutral(line)
+        print(told, file=unescaped(sys.stdout), flush=True)
     return EXIT_OK

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import threading
 from contextlib import suppress
 
 from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.colors import paint
 from holdfast.commands.parsing import Commands
+from holdfast.terminal import unescaped
 
 
 def add(commands: Commands) -> None:
@@ -74,7 +76,7 @@ def _check_packages(options: argparse.Namespace) -> None:
 
 
 def _announce(url: str, *, opens: bool) -> None:
-    print(f"Explore at {paint(url, 'path')} (Ctrl-C ends it)", flush=True)
+    print(f"Explore at {paint(url, 'path')} (Ctrl-C ends it)", file=unescaped(sys.stdout), flush=True)
     if opens:
         import webbrowser
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from holdfast.commands.codes import EXIT_ERROR
+from holdfast.commands.telling import cut
+from holdfast.validation import MOST_ENTRIES, shown
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """Where a command adds its own parser."""
@@ -25,7 +27,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End with the usage, the message and the exit code of an error."""
         self.print_usage(sys.stderr)
-        self.exit(EXIT_ERROR, f"{self.prog}: {message}\n")
+        self.exit(EXIT_ERROR, f"{self.prog}: {cut(message)}\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override]
         """The options, and as ``flags`` how each is typed.
@@ -151,6 +153,34 @@ def parse_target(text: str) -> str:
     return text
 
 
+_TARGETS = ("output", "junit")
+_INPUTS = ("model", "image", "table", "input", "background", "selected", "scores")
+_SOURCES = (*_INPUTS, "data", "certificate", "results", "file")
+"""Options that name files to write, and files to read."""
+
+
+def check_targets(options: argparse.Namespace) -> None:
+    """Raise where a command would write over what it reads, or twice into one file; before anything is computed."""
+    values = {name: value for name, value in vars(options).items() if value}
+    targets = {name: Path(values[name]) for name in _TARGETS if name in values}
+    if not targets:
+        return
+    from holdfast.errors import InvalidValueError
+    from holdfast.study.files import check_spared
+
+    sources = {
+        f"`{options.flags.get(name, name.upper())}`": value if isinstance(value, list) else [value]
+        for name, value in values.items()
+        if name in _SOURCES
+    }
+    for name, target in targets.items():
+        check_spared(target, options.flags.get(name, name.upper()), sources)
+    if len({target.resolve() for target in targets.values()}) < len(targets):
+        raise InvalidValueError(
+            f"`--junit` must be another file than `--output`, got {str(targets['junit'])!r} for both."
+        )
+
+
 def parse_radii(text: str) -> list[int]:
     """Radii such as ``1,5,10`` or ``1-10``, or both.
 
@@ -161,11 +191,13 @@ def parse_radii(text: str) -> list[int]:
     """
     radii: list[int] = []
     for part in text.split(","):
-        found = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", part)
+        found = re.fullmatch(r"\s*(\d{1,18})(?:\s*-\s*(\d{1,18}))?\s*", part)
         if not found:
-            raise argparse.ArgumentTypeError(f"must be radii such as 1,5,10 or 1-10, got {text!r}")
+            raise argparse.ArgumentTypeError(f"must be radii such as 1,5,10 or 1-10, got {shown(text)}")
         first, last = int(found[1]), int(found[2] or found[1])
         if first > last:
             raise argparse.ArgumentTypeError(f"must have spans that go upwards, such as {last}-{first}, got {text!r}")
-        radii += range(first, last + 1)
+        radii += range(first, min(last + 1, first + MOST_ENTRIES + 1))
+        if len(radii) > MOST_ENTRIES:
+            raise argparse.ArgumentTypeError(f"must be at most {MOST_ENTRIES} radii, got {shown(text)}")
     return radii

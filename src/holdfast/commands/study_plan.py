@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.parsing import Commands
+from holdfast.commands.trusting import add_trust, announce, read_trust
 from holdfast.errors import InvalidValueError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def _add_plan(study: Commands) -> None:
     parser.add_argument("--assumed-rate", type=float, default=0.9, help="true rate to plan for (default: %(default)s)")
     parser.add_argument("--untimed", action="store_true", help="do not call the model to measure its speed")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_trust(parser)
     parser.set_defaults(run=plan)
 
 
@@ -50,7 +52,7 @@ def read_study(options: argparse.Namespace) -> StudySpec:
     """The study in the file, in the order that the command line says if it does."""
     from holdfast.study.spec_file import read_spec
 
-    spec = read_spec(options.file)
+    spec = read_spec(options.file, trust=read_trust(options))
     return spec if options.order is None else replace(spec, data=replace(spec.data, order=options.order))
 
 
@@ -58,14 +60,16 @@ def plan(options: argparse.Namespace) -> int:
     """Print what the study will cost."""
     from holdfast.study.planning import plan_study
 
-    found = plan_study(read_study(options), timed=not options.untimed, assumed_rate=options.assumed_rate)
+    spec = read_study(options)
+    announce(options.file, spec)
+    found = plan_study(spec, timed=not options.untimed, assumed_rate=options.assumed_rate)
     print(found.to_json() if options.json else found)
     return EXIT_OK
 
 
 def init(options: argparse.Namespace) -> int:
     """Write the commented example."""
-    from holdfast.study.files import write_whole
+    from holdfast.study.files import check_spared, write_whole
     from holdfast.study.spec_file import commented_example
 
     text = commented_example(model=options.model, data=options.data)
@@ -75,6 +79,8 @@ def init(options: argparse.Namespace) -> int:
     path = Path(options.file)
     if path.exists() and not options.force:
         raise InvalidValueError(f"{str(path)!r} is there already. Choose another name, or write over it with --force.")
+    check_spared(path, "FILE", {"`--model`": [options.model or ""], "`--data`": [options.data or ""]})
     write_whole(path, text)
-    print(f"Wrote {path}. Edit it, then: holdfast study plan {path}")
+    trust = " --trust-model" if (options.model or "").startswith("python:") else ""
+    print(f"Wrote {path}. Edit it, then: holdfast study plan {path}{trust}")
     return EXIT_OK

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.colors import paint
 from holdfast.commands.parsing import Commands
+from holdfast.commands.trusting import add_trust, announce, read_trust
+from holdfast.terminal import unescaped
 
 if TYPE_CHECKING:
     from holdfast.results.accuracy import SmoothedAccuracy
+    from holdfast.study.spec import StudySpec
 
 
 def add(study: Commands) -> None:
@@ -29,6 +32,7 @@ def add(study: Commands) -> None:
     parser.add_argument(
         "--confidence", type=float, default=0.95, help="of intervals over inputs (default: %(default)s)"
     )
+    add_trust(parser)
     parser.set_defaults(run=run)
 
 
@@ -36,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the page, then print what it says first and where it is."""
     from holdfast.report.page import write_report
 
+    specs = _specs(options)
     sentences = write_report(
         options.results,
         options.output,
@@ -43,24 +48,34 @@ def run(options: argparse.Namespace) -> int:
         n_gallery=options.gallery,
         use_model=not options.no_model,
         confidence=options.confidence,
-        accuracy=_accuracies(options),
+        trust=read_trust(options),
+        accuracy=_accuracies(specs, options),
         progress=sys.stderr.isatty(),
     )
     for sentence in sentences:
         print(sentence)
-    print(paint(str(Path(options.output)), "path"))
+    print(paint(str(Path(options.output)), "path"), file=unescaped(sys.stdout))
     return EXIT_OK
 
 
-def _accuracies(options: argparse.Namespace) -> dict[str, SmoothedAccuracy]:
-    """By the name of each study, if asked for."""
-    from holdfast.report.page.accuracy import study_accuracy
+def _specs(options: argparse.Namespace) -> list[StudySpec]:
+    """The studies of the files; what is about to be loaded for each is said."""
     from holdfast.study.spec_file import spec_from_plain
     from holdfast.study.store import Store
 
-    found = {}
-    for path in options.results if options.accuracy else ():
+    specs = []
+    for path in options.results:
         with Store(path) as store:
-            spec = spec_from_plain(store.spec)
-        found[spec.name] = study_accuracy(spec, n_inputs=options.accuracy, progress=sys.stderr.isatty())
-    return found
+            specs.append(spec_from_plain(store.spec, read_trust(options)))
+        announce(path, specs[-1], model=not options.no_model or options.accuracy > 0)
+    return specs
+
+
+def _accuracies(specs: list[StudySpec], options: argparse.Namespace) -> dict[str, SmoothedAccuracy]:
+    """By the name of each study, if asked for."""
+    from holdfast.report.page.accuracy import study_accuracy
+
+    return {
+        spec.name: study_accuracy(spec, n_inputs=options.accuracy, progress=sys.stderr.isatty())
+        for spec in (specs if options.accuracy else ())
+    }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.commands.codes import EXIT_INTERRUPTED, EXIT_NO, EXIT_OK
 from holdfast.commands.parsing import Commands
 from holdfast.commands.study_plan import add_order, read_study
+from holdfast.commands.trusting import add_trust, announce
 
 if TYPE_CHECKING:
     from holdfast.study.status import StudyStatus
@@ -71,6 +72,7 @@ def _add_run(study: Commands) -> None:
     )
     parser.add_argument("--engine", default="local", help="local or ray (default: %(default)s)")
     _add_ray(parser)
+    add_trust(parser)
     parser.add_argument(
         "--inputs", type=parse_inputs, metavar="FROM:TO", help="only these of the study's inputs, such as 0:500"
     )
@@ -95,7 +97,7 @@ def parse_inputs(text: str) -> range:
     >>> parse_inputs("0:500")
     range(0, 500)
     """
-    found = re.fullmatch(r"(\d+):(\d+)", text.strip())
+    found = re.fullmatch(r"(\d{1,18}):(\d{1,18})", text.strip())
     if not found or int(found[1]) >= int(found[2]):
         raise argparse.ArgumentTypeError(f"must be a span such as 0:500 (without 500), got {text!r}")
     return range(int(found[1]), int(found[2]))
@@ -114,8 +116,11 @@ def run(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     from holdfast.study.run import run_study
 
+    spec = read_study(options)
+    if not options.quiet:
+        announce(options.file, spec)
     done = run_study(
-        read_study(options),
+        spec,
         options.results or Path(options.file).with_suffix(".db"),
         inputs=options.inputs,
         engine=_engine(options),

@@ -7,6 +7,7 @@ import sys
 
 from holdfast.commands.codes import EXIT_NO, EXIT_OK, EXIT_UNKNOWN
 from holdfast.commands.parsing import Commands
+from holdfast.commands.trusting import add_trust, announce, read_trust
 
 
 def add(study: Commands) -> None:
@@ -57,19 +58,25 @@ def _add_guarantee(study: Commands) -> None:
         help="use the stored certificates, at the level of their confidence, and do not call the model",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_trust(parser)
     parser.set_defaults(run=show_guarantee)
 
 
 def show_guarantee(options: argparse.Namespace) -> int:
     """Print the guarantee; with a share that is wanted, the exit code says whether it is reached."""
     from holdfast.study.aggregate import study_guarantee
+    from holdfast.study.spec_file import spec_from_plain
+    from holdfast.study.store import Store
     from holdfast.validation import check_share
 
     names = ("method", "radius", "min_rate", "confidence", "level", "top_fraction", "keep_probability", "stored")
-    asked = {name: getattr(options, name) for name in names}
+    asked = {name: getattr(options, name) for name in names} | {"trust": read_trust(options)}
     if options.min_share is not None:
         check_share(options.min_share, "min_share")  # before the model is called
-    found = study_guarantee(options.results, **asked, progress=sys.stderr.isatty() and not options.json)
+    with Store(options.results) as store:
+        if not options.stored:
+            announce(options.results, spec_from_plain(store.spec))
+        found = study_guarantee(store, **asked, progress=sys.stderr.isatty() and not options.json)
     print(found.to_json() if options.json else found)
     if options.min_share is None:
         return EXIT_OK

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
+from holdfast.progress import TerminalBar
 
 _TYPED_AS = {
     "k": "top",
@@ -15,15 +17,25 @@ _TYPED_AS = {
     "rows": "grid",
     "cols": "grid",
     "min_features": "min_tokens",
+    "row": "table",
 }
 """Arguments of the library → options that are called otherwise."""
+
+_LONGEST = 2000
+"""Most characters of a message: what was received may be megabytes."""
 
 
 def tell(error: Exception, options: argparse.Namespace) -> str:
     """The error in words, its argument called as it was typed."""
     if isinstance(error, OSError) and not isinstance(error, HoldfastError):
-        return tell_file(error)
-    return _as_typed(str(error), options)
+        return cut(tell_file(error))
+    return cut(_as_typed(str(error), options))
+
+
+def cut(message: str) -> str:
+    """The message without the middle of what is too long to read."""
+    half = _LONGEST // 2
+    return message if len(message) <= _LONGEST else f"{message[:half]} … {message[-half:]}"
 
 
 def tell_file(error: OSError) -> str:
@@ -45,6 +57,22 @@ def tell_file(error: OSError) -> str:
     if isinstance(error, IsADirectoryError):
         return f"{str(path)!r} must be a file, and is a folder."
     return f"{error.strerror}: {str(path)!r}."
+
+
+class SearchNotice:
+    """What is said while a stopping design is searched for: one line, and a bar on a terminal."""
+
+    def __init__(self) -> None:
+        self._bar: TerminalBar | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._bar is None and done < total:
+            self._bar = TerminalBar(what="steps")
+            print("Searching a stopping design, once; it is kept for the next time. Ctrl-C ends it.", file=sys.stderr)
+        if self._bar is not None and sys.stderr.isatty():
+            self._bar(done, total)
+        if done >= total:
+            self._bar = None
 
 
 def _as_typed(message: str, options: argparse.Namespace) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.commands.codes import EXIT_NO, EXIT_OK
 from holdfast.commands.parsing import Commands, add_input
 from holdfast.errors import InvalidValueError
+from holdfast.validation import read_text
 
 if TYPE_CHECKING:
     from holdfast.evaluation import Evaluator
@@ -79,7 +80,7 @@ def _read(file: str) -> tuple[Value, dict[str, Any]]:
     from holdfast.results.values import from_any_json, read_about
 
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        text = read_text(Path(file))
         data = json.loads(text)
         if isinstance(data, dict) and data.get("schema") == "holdfast.check" and data.get("certificate"):
             text = json.dumps(data["certificate"])

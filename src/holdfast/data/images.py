@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any, overload
 
@@ -12,6 +13,7 @@ from holdfast.data.dataset import Dataset
 from holdfast.data.labels import no_labels, number_labels
 from holdfast.errors import InvalidValueError
 from holdfast.masking.pictures import open_picture
+from holdfast.validation import read_text, shown
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """What an image file is called, where no list names the files."""
@@ -65,12 +67,31 @@ def load_images(place: str, *, labels: str | None = None, classes: Any = None) -
     )
 
 
+def check_inside(folder: Path, file: str | Path) -> Path:
+    """The path of a file that is named relative to a folder and lies in it, links followed.
+
+    Whoever wrote a data set can name any file in it; what is read are those of the folder that the user named.
+    """
+    try:
+        is_inside = (folder / file).resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # links in a circle, and what can be the name of no file
+        is_inside = False
+    if not is_inside:
+        raise InvalidValueError(
+            f"Data must lie in the folder that was named, {str(folder)!r}: {str(file)!r} does not. Copy it there."
+        )
+    return folder / file
+
+
 def _found(folder: Path) -> tuple[list[Path], list[str] | None]:
     """All image files below the folder, and the first folder on the way to each."""
     files = sorted(
         (path.relative_to(folder) for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file()),
         key=lambda file: file.parts,
     )
+    for file in files:
+        if (folder / file).is_symlink():  # links to folders are not followed
+            check_inside(folder, file)
     if not files:
         raise InvalidValueError(f"`images:` must be followed by a folder with images, {str(folder)!r} has none.")
     astray = [file for file in files if len(file.parts) == 1]
@@ -87,14 +108,21 @@ def _found(folder: Path) -> tuple[list[Path], list[str] | None]:
 def _listed(folder: Path, table: Path) -> tuple[list[Path], list[str]]:
     """The files and labels of a CSV file."""
     wanted = f"`labels` must be a CSV file with the columns {' and '.join(_COLUMNS)}"
-    with table.open(encoding="utf-8-sig", newline="") as lines:
-        rows = csv.DictReader(lines)
+    if not table.is_file():
+        raise InvalidValueError(f"{wanted}, got {str(table)!r}, which is no file.")
+    try:
+        rows = csv.DictReader(StringIO(read_text(table), newline=""))
         if not set(_COLUMNS) <= set(rows.fieldnames or ()):
-            raise InvalidValueError(f"{wanted}, {str(table)!r} has {', '.join(rows.fieldnames or ()) or 'none'}.")
+            raise InvalidValueError(f"{wanted}, {str(table)!r} has {shown(rows.fieldnames)}.")
         pairs = [(row["file"], row["label"]) for row in rows]
+    except csv.Error as error:
+        raise InvalidValueError(f"{wanted}, {str(table)!r} cannot be read: {error}.") from error
     if not pairs:
         raise InvalidValueError(f"{wanted} and at least one row, {str(table)!r} has none.")
     for number, (file, label) in enumerate(pairs, start=2):
+        if file:
+            check_inside(folder, file)
         if not file or label is None or not (folder / file).is_file():
-            raise InvalidValueError(f"{wanted}; line {number} of {str(table)!r} names no file: {file!r}, {label!r}.")
+            line = f"line {number} of {str(table)!r}"
+            raise InvalidValueError(f"{wanted}; {line} names no file: {shown(file)}, {shown(label)}.")
     return [Path(file) for file, _ in pairs], [label.strip() for _, label in pairs]

@@ -13,8 +13,8 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 UNKNOWN = -1
 """The label of an input of which nobody says what it is."""
 
-_MOST_NUMBERED = 100_000
-"""Whole numbers beyond are taken for names, not for numbers of classes."""
+_MOST_DIGITS = 6
+"""Whole numbers of so many digits are taken for names, not for numbers of classes."""
 
 
 def number_labels(words: Sequence[str], classes: Any = None) -> tuple[NDArray[np.intp], tuple[str, ...]]:
@@ -56,6 +56,6 @@ def check_classes(classes: Any) -> tuple[str, ...]:
 
 def _names(words: Sequence[str]) -> tuple[str, ...]:
     distinct = sorted(set(words))
-    if all(word.isdecimal() and word == str(int(word)) and int(word) < _MOST_NUMBERED for word in distinct):
+    if all(len(word) < _MOST_DIGITS and word.isdecimal() and word == str(int(word)) for word in distinct):
         return tuple(str(number) for number in range(1 + max(map(int, distinct), default=-1)))
     return tuple(distinct)

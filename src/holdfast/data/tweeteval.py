@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.data.dataset import Dataset
+from holdfast.data.images import check_inside
 from holdfast.data.labels import number_labels
 from holdfast.errors import InvalidValueError
+from holdfast.validation import MOST_UNPACKED, read_text
 
 _MAPPING = "mapping.txt"
 
@@ -41,7 +43,7 @@ def load_tweeteval(place: str, *, split: str = "test") -> Dataset:
 
 
 def _lines(folder: Path, name: str, split: str) -> list[str]:
-    path = folder / name
+    path = check_inside(folder, name)
     if not path.is_file():
         known = sorted(found.name.removesuffix("_text.txt") for found in folder.glob("*_text.txt"))
         raise InvalidValueError(
@@ -52,10 +54,7 @@ def _lines(folder: Path, name: str, split: str) -> list[str]:
 
 
 def _split_lines(path: Path) -> list[str]:
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidValueError(f"{str(path)!r} must be text in UTF-8: {error}") from error
+    text = read_text(path, most=MOST_UNPACKED)
     # Tweets hold other line separators than the line feed that ends them.
     lines = text.removesuffix("\n").split("\n") if text else []
     return [line.removesuffix("\r") for line in lines]
@@ -63,7 +62,7 @@ def _split_lines(path: Path) -> list[str]:
 
 def _read_mapping(folder: Path) -> dict[str, str]:
     """Number → name, in the order of the numbers from 0 on."""
-    path = folder / _MAPPING
+    path = check_inside(folder, _MAPPING)
     if not path.is_file():
         raise InvalidValueError(f"`tweeteval:` must be followed by a folder with {_MAPPING}, got {str(folder)!r}.")
     pairs = [line.split("\t") for line in _split_lines(path) if line.strip()]

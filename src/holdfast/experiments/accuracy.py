@@ -126,7 +126,9 @@ class _Job:
 def _show(name: str, n_done: int, n_inputs: int) -> None:
     import sys
 
-    sys.stderr.write(f"\r\x1b[K{name}: {n_done}/{n_inputs} inputs")
+    from holdfast.terminal import neutral, unescaped
+
+    unescaped(sys.stderr).write(f"\r\x1b[K{neutral(name)}: {n_done}/{n_inputs} inputs")
     sys.stderr.flush()
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast import models
 from holdfast.errors import InvalidValueError
 from holdfast.study.engines.engine import naming_input
 from holdfast.study.spec import StudySpec
-from holdfast.study.work import Skipped, Worker, load_data
+from holdfast.study.work import Skipped, Worker, load_data, load_model
 
 
 def reaching(spec: StudySpec, name: str) -> StudySpec:
@@ -30,7 +29,7 @@ def reaching(spec: StudySpec, name: str) -> StudySpec:
     data = load_data(spec)
     if wanted is not None and wanted > len(data):
         return spec  # the study itself says how many there are
-    worker = Worker(spec, models.load(spec.model.spec, **spec.model.options), data)
+    worker = Worker(spec, load_model(spec.model), data)
     n_found = 0
     for index in range(len(data)):
         with naming_input(index):

@@ -57,13 +57,14 @@ class Opened:
 
 def open_subject(subject: Subject) -> Opened:
     """Load the model and the data."""
-    from holdfast import data, models
+    from holdfast import data
+    from holdfast.study.work import load_model
 
     dataset = data.load(subject.data.spec, **subject.data.options)
     wanted = len(dataset) if subject.data.n is None else subject.data.n
     if wanted > len(dataset):
         raise InvalidValueError(f"`--n` must be at most the number of inputs there are, {len(dataset)}, got {wanted}.")
-    return Opened(subject, models.load(subject.model.spec, **subject.model.options), dataset, wanted)
+    return Opened(subject, load_model(subject.model), dataset, wanted)
 
 
 class Explained:

@@ -11,13 +11,17 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from holdfast.errors import HoldfastError, InvalidValueError
 from holdfast.explore.turns import Cancelled, Errand, Gate, Rounds
 
-MOST_RUNNING = 16
-"""Threads at a time, one per tab; the model itself is used by one of them at a time."""
+SEARCHES = ("witness",)
+"""Kinds of jobs that may take long: they have threads of their own, and everything else has its turns first."""
+
+MOST_RUNNING, MOST_SEARCHING = 16, 8
+"""Threads at a time for other jobs and for searches, one of each per tab; one of them uses the model at a time."""
 
 MOST_WAITING = 32
 """Jobs of one tab that may wait."""
@@ -61,6 +65,7 @@ class Job:
 
     def __init__(self, tab: str, kind: str, work: Work, clock: Clock = time.monotonic) -> None:
         self.id, self.tab, self.kind, self.work = secrets.token_urlsafe(12), tab, kind, work
+        self.is_search = kind in SEARCHES
         self._clock = clock
         self._lock = threading.Lock()
         self._events: list[Event] = []
@@ -167,20 +172,20 @@ class Board:
         self._gate, self._patience, self._clock = gate, patience, clock
         self._lock = threading.RLock()
         self._jobs: dict[str, Job] = {}
-        self._waiting = Rounds[Job]()
-        self._threads: dict[str, tuple[Job, threading.Thread]] = {}
+        self._waiting = {is_search: Rounds[Job]() for is_search in (False, True)}
+        self._threads: dict[Job, threading.Thread] = {}
         self._closed = False
 
     def submit(self, tab: str, kind: str, work: Work) -> Job:
-        """Queue a job; it begins as soon as its tab has no other running."""
+        """Queue a job; it begins as soon as its tab has no other running, searches apart."""
         job = Job(tab, kind, work, self._clock)
         with self._lock:
             if self._closed:
                 raise InvalidValueError("The server is stopping and takes no more jobs.")
-            if sum(one.tab == tab for one in self._waiting) >= MOST_WAITING:
+            if sum(waiting.tab == tab for waiting in self._in_line()) >= MOST_WAITING:
                 raise InvalidValueError(f"A tab may have {MOST_WAITING} jobs waiting. Cancel some, or let them end.")
             self._jobs[job.id] = job
-            self._waiting.put(tab, job)
+            self._waiting[job.is_search].put(tab, job)
             self._begin()
             if not job.has_begun:
                 self._tell_places()
@@ -194,7 +199,7 @@ class Board:
         """End a job: at once if it waits, within a batch if it runs."""
         job.cancel()
         with self._lock:
-            if self._waiting.drop(job.tab, job):
+            if self._waiting[job.is_search].drop(job.tab, job):
                 job.tell("cancelled", {})
                 self._tell_places()
         self._gate.wake()
@@ -215,7 +220,7 @@ class Board:
         """Cancel everything; whether all threads ended within so many seconds."""
         with self._lock:
             self._closed = True
-            jobs, threads = list(self._jobs.values()), [thread for _, thread in self._threads.values()]
+            jobs, threads = list(self._jobs.values()), list(self._threads.values())
         for job in jobs:
             self.cancel(job)
         until = time.monotonic() + seconds
@@ -230,23 +235,30 @@ class Board:
             return len(self._threads)
 
     def _begin(self) -> None:
-        """Start as many jobs as there is room for, one per tab."""
-        while len(self._threads) < MOST_RUNNING:
-            job = self._waiting.take(lambda tab: tab in self._threads)
-            if job is None:
-                return
-            thread = threading.Thread(target=self._run, args=(job,), name=f"holdfast-{job.kind}", daemon=True)
-            self._threads[job.tab] = (job, thread)
-            job.has_begun = True
-            thread.start()
+        """Start as many jobs as there is room for, one per tab, and as many searches."""
+        for is_search, most in ((False, MOST_RUNNING), (True, MOST_SEARCHING)):
+            while (job := self._next(is_search, most)) is not None:
+                thread = threading.Thread(target=self._run, args=(job,), name=f"holdfast-{job.kind}", daemon=True)
+                self._threads[job] = thread
+                job.has_begun = True
+                thread.start()
+
+    def _next(self, is_search: bool, most: int) -> Job | None:
+        """The job to begin now, if there is one and room for it."""
+        busy = [job.tab for job in self._threads if job.is_search is is_search]
+        return self._waiting[is_search].take(lambda tab: tab in busy) if len(busy) < most else None
+
+    def _in_line(self) -> Iterator[Job]:
+        """Jobs that have not begun: searches come last."""
+        return chain(self._waiting[False], self._waiting[True])
 
     def _tell_places(self) -> None:
-        for ahead, job in enumerate(self._waiting):
+        for ahead, job in enumerate(self._in_line()):
             job.tell_place(ahead)
 
     def _run(self, job: Job) -> None:
         try:
-            result = job.work(Errand(job.tab, unwanted=job.is_unwanted), job.tell)
+            result = job.work(Errand(job.tab, search=job.is_search, unwanted=job.is_unwanted), job.tell)
             job.tell("done", {"result": result})
         except Cancelled:
             job.tell("cancelled", {})
@@ -254,7 +266,7 @@ class Board:
             job.tell("failed", complaint(error))
         finally:
             with self._lock:
-                del self._threads[job.tab]
+                del self._threads[job]
                 self._begin()
                 self._tell_places()
 

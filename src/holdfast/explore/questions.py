@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ class Questions:
         key = (view.model, view.input, view.fill, view.method, view.seed)
         known = self._scores.get(key)
         if known is None:
-            calm = Errand(errand.tab, unwanted=errand.unwanted)
+            calm = replace(errand, urgent=False)
             asked = Evaluator(self._paced(view, calm), progress=None if tell is None else _progress(tell))
             known = attribute(asked, view.method, rng=view.seed)
             self._scores.put(key, known)

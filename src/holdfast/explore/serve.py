@@ -56,6 +56,7 @@ def make_server(workbench: Workbench, sock: socket.socket, *, patience: float | 
     """A server for this socket, and the address of its page."""
     uvicorn = import_server()
     from holdfast.explore.app import make_app
+    from holdfast.explore.connections import Connection
     from holdfast.explore.jobs import PATIENCE
 
     token, port = secrets.token_urlsafe(_BYTES_OF_TOKEN), int(sock.getsockname()[1])
@@ -70,7 +71,7 @@ def make_server(workbench: Workbench, sock: socket.socket, *, patience: float | 
     server = uvicorn.Server(
         uvicorn.Config(
             app,
-            http="h11",
+            http=Connection,
             ws="none",
             lifespan="on",
             log_config=None,

@@ -1,4 +1,4 @@
-"""Many who want one model → one at a time: clicks first, then tabs in turn, and nobody who has left.
+"""Many who want one model → one at a time: clicks first, searches last, tabs in turn, and nobody who has left.
 
 A turn is one batch, so that whoever waits, waits for a batch and not for a job.
 """
@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-MOST_URGENT = 8
-"""So many clicks in a row, then somebody else has a turn: no job waits forever."""
+MOST_PASSED = 8
+"""So many turns of those that go first, then somebody else has one: no job waits forever."""
 
 Item = TypeVar("Item")
 
@@ -37,12 +37,15 @@ class Errand:
         Who asks; tabs take turns.
     urgent : bool
         Somebody clicked and looks at the screen.
+    search : bool
+        It may take long and is not waited for: whatever is not a search goes first.
     unwanted : callable
         Whether the work was cancelled meanwhile.
     """
 
     tab: str
     urgent: bool = False
+    search: bool = False
     unwanted: Callable[[], bool] = never
 
     def check(self) -> None:
@@ -120,15 +123,20 @@ class Gate:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._urgent, self._others = Rounds[threading.Condition](), Rounds[threading.Condition]()
+        self._queues = tuple(Rounds[threading.Condition]() for _ in range(3))
+        self._n_passed = [0] * len(self._queues)
         self._next: threading.Condition | None = None
-        self._n_urgent = 0
 
     @property
     def is_free(self) -> bool:
         """Whether nobody has a turn or waits for one."""
         with self._lock:
-            return self._next is None and len(self._urgent) == len(self._others) == 0
+            return self._next is None and self.n_waiting == 0
+
+    @property
+    def n_waiting(self) -> int:
+        """How many wait for a turn."""
+        return sum(map(len, self._queues))
 
     @contextmanager
     def turn(self, errand: Errand) -> Iterator[None]:
@@ -145,12 +153,14 @@ class Gate:
     def wake(self) -> None:
         """Let all who wait see whether they are still wanted."""
         with self._lock:
-            for ticket in (*self._urgent, *self._others):
-                ticket.notify()
+            for queue in self._queues:
+                for ticket in queue:
+                    ticket.notify()
 
     def _enter(self, errand: Errand) -> None:
         # Everyone waits for a bell of their own: of many threads that wake up, all but one would only be in the way.
-        ticket, queue = threading.Condition(self._lock), self._urgent if errand.urgent else self._others
+        rank = 0 if errand.urgent else 2 if errand.search else 1
+        ticket, queue = threading.Condition(self._lock), self._queues[rank]
         with self._lock:
             queue.put(errand.tab, ticket)
             if self._next is None:
@@ -161,11 +171,15 @@ class Gate:
                 ticket.wait()
 
     def _pass_on(self) -> None:
-        """Give the turn to the next in line, if there is any."""
-        urgent_first = self._n_urgent < MOST_URGENT or not len(self._others)
-        first, second = (self._urgent, self._others) if urgent_first else (self._others, self._urgent)
-        source = first if len(first) else second
-        self._n_urgent = self._n_urgent + 1 if source is self._urgent and len(source) else 0
-        self._next = source.take()
+        """Give the turn to the next in line, if there is any; those passed over too often come before the rest."""
+        waiting = [rank for rank, queue in enumerate(self._queues) if len(queue)]
+        if not waiting:
+            self._next = None
+            return
+        passed_over = (rank for rank in reversed(waiting) if self._n_passed[rank] >= MOST_PASSED)
+        chosen = next(passed_over, waiting[0])
+        for rank in waiting:
+            self._n_passed[rank] = 0 if rank == chosen else self._n_passed[rank] + 1
+        self._next = self._queues[chosen].take()
         if self._next is not None:
             self._next.notify()

@@ -138,22 +138,28 @@ def as_feature_map(groups: Any, *, shape: tuple[int, ...], labels: Sequence[Hash
     return FeatureMap(flat, names)
 
 
-def position_of(label: Any, labels: Sequence[Hashable], name: str) -> int:
+def positions_of(labels: Sequence[Hashable]) -> dict[Hashable, int]:
+    """Column → where it stands."""
+    return {label: at for at, label in enumerate(labels)}
+
+
+def position_of(label: Any, places: Mapping[Hashable, int], name: str) -> int:
     """Where a column stands: by its label, else by a whole number below the number of columns."""
-    if label in labels:
-        return labels.index(label)
-    is_position = isinstance(label, (int, np.integer)) and not isinstance(label, bool) and 0 <= label < len(labels)
+    if isinstance(label, Hashable) and label in places:
+        return places[label]
+    is_position = isinstance(label, (int, np.integer)) and not isinstance(label, bool) and 0 <= label < len(places)
     if not is_position:
-        shown = ", ".join(map(repr, labels[:8])) + (", …" if len(labels) > 8 else "")
+        shown = ", ".join(map(repr, list(places)[:8])) + (", …" if len(places) > 8 else "")
         raise InvalidValueError(f"`{name}` must name columns of the row ({shown}), got {label!r}.")
     return int(label)
 
 
 def _from_members(groups: ColumnGroups, labels: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
     of_label = np.full(len(labels), ALWAYS_SHOWN, dtype=np.intp)
+    places = positions_of(labels)
     for feature, members in enumerate(groups.members):
         for member in members:
-            at = position_of(member, labels, "groups")
+            at = position_of(member, places, "groups")
             if of_label[at] != ALWAYS_SHOWN:
                 raise InvalidValueError(f"`groups` must name every column at most once, got {labels[at]!r} twice.")
             of_label[at] = feature

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.answers import answers_of
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import as_array, check_whole
 
@@ -26,11 +27,7 @@ class FunctionModel:
     n_features: int
 
     def __call__(self, masks: Masks, /) -> Outputs:
-        answer = self.function(masks)
-        try:
-            return np.asarray(answer)
-        except ValueError as error:
-            raise ModelError("The function must return a regular array, got rows of unequal length.") from error
+        return answers_of(self.function(masks))
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from holdfast.masking.live import fingerprint_live
 from holdfast.masking.onnx_support import ImageSession, is_session, open_session
 from holdfast.masking.patch_drop import patch_grid
 from holdfast.masking.pictures import Pixels, fingerprint_array, is_tensor, open_picture
-from holdfast.masking.torch_support import device_of, dtype_of, import_torch, is_module
+from holdfast.masking.torch_support import device_of, dtype_of, import_torch, is_module, warn_if_half
 from holdfast.types import Provenance
 from holdfast.validation import check_flag, check_name, check_whole
 
@@ -142,6 +142,8 @@ def mask_image(
     if isinstance(target, ImageSession):
         return _bind_session(target, scene, bound, dtype)
     if is_module(target):
+        if dtype is None:
+            warn_if_half(target, device)
         model = _bind_module(target, scene, bound, device, dtype)
         return drop_patches(model) if isinstance(chosen, Drop) else model
     if is_tensor(scene.model_input):

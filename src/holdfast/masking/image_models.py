@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.answers import answers_of
 from holdfast.errors import InvalidValueError, ModelError
 from holdfast.masking.acceleration import Runner
 from holdfast.masking.batch_probe import BatchProbe, batch_probe
@@ -177,7 +178,7 @@ class TensorImageModel(ImageModel):
         with torch.no_grad():
             output = self.function(self.batches.fresh(masks))
             if not _holds_tensor(output):
-                return _maybe_probabilities(np.asarray(output), self.softmax)
+                return _maybe_probabilities(answers_of(output), self.softmax)
             return to_numpy(_maybe_softmax(score_tensor(output), self.softmax)).copy()
 
 
@@ -205,7 +206,7 @@ class ArrayImageModel(ImageModel):
     def _score(self, masks: Masks) -> Outputs:
         shown = _always_shown(masks)[:, self.groups]
         seen = shown[:, None] if self.channels_first else shown[..., None]
-        return _maybe_probabilities(np.asarray(self.function(np.where(seen, *self._planes))), self.softmax)
+        return _maybe_probabilities(answers_of(self.function(np.where(seen, *self._planes))), self.softmax)
 
 
 class TensorBatches:

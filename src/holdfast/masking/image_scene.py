@@ -14,6 +14,9 @@ from holdfast.masking.onnx_support import ImageSession
 from holdfast.masking.pictures import Pixels, pixels, repaint, scale_bytes
 from holdfast.masking.torch_support import is_module
 
+_DARKEST_BYTES, _WHITE = 32, 255
+"""Floats without a sign whose largest is in between are bytes: normalised images have signs and are smaller."""
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -29,6 +32,7 @@ def look(target: Any, picture: Any, fill: Fill, *, preprocess: Any, fill_stage: 
     """The image and its baseline as the classifier would see them."""
     if preprocess is None:
         elements = _numbers_for(target, pixels(picture))
+        _check_scale(target, elements)
         return Scene(picture, elements, _filled(fill, elements), fill.name)
     model_input = _unwrapped(preprocess(picture))
     elements = _read_input(target, model_input)
@@ -42,6 +46,16 @@ def look(target: Any, picture: Any, fill: Fill, *, preprocess: Any, fill_stage: 
         )
     words = fill.name if isinstance(fill, Drop) else f"{fill.name} {fill_stage} normalisation"
     return Scene(model_input, elements, baseline, words)
+
+
+def _check_scale(target: Any, values: Pixels) -> None:
+    """Refuse bytes that were turned into floats without being scaled; what ``preprocess`` returns is meant."""
+    takes_floats = is_module(target) or isinstance(target, ImageSession)
+    if takes_floats and values.dtype.kind == "f" and values.min() >= 0 and _DARKEST_BYTES < values.max() <= _WHITE:
+        raise InvalidValueError(
+            f"`image` must hold floats from 0 to 1, or bytes, for this model, got floats up to {values.max():g}. "
+            "Divide by 255; if the model takes 0 to 255, pass `preprocess=lambda image: image`."
+        )
 
 
 def _filled(fill: Fill, values: Pixels) -> Pixels:

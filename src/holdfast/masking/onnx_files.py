@@ -26,6 +26,7 @@ _CHILDREN = {
 _LENGTHS = {1: 8, 5: 4}
 _DELIMITED = 2
 _LOCATION = b"location"
+_BITS = 64
 
 
 def external_files(path: Path) -> list[Path]:
@@ -73,9 +74,10 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
 
 def _varint(message: memoryview, at: int) -> tuple[int, int]:
     value = shift = 0
-    while True:
+    while shift < _BITS:
         byte = message[at]
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
         if byte < 0x80:
             return value, at
+    raise IndexError("a number has more bits than the format allows")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,17 @@ def open_picture(image: Any) -> Any:
     Pillow's limit against decompression bombs stays in force.
     """
     if isinstance(image, (str, Path)):
-        image = _open_file(Path(image))
-    if not is_picture(image) or image.mode in _PLAIN_MODES:
-        return image
-    return image.convert("L" if image.mode == "1" else "RGB")
+        image = _open_file(Path(image), f"The image file {str(image)!r}")
+    return _in_plain_mode(image) if is_picture(image) else image
+
+
+def decode_picture(content: bytes) -> Any:
+    """The picture in the content of an image file, treated as ``open_picture`` treats files."""
+    return _in_plain_mode(_open_file(BytesIO(content), "The image"))
+
+
+def _in_plain_mode(picture: Any) -> Any:
+    return picture if picture.mode in _PLAIN_MODES else picture.convert("L" if picture.mode == "1" else "RGB")
 
 
 def pixels(image: Any, name: str = "image", *, channels_first: bool = False) -> Pixels:
@@ -138,21 +146,21 @@ def _check_numbers(array: NDArray[Any], name: str) -> None:
         raise InvalidValueError(f"`{name}` must hold finite numbers, got NaN or infinity in {n_bad} of {array.size}.")
 
 
-def _open_file(path: Path) -> Any:
+def _open_file(file: Path | BytesIO, name: str) -> Any:
     pillow = import_pillow()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pillow.DecompressionBombWarning)
-            with pillow.open(path) as picture:
+            with pillow.open(file) as picture:
                 return _upright(picture)
     except (pillow.DecompressionBombWarning, pillow.DecompressionBombError) as error:
         raise InvalidValueError(
-            f"The image file {str(path)!r} unpacks to more pixels than is safe: {error} "
+            f"{name} unpacks to more pixels than is safe: {error} "
             "Make it smaller, or open it yourself and pass the pixels."
         ) from error
     # Decoders of broken files raise all sorts of errors: OSError, SyntaxError, struct.error, …
     except Exception as error:
-        raise InvalidValueError(f"The image file {str(path)!r} cannot be read: {error}") from error
+        raise InvalidValueError(f"{name} cannot be read: {error}") from error
 
 
 def _upright(picture: Any) -> Any:

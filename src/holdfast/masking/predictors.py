@@ -11,8 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.answers import answers_of
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.masking.onnx_support import is_session, open_session
+from holdfast.masking.tables import columns_without_numbers
 from holdfast.masking.torch_support import (
     SCORE_NAMES,
     device_of,
@@ -22,8 +24,10 @@ from holdfast.masking.torch_support import (
     is_module,
     score_tensor,
     to_numpy,
+    warn_if_half,
 )
 from holdfast.types import Outputs
+from holdfast.validation import shown
 
 _METHODS = ("predict_proba", "predict_log_proba", "decision_function", "predict")
 _ONNX_TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
@@ -53,6 +57,8 @@ class Predictor(Protocol):
 def as_predictor(classifier: Any, *, device: Any = None, dtype: Any = None) -> Predictor:
     """Find out how this classifier is to be asked."""
     if is_module(classifier):
+        if dtype is None:
+            warn_if_half(classifier, device)
         return ModulePredictor(classifier, device_of(classifier, device), dtype_of(classifier, dtype))
     if device is not None or dtype is not None:
         raise InvalidValueError(
@@ -109,7 +115,12 @@ class EstimatorPredictor:
         return None if known is None else int(known)
 
     def __call__(self, rows: Any, /) -> Outputs:
-        raw = getattr(self.estimator, self.method)(rows)
+        try:
+            raw = getattr(self.estimator, self.method)(rows)
+        except (TypeError, ValueError) as error:
+            if words := columns_without_numbers(rows):
+                raise InvalidTypeError(_refused(words, error)) from error
+            raise
         outputs = checked_outputs(raw, len(rows))
         classes = getattr(self.estimator, "classes_", None)
         if classes is None or outputs.ndim == 1 or outputs.shape[1] > 1:
@@ -117,6 +128,14 @@ class EstimatorPredictor:
         if self.method == "decision_function":
             return np.concatenate([-outputs, outputs], axis=1)
         return _whole_labels(outputs) if self.method == "predict" else outputs
+
+
+def _refused(words: str, error: Exception) -> str:
+    """What an estimator that takes numbers says to texts or dates, and what to do."""
+    return (
+        f"The model refused the rows: {shown(str(error))} Not numbers: {words}. Leave such columns out, turn them into "
+        "numbers as for training, or save the pipeline that encodes them as the model."
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,10 +194,7 @@ def checked_outputs(raw: Any, n_rows: int) -> Outputs:
     """Scores (b, k) or labels (b,) for b rows; one real number per row becomes a column."""
     if hasattr(raw, "detach"):
         raw = to_numpy(raw)
-    try:
-        outputs = np.asarray(raw)
-    except ValueError as error:
-        raise ModelError("The classifier must return a regular array, got rows of unequal length.") from error
+    outputs = answers_of(raw)
     if outputs.ndim not in (1, 2) or len(outputs) != n_rows:
         raise ModelError(
             f"The classifier must return scores ({n_rows}, n_classes) or labels ({n_rows},) "

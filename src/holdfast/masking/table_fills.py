@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.columns import position_of
+from holdfast.masking.columns import position_of, positions_of
 from holdfast.masking.tables import FrameTable, Table, is_pandas
 from holdfast.randomness import stream
 from holdfast.validation import as_array, check_name, check_whole, is_number
@@ -79,7 +79,8 @@ def _values_by_position(table: Table, fill: Any, hidden: list[int]) -> dict[int,
 def _from_mapping(table: Table, fill: Mapping[Any, Any], hidden: list[int]) -> dict[int, Any]:
     if len(table.shape) > 1:
         raise InvalidTypeError("`fill` of a series must be a number, an array or a name, got a dictionary.")
-    values = {position_of(label, table.labels, "fill"): value for label, value in fill.items()}
+    places = positions_of(table.labels)
+    values = {position_of(label, places, "fill"): value for label, value in fill.items()}
     missing = [table.labels[at] for at in hidden if at not in values]
     if missing:
         shown = ", ".join(map(repr, missing[:8])) + (", …" if len(missing) > 8 else "")

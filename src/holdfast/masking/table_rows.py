@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -14,11 +15,14 @@ from holdfast.masking.tables import (
     FrameTable,
     Labels,
     Table,
+    are_numbers,
     check_seen,
+    group_by,
     holds_numbers,
     import_pandas,
     is_numeric,
     is_pandas,
+    joined,
 )
 from holdfast.validation import as_array, check_list
 
@@ -76,8 +80,8 @@ def _check_labels(columns: Any, n: int) -> Labels:
 
 
 def _check_distinct(labels: Labels, name: str) -> None:
-    twice = next((label for label in labels if labels.count(label) > 1), None)
-    if twice is not None:
+    if len(set(labels)) < len(labels):
+        twice = next(label for label, count in Counter(labels).items() if count > 1)
         raise InvalidValueError(f"`{name}` must have distinct columns, got {twice!r} more than once.")
 
 
@@ -141,26 +145,33 @@ def _frame_background(background: Any, labels: Labels) -> Any:
 
 
 def _check_frame_complete(frame: Any, name: str) -> None:
-    bad = [label for label in frame.columns if frame[label].isna().any() or _has_infinity(frame[label])]
-    if bad:
-        _refuse_missing(bad, name)
-
-
-def _has_infinity(column: Any) -> bool:
-    return column.dtype.kind == "f" and not np.isfinite(column.to_numpy(dtype=float)).all()
+    bad = frame.isna().to_numpy().any(axis=0)
+    floats = np.array([dtype.kind == "f" for dtype in frame.dtypes], dtype=bool) & ~bad
+    if floats.any():
+        bad[floats] = ~np.isfinite(frame.loc[:, floats].to_numpy(dtype=float)).all(axis=0)
+    if bad.any():
+        _refuse_missing([label for label, is_bad in zip(frame.columns, bad, strict=True) if is_bad], name)
 
 
 def _retyped(row: Any, background: Any) -> Any:
     """The row with the background's column types: one row taken out of a frame often loses its own."""
-    columns = {}
-    for label in row.columns:
-        own, seen = row[label], background[label]
-        if is_numeric(seen):
-            columns[label] = _retyped_number(own, seen, label)
+    parts = []
+    for (own_type, type_), at in group_by(zip(row.dtypes, background.dtypes, strict=True)).items():
+        own, seen = row.iloc[:, at], background.iloc[:, at]
+        if are_numbers(own_type) and are_numbers(type_):
+            cast = own.astype(type_)
+            same = (cast.to_numpy() == own.to_numpy())[0]
+            parts += [cast.loc[:, same], own.loc[:, ~same]]
         else:
-            check_seen(own.iloc[0], seen, label, "row")
-            columns[label] = own.astype(seen.dtype)
-    return import_pandas().DataFrame(columns)
+            parts += [_retyped_column(own[label], seen[label]).to_frame(label) for label in own.columns]
+    return joined(parts, tuple(row.columns))
+
+
+def _retyped_column(own: Any, seen: Any) -> Any:
+    if is_numeric(seen):
+        return _retyped_number(own, seen, own.name)
+    check_seen(own.iloc[0], seen, own.name, "row")
+    return own.astype(seen.dtype)
 
 
 def _retyped_number(own: Any, seen: Any, label: Hashable) -> Any:

@@ -8,8 +8,9 @@ is shown is thus the caller's own value, and columns keep their types.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
 from holdfast.validation import is_number
+
+_MOST_NAMED = 8
 
 Labels = tuple[Hashable, ...]
 Chosen = NDArray[np.intp]
@@ -63,10 +66,27 @@ class FramePalette:
 
     def take(self, chosen: Chosen) -> Any:
         """Masked rows as a frame with the columns' own types."""
-        at = {label: position for position, label in enumerate(self.frame.columns)}
-        return import_pandas().DataFrame(
-            {label: self.frame[label].array.take(chosen[:, at[label]]) for label in self.order}, copy=False
-        )
+        pandas = import_pandas()
+        taken: dict[Hashable, Any] = {}
+        for labels, at, values in self._blocks:
+            # Columns lie one after the other, as in a frame made of columns: a model's last bits depend on it.
+            block = np.asfortranarray(np.take_along_axis(values, chosen[:, at], axis=0))
+            if len(labels) == len(self.order):
+                return pandas.DataFrame(block, columns=list(labels), copy=False)
+            taken |= dict(zip(labels, block.T, strict=True))
+        places = {label: at for at, label in enumerate(self.frame.columns)}
+        rest = (label for label in self.order if label not in taken)
+        taken |= {label: self.frame[label].array.take(chosen[:, places[label]]) for label in rest}
+        return pandas.DataFrame({label: taken[label] for label in self.order}, copy=False)
+
+    @cached_property
+    def _blocks(self) -> list[tuple[list[Hashable], list[int], NDArray[Any]]]:
+        """Columns of NumPy's numbers by type: their labels, their places in the frame, and their values together."""
+        places = {label: at for at, label in enumerate(self.frame.columns)}
+        types, order = list(self.frame.dtypes), [places[label] for label in self.order]
+        plain = [(type_, at) for type_, at in ((types[at], at) for at in order) if are_numbers(type_)]
+        groups = [[plain[i][1] for i in group] for group in group_by(type_ for type_, _ in plain).values()]
+        return [([self.frame.columns[i] for i in at], at, self.frame.iloc[:, at].to_numpy()) for at in groups]
 
     def to_array(self) -> ArrayPalette:
         """The same rows as numbers; columns of anything else are named in the error."""
@@ -149,35 +169,55 @@ class FrameTable:
 
     def palette(self, fills: Any, hideable: NDArray[np.bool_]) -> FramePalette:
         """The row on top of the fill rows; a column keeps its type if that can hold its fills."""
-        pandas = import_pandas()
-        content = {}
-        for label, can_hide in zip(self.labels, hideable, strict=True):
-            own = self.row[label]
-            block = fills[label] if can_hide else own.repeat(len(fills))
-            if holds_numbers(own) and holds_numbers(block) and isinstance(own.dtype, np.dtype):
-                block = pandas.Series(_typed_like(block.to_numpy(), own.dtype))
-            content[label] = pandas.concat([own, block], ignore_index=True)
-        return FramePalette(pandas.DataFrame(content), self.labels)
+        pandas, parts = import_pandas(), []
+        types = zip(self.row.dtypes, fills.dtypes, hideable.tolist(), strict=True)
+        keys = [(own, fill if can_hide else own, can_hide) for own, fill, can_hide in types]
+        for (own_type, fill_type, can_hide), at in group_by(keys).items():
+            own = self.row.iloc[:, at]
+            blocks = fills.iloc[:, at] if can_hide else own.loc[own.index.repeat(len(fills))]
+            if are_numbers(own_type) and are_numbers(fill_type):
+                parts += _stacked(own, blocks)
+                continue
+            for label in own.columns:
+                block = blocks[label]
+                if holds_numbers(own[label]) and holds_numbers(block) and isinstance(own_type, np.dtype):
+                    block = pandas.Series(_typed_like(block.to_numpy(), own_type))
+                parts.append(pandas.concat([own[label], block], ignore_index=True).to_frame(label))
+        return FramePalette(joined(parts, self.labels), self.labels)
 
     def given(self, values: Mapping[int, Any]) -> Any:
         """A one-row frame of given values by position; the other columns are the row's own."""
-        pandas = import_pandas()
-        content = {label: self.row[label].reset_index(drop=True) for label in self.labels}
-        for at, value in values.items():
-            label = self.labels[at]
+        pandas, types = import_pandas(), list(self.row.dtypes)
+        floats = [at for at, value in values.items() if type(value) is float and are_numbers(types[at])]
+        numbers = np.array([[values[at] for at in floats]])
+        rest = [at for at in range(len(types)) if at not in values]
+        parts = [pandas.DataFrame(numbers, columns=self.row.columns[floats]), self.row.iloc[:, rest]]
+        for at in sorted(values.keys() - set(floats)):
+            label, value = self.labels[at], values[at]
             self._check_fill(label, value)
             numeric = is_numeric(self.row[label])
-            content[label] = pandas.Series([value], dtype=None if numeric else self.row[label].dtype)
-        return pandas.DataFrame(content)
+            column = pandas.Series([value], dtype=None if numeric else self.row[label].dtype)
+            parts.append(column.to_frame(label))
+        return joined(parts, self.labels)
 
     def means(self) -> Any:
         """The mean of each numeric column and the mode of every other one, as a one-row frame."""
-        numeric = {label: is_numeric(self.rows[label]) for label in self.labels}
-        return self._one_row({label: "mean" if numeric[label] else "mode" for label in self.labels})
+        pandas, parts = import_pandas(), []
+        for dtype, at in group_by(self.rows.dtypes).items():
+            block = self.rows.iloc[:, at]
+            if are_numbers(dtype) and (dtype == np.float64 or dtype.kind != "f"):
+                # Sums over contiguous numbers: those that pandas takes of each column, to the last bit.
+                sums = np.ascontiguousarray(block.to_numpy().T).sum(axis=1, dtype=np.float64)
+                parts.append(pandas.DataFrame(sums[None] / len(block), columns=block.columns))
+            elif is_numeric_type(dtype):
+                parts += [pandas.DataFrame({label: [block[label].mean()]}) for label in block.columns]
+            else:
+                parts += [_first_mode(block[label]) for label in block.columns]
+        return joined(parts, self.labels)
 
     def modes(self) -> Any:
         """The most frequent value of each column, the smallest of equals, as a one-row frame."""
-        return self._one_row(dict.fromkeys(self.labels, "mode"))
+        return joined([_first_mode(self.rows[label]) for label in self.labels], self.labels)
 
     def drawn(self, rows: NDArray[np.intp]) -> Any:
         """Rows of the background."""
@@ -187,14 +227,6 @@ class FrameTable:
     def rows(self) -> Any:
         """The background, once it is known to be there."""
         return _present(self.background)
-
-    def _one_row(self, how: Mapping[Hashable, str]) -> Any:
-        pandas = import_pandas()
-        columns = {
-            label: pandas.Series([self.rows[label].mean()]) if kind == "mean" else self.rows[label].mode().iloc[:1]
-            for label, kind in how.items()
-        }
-        return pandas.DataFrame({label: column.reset_index(drop=True) for label, column in columns.items()})
 
     def _check_fill(self, label: Hashable, value: Any) -> None:
         own = self.row[label]
@@ -216,9 +248,18 @@ Table = ArrayTable | FrameTable
 Palette = ArrayPalette | FramePalette
 
 
+def columns_without_numbers(rows: Any) -> str:
+    """The columns of a frame that hold texts, dates or other things, with an example of each; empty for arrays."""
+    if not is_pandas(rows, "DataFrame"):
+        return ""
+    strange = [label for label in rows.columns if not holds_numbers(rows[label])]
+    named = [f"{label!r} ({rows[label].iloc[0]!r})" for label in strange[:_MOST_NAMED]]
+    return ", ".join(named) + (", …" if len(strange) > _MOST_NAMED else "")
+
+
 def is_numeric(column: Any) -> bool:
     """Whether a frame's column holds numbers that can be averaged (Booleans cannot)."""
-    return holds_numbers(column) and not import_pandas().api.types.is_bool_dtype(column.dtype)
+    return is_numeric_type(column.dtype)
 
 
 def known_values(column: Any) -> list[Any]:
@@ -264,6 +305,49 @@ def _typed_like(fills: NDArray[Any], dtype: Any) -> NDArray[Any]:
         return fills
     cast = fills.astype(dtype)
     return cast if (cast == fills).all() else fills
+
+
+def is_numeric_type(dtype: Any) -> bool:
+    """Whether columns of this type hold numbers that can be averaged (Booleans cannot)."""
+    kinds = import_pandas().api.types
+    return bool(kinds.is_numeric_dtype(dtype)) and not kinds.is_bool_dtype(dtype)
+
+
+def are_numbers(dtype: Any) -> bool:
+    """Whether it is one of NumPy's types of numbers, which pandas puts together as NumPy does."""
+    return isinstance(dtype, np.dtype) and dtype.kind in "fiu"
+
+
+def _first_mode(column: Any) -> Any:
+    """The most frequent value of a column, the smallest of equals, as a frame."""
+    return column.mode().iloc[:1].reset_index(drop=True).to_frame(column.name)
+
+
+def _stacked(row: Any, fills: Any) -> list[Any]:
+    """Frames of numbers on top of each other: one of the columns whose type can hold their fills, one of the others."""
+    pandas, own, block = import_pandas(), row.to_numpy(), fills.to_numpy()
+    with np.errstate(invalid="ignore"):  # a fill that the type cannot hold
+        cast = block.astype(own.dtype)
+    fits = np.full(own.shape[1], True) if own.dtype.kind == "f" else (cast == block).all(axis=0)
+    kept = np.concatenate([own[:, fits], cast[:, fits]])
+    wider = np.concatenate([own[:, ~fits], block[:, ~fits]])
+    pairs = ((kept, row.columns[fits]), (wider, row.columns[~fits]))
+    return [pandas.DataFrame(values, columns=labels) for values, labels in pairs if len(labels)]
+
+
+def joined(parts: list[Any], labels: Labels) -> Any:
+    """Frames side by side, their columns in this order."""
+    frame = import_pandas().concat(parts, axis=1) if len(parts) > 1 else parts[0]
+    places = {label: at for at, label in enumerate(frame.columns)}
+    return frame.iloc[:, [places[label] for label in labels]]
+
+
+def group_by(keys: Iterable[Any]) -> dict[Any, list[int]]:
+    """Key → the positions at which it stands."""
+    groups: dict[Any, list[int]] = {}
+    for at, key in enumerate(keys):
+        groups.setdefault(key, []).append(at)
+    return groups
 
 
 def _mode(column: NDArray[Any]) -> Any:

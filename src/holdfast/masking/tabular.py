@@ -24,6 +24,8 @@ from holdfast.validation import check_flag, check_whole
 DEFAULT_ROWS = 8192
 """Most rows the classifier gets at a time if the caller does not say."""
 
+_MOST_NAMED = 8
+
 
 @dataclass(frozen=True, eq=False)
 class TabularModel:
@@ -224,12 +226,13 @@ def _array_labels(table: Table, known: tuple[Hashable, ...]) -> tuple[Hashable, 
 
 def _ordered(palette: FramePalette, known: tuple[Hashable, ...]) -> FramePalette:
     """The palette with its columns in the classifier's order, if they are the same."""
-    missing = [f"no {label!r}" for label in known if label not in palette.order]
-    extra = [f"{label!r} besides" for label in palette.order if label not in known]
+    given, wanted = set(palette.order), set(known)
+    missing = [f"no {label!r}" for label in known if label not in given]
+    extra = [f"{label!r} besides" for label in palette.order if label not in wanted]
     if missing or extra:
+        shown = ", ".join((missing + extra)[:_MOST_NAMED]) + (", …" if len(missing + extra) > _MOST_NAMED else "")
         raise InvalidValueError(
-            f"`row` must have the columns the classifier was fitted on, got {', '.join(missing + extra)}. "
-            "Choose them with `columns=`."
+            f"`row` must have the columns the classifier was fitted on, got {shown}. Choose them with `columns=`."
         )
     return replace(palette, order=known)
 

@@ -26,7 +26,7 @@ from holdfast.masking.text_segments import (
 )
 from holdfast.masking.text_strings import OneByOne, TextModel, normalise_answer
 from holdfast.masking.text_tokens import tokenize
-from holdfast.masking.torch_support import is_module
+from holdfast.masking.torch_support import is_module, warn_if_half
 from holdfast.types import Provenance
 from holdfast.validation import check_flag, check_name, check_whole
 
@@ -141,6 +141,8 @@ def mask_text(
     if is_module(module):
         _refuse("a callable on strings", normalise=normalise, batched=batched)
         chosen = _check_tokenizer(own_tokenizer if tokenizer is None else tokenizer)
+        if dtype is None:
+            warn_if_half(module, device)
         return _mask_tokens(
             Runner(place(module, device, dtype), acceleration),
             chosen,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.acceleration import Runner
 from holdfast.masking.batch_probe import BatchProbe, batch_probe
+from holdfast.masking.text_segments import Span
 from holdfast.masking.text_tokens import ALWAYS_SHOWN, Fields, Tokens, check_vocabulary
 from holdfast.masking.token_removal import Removal, drop_attention, find_removal
 from holdfast.masking.torch_support import device_of, dtype_of, evaluating_module, import_torch, score_tensor, to_numpy
@@ -68,6 +69,11 @@ class TokenModel:
     def feature_names(self) -> tuple[str, ...]:
         """The tokens, the words, or the beginning of each segment."""
         return self.tokens.names
+
+    @property
+    def located(self) -> tuple[str, tuple[Span, ...]] | None:
+        """The text, and the place of each feature in it; None if the tokenizer does not tell."""
+        return self.tokens.located
 
     def __call__(self, masks: Masks, /) -> Outputs:
         checked = check_masks(masks, self.n_features)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from holdfast.answers import check_answered
 from holdfast.errors import ModelError
-from holdfast.masking.text_segments import Parts, preview
+from holdfast.masking.text_segments import Parts, PartsInText, Span, preview
 from holdfast.masking.torch_support import to_numpy
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks
@@ -49,6 +51,11 @@ class TextModel:
         """The words, or the beginning of each segment."""
         return self.parts.names
 
+    @property
+    def located(self) -> tuple[str, tuple[Span, ...]] | None:
+        """The text, and the place of each feature in it; None if the segments are joined anew for every mask."""
+        return (self.parts.text, self.parts.spans) if isinstance(self.parts, PartsInText) else None
+
     def __call__(self, masks: Masks, /) -> Outputs:
         texts = [self.parts.write(mask, self.fill) for mask in check_masks(masks, self.n_features)]
         answers = self.answer(texts)
@@ -64,6 +71,7 @@ class TextModel:
 
     def _label(self, answer: Any) -> str | int:
         """One label for all equal answers: themselves if strings or whole numbers, else how the first is written."""
+        check_answered(answer)
         plain = answer.item() if isinstance(answer, np.generic) else answer
         known = plain if self.normalise is None else self.normalise(plain)
         if self.normalise is None and isinstance(known, float):
@@ -113,6 +121,8 @@ def normalise_answer(answer: Any) -> Any:
 
 def _as_scores(answers: Any) -> Outputs | None:
     """An array of scores, one row per text, or None if these are labels."""
+    if inspect.iscoroutine(answers):
+        check_answered(answers)
     if isinstance(answers, (list, tuple)):
         if not answers or not all(_is_row(answer) for answer in answers):
             return None

@@ -37,12 +37,15 @@ class Tokens:
         What each feature is called.
     cut : str or None
         What was cut off, in words.
+    located : (str, tuple of spans) or None
+        The text, and from where to where each feature stands in it, if the tokenizer tells.
     """
 
     fields: Fields
     groups: NDArray[np.intp]
     names: tuple[str, ...]
     cut: str | None = None
+    located: tuple[str, tuple[Span, ...]] | None = None
 
     def shown(self, masks: Masks) -> Any:
         """Which tokens are shown, a Boolean tensor (b, T) on the device."""
@@ -67,7 +70,8 @@ def tokenize(
             "Check the tokenizer, and `max_length` if it is given."
         )
     check_vocabulary(module, max(encoding["input_ids"]))
-    return Tokens(_fields(module, encoding), groups, names, cut)
+    located = (text, _spans(encoding, groups, len(names))) if getattr(encoding, "is_fast", False) else None
+    return Tokens(_fields(module, encoding), groups, names, cut, located)
 
 
 def length_limit(module: Any, tokenizer: Any) -> int | None:
@@ -157,10 +161,15 @@ def _features(
 def _group_words(encoding: Any, text: str, special: NDArray[np.bool_]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
     words = [ALWAYS_SHOWN if word is None else word for word in encoding.word_ids()]
     groups = _number(np.array(words), special)
-    # From the first to the last character: tokens that are bytes of one character all stand at that character.
+    spans = _spans(encoding, groups, groups.max(initial=ALWAYS_SHOWN) + 1)
+    return groups, tuple(text[start:end].strip() for start, end in spans)
+
+
+def _spans(encoding: Any, groups: NDArray[np.intp], n_features: int) -> tuple[Span, ...]:
+    """From the first to the last character of each feature; tokens that are bytes of a character stand at it."""
     first, end = np.array(encoding["offset_mapping"]).T
-    own = [np.flatnonzero(groups == word) for word in range(groups.max(initial=ALWAYS_SHOWN) + 1)]
-    return groups, tuple(text[first[i].min() : end[i].max()].strip() for i in own)
+    own = [np.flatnonzero(groups == feature) for feature in range(n_features)]
+    return tuple((int(first[i].min()), int(end[i].max())) for i in own)
 
 
 def _group_segments(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import MissingExtraError, ModelError
+from holdfast.masking.module_notes import notes_of
 
 SCORE_NAMES = ("logits", "scores", "probabilities", "output")
 
@@ -43,6 +45,20 @@ def dtype_of(module: Any, dtype: Any = None) -> Any:
     if dtype is not None:
         return getattr(torch, dtype) if isinstance(dtype, str) else dtype
     return next((tensor.dtype for tensor in _tensors(module) if tensor.is_floating_point()), torch.float32)
+
+
+def warn_if_half(module: Any, device: Any) -> None:
+    """Say once per module that it computes in half precision on a CPU, where few have fast arithmetic for it."""
+    notes = notes_of(module)
+    kind = str(dtype_of(module)).removeprefix("torch.")
+    if kind not in ("float16", "bfloat16") or device_of(module, device).type != "cpu" or "half" in notes:
+        return
+    notes["half"] = True
+    warnings.warn(
+        f"The model computes in {kind} on a CPU, which can be many times slower than float32. "
+        "Turn it into `model.float()` first, or say that you mean it with `dtype=`.",
+        stacklevel=3,
+    )
 
 
 def takes(module: Any, name: str) -> bool:

@@ -53,9 +53,9 @@ def load(
     trusted : iterable of str
         The types a skops file may create besides scikit-learn's own.
     **options
-        ``hf``: ``revision`` (of a hub id), ``max_length`` (cut longer texts), ``autocast`` and
-        ``compile`` (as in ``mask_image``). ``onnx``: ``classes``, ``preprocess``, ``threads``.
-        ``skops``: ``classes``. ``bundled``: ``max_length``, ``autocast``, ``compile`` for torch
+        ``hf``: ``revision`` (of a hub id), ``download`` (False: only from the cache), ``max_length`` (cut
+        longer texts), ``autocast`` and ``compile`` (as in ``mask_image``). ``onnx``: ``classes``, ``preprocess``,
+        ``threads``. ``skops``: ``classes``. ``bundled``: ``max_length``, ``autocast``, ``compile`` for torch
         models. ``python``: ``classes``, ``preprocess``, ``tokenizer``, ``max_length``, ``autocast``,
         ``compile``, ``fingerprint``.
 

@@ -15,8 +15,8 @@ from holdfast.models.engines import ModuleOnImages, ModuleOnTexts
 from holdfast.models.hub import PREPROCESSING, fetch, pickles_among
 from holdfast.models.pictures import as_picture
 from holdfast.models.torch_settings import check_device, check_dtype
-from holdfast.models.transformers_quietly import import_transformers, silence
-from holdfast.validation import check_name, check_whole
+from holdfast.models.transformers_quietly import import_transformers, offline, silence
+from holdfast.validation import check_flag, check_name, check_whole, read_text
 
 _PLAIN_FIELDS = ("_attn_implementation", "attn_implementation")
 
@@ -31,6 +31,7 @@ def load_folder(
     max_length: int | None = None,
     autocast: str | None = None,
     compile: bool | str = False,  # noqa: A002
+    download: bool = True,
 ) -> Classifier:
     """Load an image or text classifier that transformers knows, from a folder or from the hub.
 
@@ -46,12 +47,16 @@ def load_folder(
         Cut longer texts at so many tokens, special ones included. Without it they are refused.
     autocast, compile
         As in :func:`holdfast.mask_image`.
+    download : bool
+        Whether a hub id that is not in the cache may be downloaded.
     """
     import_transformers()
+    check_flag(download, "download")
     where, number_type = check_device(device), check_dtype(dtype)
     acceleration = Acceleration.check(autocast, compile)
     with silence():
-        folder = _find_folder(place, revision)
+        folder = _find_folder(place, revision, download)
+    with silence(), offline():  # a configuration can name other models
         config = _read_config(folder)
         decided = _decide_kind(folder, config, kind)
         _check_weights(folder)
@@ -81,7 +86,7 @@ class Pixels:
         return self.processor(images=as_picture(image, self.mode), return_tensors="pt")["pixel_values"][0]
 
 
-def _find_folder(place: str, revision: str | None) -> Path:
+def _find_folder(place: str, revision: str | None, download: bool) -> Path:
     folder = Path(place).expanduser()
     if folder.is_dir():
         if revision is not None:
@@ -91,7 +96,7 @@ def _find_folder(place: str, revision: str | None) -> Path:
         raise InvalidValueError(f"`hf:` must be followed by a folder or a hub id, got the file {place!r}.")
     if place.count("/") > 1 or place.startswith((".", "~", "/")) or "\\" in place:
         raise InvalidValueError(f"`hf:` must be followed by an existing folder or a hub id, got {place!r}.")
-    return fetch(place, revision)
+    return fetch(place, revision, download=download)
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -104,10 +109,10 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
     except FileNotFoundError as error:
         raise InvalidValueError(f"The folder {str(path.parent)!r} must have a {path.name}, it has none.") from error
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise InvalidValueError(f"The file {str(path)!r} must be valid JSON: {error}") from error
     if not isinstance(content, dict):
         raise InvalidValueError(f"The file {str(path)!r} must hold a JSON object, got {type(content).__name__}.")

@@ -34,11 +34,16 @@ _CONVERSION = ("SFconvertbot", "Adding `safetensors` variant of this model")
 """Who offers converted weights to repositories that lack them, and under which title."""
 
 
-def fetch(name: str, revision: str | None = None) -> Path:
-    """The folder of a hub id: from the cache if it is there in full, downloaded otherwise."""
+def fetch(name: str, revision: str | None = None, *, download: bool = True) -> Path:
+    """The folder of a hub id: from the cache if it is there in full, downloaded otherwise, if that is allowed."""
     cached = _cached(name, revision)
     if cached is not None:
         return cached
+    if not download:
+        raise InvalidValueError(
+            f"The hub model {name!r} is not in the local cache and may not be downloaded. If you want it, add "
+            "`--download` (in Python: `trust=Trust(download=True)` for a study, else `download=True`)."
+        )
     files = _listing(name, revision)
     if not _has_weights(files):
         offer = _converted(name) if revision is None else None

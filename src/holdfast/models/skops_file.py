@@ -11,6 +11,7 @@ from holdfast.fingerprints import digest_files, fingerprint
 from holdfast.models.advice import PICKLES, SAVE, refuse_pickle
 from holdfast.models.classifier import Classifier
 from holdfast.models.estimators import estimator_classifier
+from holdfast.validation import check_unpacked
 
 
 def load_skops(
@@ -57,6 +58,7 @@ def _check_archive(path: Path) -> Path:
     if not path.is_file():
         raise InvalidValueError(f"`skops:` must be followed by an existing file, got {str(path)!r}.")
     if zipfile.is_zipfile(path):
+        check_unpacked(path)
         return path
     if path.suffix.lower() in PICKLES or path.read_bytes()[:1] == b"\x80":
         raise InvalidValueError(refuse_pickle(str(path)))
@@ -73,7 +75,8 @@ def _untrusted(path: Path, unknown: list[str], trusted: tuple[str, ...]) -> str:
     names = ", ".join(repr(name) for name in [*trusted, *unknown])
     return (
         f"{str(path)!r} would create {len(unknown)} types that are not trusted: {', '.join(unknown)}. If you know them "
-        f"to be harmless, pass `trusted=[{names}]`."
+        f"to be harmless, name each with `--trust TYPE` (in Python: pass `trusted=[{names}]`, in a study "
+        "`trust=Trust(types=[…])`)."
     )
 
 

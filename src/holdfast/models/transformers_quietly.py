@@ -35,6 +35,18 @@ def silence() -> Iterator[None]:
 
 
 @contextmanager
+def offline() -> Iterator[None]:
+    """No request of the hub client leaves this machine, as with HF_HUB_OFFLINE."""
+    constants: Any = import_module("huggingface_hub.constants")
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+@contextmanager
 def _hushed_logs() -> Iterator[None]:
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     levels = [logger.level for logger in loggers]

@@ -18,6 +18,7 @@ from typing import Any
 
 from holdfast.plans.design import Design
 from holdfast.plans.search import Goal, search_fixed, search_sequential
+from holdfast.progress import tell_search
 
 SHIPPED_TOLERANCES = SHIPPED_RISKS = tuple(Fraction(x) for x in ("1/50", "1/20", "1/10", "1/5"))
 SEARCHES: dict[str, Callable[[Goal], Design]] = {"exact": search_fixed, "sequential": search_sequential}
@@ -46,6 +47,7 @@ def find_design(plan: str, goal: Goal) -> Design:
     if cached is not None and goal.is_proven_for(cached):
         return cached
     design = SEARCHES[plan](goal)
+    tell_search(1, 1)
     _write_cache(_key(plan, goal), design)
     return design
 

@@ -24,6 +24,9 @@ ROUNDING, ROUNDING_PER_DRAW = 1e-9, 4e-15
 
 CHUNK = 2_000_000
 
+MOST_DRAWS_WALKED = 100_000
+"""Most draws of a design whose paths are counted, which takes seconds; a search never ends above a few ten thousand."""
+
 
 class Terminals(NamedTuple):
     """The points (n, k) at which a design can stop, with the logarithm of their path counts.
@@ -130,6 +133,8 @@ def _walk(design: Design, *, first_draw: tuple[float, float]) -> Terminals:
     positive terms are added: the relative error stays below 4 n times the machine's rounding unit,
     where path counts themselves would overflow.
     """
+    if design.max_draws > MOST_DRAWS_WALKED:
+        raise ValueError(f"A design of several looks must have at most {MOST_DRAWS_WALKED} draws.")
     stops = dict(zip(design.looks, design.limits, strict=True))
     alive = np.array(first_draw)
     count = np.arange(design.max_draws + 1.0)

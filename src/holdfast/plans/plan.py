@@ -13,6 +13,9 @@ from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans.catalog import DIVISORS, find_design
 from holdfast.plans.design import Design
 from holdfast.plans.search import Goal, fixed_design
+from holdfast.progress import as_progress, watching_search
+from holdfast.showing import Shown
+from holdfast.types import Progress
 from holdfast.validation import check_name, check_share
 
 PLANS = ("sequential", "exact", "hoeffding")
@@ -21,6 +24,8 @@ SMALLEST_SEARCHED_TOLERANCE = Fraction(1, 200)
 SMALLEST_SEARCHED_RISK = Fraction(1, 10**7)
 
 _MOST_PROVEN_DRAWS = 50_000
+_MOST_SEARCHED_DRAWS = {"sequential": 40_000, "exact": 100_000}
+"""Draws that the paper takes for the finest goals that are searched: two minutes of one core, more elsewhere."""
 _SHOWN_RATES = (1.0, 0.98, 0.95, 0.9, 0.8, 0.5)
 
 
@@ -67,6 +72,12 @@ def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:
         raise InvalidValueError(
             f"`confidence` must be at most 1 - {float(SMALLEST_SEARCHED_RISK):g} for plan {name!r}, "
             f"got {float(sure)!r}: rounding would decide. Use plan='hoeffding'."
+        )
+    most, paper = _MOST_SEARCHED_DRAWS[name], hoeffding_draws(eps, sure)
+    if paper > most:
+        raise InvalidValueError(
+            f"`tolerance` must be larger for plan {name!r} at confidence {float(sure)}, got {float(eps)}: designs are "
+            f"searched where the paper draws at most {most}, here it draws {paper}. Use plan='hoeffding'."
         )
     return Plan(name, eps, sure, find_design(name, Goal(eps, 1 - sure)))
 
@@ -123,7 +134,7 @@ def most_rows(nearby: Iterable[Neighborhood], plan: Plan) -> int:
 
 
 @dataclass(frozen=True)
-class PlannedSamples:
+class PlannedSamples(Shown):
     """What a certificate will cost, known before anything runs.
 
     ``expected_draws`` gives, for a few true rates, the mean number of draws (masks that are
@@ -158,11 +169,16 @@ def plan_samples(
     radius: int | None = None,
     neighborhood: str = "additions",
     rate_kind: str = "uniform",
+    progress: Progress | bool | None = None,
 ) -> PlannedSamples:
     """Tell how many draws a certificate will take, before any model call.
 
     With ``selected`` and ``radius`` it also tells whether the neighbourhood is small enough to be
     enumerated instead; the cost of ``rate_kind="worst_size"`` can only be told with them.
+
+    A design that does not ship is searched, once, and kept on disk. For a tolerance of .02 or more that takes
+    seconds; for a finer one up to a few minutes, which ``progress`` shows (True for a bar, or a function of
+    (steps done, all steps)). What would take longer is refused.
 
     Examples
     --------
@@ -176,9 +192,10 @@ def plan_samples(
     if rate_kind == "worst_size" and radius is None:
         raise InvalidValueError("`selected` and `radius` must be given for rate_kind='worst_size'.")
     nearby = None if radius is None else kind(selected, radius)
-    asked = make_plan(plan, tolerance=tolerance, confidence=confidence)
     rates = [] if nearby is None else parts_of(nearby, rate_kind)
-    made = plan_for(rates, asked)
+    with watching_search(as_progress(progress, what="steps of the search")):
+        asked = make_plan(plan, tolerance=tolerance, confidence=confidence)
+        made = plan_for(rates, asked)
     sampled = sum(one.is_larger_than(made.max_draws) for one in rates) if rates else 1
     enumerated = sum(one.size for one in rates if not one.is_larger_than(made.max_draws))
     return PlannedSamples(

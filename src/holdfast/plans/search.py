@@ -18,9 +18,10 @@ from itertools import islice, pairwise, product
 
 import numpy as np
 
-from holdfast.bounds import smallest_power_within
+from holdfast.bounds import hoeffding_draws, smallest_power_within
 from holdfast.plans.design import ByShare, Design, Floats, probabilities
 from holdfast.plans.verification import bound_miss_probability
+from holdfast.progress import tell_search
 
 N_LOOKS = 12
 """Looks of a searched design: each may cost a separate model batch, so few; more gain little."""
@@ -34,6 +35,7 @@ _LONGER = 1.05
 _MARGINS = (0.0, 0.004, 0.01, 0.02, 0.05, 0.1)
 _SHAPES_PER_DRAW = 12_000
 _STEPS_PER_DRAW, _MAX_STEPS = 150_000, 2_500
+_N_STEPS, _DRAWS_BETWEEN_REPORTS = 1000, 50
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,11 @@ def search_fixed(goal: Goal) -> Design:
 
 def _fixed_candidates(goal: Goal) -> Iterator[Design]:
     """Fixed sizes in increasing order that are not already refuted near a rate of one half."""
-    n = 0
+    n, most = 0, hoeffding_draws(goal.tolerance, 1 - goal.risk)
     while True:
         n += 1
+        if n % _DRAWS_BETWEEN_REPORTS == 0:
+            tell_search(_N_STEPS // 2 * n // most, _N_STEPS)
         if _fixed_miss_near_half(n, goal) <= goal.risk:
             design = fixed_design(n)
             if _Screen(goal, float(goal.risk), n).miss(design) <= goal.risk:
@@ -206,6 +210,7 @@ def _anneal(start: _Candidate, screen: _Screen, n_steps: int) -> list[_Candidate
     rng = np.random.Generator(np.random.Philox(2024))
     here, kept = start, [start]
     for step in range(n_steps):
+        tell_search(_N_STEPS // 2 + _N_STEPS // 2 * step // n_steps, _N_STEPS)
         heat = 0.012 * start.cost * (1 - step / n_steps) ** 2 + 1e-9
         there = _neighbour(here.design, screen, rng)
         if there is None:

@@ -14,9 +14,12 @@ from holdfast.plans.design import Design
 from holdfast.results.html import certificate_html
 from holdfast.results.rounding import outward
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, repeats, same
+from holdfast.results.wording import NOT_RIGHT, calls, event, lower_first, repeats, same, unlike
 from holdfast.types import Mask, Provenance
-from holdfast.validation import check_mask, check_name, check_share, is_number
+from holdfast.validation import check_mask, check_name, check_share, check_size, is_number
+
+MOST_DRAWS = 10**7
+"""Most draws of a certificate that can be read: each is a model call, so more would take weeks to repeat."""
 
 DRAWS = ("single", "pooled", "paired")
 """Whom the draws were made for: one radius alone, a curve, or a comparison. They name the random stream."""
@@ -109,6 +112,11 @@ class Certificate(Value):
         nearby = NEIGHBORHOODS[self.neighborhood](self.selected, self.radius)
         if self.effective_radius != nearby.effective_radius or self.exact != (self.design is None):
             raise InvalidValueError("`effective_radius` and `exact` must follow from the question.")
+        if self.design is not None:
+            check_size(self.design.max_draws, "design.looks", most=MOST_DRAWS)
+            alone = self.draws == "single" and self.rate_kind != "worst_size"
+            if alone and not (n_evaluated in self.design.looks and self.design.stops(n_evaluated, n_agreed)):
+                raise InvalidValueError(f"`design` must stop at {n_agreed} of {n_evaluated}.")
         own = interval_around(n_agreed, n_evaluated, Fraction(0 if self.exact else str(self.tolerance)))
         inside = own.low <= self.interval.low <= self.interval.high <= own.high
         if self.rate != n_agreed / n_evaluated or not inside or (self.draws == "single" and self.interval != own):
@@ -154,11 +162,17 @@ class Certificate(Value):
         clamped = ""
         if self.effective_radius < self.radius:
             clamped = f" the radius {self.radius} was clamped to {self.effective_radius}, the largest there is;"
-        wrong = "" if self.consistent else f" {STABLY_WRONG};"
+        wrong = "" if self.consistent else f" {unlike(self.rate)};"
+        empty = "" if self.selected.any() else f" {self._emptiness()};"
         fact = "it is a fact about" if self.n_repeated else "it is about"
         meaning = fact if self.exact else "it is about random masks for"
         no_proof = "" if self.exact else ", is no proof that none of them changes the prediction"
-        return f"{clamped}{wrong} {meaning} this model, input and masking{no_proof}, {NOT_RIGHT}."
+        return f"{empty}{clamped}{wrong} {meaning} this model, input and masking{no_proof}, {NOT_RIGHT}."
+
+    def _emptiness(self) -> str:
+        same_everywhere = self.consistent and self.n_agreed == self.n_evaluated
+        said = ", and the model said the same for every mask, the full input included" if same_everywhere else ""
+        return f"no feature is selected{said}"
 
 
 def interval_around(n_agreed: int, n_evaluated: int, tolerance: Fraction) -> Interval:

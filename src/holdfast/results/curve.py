@@ -15,7 +15,7 @@ from holdfast.results.frames import make_frame
 from holdfast.results.html import curve_html
 from holdfast.results.rounding import bracket
 from holdfast.results.values import Value
-from holdfast.results.wording import STABLY_WRONG, calls, event, lower_first, same
+from holdfast.results.wording import calls, event, lower_first, same, unlike
 
 _BARS = "▁▂▃▄▅▆▇█"
 _MOST_ROWS = 24
@@ -107,7 +107,7 @@ class StabilityCurve(Value):
         scope = "for all radii at once" if self.simultaneous else "for each radius on its own"
         doing = lower_first(event(last.neighborhood, last.rate_kind, "r")).rstrip(",")
         head = f"{sparkline(self.rates)}  how often {same(last.prediction, last.agree)} is kept when {doing}, {scope}"
-        wrong = [] if last.consistent else [f"Beware: {STABLY_WRONG}."]
+        wrong = [] if last.consistent else [f"Beware: {unlike(last.rate)}."]
         foot = f"±{last.tolerance} at confidence {last.confidence}; {calls(self.n_calls)}."
         return "\n".join([head, " radius    rate  interval          agreed/drawn", *self._rows(), *wrong, foot])
 

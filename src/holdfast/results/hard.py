@@ -10,7 +10,7 @@ from holdfast.bounds import check_counts, smallest_power_within
 from holdfast.errors import InvalidValueError
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, repeats, same
+from holdfast.results.wording import NOT_RIGHT, calls, event, lower_first, repeats, same, unlike
 from holdfast.types import Mask, Provenance
 from holdfast.validation import check_mask, check_name, check_share, check_whole
 
@@ -148,7 +148,8 @@ class HardCertificate(Value):
         return f"For certain, {certain[0]} never changes {what}{others}{open_}"
 
     def _wrong(self) -> str:
-        return f"; {STABLY_WRONG}" if self.consistent is False else ""
+        kept = self.radius > 0 if self.method in VOTED else self.n_agreed / self.n_evaluated
+        return f"; {unlike(kept)}" if self.consistent is False else ""
 
     def _found(self) -> str:
         counts = f"({self.n_agreed} of {self.n_evaluated} agreed, {calls(self.n_calls)}{repeats(self.n_repeated)})"

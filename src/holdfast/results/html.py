@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.results.rounding import outward
 from holdfast.results.wording import calls
+from holdfast.showing import BOX
 
 if TYPE_CHECKING:
     from holdfast.bounds import Interval
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#b0478a", "#b87f00", "#2f8fc7", "#5a6b70", "#8a8000")
 """Told apart by those who see few colours; legible on white and on black."""
 
-_BOX = "font:14px/1.5 system-ui,sans-serif;border-left:3px solid #1f8f7a;padding:.2em 0 .2em .9em;max-width:46em"
 _SMALL = "font-size:.85em;opacity:.8;margin:.4em 0 0"
 _CELL = "padding:.15em .8em .15em 0;text-align:left;font-variant-numeric:tabular-nums;border:0;background:none"
 _MOST_ROWS, _MOST_FEATURES, _LONGEST_NAME = 12, 10, 60
@@ -92,7 +92,7 @@ def _name(one: Attribution, i: int) -> str:
 
 
 def _box(content: str, foot: str) -> str:
-    return f'<div style="{_BOX}">{content}<p style="{_SMALL}">{html.escape(foot)}</p></div>'
+    return f'<div style="{BOX}">{content}<p style="{_SMALL}">{html.escape(foot)}</p></div>'
 
 
 def _text(value: Any) -> str:

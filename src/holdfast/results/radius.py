@@ -11,7 +11,7 @@ from holdfast.errors import InvalidValueError
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import RateTest, rate_test
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, repeats, same
+from holdfast.results.wording import NOT_RIGHT, calls, event, lower_first, repeats, same, unlike
 from holdfast.types import Mask, Provenance
 from holdfast.validation import check_mask, check_name, check_share
 
@@ -95,7 +95,7 @@ class RadiusCertificate(Value):
             raise InvalidValueError("`radius` must be the last certified one of the trail.")
 
     def __str__(self) -> str:
-        wrong = "" if self.consistent else f" {STABLY_WRONG};"
+        wrong = "" if self.consistent else f" {unlike(self.min_rate if self._certified() else 0)};"
         scope = "it is about random masks for this model, input and masking, not about larger or untested radii"
         radii = "radius" if len(self.trail) == 1 else "radii"
         cost = f"({len(self.trail)} {radii} tested, {calls(self.n_calls)}{repeats(self.n_repeated)})"

@@ -9,7 +9,7 @@ from holdfast.bounds import check_counts
 from holdfast.errors import InvalidValueError
 from holdfast.results.radius import RadiusCertificate
 from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, STABLY_WRONG, calls, event, lower_first, same
+from holdfast.results.wording import NOT_RIGHT, calls, event, lower_first, same, unlike
 from holdfast.types import Mask
 from holdfast.validation import check_whole
 
@@ -115,7 +115,7 @@ class StableSelection(Value):
 
     def __str__(self) -> str:
         cost = f"({len(self.trail)} of {len(self.sizes)} sizes tested downwards, {calls(self.n_calls)})"
-        wrong = "" if self.certificate.consistent else f" {STABLY_WRONG};"
+        wrong = "" if self.certificate.consistent else f" {unlike(self.certificate.min_rate)};"
         scope = f"it is about random masks for this model, input and masking, {NOT_RIGHT}"
         return f"{self._claim()} {cost};{wrong} {scope}; another size may be stable too."
 

@@ -15,6 +15,7 @@ from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.plans.design import Design
 from holdfast.results.fitting import fits, hints_of
+from holdfast.showing import Shown
 from holdfast.types import Provenance
 from holdfast.validation import check_size
 
@@ -27,12 +28,13 @@ _KINDS: dict[str, type[Value]] = {}
 _Kind = TypeVar("_Kind", bound="Value")
 
 
-class Value:
+class Value(Shown):
     """Equality and JSON for a frozen dataclass that may hold masks, designs and other values."""
 
     schema: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         _KINDS[cls.schema] = cls
 
     def to_json(self, about: Mapping[str, Any] | None = None) -> str:
@@ -143,7 +145,7 @@ def _from_plain(value: Any) -> Any:
         return MappingProxyType({name: _from_plain(item) for name, item in value["entries"].items()})
     if value.keys() == {"numbers"}:
         return frozen_numbers(value["numbers"])
-    mask = np.zeros(check_size(value["n_features"], "n_features"), dtype=bool)
+    mask = np.zeros(check_size(value["n_features"], "n_features", most=10**7), dtype=bool)
     mask[value["shown"]] = True
     mask.setflags(write=False)
     return mask

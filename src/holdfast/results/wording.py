@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 NOT_RIGHT = "and does not say that the prediction is right"
-STABLY_WRONG = "the full input is predicted differently, so the explanation may be stably wrong"
+
+_STABLE = 0.9
+"""From this rate on an explanation that is predicted unlike its input may be called stably wrong."""
 
 _DOINGS = {
     "additions": "Revealing {} more {}",
@@ -25,6 +27,18 @@ def event(neighborhood: str, rate_kind: str, radius: int | str) -> str:
 def same(prediction: Any, agree: str) -> str:
     """What is kept, in words: the prediction, and what counts as the same if it is not the usual."""
     return f"the prediction {prediction!r}" + ("" if agree == "same_top_class" else f" (as judged by {agree})")
+
+
+def unlike(rate: float) -> str:
+    """That the full input is predicted differently, and what may follow if the prediction is kept at this rate.
+
+    Examples
+    --------
+    >>> unlike(0.2)
+    'the full input is predicted differently'
+    """
+    follows = ", so the explanation may be stably wrong" if rate >= _STABLE else ""
+    return f"the full input is predicted differently{follows}"
 
 
 def calls(number: int) -> str:

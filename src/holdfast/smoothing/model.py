@@ -20,7 +20,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream, stream_key
 from holdfast.smoothing.keep import check_keep, keep_in_words
 from holdfast.types import Mask, MaskedModel, Masks, Outputs, Provenance, Rng
-from holdfast.validation import check_flag, check_masks, check_size
+from holdfast.validation import MOST_CELLS, check_flag, check_masks, check_size
 
 Counts = NDArray[np.int64]
 
@@ -57,6 +57,11 @@ class SmoothedModel:
     def n_features(self) -> int:
         """Number of features."""
         return int(self.bank.shape[1])
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """What the features are called, if the model that is smoothed tells."""
+        return self.base.feature_names
 
     @property
     def rows_per_mask(self) -> int:
@@ -227,7 +232,7 @@ def smooth(
     """
     base = model if isinstance(model, Evaluator) else Evaluator(model, batch_size=batch_size)
     keep = check_keep(keep_probability, base.n_features)
-    size = (check_size(n_samples, "n_samples"), base.n_features)
+    size = (check_size(n_samples, "n_samples", most=MOST_CELLS // base.n_features), base.n_features)
     check_flag(votes, "votes")
     key = stream_key(rng)
     if all(share == 1 for share in keep):

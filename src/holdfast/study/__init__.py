@@ -26,6 +26,7 @@ from holdfast.study.spec import (
     MusSpec,
     SmoothingSpec,
     StudySpec,
+    Trust,
 )
 from holdfast.study.spec_file import parse_spec, read_spec, write_spec
 from holdfast.study.status import MethodStatus, StudyStatus, study_status
@@ -58,6 +59,7 @@ __all__ = [
     "StudySpec",
     "StudyStatus",
     "StudySummary",
+    "Trust",
     "export_study",
     "merge_studies",
     "parse_spec",

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeVar
 
 from holdfast.attribution.methods import METHODS
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError
-from holdfast.validation import check_list, check_name, check_share, check_whole, is_number
+from holdfast.validation import MOST_ENTRIES, check_list, check_name, check_share, check_whole, is_number, shown
 
 _Checked = TypeVar("_Checked", bound=Hashable)
 
 
 def check_text(value: Any, name: str) -> str:
     """A text that is not empty."""
-    wanted = f"`{name}` must be a text, got {value!r}."
+    wanted = f"`{name}` must be a text, got {shown(value)}."
     if not isinstance(value, str):
         raise InvalidTypeError(wanted)
     if not value.strip():
@@ -27,7 +28,7 @@ def check_text(value: Any, name: str) -> str:
 def check_flag(value: Any, name: str) -> bool:
     """True or False, nothing that only behaves so; in the words of TOML."""
     if not isinstance(value, bool):
-        raise InvalidTypeError(f"`{name}` must be true or false, got {value!r}.")
+        raise InvalidTypeError(f"`{name}` must be true or false, got {shown(value)}.")
     return value
 
 
@@ -43,7 +44,7 @@ def check_fraction(value: Any, name: str) -> float:
 
 def check_keep_probability(value: Any, name: str) -> float:
     """A number above 0 and at most 1."""
-    wanted = f"`{name}` must be a number above 0 and at most 1, got {value!r}."
+    wanted = f"`{name}` must be a number above 0 and at most 1, got {shown(value)}."
     if not is_number(value):
         raise InvalidTypeError(wanted)
     if not 0 < value <= 1:
@@ -55,11 +56,12 @@ def check_each(
     values: Any, name: str, check: Callable[[Any, str], _Checked], *, may_be_empty: bool = False
 ) -> tuple[_Checked, ...]:
     """A list of distinct values that each pass the check."""
-    checked = tuple(check(value, name) for value in check_list(values, f"`{name}` must be a list"))
+    entries = check_list(values, f"`{name}` must be a list", most=MOST_ENTRIES)
+    checked = tuple(check(value, name) for value in entries)
     if not checked and not may_be_empty:
         raise InvalidValueError(f"`{name}` must have at least one entry, got none.")
-    twice = next((value for value in checked if checked.count(value) > 1), None)
-    if twice is not None:
+    if len(set(checked)) < len(checked):
+        twice = next(value for value, count in Counter(checked).items() if count > 1)
         raise InvalidValueError(f"`{name}` must have distinct entries, got {twice!r} more than once.")
     return checked
 
@@ -72,9 +74,10 @@ def check_radii(values: Any, name: str) -> tuple[int, ...]:
 
 
 def _span(text: str, name: str) -> range:
-    found = re.fullmatch(r"\s*(\d+)\s*[-–]\s*(\d+)\s*", text)
+    found = re.fullmatch(r"\s*(\d{1,18})\s*[-–]\s*(\d{1,18})\s*", text)
     if not found or int(found[1]) > int(found[2]):
-        raise InvalidValueError(f'`{name}` must be a list of whole numbers, or a span such as "1-50", got {text!r}.')
+        wanted = f'`{name}` must be a list of whole numbers, or a span such as "1-50"'
+        raise InvalidValueError(f"{wanted}, got {shown(text)}.")
     return range(int(found[1]), int(found[2]) + 1)
 
 

@@ -7,6 +7,7 @@ from itertools import product
 
 from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.question import Plain
+from holdfast.study.results import stored_json
 from holdfast.study.store import CURVE_KEY, OF_STUDY, CurveKey, Store
 
 
@@ -39,7 +40,7 @@ def current_curve(store: Store, key: CurveKey) -> MeanCurve | None:
     """The stored mean curve, if it is over all inputs that are explained by now, and no others."""
     statement = f"SELECT content, inputs FROM mean_curves WHERE ({CURVE_KEY}) = (?, ?, ?)"
     for content, inputs in store.query(statement, *key):
-        if tuple(json.loads(inputs)) == curve_inputs(store, key):
+        if tuple(stored_json(inputs, list)) == curve_inputs(store, key):
             return MeanCurve.from_json(content)
     return None
 

@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from holdfast.errors import InvalidValueError, MissingExtraError, StudyError
+from holdfast.errors import MissingExtraError, StudyError
 from holdfast.results.frames import make_frame
 from holdfast.study.curves import current_means
-from holdfast.study.files import replacing
+from holdfast.study.files import check_spared, replacing
 from holdfast.study.status import status_of
 from holdfast.study.store import Store
 from holdfast.validation import check_name, check_path
@@ -91,8 +91,7 @@ def export_study(path: str | Path, out: str | Path, *, kind: str | None = None) 
     target = check_path(out, "out")
     chosen = check_name(target.suffix.removeprefix(".") if kind is None else kind, "kind", _WRITERS)
     with Store(path) as store:
-        if target.exists() and target.samefile(path):
-            raise InvalidValueError(f"`out` must be another file than the results, got {str(out)!r} for both.")
+        check_spared(target, "out", {"the results": [path], **store.sources()})
         _check_means(store)
         with replacing(target) as unfinished:
             return _WRITERS[chosen](store, unfinished)

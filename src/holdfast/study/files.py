@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
-from holdfast.errors import StoreError
+from holdfast.errors import InvalidValueError, StoreError
+from holdfast.study.lock import is_current, open_lock, try_lock
 
 _FOR_ALL_TO_READ = 0o644
+
+_PREFIX, _UNFINISHED, _LOCK = ".holdfast-", "unfinished", "lock"
+"""Names of the folder of a writer, of what it writes there (SQLite adds ``-wal`` and the like), and of its lock."""
+
+_MOST_TRIES = 20
 
 
 @contextmanager
@@ -24,13 +32,19 @@ def replacing(target: Path) -> Iterator[Path]:
     if real.exists() and not real.is_file():
         yield target
         return
-    unfinished = _beside(real)
+    _remove_litter(real.parent)
+    folder, lock = _folder_beside(real)
+    unfinished = folder / _UNFINISHED
     try:
+        unfinished.touch()
         yield unfinished
         unfinished.chmod(_FOR_ALL_TO_READ)
         os.replace(unfinished, real)
     finally:
-        unfinished.unlink(missing_ok=True)
+        if sys.platform == "win32":  # where an open file cannot be removed
+            lock.close()
+        _remove(folder)
+        lock.close()
 
 
 def write_whole(target: str | Path, text: str) -> None:
@@ -39,13 +53,83 @@ def write_whole(target: str | Path, text: str) -> None:
         unfinished.write_text(text, encoding="utf-8")
 
 
-def _beside(target: Path) -> Path:
-    """An empty file in the same folder, under a name that nobody else has."""
+def check_spared(target: str | Path, name: str, sources: Mapping[str, Iterable[str | Path]]) -> None:
+    """Raise where a file that is to be written is one that is read, or lies in a folder that is read.
+
+    Parameters
+    ----------
+    target : str or Path
+        What is to be written; what does not exist yet, or is no file of its own, is spared.
+    name : str
+        What the target is called.
+    sources : mapping
+        Files, folders and specs such as ``onnx:model.onnx`` that are read, by what they are called.
+    """
+    real = Path(os.path.realpath(target))
+    if not real.is_file():
+        return
+    for what, texts in sources.items():
+        if any(_is_or_holds(place, real) for text in texts for place in _places(str(text))):
+            raise InvalidValueError(
+                f"`{name}` must be another file than {what}, got {str(target)!r}, which would be written over. "
+                "Choose a name that does not exist yet."
+            )
+
+
+def _is_or_holds(place: Path, file: Path) -> bool:
     try:
-        handle, name = tempfile.mkstemp(prefix=".holdfast-", dir=target.parent)
-    except OSError as error:
-        raise StoreError(
-            f"{str(target.parent)!r} must be a folder that can be written to: {error.strerror}."
-        ) from error
-    os.close(handle)
-    return Path(name)
+        return place.samefile(file) or Path(os.path.realpath(place)) in file.parents
+    except (OSError, ValueError):  # there is nothing of this name, or there can be nothing
+        return False
+
+
+def _places(text: str) -> list[Path]:
+    """Where a text may point to: ``a.npy``, ``mine=a.npy``, ``onnx:a.onnx``, ``table:a.csv#3``, ``python:a:make``."""
+    scheme, _, place = text.partition(":")
+    if scheme == "bundled":
+        return []
+    module = f"{place.partition(':')[0].replace('.', '/')}.py" if scheme == "python" else ""
+    places = [text, text.partition("=")[2], place, text.rpartition("#")[0], place.rpartition("#")[0], module]
+    return [Path(one) for one in places if one]
+
+
+def _folder_beside(target: Path) -> tuple[Path, IO[str]]:
+    """A new folder in the same folder, and its lock, which tells others that its writer is alive."""
+    n_tries = 0
+    while True:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=target.parent))
+        except OSError as error:
+            raise StoreError(
+                f"{str(target.parent)!r} must be a folder that can be written to: {error.strerror}."
+            ) from error
+        try:
+            lock = open_lock(folder / _LOCK)
+        except StoreError:
+            if folder.exists():
+                raise
+            continue  # it was taken for litter before it was locked
+        n_tries += 1
+        # Where the file system knows no locks, nobody takes it for litter.
+        if (try_lock(lock) and is_current(lock, folder / _LOCK)) or n_tries == _MOST_TRIES:
+            return folder, lock
+        lock.close()
+        _remove(folder)
+
+
+def _remove_litter(folder: Path) -> None:
+    """Remove what writers that were killed left in a folder: of those alive, the lock cannot be had."""
+    with suppress(OSError):
+        for left in folder.glob(f"{_PREFIX}????????"):
+            if left.is_dir() and not left.is_symlink():
+                with suppress(OSError), open_lock(left / _LOCK) as lock:
+                    if try_lock(lock) and is_current(lock, left / _LOCK):
+                        _remove(left)
+
+
+def _remove(folder: Path) -> None:
+    """Remove the files of a writer, the lock last, and their folder; it is kept if anything else is in it."""
+    with suppress(OSError):
+        for path in (*folder.glob(f"{_UNFINISHED}*"), folder / _LOCK):
+            path.unlink(missing_ok=True)
+        folder.rmdir()

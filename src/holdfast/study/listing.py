@@ -10,6 +10,7 @@ import numpy as np
 
 from holdfast.data.dataset import Dataset
 from holdfast.data.hf_disk import Column
+from holdfast.data.images import ImageFiles
 from holdfast.data.tables import Rows
 from holdfast.errors import StudyError
 
@@ -23,6 +24,12 @@ class Listed(NamedTuple):
     def differs(self, other: Listed) -> bool:
         """Whether they are two inputs for sure: what one of them does not say is no difference."""
         return any(mine is not None and its is not None and mine != its for mine, its in zip(self, other, strict=True))
+
+    def knowing(self, other: Listed | None) -> Listed:
+        """The same, with the digest that another listing has for this name, if this one has none."""
+        if other is None or other.name != self.name or self.digest is not None:
+            return self
+        return other
 
     def __str__(self) -> str:
         return repr(self.name) if self.digest is None else f"{self.name!r} (content {self.digest[:8]})"
@@ -52,13 +59,24 @@ def _digests(inputs: Any, numbers: Sequence[int]) -> Iterator[str | None]:
         hashes = hash_pandas_object(inputs.frame.iloc[list(numbers)], index=False)
         return (f"{int(one):016x}" for one in hashes)
     if isinstance(inputs, Column):
-        return map(_digest, inputs.contents(numbers))
-    if isinstance(inputs, np.ndarray):
-        return (_digest(np.ascontiguousarray(inputs[number]).tobytes()) for number in numbers)
-    if isinstance(inputs, tuple):
-        texts = (inputs[number] for number in numbers)
-        return (_digest(text.encode()) if isinstance(text, str) else None for text in texts)
+        return (content_digest(inputs, number) for number in numbers)
+    if isinstance(inputs, (np.ndarray, tuple)):
+        return (content_digest(inputs, number) for number in numbers)
     return (None for _ in numbers)
+
+
+def content_digest(inputs: Any, at: int) -> str | None:
+    """A digest of what one input holds, read from its file if it has one; None if that cannot be told of it alone."""
+    one: Any = None
+    if isinstance(inputs, ImageFiles):
+        one = inputs.paths[at].read_bytes()
+    elif isinstance(inputs, Column):
+        one = inputs.content(at)
+    elif isinstance(inputs, np.ndarray):
+        one = np.ascontiguousarray(inputs[at]).tobytes()
+    elif isinstance(inputs, tuple) and isinstance(inputs[at], str):
+        one = inputs[at].encode()
+    return None if one is None else _digest(one)
 
 
 def _digest(content: bytes) -> str:

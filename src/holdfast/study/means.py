@@ -22,6 +22,7 @@ from holdfast.smoothing.model import smooth
 from holdfast.study.curves import current_curve, curve_inputs, curve_keys
 from holdfast.study.engines.engine import describe
 from holdfast.study.question import plain_spec
+from holdfast.study.results import stored_json
 from holdfast.study.spec import StudySpec
 from holdfast.study.store import CurveKey, Store
 from holdfast.study.work import Skipped, Worker, item_rng, steady
@@ -43,7 +44,7 @@ class StoredAnswers(MutableMapping[str, Answer]):
         found = self._store.answer(self._scope, key)
         if found is None:
             raise KeyError(key)
-        n_agreed, consistent, n_calls = json.loads(found)
+        n_agreed, consistent, n_calls = stored_json(found, list)
         return Answer(tuple(n_agreed), consistent, n_calls)
 
     def __setitem__(self, key: str, answer: Answer) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import InvalidValueError, StoreError, StudyError
+from holdfast.showing import Shown
 from holdfast.study.curves import curve_keys
 from holdfast.study.files import replacing
 from holdfast.study.listing import Listed, check_listing
 from holdfast.study.question import Plain, check_same_question
-from holdfast.study.results import Record, Row
+from holdfast.study.results import Record, Row, stored_json
+from holdfast.study.spec_file import spec_from_plain
 from holdfast.study.store import Store
 from holdfast.study.writing import StoreWriter
 from holdfast.validation import check_list, check_path
@@ -26,7 +27,7 @@ FROM items i ORDER BY i.input, i.method, i.top_fraction, i.keep_probability
 
 
 @dataclass(frozen=True)
-class Merged:
+class Merged(Shown):
     """What a merge did: items written, those that several files had, equal in all, and mean curves still to compute."""
 
     path: str
@@ -77,17 +78,19 @@ def _common_spec(stores: list[Store]) -> Plain:
     methods: dict[str, Plain] = {}
     for store in stores:
         check_same_question(merged | {"methods": list(methods.values())}, store.spec)
-        methods |= json.loads(store.meta("methods"))
+        methods |= stored_json(store.meta("methods"), dict)
     fractions = (value for store in stores for value in store.spec["top_fractions"])
     keeps = (value for store in stores for value in store.spec["smoothing"]["keep_probabilities"])
     counts = [store.spec["data"]["n"] for store in stores]
-    return merged | {
+    widened = merged | {
         "methods": list(methods.values()),
         "top_fractions": list(dict.fromkeys(fractions)),
         "smoothing": merged["smoothing"] | {"keep_probabilities": list(dict.fromkeys(keeps))},
         "data": merged["data"]
         | {"n": None if None in counts else max(counts), "order": _largest(stores).spec["data"]["order"]},
     }
+    spec_from_plain(widened)  # what was stored may be damaged
+    return widened
 
 
 def _largest(stores: list[Store]) -> Store:
@@ -125,7 +128,7 @@ def _common_listing(stores: list[Store]) -> dict[int, Listed]:
     for store in stores:
         mine = store.names() | store.listing()
         check_listing(listed, mine)
-        listed |= mine
+        listed |= {index: one.knowing(listed.get(index)) for index, one in mine.items()}
     return listed
 
 
@@ -147,7 +150,7 @@ def _write(path: Path, spec: Plain, stores: list[Store], listed: dict[int, Liste
 def _versions(stores: list[Store]) -> dict[str, list[dict[str, str]]]:
     """What the items were computed with, session by session."""
     rows = (row for store in stores for row in store.query("SELECT versions FROM sessions ORDER BY session"))
-    return {"merged": [json.loads(row[0]) for row in rows]}
+    return {"merged": [stored_json(row[0]) for row in rows]}
 
 
 def _write_absences(writer: StoreWriter, stores: list[Store]) -> None:
@@ -157,7 +160,7 @@ def _write_absences(writer: StoreWriter, stores: list[Store]) -> None:
         for index, reason in store.skips().items():
             writer.skip(index, reason)
         for index, reason, n_tries, items in store.query("SELECT input, reason, n_tries, items FROM failures"):
-            left = tuple(key for key in json.loads(items) if key not in stored)
+            left = tuple(key for key in stored_json(items, list) if key not in stored)
             if left:
                 writer.give_up(index, reason, n_tries=n_tries, items=left)
 

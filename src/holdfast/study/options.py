@@ -55,11 +55,13 @@ def _frozen(value: Any) -> Any:
     return tuple(frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 
-def check_options(value: Any, name: str) -> Options:
-    """Options with names for keys."""
+def check_options(value: Any, name: str, *, taken: tuple[str, ...] = ()) -> Options:
+    """Options with names for keys, none of them among those ``taken`` by keys of their own."""
     wanted = f"`{name}` must map names to settings, got"
     if not isinstance(value, Mapping):
         raise InvalidTypeError(f"{wanted} {value!r}.")
+    if twice := [key for key in taken if key in value]:
+        raise InvalidValueError(f"`{name}` must not have `{twice[0]}`, got {value[twice[0]]!r}: it is no option.")
     strange = next((key for key in value if not isinstance(key, str)), None)
     if strange is not None:
         raise InvalidTypeError(f"{wanted} the key {strange!r}.")

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast import models
 from holdfast.attribution.methods import GRADIENT_METHODS, attribute
 from holdfast.errors import StudyError
 from holdfast.evaluation import Evaluator
 from holdfast.study.items import inputs_of
 from holdfast.study.spec import StudySpec
-from holdfast.study.work import Skipped, Worker, check_packages, load_data, steady
+from holdfast.study.work import Skipped, Worker, check_packages, load_data, load_model, steady
 from holdfast.types import MaskedModel
 
 _N_LOOKED_AT = 9
@@ -60,7 +59,7 @@ def probe_study(spec: StudySpec, *, timed: bool) -> Probe:
     """Load the model and the data, bind a few inputs, and time one of them if asked."""
     check_packages(spec)
     dataset = load_data(spec)
-    worker = Worker(spec, models.load(spec.model.spec, **spec.model.options), dataset)
+    worker = Worker(spec, load_model(spec.model), dataset)
     inputs = inputs_of(spec, len(dataset))
     looked_at = list(_some_inputs(worker, inputs))
     bound = [model for model in looked_at if not isinstance(model, Skipped)]

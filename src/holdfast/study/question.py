@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any
 
 from holdfast.errors import InvalidTypeError, StudyError
-from holdfast.study.spec import StudySpec
+from holdfast.study.spec import StudySpec, keys_of
 
 Plain = dict[str, Any]
 
@@ -36,7 +36,9 @@ def plain_spec(spec: StudySpec) -> Plain:
 
 def _plain(value: Any, path: str) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name), f"{path}.{field.name}") for field in fields(value)}
+        return {
+            field.name: _plain(getattr(value, field.name), f"{path}.{field.name}") for field in keys_of(type(value))
+        }
     if isinstance(value, Mapping):
         return {str(name): _plain(item, f"{path}.{name}") for name, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,6 +19,10 @@ from holdfast.results.values import SCHEMA_VERSION, Value
 from holdfast.results.witness import Witness
 from holdfast.study.items import Item
 from holdfast.types import Mask
+from holdfast.validation import shown
+
+_MOST_UNPACKED = 1 << 28
+"""Most bytes (256 MB) of one stored text."""
 
 _COMPRESSION = 3
 """Certificates of one curve repeat each other: zlib makes a sixth of them at any level."""
@@ -137,20 +142,50 @@ def encode(result: ItemResult) -> Record:
             result.attribution_seconds,
         ),
         item=_item_row(result),
-        rates=tuple(
-            (
-                one.radius,
-                one.effective_radius,
-                one.rate,
-                one.rate_unbiased,
-                *one.interval,
-                one.n_agreed,
-                one.n_evaluated,
-                int(one.exact),
-            )
-            for one in result.curve
-        ),
+        rates=tuple(_rate_rows(result.curve)),
     )
+
+
+def _rate_rows(curve: StabilityCurve) -> list[Row]:
+    return [
+        (
+            one.radius,
+            one.effective_radius,
+            one.rate,
+            one.rate_unbiased,
+            *one.interval,
+            one.n_agreed,
+            one.n_evaluated,
+            int(one.exact),
+        )
+        for one in curve
+    ]
+
+
+def stated_rates(packed: bytes) -> list[Row]:
+    """The rows of rates that a stored curve states, as they are written there: no certificate is made of them."""
+    text = unpack_text(packed)
+    try:
+        return _stated(json.loads(text)["certificates"])
+    except (LookupError, TypeError, ValueError) as error:
+        raise StoreError(f"A stored curve is damaged ({error!r}). Go on from a copy of the file.") from error
+
+
+def _stated(certificates: list[dict[str, Any]]) -> list[Row]:
+    return [
+        (
+            stated["radius"],
+            stated["effective_radius"],
+            stated["rate"],
+            stated["rate_unbiased"],
+            stated["interval"]["low"],
+            stated["interval"]["high"],
+            stated["n_agreed"],
+            stated["n_evaluated"],
+            int(stated["exact"]),
+        )
+        for stated in certificates
+    ]
 
 
 def _item_row(result: ItemResult) -> Row:
@@ -174,7 +209,7 @@ def _item_row(result: ItemResult) -> Row:
 
 
 class StoredItem(NamedTuple):
-    """What the store holds of one item, as read back: one row of items, inputs and attributions joined."""
+    """What the store holds of one item, as read back: a row of items, inputs and attributions joined, and its rates."""
 
     input: int
     method: str
@@ -187,12 +222,19 @@ class StoredItem(NamedTuple):
     n_calls: int
     n_computed: int
     seconds: float
+    digest: str
     name: str | None
     label: int | None
     prediction: str
     n_features: int
     attribution: bytes
     attribution_seconds: float
+    rates: list[Row]
+
+    @property
+    def key(self) -> str:
+        """The name of the item in the store."""
+        return Item(self.input, self.method, self.top_fraction, self.keep_probability).key
 
 
 def decode(stored: StoredItem) -> ItemResult:
@@ -200,24 +242,27 @@ def decode(stored: StoredItem) -> ItemResult:
     bits = np.unpackbits(np.frombuffer(stored.selected, dtype=np.uint8), count=stored.n_features)
     selected = bits.astype(bool)
     selected.setflags(write=False)
-    return ItemResult(
+    result = ItemResult(
         input=stored.input,
         method=stored.method,
         top_fraction=stored.top_fraction,
         keep_probability=stored.keep_probability,
         name=stored.name,
         label=stored.label,
-        prediction=json.loads(stored.prediction),
+        prediction=stored_json(stored.prediction),
         attribution=Attribution.from_json(unpack_text(stored.attribution)),
         selected=selected,
         curve=StabilityCurve.from_json(unpack_text(stored.curve)),
-        mus=tuple(HardCertificate.from_json(text) for text in json.loads(unpack_text(stored.mus))),
+        mus=tuple(HardCertificate.from_json(text) for text in stored_json(unpack_text(stored.mus), list)),
         witness=None if stored.witness is None else Witness.from_json(unpack_text(stored.witness)),
         n_calls=stored.n_calls,
         n_computed=stored.n_computed,
         seconds=stored.seconds,
         attribution_seconds=stored.attribution_seconds,
     )
+    if result.digest != stored.digest or _rate_rows(result.curve) != stored.rates:
+        raise StoreError(f"The item {stored.key} is not as it was stored: its digest or its rates contradict it.")
+    return result
 
 
 def as_json(stored: StoredItem) -> str:
@@ -259,6 +304,19 @@ def pack_text(text: str) -> bytes:
 def unpack_text(packed: bytes) -> str:
     """The text that ``pack_text`` made small."""
     try:
-        return zlib.decompress(packed).decode()
+        unpacker = zlib.decompressobj()
+        text = unpacker.decompress(packed, _MOST_UNPACKED)
+        if not unpacker.eof:
+            raise ValueError("it is cut short, or unpacks to more than is safe")
+        return text.decode()
     except (TypeError, ValueError, zlib.error) as error:
         raise StoreError(f"What is stored is damaged ({error}). Go on from a copy of the file.") from error
+
+
+def stored_json(text: Any, kind: type = object) -> Any:
+    """A value of this kind that was stored as JSON."""
+    with suppress(TypeError, ValueError, RecursionError):
+        value = json.loads(text)
+        if isinstance(value, kind):
+            return value
+    raise StoreError(f"What is stored is damaged (no JSON: {shown(text)}). Go on from a copy of the file.")

@@ -6,15 +6,19 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from holdfast.data.dataset import Dataset
+from holdfast.data.images import ImageFiles
 from holdfast.errors import InvalidValueError
+from holdfast.showing import Shown
 from holdfast.study.engines import Engine, Event, GivenUp, make_engine
 from holdfast.study.items import Task, inputs_of, items_of, tasks_of
-from holdfast.study.listing import Listed, check_listing, list_inputs
+from holdfast.study.listing import Listed, check_listing, content_digest, list_inputs
 from holdfast.study.means import run_means
 from holdfast.study.question import plain_spec
 from holdfast.study.results import Record
@@ -30,7 +34,7 @@ _VERSIONED = ("holdfast", "numpy", "scipy", "torch", "transformers", "scikit-lea
 
 
 @dataclass(frozen=True)
-class StudyRun:
+class StudyRun(Shown):
     """What one run did.
 
     Attributes
@@ -135,7 +139,7 @@ def run_study(
     with StoreWriter(path, plain, settings=settings, versions=_versions()) as store:
         _keep_listing(store, list_inputs(data, asked))
         store.expect(asked, n_there=len(data))
-        session = _Session(store, spec, wanted, watch)
+        session = _Session(store, spec, data, wanted, watch)
         with listening() as wish:
             for event in chosen.run(spec, session.tasks(), wish):
                 session.keep(event)
@@ -167,15 +171,21 @@ class _Session:
     """One run: what is to do, and the books it keeps."""
 
     def __init__(
-        self, store: StoreWriter, spec: StudySpec, inputs: Sequence[int], watch: Callable[[Moment], None] | None
+        self,
+        store: StoreWriter,
+        spec: StudySpec,
+        data: Dataset,
+        inputs: Sequence[int],
+        watch: Callable[[Moment], None] | None,
     ) -> None:
-        self._store, self._spec, self._inputs, self._watch = store, spec, inputs, watch
+        self._store, self._spec, self._data, self._inputs, self._watch = store, spec, data, inputs, watch
         self._per_input = sum(1 for _ in items_of(spec, [0]))
         done = store.keys()
         self._n_before = sum(item.key in done for item in items_of(spec, inputs))
         self._started = time.perf_counter()
         self.n_new = self._n_given_up = 0
         self._skipped: set[int] = set()
+        self._noted: set[int] = set()
         self._done, self._n_left_out = done, 0
         self._sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
 
@@ -196,6 +206,7 @@ class _Session:
         """Store an event, and tell whoever watches."""
         key = None
         if isinstance(event, Record):
+            self._note_file(int(event.input[0]))
             self._store.add(event)
             self._count(event)
             key = event.key
@@ -208,6 +219,13 @@ class _Session:
             self._n_left_out += sum(item.key not in self._done for item in items_of(self._spec, [event.input]))
         if self._watch is not None:
             self._watch(self._moment(key))
+
+    def _note_file(self, index: int) -> None:
+        """Files were not opened to list them; of those that have items, it is stored what they held."""
+        if isinstance(self._data.inputs, ImageFiles) and index not in self._noted:
+            self._noted.add(index)
+            with suppress(OSError):
+                self._store.note_content(index, str(content_digest(self._data.inputs, index)))
 
     def _count(self, record: Record) -> None:
         self.n_new += 1

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from holdfast.errors import StoreError
+from holdfast.study.seals import seal_all
 
 APPLICATION_ID = 0x484F4C44
 """Written into the header of the file: "HOLD"."""
@@ -58,8 +60,12 @@ UPGRADES: list[tuple[str, ...]] = [
         ) WITHOUT ROWID""",
     ),
     ("CREATE TABLE listing (input INTEGER PRIMARY KEY, name TEXT, digest TEXT)",),
+    ("CREATE TABLE seals (name TEXT PRIMARY KEY, digest TEXT NOT NULL) WITHOUT ROWID",),
 ]
 """Statements that lead from version k to k + 1, the first from nothing. Once released, only ever added to."""
+
+_OLDEST = 3
+"""The first version whose files hold digests of their tables."""
 
 
 def check_store(path: Path) -> bool:
@@ -88,6 +94,11 @@ def _check_identity(connection: sqlite3.Connection, path: Path) -> bool:
         raise StoreError(
             f"{str(path)!r} has version {version}, which a newer holdfast wrote; this one knows {len(UPGRADES)}. "
             "Upgrade holdfast. The file was left as it is."
+        )
+    if version < _OLDEST:
+        raise StoreError(
+            f"{str(path)!r} has version {version}, without the digests that show whether results were changed. "
+            "Run the study again, into a new file. This one was left as it is."
         )
     return True
 
@@ -118,13 +129,13 @@ def _has_log(path: Path) -> bool:
 
 
 def connect_writing(path: Path) -> sqlite3.Connection:
-    """A connection to a sound store of the current version, made or upgraded if need be. The caller holds the lock."""
-    is_store = check_store(path)
+    """A connection to a store of the current version, made or upgraded if need be.
+
+    The caller holds the lock, and has checked a store that is there.
+    """
     with wrapping_errors(path):
         connection = sqlite3.connect(path.resolve(), isolation_level=None)
         try:
-            if is_store:
-                _check_sound(connection, path)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -135,10 +146,26 @@ def connect_writing(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
-    (answer,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+def check_sound(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise unless every page and index of a store is whole, and its tables are those of its version."""
+    (answer,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if answer == "ok" and _tables(connection) != _tables_of(version):
+        answer = "its tables are not those of a file of results"
     if answer != "ok":
-        raise StoreError(f"{str(path)!r} is damaged ({answer}). It was left as it is; go on from a copy of it.")
+        raise _damaged(path, answer)
+
+
+def _tables(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
+    """Everything that is defined, such as tables and triggers; indexes that SQLite adds by itself aside."""
+    return set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+
+
+def _tables_of(version: int) -> set[tuple[str, ...]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statement in chain(*UPGRADES[:version]):
+            connection.execute(statement)
+        return _tables(connection)
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
@@ -150,6 +177,7 @@ def upgrade(connection: sqlite3.Connection) -> None:
         for statements in UPGRADES[version:]:
             for statement in statements:
                 connection.execute(statement)
+        seal_all(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {len(UPGRADES)}")
 
@@ -185,11 +213,17 @@ def wrapping_errors(path: Path) -> Iterator[None]:
     except sqlite3.IntegrityError:
         raise
     except sqlite3.OperationalError as error:
+        if "decode to UTF-8" in str(error):
+            raise _damaged(path, error) from error
         raise StoreError(
             f"{str(path)!r} cannot be read or written: {error}. Is the disk full, or the folder read-only? "
             "Every item stored before is intact; the same call goes on from there."
         ) from error
-    except sqlite3.DatabaseError as error:
-        raise StoreError(
-            f"{str(path)!r} is damaged or cut short ({error}). It was left as it is; go on from a copy of it."
-        ) from error
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # what SQLite says may quote what it cannot read
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, reason: object) -> StoreError:
+    return StoreError(
+        f"{str(path)!r} is damaged or cut short ({reason}). It was left as it is; go on from a copy of it."
+    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 from holdfast.agreement import as_agreement
 from holdfast.attribution.methods import METHODS
-from holdfast.errors import InvalidTypeError
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import STEADY_BATCH_SIZE
 from holdfast.masking import lookup_table
 from holdfast.mus import CRITERIA, mus_model
@@ -44,17 +44,77 @@ def _keep(owner: Any, /, **checked: Any) -> None:
 
 
 @dataclass(frozen=True)
+class Trust:
+    """What a model that a file names may do when it is loaded; by default nothing but being read from this machine.
+
+    No file can say it: it comes from the command line, or from the Python code that opens the file.
+
+    Attributes
+    ----------
+    code : bool
+        Import and call what a ``python:`` model names (``--trust-model``).
+    types : tuple of str
+        Types that a skops file may create besides scikit-learn's own (``--trust TYPE``).
+    download : bool
+        Download a hub id that is not in the cache (``--download``).
+    """
+
+    code: bool = False
+    types: tuple[str, ...] = ()
+    download: bool = False
+
+    def __post_init__(self) -> None:
+        check_flag(self.code, "trust.code")
+        check_flag(self.download, "trust.download")
+        _keep(self, types=check_each(self.types, "trust.types", check_text, may_be_empty=True))
+
+
+NO_TRUST = Trust()
+"""For models that a file names, unless whoever opens it says otherwise."""
+
+_OWN = Trust(code=True, download=True)
+"""For models that Python code names: it could run any code itself."""
+
+_NEVER_STORED = {
+    "trusted": "`--trust TYPE` (in Python: `trust=Trust(types=[…])`)",
+    "download": "`--download` (in Python: `trust=Trust(download=True)`)",
+}
+"""Options of models that no study holds → where they are given instead."""
+
+
+@dataclass(frozen=True)
 class ModelSpec:
     """Which classifier: what ``holdfast.models.load`` takes.
 
-    ``options`` are its further arguments, such as ``device`` or ``autocast``.
+    ``options`` are its further arguments, such as ``device`` or ``autocast``. ``trust`` is not stored: a study that is
+    read from a file trusts nothing, unless ``read_spec`` is told otherwise.
     """
 
     spec: str
     options: Mapping[str, Any] = field(default_factory=_no_options)
+    trust: Trust = field(default=_OWN, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _keep(self, spec=check_text(self.spec, "model.spec"), options=check_options(self.options, "model.options"))
+        options = check_options(self.options, "model.options", taken=("spec",))
+        for name, instead in _NEVER_STORED.items():
+            if name in options:
+                raise InvalidValueError(f"`model.options` must not hold `{name}`: no file decides that. Use {instead}.")
+        _check_part(self.trust, "trust", Trust)
+        _keep(self, spec=check_text(self.spec, "model.spec"), options=options)
+
+
+def keys_of(kind: type) -> list[Field[Any]]:
+    """The fields of a part of a study that a file holds."""
+    return [one for one in fields(kind) if one.name != "trust"]
+
+
+def without_trust(plain: dict[str, Any]) -> dict[str, Any]:
+    """A stored study without the trust that an earlier version, or a stranger, wrote into it."""
+    model = plain.get("model") if isinstance(plain, dict) else None
+    if not (isinstance(model, dict) and isinstance(model.get("options"), dict)):
+        return plain
+    options = {name: value for name, value in model["options"].items() if name not in _NEVER_STORED}
+    return plain | {"model": model | {"options": options}}
 
 
 @dataclass(frozen=True)
@@ -93,7 +153,7 @@ class DataSpec:
             n=check_optional_whole(self.n, "data.n"),
             skip_unreadable=check_flag(self.skip_unreadable, "data.skip_unreadable"),
             min_features=check_whole(self.min_features, "data.min_features", minimum=1),
-            options=check_options(self.options, "data.options"),
+            options=check_options(self.options, "data.options", taken=("spec",)),
         )
 
 
@@ -106,7 +166,7 @@ class MaskingSpec:
     options: Mapping[str, Any] = field(default_factory=_no_options)
 
     def __post_init__(self) -> None:
-        options = check_options(self.options, "masking.options")
+        options = check_options(self.options, "masking.options", taken=("input", "groups", "fill"))
         _keep(self, groups=frozen(self.groups), fill=frozen(self.fill), options=options)
 
 

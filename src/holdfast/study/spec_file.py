@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.study.files import write_whole
 from holdfast.study.options import Options
 from holdfast.study.spec import (
+    NO_TRUST,
     CertifySpec,
     DataSpec,
     MaskingSpec,
@@ -21,10 +22,12 @@ from holdfast.study.spec import (
     MusSpec,
     SmoothingSpec,
     StudySpec,
+    Trust,
     check_spec,
+    keys_of,
 )
 from holdfast.study.toml_text import format_toml, quoted
-from holdfast.validation import check_path
+from holdfast.validation import check_path, read_text
 
 _SECTIONS: dict[str, type] = {
     "model": ModelSpec,
@@ -44,7 +47,7 @@ _SHORT = {"model": "spec", "data": "spec", "methods": "name"}
 """Sections that a text alone stands for, and the key it then is."""
 
 
-def read_spec(path: str | Path) -> StudySpec:
+def read_spec(path: str | Path, *, trust: Trust = NO_TRUST) -> StudySpec:
     """Read a study from a TOML file.
 
     Keys the study does not have are refused, with the nearest that it has. Paths inside are relative
@@ -54,20 +57,18 @@ def read_spec(path: str | Path) -> StudySpec:
     ----------
     path : str or Path
         The file; ``holdfast study init`` writes one with every key explained.
+    trust : Trust
+        What the model that the file names may do when it is loaded: nothing but being read, unless said here.
 
     Returns
     -------
     StudySpec
         Checked; nothing has been loaded yet.
     """
-    try:
-        text = check_path(path, "path").read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidValueError(f"{path} must be a TOML file in UTF-8: {error}") from error
-    return parse_spec(text, name=str(path))
+    return parse_spec(read_text(check_path(path, "path")), name=str(path), trust=trust)
 
 
-def parse_spec(text: str, *, name: str = "text") -> StudySpec:
+def parse_spec(text: str, *, name: str = "text", trust: Trust = NO_TRUST) -> StudySpec:
     r"""Read a study from TOML text.
 
     Examples
@@ -89,9 +90,9 @@ def parse_spec(text: str, *, name: str = "text") -> StudySpec:
         raise InvalidTypeError(f"`text` must be TOML, got {text!r}.")
     try:
         table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # what is no TOML, and numbers of thousands of digits
         raise InvalidValueError(f"{name} must be TOML: {error}") from error
-    return spec_from_plain(table)
+    return spec_from_plain(table, trust)
 
 
 def write_spec(spec: StudySpec, path: str | Path) -> None:
@@ -125,15 +126,16 @@ def _are_images(data: str) -> bool:
 def spec_to_plain(spec: StudySpec) -> dict[str, Any]:
     """A study as dictionaries, lists, texts and numbers only, ready for TOML or JSON."""
     plain: dict[str, Any] = _plain(asdict(spec))
+    del plain["model"]["trust"]
     return plain
 
 
-def spec_from_plain(table: Mapping[str, Any]) -> StudySpec:
-    """The study that ``spec_to_plain`` made plain, or that a TOML file spells out."""
+def spec_from_plain(table: Mapping[str, Any], trust: Trust = NO_TRUST) -> StudySpec:
+    """The study that ``spec_to_plain`` made plain, or that a TOML file spells out, its model trusted as said here."""
     _check_keys(table, StudySpec, "")
     values = {name: _part(value, name) for name, value in table.items()}
     _check_complete(values, StudySpec, "")
-    return StudySpec(**values)
+    return StudySpec(**values | {"model": replace(values["model"], trust=trust)})
 
 
 def _part(value: Any, name: str) -> Any:
@@ -158,14 +160,14 @@ def _section(value: Any, name: str) -> Any:
 
 
 def _check_complete(values: Mapping[str, Any], kind: type, path: str) -> None:
-    for field in fields(kind):
+    for field in keys_of(kind):
         required = field.default is MISSING and field.default_factory is MISSING
         if required and field.name not in values:
             raise InvalidValueError(f"`{path}{field.name}` must be given, got nothing.")
 
 
 def _check_keys(values: Mapping[str, Any], kind: type, path: str) -> None:
-    known = [field.name for field in fields(kind)]
+    known = [field.name for field in keys_of(kind)]
     for key in values:
         if key not in known:
             raise InvalidValueError(f"`{path}{key}` is no key of a study.{_hint(key, known, path)}")
@@ -182,9 +184,9 @@ def _hint(key: str, known: list[str], path: str) -> str:
 
 
 def _every_key() -> Iterator[str]:
-    yield from (field.name for field in fields(StudySpec))
+    yield from (field.name for field in keys_of(StudySpec))
     for section, kind in _SECTIONS.items():
-        yield from (f"{section}.{field.name}" for field in fields(kind))
+        yield from (f"{section}.{field.name}" for field in keys_of(kind))
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.results.mean_curve import MeanCurve
 from holdfast.results.rounding import outward
 from holdfast.results.wording import calls
+from holdfast.showing import Shown
 from holdfast.study.curves import current_means, curve_inputs, curve_keys
 from holdfast.study.question import Plain
 from holdfast.study.store import OF_STUDY, CurveKey, Store
@@ -28,7 +29,7 @@ WHERE i.method IN ({names}) AND i.top_fraction IN ({fractions}) AND i.keep_proba
 
 
 @dataclass(frozen=True)
-class MethodStatus:
+class MethodStatus(Shown):
     """What is known of one method so far.
 
     ``mean_rate`` is the mean of its items' rates at the largest radius, over whatever is done; None if
@@ -43,7 +44,7 @@ class MethodStatus:
 
 
 @dataclass(frozen=True)
-class StudyStatus:
+class StudyStatus(Shown):
     """How far a study is.
 
     Attributes

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from holdfast.errors import StoreError
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.results.attribution import Attribution
 from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.items import Item
 from holdfast.study.listing import Listed
 from holdfast.study.question import Plain
-from holdfast.study.results import ItemResult, StoredItem, as_json, decode, unpack_text
-from holdfast.study.schema import check_store, connect_reading, wrapping_errors
+from holdfast.study.results import ItemResult, Row, StoredItem, as_json, decode, stated_rates, stored_json, unpack_text
+from holdfast.study.schema import check_sound, check_store, connect_reading, wrapping_errors
+from holdfast.study.seals import broken_seals
+from holdfast.study.spec import without_trust
+from holdfast.study.spec_file import spec_from_plain
 from holdfast.validation import check_path
 
 CURVE_KEY = "method, top_fraction, keep_probability"
@@ -25,8 +27,8 @@ OF_STUDY = "input IN (SELECT value FROM json_each(?))"
 """Whether an input is one of ``Store.inputs``, which are given as JSON: a file may hold items of others too."""
 
 _STORED = """
-SELECT i.input, i.method, i.top_fraction, i.keep_probability, i.selected, i.curve, i.mus, i.witness, i.n_calls,
-    i.n_computed, i.seconds, x.name, x.label, x.prediction, x.n_features, a.content, a.seconds
+SELECT i.item, i.input, i.method, i.top_fraction, i.keep_probability, i.selected, i.curve, i.mus, i.witness, i.n_calls,
+    i.n_computed, i.seconds, i.digest, x.name, x.label, x.prediction, x.n_features, a.content, a.seconds
 FROM items i JOIN inputs x USING (input) JOIN attributions a ON a.input = i.input AND a.method = i.method
 WHERE i.input BETWEEN ? AND ? ORDER BY i.input, i.method, i.top_fraction, i.keep_probability
 """
@@ -74,29 +76,78 @@ class Store:
             raise StoreError(f"{str(path)!r} must be a file of results; there is none.")
         with wrapping_errors(self.path):
             self._connection = connect_reading(self.path)
+        try:
+            with self.snapshot():
+                self._check()
+        except BaseException:
+            self.close()
+            raise
+
+    def _check(self) -> None:
+        """Raise unless what is stored is what was written."""
+        check_sound(self._connection, self.path)
+        tables = broken_seals(self._connection)
+        if tables:
+            raise StoreError(
+                f"{str(self.path)!r} was changed or damaged since holdfast wrote it: {self._first_changed(tables)} "
+                "is not as it was stored. The file was left as it is; go on from a copy of it."
+            )
+        self._check_rates()
+
+    def _check_rates(self) -> None:
+        """Raise unless the rates, which are shown without reading certificates, are those that certificates state."""
+        statement = "SELECT item, curve, input, method, top_fraction, keep_probability FROM items"
+        for item, packed, *key in self.query(statement):
+            if stated_rates(packed) != self._rates(item):
+                raise StoreError(
+                    f"The rates of item {Item(*key).key} in {str(self.path)!r} are not those that its certificates "
+                    "state. The file was changed or damaged, and was left as it is; go on from a copy of it."
+                )
+
+    def _first_changed(self, tables: list[str]) -> str:
+        """The first item that contradicts its digest or its certificates, if one does; otherwise a table."""
+        for stored in self._stored():
+            try:
+                decode(stored)
+            except (HoldfastError, ArithmeticError, LookupError, TypeError, ValueError):
+                return f"the item {stored.key}"
+        return f"the table {tables[0]!r}"
 
     @property
     def spec(self) -> Plain:
-        """The study as it was last run, plain."""
-        found: Plain = json.loads(self.meta("spec"))
-        return found
+        """The study as it was last run, plain; whom to trust is nothing that a file can say."""
+        plain: Plain = without_trust(stored_json(self.meta("spec"), dict))
+        try:
+            spec_from_plain(plain)
+        except HoldfastError as error:
+            raise StoreError(f"{str(self.path)!r} is damaged: it holds no study. {error}") from error
+        return plain
+
+    def sources(self) -> dict[str, list[str]]:
+        """What the study reads: the specs of its model and of its data."""
+        return {f"the study's {name}": [str(self.spec[name]["spec"])] for name in ("model", "data")}
 
     def inputs(self) -> list[int]:
         """The inputs of the study by their numbers in the data, in the order in which they are computed."""
-        numbers: list[int] | None = json.loads(self.meta("inputs"))
-        return list(range(int(self.meta("n_inputs")))) if numbers is None else numbers
+        numbers: list[int] | None = stored_json(self.meta("inputs"))
+        return list(range(self.n_inputs)) if numbers is None else numbers
 
     @property
     def n_there(self) -> int:
         """How many inputs the data had."""
-        return int(self.meta("n_there"))
+        return int(stored_json(self.meta("n_there"), int))
 
     @property
     def speaks_of_population(self) -> bool:
         """Whether the inputs may stand for others: all of the data, or drawn from them at random, not the first few."""
         data = self.spec["data"]
-        is_all = data["n"] is None or int(self.meta("n_inputs")) == self.n_there
+        is_all = data["n"] is None or self.n_inputs == self.n_there
         return is_all or data["order"] == "random"
+
+    @property
+    def n_inputs(self) -> int:
+        """How many inputs the study has."""
+        return int(stored_json(self.meta("n_inputs"), int))
 
     def meta(self, name: str) -> str:
         """A fact about the whole study."""
@@ -134,8 +185,11 @@ class Store:
         return map(as_json, self._stored())
 
     def _stored(self, index: int | None = None) -> Iterator[StoredItem]:
-        for row in self.query(_STORED, *((0, _LARGEST) if index is None else (index, index))):
-            yield StoredItem(*row)
+        for item, *row in self.query(_STORED, *((0, _LARGEST) if index is None else (index, index))):
+            yield StoredItem._make((*row, self._rates(item)))
+
+    def _rates(self, item: int) -> list[Row]:
+        return [tuple(row[1:]) for row in self.query("SELECT * FROM rates WHERE item = ? ORDER BY radius", item)]
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One flat row per item and radius, by input."""
@@ -161,8 +215,6 @@ class Store:
 
     def listing(self) -> dict[int, Listed]:
         """What the inputs of the data set were called and held when the study was last run."""
-        if self._one("SELECT 1 FROM sqlite_master WHERE name = 'listing'") is None:
-            return {}  # made by an earlier version, and not run since
         return {index: Listed(*row) for index, *row in self.query("SELECT * FROM listing ORDER BY input")}
 
     def names(self) -> dict[int, Listed]:
@@ -179,8 +231,8 @@ class Store:
 
     def given_up(self) -> dict[int, tuple[str, ...]]:
         """The items that were given up, by input."""
-        rows = self.query("SELECT input, items FROM failures ORDER BY input")
-        return {index: tuple(json.loads(items)) for index, items in rows}
+        rows = list(self.query("SELECT input, items FROM failures ORDER BY input"))
+        return {index: tuple(stored_json(items, list)) for index, items in rows}
 
     def query(self, statement: str, *values: Any) -> Iterator[Any]:
         """Rows of any question asked in SQL."""
@@ -221,5 +273,5 @@ class Store:
 def _readable(row: dict[str, Any]) -> dict[str, Any]:
     """Predictions as what they are and flags as Booleans."""
     flags = {name: bool(row[name]) for name in ("consistent", "exact")}
-    predictions = {name: json.loads(row[name]) for name in ("prediction", "full_prediction")}
+    predictions = {name: stored_json(row[name]) for name in ("prediction", "full_prediction")}
     return row | flags | predictions

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from holdfast.errors import InvalidTypeError
 from holdfast.progress import TerminalBar
+from holdfast.terminal import neutral, unescaped
 
 _WIDTH = 24
 _SECONDS_BETWEEN_LINES = 0.1
@@ -61,7 +62,7 @@ class LiveBar:
     """One line that is drawn over and over, and stays: whose it is, share done, rate, time left, means."""
 
     def __init__(self, out: TextIO | None = None, *, label: str = "") -> None:
-        self._out, self._label = out or sys.stderr, f"{label} " if label else ""
+        self._out, self._label = unescaped(out or sys.stderr), f"{neutral(label)} " if label else ""
         self._drawn = 0.0
 
     def __call__(self, moment: Moment) -> None:

@@ -15,7 +15,7 @@ from holdfast.attribution.methods import GRADIENT_METHODS, attribute
 from holdfast.attribution.task import check_differentiable, predicted
 from holdfast.certification.curve import certify_radii
 from holdfast.data.dataset import Dataset
-from holdfast.errors import StudyError
+from holdfast.errors import InvalidValueError, StudyError
 from holdfast.evaluation import Evaluator, steady_batch_size
 from holdfast.models.classifier import Classifier
 from holdfast.mus import certify_mus
@@ -27,7 +27,7 @@ from holdfast.selection import top_fraction
 from holdfast.smoothing.model import smooth
 from holdfast.study.items import Item, Task
 from holdfast.study.results import ItemResult, unpack_text
-from holdfast.study.spec import CertifySpec, MethodSpec, StudySpec
+from holdfast.study.spec import CertifySpec, MethodSpec, ModelSpec, StudySpec
 from holdfast.types import Mask, MaskedModel
 from holdfast.witness import find_witness
 
@@ -122,7 +122,28 @@ Load = Callable[[StudySpec], Worker]
 
 def load_worker(spec: StudySpec) -> Worker:
     """Load the model and the data a study names."""
-    return Worker(spec, models.load(spec.model.spec, **spec.model.options), load_data(spec))
+    return Worker(spec, load_model(spec.model), load_data(spec))
+
+
+def load_model(model: ModelSpec) -> Classifier:
+    """Load the model that a study names, as far as it is trusted."""
+    check_trust(model)
+    scheme, _ = models.split(model.spec)
+    extra: dict[str, dict[str, Any]] = {
+        "skops": {"trusted": model.trust.types},
+        "hf": {"download": model.trust.download},
+    }
+    return models.load(model.spec, **model.options, **extra.get(scheme, {}))
+
+
+def check_trust(model: ModelSpec) -> None:
+    """Refuse a model that would run code because a file says so."""
+    scheme, _ = models.split(model.spec)
+    if scheme == "python" and not model.trust.code:
+        raise InvalidValueError(
+            f"The model {model.spec!r}, which a file names, would run code. If you know that code, add `--trust-model` "
+            "(in Python: `trust=Trust(code=True)`)."
+        )
 
 
 def check_packages(spec: StudySpec, *further: str, computing: bool = True) -> None:
@@ -131,7 +152,7 @@ def check_packages(spec: StudySpec, *further: str, computing: bool = True) -> No
     The model needs nothing where it is not ``computing`` here.
     """
     model, inputs = spec.model.spec, spec.data.spec
-    models.split(model)
+    check_trust(spec.model)
     data.split(inputs)
     check_installed(f"{model} with {inputs}", (*needed(model if computing else None, inputs), *further))
 

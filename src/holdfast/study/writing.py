@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,8 +16,9 @@ from holdfast.errors import StoreError, StudyError
 from holdfast.study.listing import Listed
 from holdfast.study.lock import WriterLock
 from holdfast.study.question import Plain, check_same_question
-from holdfast.study.results import Record, Row
-from holdfast.study.schema import connect_writing, transaction, wrapping_errors
+from holdfast.study.results import Record, Row, stored_json
+from holdfast.study.schema import check_store, connect_writing, transaction, wrapping_errors
+from holdfast.study.seals import Sealing
 from holdfast.study.store import CurveKey, Store
 
 _ITEM_COLUMNS = (
@@ -43,7 +46,11 @@ class StoreWriter(Store):
         self.path = Path(path)
         self._lock = WriterLock(self.path)
         try:
+            if check_store(self.path):
+                Store(self.path).close()  # which checks all that is stored
             self._connection = connect_writing(self.path)
+            self._sealing = Sealing(self._connection)
+            self._identity = self.path.stat()
             with self._writing():
                 self._keep_question(spec)
                 self._session = self._begin(settings, versions)
@@ -56,9 +63,9 @@ class StoreWriter(Store):
     def _keep_question(self, spec: Plain) -> None:
         known = dict(self.query("SELECT name, value FROM meta"))
         stored = {name for (name,) in self.query("SELECT DISTINCT method FROM attributions")}
-        methods = {name: one for name, one in json.loads(known.get("methods", "{}")).items() if name in stored}
+        methods = {name: one for name, one in stored_json(known.get("methods", "{}"), dict).items() if name in stored}
         if "spec" in known and self._one("SELECT 1 FROM items LIMIT 1") is not None:
-            check_same_question(json.loads(known["spec"]) | {"methods": list(methods.values())}, spec)
+            check_same_question(self.spec | {"methods": list(methods.values())}, spec)
         self._put("spec", spec)
         self._put("methods", methods | {method["name"]: method for method in spec["methods"]})
 
@@ -80,9 +87,19 @@ class StoreWriter(Store):
     def list_inputs(self, listed: Mapping[int, Listed]) -> None:
         """Remember which inputs the numbers stand for; the caller has checked those that have items."""
         known = self.listing()
-        new = [(index, *one) for index, one in listed.items() if known.get(index) != one]
+        full = {index: one.knowing(known.get(index)) for index, one in listed.items()}
+        new = [(index, *one) for index, one in full.items() if known.get(index) != one]
         with self._writing():
             self._connection.executemany("INSERT OR REPLACE INTO listing VALUES (?, ?, ?)", new)
+
+    def note_content(self, index: int, digest: str) -> None:
+        """Remember what an input held when its first item was computed; what items are about is not changed."""
+        with self._writing():
+            self._connection.execute(
+                "UPDATE listing SET digest = ? WHERE input = ? AND "
+                "(digest IS NULL OR NOT EXISTS (SELECT 1 FROM items WHERE items.input = listing.input))",
+                (digest, index),
+            )
 
     def add(self, record: Record) -> None:
         """Store one item: all of it or nothing. An item that is stored already is refused."""
@@ -156,8 +173,22 @@ class StoreWriter(Store):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
+        self._check_in_place()
         with wrapping_errors(self.path), transaction(self._connection):
+            self._sealing.begin()
             yield
+            self._sealing.keep()
+
+    def _check_in_place(self) -> None:
+        """Raise where another file, or none, has taken the name: SQLite would write on into one that nobody sees."""
+        if not (self.path.exists() and os.path.samestat(self.path.stat(), self._identity)):
+            # Its log has the old name: what is in there is brought to where the file is now.
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            raise StoreError(
+                f"{str(self.path)!r} was deleted, moved or replaced while it was being written. What this run stored "
+                "is in the file that was moved, or lost with the one that was deleted. Run the study again."
+            )
 
     def close(self) -> None:
         """End the session and let go of the file; its log is merged into it."""

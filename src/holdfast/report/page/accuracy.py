@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast import models
 from holdfast.errors import StudyError
 from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.smoothing.accuracy import smoothed_accuracy
 from holdfast.study.items import ordered
 from holdfast.study.spec import StudySpec
-from holdfast.study.work import Skipped, Worker, item_rng, load_data
+from holdfast.study.work import Skipped, Worker, item_rng, load_data, load_model
 from holdfast.types import MaskedModel, Progress
 from holdfast.validation import check_whole
 
@@ -31,7 +30,7 @@ def study_accuracy(
     They may be more than the study's own.
     """
     wanted = check_whole(n_inputs, "n_inputs", minimum=1)
-    classifier, data = models.load(spec.model.spec, **spec.model.options), load_data(spec)
+    classifier, data = load_model(spec.model), load_data(spec)
     worker = Worker(spec, classifier, data)
     bound: list[MaskedModel] = []
     labels: list[int] = []

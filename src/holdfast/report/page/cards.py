@@ -40,7 +40,7 @@ def make_card(store: Store, source: Source, rows: InputRows, chosen: Chosen) -> 
     shared = None if bound is None else Evaluator(bound)
     first = results[0].attribution
     n_features = len(results[0].selected)
-    one = source.input(index)
+    one, why_not = source.input(index, bound)
     picture = describe_input(one, bound, first.feature_names, n_features=n_features)
     prediction = class_name(results[0].prediction, source.classes)
     return {
@@ -51,6 +51,7 @@ def make_card(store: Store, source: Source, rows: InputRows, chosen: Chosen) -> 
         "facts": _facts(results[0], prediction, source),
         "n_features": n_features,
         "feature_names": None if first.feature_names is None else list(first.feature_names),
+        "not_shown": why_not,
         "picture": lay_grid(picture, first.provenance.masking),
         "explanations": [explain(result, source, shared) for result in results],
     }

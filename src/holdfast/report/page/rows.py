@@ -76,7 +76,7 @@ class InputRows:
         """The stored name; of a text that has none, its beginning."""
         if self.names[place] is not None or source.data is None or not isinstance(source.data.inputs, tuple):
             return self.names[place]
-        one = source.input(int(self.inputs[place]))
+        one = source.input(int(self.inputs[place])).input
         return shortened(one) if isinstance(one, str) else None
 
 

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
-from holdfast import models
 from holdfast.data.dataset import Dataset
+from holdfast.data.tables import Rows
 from holdfast.errors import HoldfastError, StudyError
 from holdfast.evaluation import Evaluator
-from holdfast.study.spec import StudySpec
+from holdfast.study.listing import Listed, content_digest, list_inputs
+from holdfast.study.spec import StudySpec, Trust
 from holdfast.study.spec_file import spec_from_plain
 from holdfast.study.store import Store
-from holdfast.study.work import Skipped, Worker, load_data
+from holdfast.study.work import Skipped, Worker, load_data, load_model
 from holdfast.types import MaskedModel
 
+UNREADABLE = "Not shown: the input cannot be read."
+UNKNOWN = "Not shown: the results do not say what the input held, so that it cannot be recognised."
+CHANGED = "Not shown: what is in its place now is not the input that the results are about."
+
 _WITHOUT = "Leave the model out of the page with `--no-model` (`use_model=False`)."
+
+
+class Shown(NamedTuple):
+    """An input, or None and why it is not shown."""
+
+    input: Any
+    why_not: str | None = None
 
 
 @dataclass(frozen=True)
@@ -30,21 +44,43 @@ class Source:
         The inputs; None where they cannot be read and no model was asked for.
     worker : Worker or None
         Binds inputs to the model; None without the model.
+    listing : dict of Listed
+        What the inputs held when they were explained.
+    inputs : sequence of int
+        The numbers of the study's inputs.
     """
 
     spec: StudySpec
     classes: tuple[str, ...]
     data: Dataset | None
     worker: Worker | None
+    listing: Mapping[int, Listed]
+    inputs: Sequence[int]
 
-    def input(self, index: int) -> Any:
-        """One input as the data give it, or None."""
+    def input(self, index: int, bound: MaskedModel | None = None) -> Shown:
+        """One input as the data give it, if it is the one that the results are about.
+
+        That was checked where it is ``bound`` to the model; elsewhere what it holds is compared with what it held.
+        """
         if self.data is None:
-            return None
+            return Shown(None, UNREADABLE)
+        before = self.listing.get(index, Listed(None, None)).digest
+        if bound is None and before is None:
+            return Shown(None, UNKNOWN)
         try:
-            return self.data.inputs[index]
-        except (OSError, ValueError, IndexError):
-            return None
+            if bound is None and before != self._digests(index):
+                return Shown(None, CHANGED)
+            return Shown(self.data.inputs[index])
+        except (OSError, ValueError, LookupError):
+            return Shown(None, UNREADABLE)
+
+    @cached_property
+    def _digests(self) -> Callable[[int], str | None]:
+        """What an input holds now, by its number."""
+        if self.data is None or not isinstance(self.data.inputs, Rows):
+            return partial(content_digest, None if self.data is None else self.data.inputs)
+        rows = list_inputs(self.data, self.inputs)  # what a row's digest is depends on the types of all
+        return lambda index: rows[index].digest
 
     def bind(self, store: Store, index: int) -> MaskedModel | None:
         """The input as a function of masks, if it and the model are those that the results are about."""
@@ -57,18 +93,19 @@ class Source:
         return bound
 
 
-def open_source(store: Store, *, use_model: bool) -> Source:
+def open_source(store: Store, *, use_model: bool, trust: Trust) -> Source:
     """The model and the data of a study; the data alone, if they can be read, where no model is wanted."""
-    spec = spec_from_plain(store.spec)
+    spec = spec_from_plain(store.spec, trust)
+    listing, inputs = store.listing(), store.inputs()
     if not use_model:
-        return Source(spec, (), _data_if_there(spec), None)
+        return Source(spec, (), _data_if_there(spec), None, listing, inputs)
     try:
-        classifier, dataset = models.load(spec.model.spec, **spec.model.options), load_data(spec)
+        classifier, dataset = load_model(spec.model), load_data(spec)
     except (HoldfastError, OSError) as error:
         raise StudyError(
             f"The model or the data of {str(store.path)!r} cannot be loaded: {error} {_WITHOUT}"
         ) from error
-    return Source(spec, classifier.classes, dataset, Worker(spec, classifier, dataset))
+    return Source(spec, classifier.classes, dataset, Worker(spec, classifier, dataset), listing, inputs)
 
 
 def _data_if_there(spec: StudySpec) -> Dataset | None:

@@ -15,7 +15,8 @@ from holdfast.report.page.sections import make_section
 from holdfast.report.page.source import open_source
 from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.study.aggregate import summarize_study
-from holdfast.study.files import replacing
+from holdfast.study.files import check_spared, replacing
+from holdfast.study.spec import NO_TRUST, Trust
 from holdfast.study.store import Store
 from holdfast.types import Progress
 from holdfast.validation import check_flag, check_list, check_path, check_whole
@@ -30,6 +31,7 @@ def write_report(
     title: str | None = None,
     n_gallery: int = 24,
     use_model: bool = True,
+    trust: Trust = NO_TRUST,
     confidence: float = 0.95,
     accuracy: Mapping[str, SmoothedAccuracy] | None = None,
     progress: Progress | bool | None = None,
@@ -52,7 +54,10 @@ def write_report(
         Most inputs that are looked at closer, per study.
     use_model : bool
         Load the model and the data, to draw inputs as the model sees them, to name classes and to
-        show sampled additions. Without, only what is stored is shown, and the inputs if they can be read.
+        show sampled additions. Without, only what is stored is shown, and the inputs that can be read and are
+        those that the results are about.
+    trust : Trust
+        What the models that the files name may do when they are loaded: nothing but being read, unless said here.
     confidence : float
         Of the intervals over inputs.
     accuracy : mapping, optional
@@ -74,17 +79,18 @@ def write_report(
     if not (accuracy is None or isinstance(accuracy, Mapping)):
         raise InvalidTypeError(f"`accuracy` must map names of studies to accuracies, got {accuracy!r}.")
     check_flag(use_model, "use_model")
+    check_spared(target, "output", {"the results": paths})
     payload = make_payload(
         paths,
+        target=target,
         title=title,
         n_gallery=n_gallery,
         use_model=use_model,
+        trust=trust,
         confidence=confidence,
         accuracy=accuracy or {},
         progress=progress,
     )
-    if any(target.exists() and target.samefile(path) for path in paths):
-        raise InvalidValueError(f"`output` must be another file than the results, got {str(output)!r} for both.")
     with replacing(target) as unfinished:
         unfinished.write_bytes(as_bytes(render_page(payload)))
     return tuple(payload["findings"])
@@ -101,20 +107,25 @@ def _check_paths(results: Any) -> list[Path]:
 def make_payload(
     paths: Sequence[Path],
     *,
+    target: Path | None = None,
     title: str | None,
     n_gallery: int,
     use_model: bool,
+    trust: Trust = NO_TRUST,
     confidence: float,
     accuracy: Mapping[str, SmoothedAccuracy],
     progress: Progress | bool | None,
 ) -> dict[str, Any]:
-    """The data of a page: ``docs/report.md`` describes them."""
+    """The data of a page: ``docs/report.md`` describes them. ``target`` is where it will be written."""
     tell, sections, told = as_progress(progress, what="inputs"), [], []
     with ExitStack() as opened:
         # Every file is opened before the first model is loaded.
         stores = [opened.enter_context(Store(path)) for path in paths]
         for store in stores:
-            source = open_source(store, use_model=use_model)
+            if target is not None:
+                check_spared(target, "output", store.sources())
+        for store in stores:
+            source = open_source(store, use_model=use_model, trust=trust)
             with store.snapshot():  # one state of the file, whatever a run adds meanwhile
                 summary = summarize_study(store, confidence=confidence)
                 found = accuracy.get(summary.name)

@@ -19,7 +19,7 @@ from holdfast.study.aggregate.guarantee import DataSetGuarantee
 from holdfast.study.curves import curve_inputs
 from holdfast.study.engines.engine import naming_input
 from holdfast.study.means import explained
-from holdfast.study.spec import StudySpec
+from holdfast.study.spec import NO_TRUST, StudySpec, Trust
 from holdfast.study.spec_file import spec_from_plain
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.store import CURVE_KEY, OF_STUDY, CurveKey, Store
@@ -47,6 +47,7 @@ def study_guarantee(
     top_fraction: float | None = None,
     keep_probability: float | None = None,
     stored: bool = False,
+    trust: Trust = NO_TRUST,
     progress: Progress | bool | None = None,
 ) -> DataSetGuarantee:
     """Guarantee that at least some share of inputs has explanations with a rate of at least ``min_rate``.
@@ -75,6 +76,8 @@ def study_guarantee(
     stored : bool
         Take the study's own certificates instead: no model is loaded or called. The level is then one minus
         their confidence and cannot be given, the radius must be one of the study's, and fewer inputs are certified.
+    trust : Trust
+        What the model that the file names may do when it is loaded: nothing but being read, unless said here.
     progress : bool or callable, optional
         True for a bar, or a function of (inputs done, inputs).
 
@@ -105,7 +108,7 @@ def study_guarantee(
             question = question.at_level_of(store) if stored else question
             answers = list(_stored(store, key, question)) if stored else []
         if not stored:  # takes long, and leaves the file to a writer meanwhile
-            answers = list(_fresh(store, key, inputs, question, watch))
+            answers = list(_fresh(store, spec_from_plain(store.spec, trust), key, inputs, question, watch))
         return _guarantee(store, key, question, answers, status=status, source="stored" if stored else "fresh")
 
 
@@ -164,9 +167,13 @@ def _stored(store: Store, key: CurveKey, question: _Question) -> Iterator[_Answe
 
 
 def _fresh(
-    store: Store, key: CurveKey, inputs: tuple[int, ...], question: _Question, watch: Progress | None
+    store: Store,
+    spec: StudySpec,
+    key: CurveKey,
+    inputs: tuple[int, ...],
+    question: _Question,
+    watch: Progress | None,
 ) -> Iterator[_Answer]:
-    spec = spec_from_plain(store.spec)
     worker = load_worker(spec)
     for n_done, index in enumerate(inputs, 1):
         with naming_input(index):

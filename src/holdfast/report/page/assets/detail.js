@@ -15,6 +15,7 @@ function detailOf(study, entry, method) {
   show();
   return make("div", {},
     make("p", { class: "facts" }, entry.facts),
+    entry.not_shown ? make("p", { class: "small" }, entry.not_shown) : null,
     options.length > 1 ? make("div", { class: "controls" }, selectOf("Explanation", options, state.which, (value) => { state.which = value; show(); })) : null,
     body);
 }

@@ -32,6 +32,7 @@ function cardOf(study, entry, method, open) {
   const title = unique("card");
   return make("li", { class: "card" },
     make("div", { class: "card-head" }, make("h4", { id: title }, quoted(entry.title)), make("p", { class: "why" }, entry.why)),
+    entry.not_shown ? make("p", { class: "small" }, entry.not_shown) : null,
     make("div", { class: `steps ${entry.picture.kind}` }, stepsOf(entry, one)),
     make("p", { class: "line-of-facts" }, make("span", {}, factsOf(study, one))),
     make("button", { type: "button", class: "more", "aria-describedby": title, "data-input": entry.input, onclick: () => open(entry.input, one.method) }, "Look closer"));

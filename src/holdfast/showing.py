@@ -1,0 +1,59 @@
+"""A result → one line for the prompt, and its sentence in a box for notebooks."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sized
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+BOX = "font:14px/1.5 system-ui,sans-serif;border-left:3px solid #1f8f7a;padding:.2em 0 .2em .9em;max-width:46em"
+
+_LONGEST_LINE, _LONGEST_FIELD = 120, 40
+
+
+class Shown:
+    """A dataclass whose ``repr`` is one short line, and which notebooks show as its sentence.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Count(Shown):
+    ...     name: str
+    ...     draws: tuple[int, ...]
+    >>> Count("heads", tuple(range(100)))
+    Count(name='heads', draws=<100 entries>)
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__repr__ = Shown.__repr__  # type: ignore[method-assign]  # or the dataclass writes one with all fields
+
+    def __repr__(self) -> str:
+        line = type(self).__name__ + "("
+        parts = [f"{field.name}={_brief(getattr(self, field.name))}" for field in fields(self)]  # type: ignore[arg-type]
+        for i, part in enumerate(parts):
+            if len(line) + len(part) > _LONGEST_LINE - len(", …)"):
+                return f"{line}…)"
+            line += part + (", " if i + 1 < len(parts) else "")
+        return f"{line})"
+
+    def _repr_html_(self) -> str:
+        return f'<div style="{BOX};white-space:pre-wrap">{html.escape(str(self))}</div>'
+
+
+def _brief(value: Any) -> str:
+    """A field in a few characters: how many entries a long one has, and which of the features a mask shows."""
+    if isinstance(value, np.ndarray) and value.dtype == np.bool_:
+        return f"<{int(value.sum())} of {len(value)} features>"
+    if isinstance(value, Shown):
+        return f"{type(value).__name__}(…)"
+    text = f"{value:.4g}" if isinstance(value, float) else repr(value)
+    if len(text) <= _LONGEST_FIELD and "\n" not in text:
+        return text
+    if isinstance(value, Sized) and not isinstance(value, str):
+        return f"<{len(value)} entries>"
+    return f"{text[: _LONGEST_FIELD - 1]}…".replace("\n", " ")
