@@ -230,12 +230,12 @@ def load_pictures(spec: StudySpec) -> Worker:
 
 def test_inputs_that_cannot_be_read_stop_the_study_unless_they_may_be_skipped(texts: Path, tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    first = make_spec(texts, data=DataSpec(f"tweeteval:{texts}", n=3))
+    first = make_spec(texts, data=DataSpec(f"tweeteval:{texts}", n=3, order="first"))
     with pytest.raises(StudyError, match=r"Input 1: cannot be read: 'b\.png' is no image"):
         run_study(first, path, engine=InProcess(load_pictures))
     with Store(path) as store:
         assert {key.split("/")[0] for key in store.digests()} == {"0"}
-    lenient = replace(first, data=DataSpec(f"tweeteval:{texts}", n=3, skip_unreadable=True))
+    lenient = replace(first, data=DataSpec(f"tweeteval:{texts}", n=3, skip_unreadable=True, order="first"))
     moments: list[Moment] = []
     run = run_study(lenient, path, engine=InProcess(load_pictures), progress=moments.append)
     assert run.status.skips == {1: "unreadable: 'b.png' is no image."}
@@ -248,7 +248,7 @@ def test_inputs_that_cannot_be_read_stop_the_study_unless_they_may_be_skipped(te
 
 
 def test_inputs_with_too_few_features_are_left_out_and_counted(texts: Path, tmp_path: Path) -> None:
-    data = DataSpec(f"tweeteval:{texts}", n=3, min_features=4, skip_unreadable=True)
+    data = DataSpec(f"tweeteval:{texts}", n=3, min_features=4, skip_unreadable=True, order="first")
     run = run_study(make_spec(texts, data=data), tmp_path / "a.db", engine=InProcess(load_pictures))
     assert run.status.skips == {1: "unreadable: 'b.png' is no image.", 2: "1 features, fewer than 4"}
     assert "left out: input 2 (1 features, fewer than 4)" in str(run)

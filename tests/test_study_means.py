@@ -41,7 +41,7 @@ def make_spec(n: int = 6, **certify: object) -> StudySpec:
     asked = {"radii": (1, 3, 8), "precision": "data-set", "half_width": 0.1, "confidence": 0.9} | certify
     return StudySpec(
         ModelSpec("bundled:digits-resnet"),
-        DataSpec("bundled:digits", n=n),
+        DataSpec("bundled:digits", n=n, order="first"),
         (MethodSpec("random"), MethodSpec("occlusion")),
         masking=MaskingSpec(groups=(4, 4)),
         smoothing=SmoothingSpec((1.0, 0.8), n_samples=5),
@@ -144,7 +144,7 @@ def text_spec(folder: Path, n: int | None = None, **certify: object) -> StudySpe
     asked = {"radii": (1, 3), "precision": "data-set", "half_width": 0.2} | certify
     return support_spec(
         folder,
-        data=DataSpec(f"tweeteval:{folder}", n=n, skip_unreadable=True),
+        data=DataSpec(f"tweeteval:{folder}", n=n, skip_unreadable=True, order="first"),
         methods=(MethodSpec("random"), MethodSpec("occlusion")),
         top_fractions=(0.25,),
         smoothing=SmoothingSpec((1.0,)),

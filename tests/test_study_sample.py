@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,21 @@ import pytest
 from holdfast.bounds import certified_count, certified_share
 from holdfast.cli import main
 from holdfast.errors import InvalidValueError, StudyError
+from holdfast.report.page import write as pages
 from holdfast.report.page.accuracy import study_accuracy
-from holdfast.report.page.write import write_report
-from holdfast.study.aggregate import DataSetGuarantee, StudySummary, study_guarantee, summarize_study
+from holdfast.study import aggregate
+from holdfast.study.aggregate import DataSetGuarantee, StudySummary, summarize_study
 from holdfast.study.items import inputs_of
 from holdfast.study.merge import merge_studies
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, MusSpec, SmoothingSpec, StudySpec
-from holdfast.study.spec_file import read_spec, write_spec
+from holdfast.study.spec_file import read_spec, spec_from_plain, write_spec
 from holdfast.study.status import study_status
 from holdfast.study.store import Store
-from tests.study_support import make_spec, write_texts
+from tests.study_support import TRUST, make_spec, write_texts
+
+study_guarantee = partial(aggregate.study_guarantee, trust=TRUST)
+write_report = partial(pages.write_report, trust=TRUST)
 
 N_THERE = 12
 POPULATION = "population"
@@ -149,11 +154,11 @@ def test_the_command_line_can_ask_for_the_first(
 ) -> None:
     write_spec(some(texts), tmp_path / "study.toml")
     assert read_spec(tmp_path / "study.toml").data.order == "random"
-    words = ["study", "run", str(tmp_path / "study.toml"), "--quiet", "--order", "first", "--output"]
+    words = ["study", "run", str(tmp_path / "study.toml"), "--quiet", "--trust-model", "--order", "first", "--output"]
     assert main([*words, str(tmp_path / "named.db")]) == 0
     assert stored_inputs(tmp_path / "named.db") == {0, 1, 2, 3}
     assert not (tmp_path / "study.db").exists()
-    assert main(["study", "plan", str(tmp_path / "study.toml"), "--untimed", "--order", "first"]) == 0
+    assert main(["study", "plan", str(tmp_path / "study.toml"), "--untimed", "--trust-model", "--order", "first"]) == 0
     assert "of 4 inputs" in capsys.readouterr().out
     with pytest.raises(InvalidValueError, match=r"`data.order` must be one of random, first"):
         DataSpec("bundled:digits", order="last")
@@ -210,9 +215,8 @@ def test_inputs_left_out_are_told_without_a_population_too(files: dict[str, Path
 def test_a_page_speaks_of_a_population_only_if_the_inputs_can(
     files: dict[str, Path], name: str, said: bool, tmp_path: Path
 ) -> None:
-    with Store(files[name]) as store:
-        spec = store.spec
-    accuracy = {spec["name"]: study_accuracy(_spec_of(files[name]), n_inputs=6)}
+    spec = _spec_of(files[name])
+    accuracy = {spec.name: study_accuracy(spec, n_inputs=6)}
     html = page(files[name], tmp_path / "report.html", accuracy=accuracy)
     # Once in how to read the page, whatever is on it.
     assert (html.count(POPULATION) > 1) is said
@@ -224,10 +228,8 @@ def test_a_page_speaks_of_a_population_only_if_the_inputs_can(
 
 
 def _spec_of(path: Path) -> StudySpec:
-    from holdfast.study.spec_file import spec_from_plain
-
     with Store(path) as store:
-        return spec_from_plain(store.spec)
+        return spec_from_plain(store.spec, TRUST)
 
 
 def test_accuracy_is_measured_in_the_order_of_the_study(texts: Path) -> None:
@@ -283,6 +285,7 @@ def test_the_command_answers_with_its_exit_code(
     files: dict[str, Path], capsys: pytest.CaptureFixture[str], method: str, min_share: str, code: int, word: str
 ) -> None:
     words = ["study", "guarantee", str(files["all"]), "--method", method, "--radius", "3", "--min-rate", "0.9"]
+    words.append("--trust-model")
     assert main([*words, "--min-share", min_share]) == code
     printed = capsys.readouterr()
     if code == 3:
