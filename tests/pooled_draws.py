@@ -53,6 +53,7 @@ def drawn_by_a_curve(
         rate_kind="uniform",
         agree=same_top_class,
         key=seed,
+        is_canonical=False,
         draws="pooled",
         check_determinism=False,
     )

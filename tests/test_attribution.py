@@ -125,7 +125,7 @@ def test_an_evaluator_shares_its_memory_with_attributions_and_certificates() -> 
     assert attribute(evaluator, "shap").n_calls == 256
     again = attribute(evaluator, "occlusion")
     certify(evaluator, np.arange(8) < 2, radius=2, check_determinism=False, rng=0)
-    assert (again.n_calls, evaluator.n_calls) == (256, 256)
+    assert (again.n_calls, evaluator.n_calls) == (9, 256)
     np.testing.assert_array_equal(attribute(evaluator, "shap").scores, alone.scores)
 
 

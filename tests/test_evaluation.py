@@ -588,7 +588,9 @@ def test_a_random_model_is_certified_as_the_function_that_was_drawn_when_asked_t
 @pytest.mark.parametrize("radius", [0, 1, 2, 6])
 @pytest.mark.parametrize("ask", [certify, certify_hard])
 @pytest.mark.parametrize("batch_size", [1, 2, 7, None])
-def test_the_determinism_check_repeats_the_explanation_and_one_row_in_sixteen(ask: Any, radius: int, batch_size: int | None) -> None:
+def test_the_determinism_check_repeats_the_explanation_and_one_row_in_sixteen(
+    ask: Any, radius: int, batch_size: int | None
+) -> None:
     recorded = Recorded(label_table(12, labels=("same",)))
     cert = ask(recorded, SELECTED, radius=radius, batch_size=batch_size, rng=0)
     repeats = {row: times for row, times in recorded.times_asked.items() if times > 1}

@@ -155,8 +155,10 @@ def test_a_replicate_of_all_radii_costs_no_more_than_any_scheme_must(radii: rang
     n_draws = make_plan("exact", tolerance=0.1, confidence=0.9).max_draws
     curves = [certify_radii(model, np.arange(64) < 16, radii=radii, plan="exact", rng=seed) for seed in range(20)]
     assert all(one.n_evaluated == n_draws for curve in curves for one in curve if not one.exact)
-    # Three rows more per curve: the explanation, the full input and a repeated row.
-    assert np.mean([curve.n_calls - 3 for curve in curves]) / n_draws <= at_least + 0.05
+    # Rows more per curve: the explanation, the full input and those that are repeated.
+    assert (
+        np.mean([curve.n_calls - 2 - curve.certificates[0].n_repeated for curve in curves]) / n_draws <= at_least + 0.05
+    )
 
 
 # -- whatever else is asked -------------------------------------------------------------------------
@@ -196,8 +198,8 @@ def test_a_shared_evaluator_saves_calls_and_changes_no_draw() -> None:
     second = certify_radii(shared, selected, radii=range(1, 11), rng=7)
     assert facts(second) == facts(fresh)
     assert facts(first)[9] == facts(fresh)[9]
-    assert second.n_calls < fresh.n_calls
-    assert shared.n_calls == shared.model.n_rows
+    assert second.n_calls == fresh.n_calls
+    assert shared.n_calls == shared.model.n_rows < first.n_calls + second.n_calls
 
 
 # -- stopping and cost ------------------------------------------------------------------------------
