@@ -16,7 +16,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.packages import check_installed, needed
 from holdfast.selection import top, top_fraction
 from holdfast.types import Mask, MaskedModel
-from holdfast.validation import MOST_UNPACKED, check_file, check_mask, read_text, shown
+from holdfast.validation import MOST_TABLE, MOST_UNPACKED, check_file, check_mask, read_text, shown
 
 
 def bind_input(options: argparse.Namespace) -> MaskedModel:
@@ -219,8 +219,9 @@ def _read_table(name: str, target: str | None) -> Any:
         import pandas
     except ImportError as error:
         raise MissingExtraError("Tables need pandas: pip install 'holdfast[report]'") from error
+    check_file(Path(name), most=MOST_TABLE)
     try:
-        table = pandas.read_csv(name)
+        table = pandas.read_csv(name, compression=None)
     except ValueError as error:
         raise InvalidValueError(f"{name} must be a table in CSV form: {error}") from error
     return table if target is None else table.drop(columns=target, errors="ignore")

@@ -41,6 +41,9 @@ MOST_UNPACKED = 1 << 30
 MOST_CELLS = 1 << 26
 """Most entries of an array of masks that is made at once: half a gigabyte while it is drawn."""
 
+MOST_TABLE = 1 << 31
+"""Most bytes (2 GB) of a table in a file."""
+
 _MOST_BITS = 4096
 """Whole numbers beyond are refused: Python writes none of more than 4,300 digits."""
 
