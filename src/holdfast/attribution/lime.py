@@ -71,13 +71,13 @@ def fit_ridge(masks: Masks, values: Numbers, weights: Numbers, penalty: float) -
     moved = values - values[0]
     centre, level = share @ masks, float(share @ moved)
     inputs, wanted = masks - centre, moved - level
-    weighted = inputs * weights[:, None]
     # The smallest solution where the penalty is lost in rounding and there are many.
     if masks.shape[1] <= _MOST_FITTED:
+        weighted = inputs * weights[:, None]
         matrix = inputs.T @ weighted + penalty * np.eye(masks.shape[1])
         coefficients = np.linalg.lstsq(matrix, weighted.T @ wanted, rcond=None)[0]
     else:  # the same solution from a matrix of masks by masks
-        matrix = weighted @ inputs.T + penalty * np.eye(len(masks))
+        matrix = weights[:, None] * (inputs @ inputs.T) + penalty * np.eye(len(masks))
         coefficients = inputs.T @ np.linalg.lstsq(matrix, weights * wanted, rcond=None)[0]
     left = wanted - inputs @ coefficients
     total = float(weights @ wanted**2)
