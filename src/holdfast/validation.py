@@ -245,8 +245,11 @@ def read_text(path: Path, *, most: int = MOST_BYTES) -> str:
 
 def check_unpacked(path: Path, *, most: int = MOST_UNPACKED) -> None:
     """Refuse an archive that says it unpacks to more than ``most`` bytes; no reader unpacks more than it says."""
-    with zipfile.ZipFile(path) as archive:
-        size = sum(entry.file_size for entry in archive.infolist())
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+    except Exception as error:  # damaged archives fail in many ways
+        raise InvalidValueError(f"The archive {str(path)!r} cannot be read: {error}. Is it whole?") from error
     if size > most:
         raise InvalidValueError(f"{str(path)!r} must unpack to at most {most} bytes, got {size}.")
 
