@@ -121,7 +121,7 @@ def test_a_table_can_be_a_map(tmp_path: Path) -> None:
         ("a.csv", b"", r"a\.csv has none"),
         ("a.csv", b"x,y\nz,w\n", r"a\.csv has something else"),
         ("a.csv", b"1,2\n3\n", r"a\.csv has something else"),
-        ("a.csv", b"\xff\xfe1", r"a\.csv has something else"),
+        ("a.csv", b"\xff\xfe1", r"a\.csv' must be text in UTF-8"),
         ("a.npy", b"no array", r"a\.npy has something else"),
     ],
 )

@@ -187,6 +187,8 @@ TEXT = ["--model", "bundled:vader", "--text", "what a good day"]
         (["certify", *TEXT, "--scores", "/dev/zero", "--top", "1", "--radius", "1"], "must be a regular file"),
         (["verify", "/dev/zero", *TEXT], "must be a regular file"),
         (["study", "plan", "/dev/zero"], "must be a regular file"),
+        (["certify", "--model", "skops:a", "--table", "/dev/zero", "--radius", "1"], "must be a regular file"),
+        (["certify", "--model", "skops:a", "--table", "http://a.b/c.csv", "--radius", "1"], "No such folder"),
         (["study", "status", "/dev/zero"], "/dev/zero"),
         (["certify", "--model", "skops:/dev/zero", "--text", "a", "--radius", "1"], "existing file"),
         (["certify", "--model", "onnx:/dev/zero", "--text", "a", "--radius", "1"], "existing file"),
@@ -198,7 +200,7 @@ TEXT = ["--model", "bundled:vader", "--text", "what a good day"]
         (["compare", *TEXT, "--method", "lime", "--top", "1", "--radii", "9" * 5000], "must be radii such as"),
         (["study", "run", "x.toml", "--inputs", f"0:{'9' * 5000}"], "must be a span"),
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_options_without_end_are_refused_at_once(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
@@ -346,3 +348,10 @@ def test_a_certificate_whose_design_does_not_stop_there_is_refused() -> None:
     fields = json.loads(certificate.to_json())
     fields["design"] = {"looks": [fields["n_evaluated"] + 1], "limits": [fields["n_evaluated"]]}
     refused(lambda: hf.Certificate.from_json(json.dumps(fields)), "`design` must stop at")
+
+
+def test_a_parquet_file_of_billions_of_cells_is_refused_unread(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    column = pyarrow.nulls(10**7)
+    parquet.write_table(pyarrow.table({f"c{i}": column for i in range(11)}), tmp_path / "a.parquet")
+    refused(lambda: data.load(f"table:{tmp_path / 'a.parquet'}"), "must have at most 100000000 cells")

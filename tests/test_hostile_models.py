@@ -211,3 +211,35 @@ def test_questions_without_end_are_refused_at_once(ask: Any) -> None:
 def test_a_radius_beyond_all_features_is_the_largest_there_is() -> None:
     taken = peak_megabytes(lambda: hf.certify_radii(score_table(8), SELECTED, radii=[1, 10**9], rng=0))
     assert taken < 50
+
+
+def test_lime_of_many_features_solves_the_same_equations_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = np.random.default_rng(0).normal(size=(30, 2))
+    model = hf.mask_function(lambda masks: masks @ weights, n_features=30)
+    usual = hf.attribute(model, "lime", n_samples=200, rng=0)
+    monkeypatch.setattr("holdfast.attribution.lime._MOST_FITTED", 29)
+    np.testing.assert_allclose(hf.attribute(model, "lime", n_samples=200, rng=0).scores, usual.scores, atol=1e-9)
+    monkeypatch.undo()
+    many = hf.mask_function(lambda masks: masks[:, :2].astype(float), n_features=20_000)
+    assert peak_megabytes(lambda: hf.attribute(many, "lime", n_samples=60, rng=0)) < 200  # n × n would be 3.2 GB
+
+
+@pytest.mark.parametrize("method", ["lime", "shap"])
+def test_samples_without_end_are_refused_before_any_model_call(method: str) -> None:
+    with pytest.raises(hf.InvalidValueError, match="`n_samples` must be at most 16777216 for 8 features"):
+        hf.attribute(Bare(lambda masks: 1 / 0), method, n_samples=10**12)
+
+
+def test_a_search_for_a_witness_that_cannot_pay_for_one_level_makes_no_masks() -> None:
+    n = 30_000
+    model = hf.mask_function(lambda masks: np.ones(len(masks), dtype=bool), n_features=n)
+    taken = peak_megabytes(lambda: hf.find_witness(model, np.arange(n) < 2, max_calls=100, rng=0))
+    assert taken < 100  # all masks with one more feature are 900 MB
+
+
+def test_rings_of_all_sizes_share_what_they_are_made_of() -> None:
+    nearby = hf.Additions(np.arange(20_000) < 2, 5000)
+    assert peak_megabytes(lambda: [nearby.exactly(k).is_larger_than(100) for k in range(5000)]) < 20
+    ring = nearby.exactly(3)
+    assert (ring.radius, ring.smallest, ring.effective_radius) == (3, 3, 3)
+    assert (nearby.radius, nearby.smallest) == (5000, 0)

@@ -73,7 +73,9 @@ class _Flips(abc.ABC):
 
     def exactly(self, k: int) -> Self:
         """The masks at distance k exactly (clamped to the largest distance there is)."""
-        ring = type(self)(self.selected, check_whole(k, "k"))
+        ring = object.__new__(type(self))
+        ring.selected, ring.radius = self.selected, check_whole(k, "k")
+        ring.pools = self.pools  # there may be a ring for every size
         ring.smallest = ring.effective_radius
         return ring
 

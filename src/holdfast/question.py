@@ -17,7 +17,7 @@ from holdfast.evaluation import Evaluator, steady_batch_size
 from holdfast.packages import check_installed, needed
 from holdfast.selection import top, top_fraction
 from holdfast.types import Mask, MaskedModel
-from holdfast.validation import MOST_UNPACKED, check_file, check_mask, check_name, read_text, shown
+from holdfast.validation import MOST_TABLE, MOST_UNPACKED, check_file, check_mask, check_name, read_text, shown
 
 
 def bind_input(options: argparse.Namespace) -> MaskedModel:
@@ -250,7 +250,8 @@ def _read_table(name: str) -> Any:
         import pandas
     except ImportError as error:
         raise MissingExtraError("Tables need pandas: pip install 'holdfast[report]'") from error
+    check_file(Path(name), most=MOST_TABLE)
     try:
-        return pandas.read_csv(name)
+        return pandas.read_csv(name, compression=None)
     except ValueError as error:
         raise InvalidValueError(f"{name} must be a table in CSV form: {error}") from error

@@ -41,6 +41,9 @@ MOST_UNPACKED = 1 << 30
 MOST_CELLS = 1 << 26
 """Most entries of an array of masks that is made at once: half a gigabyte while it is drawn."""
 
+MOST_TABLE = 1 << 31
+"""Most bytes (2 GB) of a table in a file."""
+
 _MOST_BITS = 4096
 """Whole numbers beyond are refused: Python writes none of more than 4,300 digits."""
 
@@ -300,8 +303,11 @@ def read_text(path: Path, *, most: int = MOST_BYTES) -> str:
 
 def check_unpacked(path: Path, *, most: int = MOST_UNPACKED) -> None:
     """Refuse an archive that says it unpacks to more than ``most`` bytes; no reader unpacks more than it says."""
-    with zipfile.ZipFile(path) as archive:
-        size = sum(entry.file_size for entry in archive.infolist())
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+    except Exception as error:  # damaged archives fail in many ways
+        raise InvalidValueError(f"The archive {str(path)!r} cannot be read: {error}. Is it whole?") from error
     if size > most:
         raise InvalidValueError(f"{str(path)!r} must unpack to at most {most} bytes, got {size}.")
 

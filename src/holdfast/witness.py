@@ -139,6 +139,9 @@ class _Search:
         """Add one feature at a time to the sets with the smallest gaps, until one changes the prediction."""
         front = self._selected[None]
         for _ in range(self._most_added):
+            n_open = len(self._free) - int((front[0] & ~self._selected).sum())
+            if n_open > self._left:  # one mask alone has as many children
+                return
             children = self._children(front)
             if len(children) > self._left or self._try(children):
                 return

@@ -18,6 +18,9 @@ DEFAULT_SAMPLES = 1000
 
 _SAMPLINGS = ("bernoulli", "sizes")
 
+_MOST_FITTED = 8192
+"""Features up to which the normal equations are solved as they are: half a gigabyte."""
+
 
 def lime(task: Task, *, kernel_width: float = 0.25, penalty: float = 1.0, sampling: str = "bernoulli") -> Scored:
     """Fit a linear model to the model near the full input; the scores are its coefficients.
@@ -68,10 +71,14 @@ def fit_ridge(masks: Masks, values: Numbers, weights: Numbers, penalty: float) -
     moved = values - values[0]
     centre, level = share @ masks, float(share @ moved)
     inputs, wanted = masks - centre, moved - level
-    weighted = inputs * weights[:, None]
-    matrix = inputs.T @ weighted + penalty * np.eye(masks.shape[1])
     # The smallest solution where the penalty is lost in rounding and there are many.
-    coefficients = np.linalg.lstsq(matrix, weighted.T @ wanted, rcond=None)[0]
+    if masks.shape[1] <= _MOST_FITTED:
+        weighted = inputs * weights[:, None]
+        matrix = inputs.T @ weighted + penalty * np.eye(masks.shape[1])
+        coefficients = np.linalg.lstsq(matrix, weighted.T @ wanted, rcond=None)[0]
+    else:  # the same solution from a matrix of masks by masks
+        matrix = weights[:, None] * (inputs @ inputs.T) + penalty * np.eye(len(masks))
+        coefficients = inputs.T @ np.linalg.lstsq(matrix, weights * wanted, rcond=None)[0]
     left = wanted - inputs @ coefficients
     total = float(weights @ wanted**2)
     fit = 1 - float(weights @ left**2) / total if total > 0 else 1.0

@@ -18,6 +18,9 @@ from holdfast.validation import check_whole, is_number
 
 Numbers = NDArray[np.float64]
 
+_MOST_CELLS = 1 << 27
+"""Most entries of all masks of a method together: a gigabyte where they are drawn as floats."""
+
 
 @dataclass(frozen=True)
 class Scored:
@@ -58,6 +61,9 @@ class Task:
         asked = default if self.n_samples is None else self.n_samples
         if asked < least:
             raise InvalidValueError(f"`n_samples` must be at least {least} {of}, got {asked}.")
+        most = max(least, default, _MOST_CELLS // self.n_features)
+        if asked > most:
+            raise InvalidValueError(f"`n_samples` must be at most {most} for {self.n_features} features, got {asked}.")
         return asked
 
     def stream(self) -> np.random.Generator:

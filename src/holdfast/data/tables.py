@@ -10,10 +10,13 @@ from typing import Any, overload
 from holdfast.data.dataset import Dataset
 from holdfast.data.labels import no_labels, number_labels
 from holdfast.errors import InvalidValueError, MissingExtraError
-from holdfast.validation import check_name
+from holdfast.validation import MOST_TABLE, check_file, check_name
 
 READERS = {".csv": "read_csv", ".parquet": "read_parquet"}
 """What a table is called → what of pandas reads it."""
+
+_MOST_CELLS = 10**8
+"""Most rows times columns of a Parquet file; a gigabyte of numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +84,10 @@ def read_table(name: str) -> Any:
     if not path.is_file():
         raise InvalidValueError(f"A table must be a file, got {name!r}, which is none.")
     reader: Callable[[Path], Any] = getattr(_pandas(), READERS[path.suffix.lower()])
+    check_file(path, most=MOST_TABLE)
     try:
+        if path.suffix.lower() == ".parquet":
+            _check_cells(path)
         table = reader(path)
     except ImportError as error:
         raise MissingExtraError("Parquet files need pyarrow: pip install 'holdfast[report]'") from error
@@ -90,6 +96,15 @@ def read_table(name: str) -> Any:
     if len(table) == 0:
         raise InvalidValueError(f"The table {name!r} must have at least one row, got none.")
     return table
+
+
+def _check_cells(path: Path) -> None:
+    """Refuse a Parquet file that unpacks to more than memory holds: a few bytes may stand for billions of rows."""
+    from pyarrow.parquet import read_metadata
+
+    facts = read_metadata(path)
+    if facts.num_rows * facts.num_columns > _MOST_CELLS:
+        raise ValueError(f"it must have at most {_MOST_CELLS} cells, got {facts.num_rows} × {facts.num_columns}")
 
 
 def _features(table: Any, target: str | None, drop: Sequence[str], place: str) -> Any:
