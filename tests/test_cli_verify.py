@@ -33,7 +33,7 @@ def test_a_certificate_is_confirmed_with_its_sentence_and_its_key(
     assert code == 0
     assert out.startswith("Confirmed: With confidence 0.9, revealing up to 3 more features keeps the prediction 0")
     assert "The random key is canonical" in out
-    assert "As the file says, unchecked: date " in out
+    assert "Not checked, as `holdfast show` prints them: date, holdfast, method." in out
 
 
 def test_the_same_question_gives_the_same_file_but_for_the_date(certificate: Path, tmp_path: Path) -> None:
@@ -96,6 +96,14 @@ def test_a_comparison_and_a_gate_are_confirmed(tmp_path: Path, capsys: pytest.Ca
     for file in (compared, gate):
         code, out = verdict(file, capsys=capsys)
         assert (code, out[:10], "canonical: it follows" in out) == (0, "Confirmed:", True)
+
+
+def test_a_model_that_says_the_same_of_nothing_is_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["certify", "--model", "bundled:vader", "--method", "occlusion", "--top", "1", "--radius", "1", "--text"]
+    assert main([*asked, "the table is a table"]) == 0
+    assert capsys.readouterr().out.endswith("The model says the same with nothing shown.\n")
+    assert main([*asked, "a good day"]) == 0
+    assert "nothing shown" not in capsys.readouterr().out
 
 
 def test_json_says_whether_it_is_confirmed(certificate: Path, capsys: pytest.CaptureFixture[str]) -> None:

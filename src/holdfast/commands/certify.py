@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.parsing import Commands, add_explanation, add_input, add_output, add_question
+
+if TYPE_CHECKING:
+    from holdfast.evaluation import Evaluator
+    from holdfast.results import Certificate
 
 
 def add(commands: Commands) -> None:
@@ -54,6 +61,17 @@ def run(options: argparse.Namespace) -> int:
     about = describe(options, model, classes, selected)
     if options.output:
         write_whole(options.output, certificate.to_json(about) + "\n")
-    told = with_classes(str(certificate), [certificate.prediction], classes)
+    told = with_classes(str(certificate), [certificate.prediction], classes) + _sameness(model, certificate)
     print(certificate.to_json(about) if options.json else told)
     return EXIT_OK
+
+
+def _sameness(model: Evaluator, certificate: Certificate) -> str:
+    """A stable explanation says little of a model that says the same of nothing at all; one more row tells."""
+    from holdfast.agreement import as_agreement
+
+    if certificate.n_agreed < certificate.n_evaluated or not certificate.consistent:
+        return ""
+    outputs = model(np.stack([certificate.selected, np.zeros_like(certificate.selected)]))
+    agrees = as_agreement(certificate.agree)(outputs, outputs[0])
+    return " The model says the same with nothing shown." if agrees[1] else ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _GUARANTEE = "holdfast.data_set_guarantee"
 _INPUTS = ("image", "text", "table", "input")
 _NAMES = ("feature_names", "selected_names", "classes")
-_UNCHECKED = ("date", "holdfast", "method", "model", "input")
+_UNCHECKED = ("date", "holdfast", "method")
 
 
 def add(commands: Commands) -> None:
@@ -146,5 +146,5 @@ def _wrong_names(about: dict[str, Any], result: Value, model: Evaluator, classes
 
 
 def _unchecked(about: dict[str, Any]) -> list[str]:
-    named = [f"{name} {about[name]}" for name in _UNCHECKED if about.get(name)]
-    return [f"As the file says, unchecked: {', '.join(named)}."] if named else []
+    named = [name for name in _UNCHECKED if about.get(name)]
+    return [f"Not checked, as `holdfast show` prints them: {', '.join(named)}."] if named else []
