@@ -92,6 +92,7 @@ class Recheck(Value):
             yield f"Not confirmed: {'; '.join(shown)}{f'; and {more} more' if more else ''}."
             if self.smallest_margins:
                 yield f"Smallest margins of the scores: {', '.join(f'{m:.3g}' for m in self.smallest_margins)}."
+            return
         if self.not_identified:
             yield f"Not identified: {', '.join(self.not_identified)}. Another one with the same answers would pass too."
         if self.canonical:

@@ -58,9 +58,9 @@ def repeats(number: int) -> str:
     Examples
     --------
     >>> repeats(2), repeats(0)
-    (', 2 of them repeats that agreed', ', the model assumed deterministic')
+    (', 2 of them repeated', ', the model assumed deterministic')
     """
-    return f", {number} of them repeats that agreed" if number else ", the model assumed deterministic"
+    return f", {number} of them repeated" if number else ", the model assumed deterministic"
 
 
 def lower_first(sentence: str) -> str:

@@ -114,7 +114,7 @@ def is_blank(one: Any) -> bool:
     return isinstance(one, str) and not one.strip()
 
 
-_EXPLANATION_ONLY = {"radii": (0,), "plan": CertifySpec.plan, "tolerance": CertifySpec.tolerance}
+_EXPLANATION_ONLY = {"radii": (0,), "check_determinism": False, "plan": CertifySpec.plan, "tolerance": CertifySpec.tolerance}
 
 Load = Callable[[StudySpec], Worker]
 """What makes a worker; a function of a module, so that another process can be told its name."""
@@ -259,7 +259,7 @@ class _Subject:
     def _question(self) -> dict[str, Any]:
         asked = self._spec.certify
         names = ("radii", "tolerance", "confidence", "plan", "agree", "neighborhood", "simultaneous")
-        question = {name: getattr(asked, name) for name in names} | {"check_determinism": False}
+        question = {name: getattr(asked, name) for name in names}
         # Nothing is certified input by input: at radius 0 there is only the explanation itself, whatever the plan.
         return question if asked.precision == "per-input" else question | _EXPLANATION_ONLY
 
