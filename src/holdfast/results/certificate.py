@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from holdfast.bounds import Interval, check_counts
+from holdfast.bounds import Interval, check_counts, hoeffding_draws
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.plans import PLANS, RATE_KINDS
@@ -114,6 +114,9 @@ class Certificate(Value):
             raise InvalidValueError("`effective_radius` and `exact` must follow from the question.")
         if self.design is not None:
             check_size(self.design.max_draws, "design.looks", most=MOST_DRAWS)
+            fewest = hoeffding_draws(Fraction(str(self.tolerance)), Fraction(str(self.confidence)))
+            if self.plan == "hoeffding" and self.design.max_draws < fewest:
+                raise InvalidValueError(f"`design` must draw {fewest} times for plan 'hoeffding'.")
             alone = self.draws == "single" and self.rate_kind != "worst_size"
             if alone and not (n_evaluated in self.design.looks and self.design.stops(n_evaluated, n_agreed)):
                 raise InvalidValueError(f"`design` must stop at {n_agreed} of {n_evaluated}.")

@@ -102,11 +102,12 @@ def _kind_of(text: str) -> type[Value]:
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON; a name that comes twice could show one value to people and another to programs."""
-    names = [name for name, _ in pairs]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"{twice!r} comes twice")
-    return dict(pairs)
+    known: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in known:
+            raise ValueError(f"{name!r} comes twice")
+        known[name] = value
+    return known
 
 
 def _to_plain(value: Any) -> Any:

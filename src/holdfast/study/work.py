@@ -114,7 +114,12 @@ def is_blank(one: Any) -> bool:
     return isinstance(one, str) and not one.strip()
 
 
-_EXPLANATION_ONLY = {"radii": (0,), "check_determinism": False, "plan": CertifySpec.plan, "tolerance": CertifySpec.tolerance}
+_EXPLANATION_ONLY = {
+    "radii": (0,),
+    "check_determinism": False,
+    "plan": CertifySpec.plan,
+    "tolerance": CertifySpec.tolerance,
+}
 
 Load = Callable[[StudySpec], Worker]
 """What makes a worker; a function of a module, so that another process can be told its name."""
