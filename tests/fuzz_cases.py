@@ -122,7 +122,7 @@ QUESTIONS = {
         hf.find_witness, with_rng(max_radius=3, max_calls=50, agree="same_top_class"), work=("max_calls",)
     ),
     "stability_bracket": Case(hf.stability_bracket, with_rng(max_radius=3, max_calls=50), work=("max_calls",)),
-    "recheck": Case(hf.recheck, lambda: {"model": model(), "certificate": certificate(), "agree": None}),
+    "recheck": Case(hf.recheck, lambda: {"model": model(), "result": certificate(), "agree": None}),
     "compare": Case(
         hf.compare,
         lambda: {"model": model(), "explanations": {"a": SELECTED, "b": ~SELECTED}, "radii": [1], "rng": 0, **SHARED},

@@ -47,7 +47,7 @@ SHARED: list[Case] = [
     *cases(
         "rng",
         [(-1, InvalidValueError), (1.0, InvalidTypeError), ("7", InvalidTypeError), (True, InvalidTypeError)],
-        "`rng` must be a numpy Generator, a whole number ≥ 0 or None, got ",
+        "`rng` must be a numpy Generator, a whole number ≥ 0, 'canonical' or None, got ",
     ),
     ({"neighborhood": "addition"}, InvalidValueError, "Did you mean 'additions'?"),
     ({"neighborhood": None}, InvalidTypeError, "`neighborhood` must be one of additions, removals, swaps, got None."),

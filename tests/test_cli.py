@@ -90,8 +90,12 @@ def test_a_written_certificate_is_verified_and_an_edited_one_is_not(
     data["n_agreed"] -= 1
     data["rate"] = data["n_agreed"] / data["n_evaluated"]
     (folder / "cert.json").write_text(json.dumps(data))
+    assert main(verify) == 3
+    assert "`rate` and `interval` must follow from" in capsys.readouterr().err
+    low, high = data["rate"], data["rate"]
+    (folder / "cert.json").write_text(json.dumps(data | {"interval": {"low": low, "high": high}, "rate_unbiased": low}))
     assert main(verify) == 1
-    assert "Not confirmed" in capsys.readouterr().out
+    assert "Not confirmed: " in capsys.readouterr().out
 
 
 def test_a_row_of_a_table_is_certified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,7 +172,7 @@ def test_what_cannot_be_used_ends_with_a_message_and_code_3(
 def test_a_truncated_certificate_is_an_error_not_a_refutation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "cert.json").write_text('{"schema": "holdfast.cert')
     assert main([*asked("verify", "reads_words", "--text", TEXT), "cert.json"]) == 3
-    assert "holdfast.certificate" in capsys.readouterr().err
+    assert "holds no result that can be read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [[], ["certify"], ["verify"], ["demo"]], ids=str)

@@ -61,7 +61,7 @@ EDITS: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
     ("means", lambda data: data["rates"].pop(), "must have one entry per radius"),
     ("means", lambda data: data.update(n_inputs=0), "ZeroDivisionError"),
     ("radius", lambda data: data["trail"].clear(), "`trail` must end at the first radius that is not certified"),
-    ("radius", first_step_open, "`trail` must end at the first radius that is not certified"),
+    ("radius", first_step_open, "`answer` must follow from the counts"),
     ("radius", lambda data: data.update(radius=1), "`radius` must be the last certified one"),
     ("reexplanation", lambda data: data["which"].pop(), "`which` must name the certificate of each"),
     ("reexplanation", lambda data: data["rate_intervals"].clear(), "`certificates` must be one per distinct selection"),

@@ -93,7 +93,7 @@ def test_images_are_never_fetched(tmp_path: Path) -> None:
         for at in range(3):
             with pytest.raises(InvalidValueError, match="is an address, and nothing is downloaded"):
                 data.inputs[at]
-        listed = list_inputs(data, 3)
+        listed = list_inputs(data, range(3))
         hf.data.load(f"hf:{tmp_path / 'photos'}", label="photo")
         assert hub.asked == []
     assert [listed[at].digest for at in range(3)] == [None] * 3

@@ -17,6 +17,7 @@ from holdfast.cli import main
 from holdfast.errors import InvalidValueError, StoreError
 from holdfast.report.page import write_report
 from holdfast.results import Certificate
+from holdfast.results.values import read_about
 from holdfast.study.export import export_study
 from holdfast.study.files import replacing, write_whole
 from holdfast.study.run import run_study
@@ -194,7 +195,7 @@ def test_a_certificate_that_many_write_at_once_is_always_whole(tmp_path: Path) -
     output = tmp_path / "cert.json"
     assert main(certify_into(output, 0)) == 0
     short = output.read_text()
-    assert Certificate.from_json(short).to_json() + "\n" == short
+    assert Certificate.from_json(short).to_json(read_about(short)) + "\n" == short
     stop, seen = threading.Event(), set[str]()
 
     def watch() -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from holdfast.report.page import write_report
 from holdfast.study.spec import ModelSpec, Trust
 from holdfast.study.spec_file import write_spec
 from holdfast.study.store import Store
-from tests.study_support import make_spec, write_texts
+from tests.study_support import edit, make_spec, write_texts
 from tests.tiny_hub import TinyHub, running
 
 TRAP = "trap_of_these_tests"
@@ -69,8 +67,7 @@ def forge(files: dict[str, str], model: str, options: dict[str, Any], data: str 
         spec = json.loads(store.meta("spec"))
     spec["model"] = {"spec": model, "options": options}
     spec["data"]["spec"] = data or spec["data"]["spec"]
-    with closing(sqlite3.connect(files["db"])) as connection, connection:
-        connection.execute("UPDATE meta SET value = ? WHERE name = 'spec'", (json.dumps(spec),))
+    edit(Path(files["db"]), "UPDATE meta SET value = ? WHERE name = 'spec'", json.dumps(spec))
     lines = [f"{name} = {json.dumps(value)}" for name, value in options.items()]
     Path(files["toml"]).write_text(
         f"data = {json.dumps(spec['data']['spec'])}\nmethods = ['occlusion']\ncertify = {{ radii = [1, 3] }}\n"
@@ -229,8 +226,7 @@ def test_results_of_an_earlier_version_that_stored_trusted_types_can_be_resumed(
     with Store(files["new"]) as store:
         spec = json.loads(store.meta("spec"))
     spec["model"]["options"]["trusted"] = [SPRING]
-    with closing(sqlite3.connect(files["new"])) as connection, connection:
-        connection.execute("UPDATE meta SET value = ? WHERE name = 'spec'", (json.dumps(spec),))
+    edit(Path(files["new"]), "UPDATE meta SET value = ? WHERE name = 'spec'", json.dumps(spec))
     assert main(words) == 0
 
 

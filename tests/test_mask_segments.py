@@ -154,9 +154,7 @@ def test_answers_agree_whatever_their_case_and_white_space(one: str, other: str)
     assert normalise_answer(one) == normalise_answer(other)
 
 
-@pytest.mark.parametrize(
-    "answers", [("paris", "paris."), (1, 2), (None, "no"), ((1, 2), (1, 3)), (True, False), (0.5, 1.5)]
-)
+@pytest.mark.parametrize("answers", [("paris", "paris."), (1, 2), ((1, 2), (1, 3)), (True, False), (0.5, 1.5)])
 def test_any_hashable_answer_counts_and_different_ones_differ(answers: tuple[Any, Any]) -> None:
     model = mask_text(lambda text: answers["b" in text], segments=["a", "b"])
     check_masked_model(model)

@@ -202,7 +202,7 @@ def test_which_token_belongs_to_which_patch_is_found_out_and_not_assumed() -> No
 def test_other_number_types_are_computed_in_themselves(dtype: Any) -> None:
     module, image = make(), picture()
     exact = mask_image(module, image, fill="drop")(spread())
-    model = mask_image(make().to(dtype), image, fill="drop")
+    model = mask_image(make().to(dtype), image, fill="drop", dtype=dtype)
     np.testing.assert_allclose(model(spread()), exact, rtol=0, atol=0.3 if dtype == torch.bfloat16 else CLOSE)
 
 

@@ -281,14 +281,21 @@ def test_what_is_no_result_is_refused() -> None:
         hf.recheck(TABLE, "cert.json")  # type: ignore[arg-type]
 
 
-def test_the_canonical_key_follows_from_the_question_and_not_from_the_radii() -> None:
+def test_the_canonical_key_leaves_nothing_to_choose_from() -> None:
     def key(model: Any = TABLE, selected: Any = SELECTED, **question: Any) -> int:
         return hf.certify(model, selected, rng="canonical", **({"radius": 5} | question)).rng_key
 
-    assert key() == key() == key(radius=4)
-    others = [key(score_table(12, seed=5)), key(selected=OTHER), key(tolerance=0.2), key(agree=hf.within(0.5))]
-    others += [key(plan="exact"), key(neighborhood="removals"), key(rate_kind="exactly"), key(confidence=0.95)]
-    assert len({key(), *others}) == 9
+    same = [{"radius": 4}, {"tolerance": 0.1 - 1e-12}, {"tolerance": 0.2}, {"confidence": 0.95}, {"plan": "exact"}]
+    assert {key(), *(key(**question) for question in same), key(agree=hf.within(0.5))} == {key()}
+    others = [key(score_table(12, seed=5)), key(selected=OTHER), key(neighborhood="removals"), key(rate_kind="exactly")]
+    assert len({key(), *others}) == 5
+
+
+def test_the_canonical_key_of_a_comparison_depends_on_no_order_and_no_names() -> None:
+    def key(**explanations: Any) -> int:
+        return hf.compare(TABLE, explanations, [3], rng="canonical").curves[0].certificates[0].rng_key
+
+    assert key(a=SELECTED, b=OTHER) == key(b=OTHER, a=SELECTED) == key(x=SELECTED, y=OTHER, z=SELECTED)
 
 
 def test_seeds_cannot_be_shopped_for_under_the_canonical_key() -> None:

@@ -217,7 +217,7 @@ def test_calls_are_shared_and_counted() -> None:
     found = reexplain(model, "lime", radius=3, n_repeats=3, n_samples=60, rng=0)
     assert found.n_calls == model.n_rows
     repeats = sum(count - 1 for count in model.times_asked.values())
-    assert repeats == len(found.certificates)  # one row per certificate shows whether the model is deterministic
+    assert repeats == sum(cert.n_repeated for cert in found.certificates) > 0
 
 
 def test_it_survives_json_and_says_how_many_are_consistent() -> None:

@@ -107,6 +107,7 @@ class _Watched:
 
     def __post_init__(self) -> None:
         self.n_features = self.model.n_features
+        self.provenance = getattr(self.model, "provenance", None)
 
     def __call__(self, masks: Masks, /) -> Outputs:
         start = time.perf_counter()

@@ -116,7 +116,8 @@ class Evaluator:
         self._slots: dict[bytes, int] = {}
         self._rows = _Rows()
         self._n_repeated = 0
-        self._reference: tuple[Mask, Any] | None = None
+        self._repeated_before = 0 if self.deciding is None else int(self.deciding.base.n_repeated)
+        self._references: list[tuple[Mask, Any]] = []
         self._spread: _Spread | None = None
 
     @property
@@ -127,7 +128,9 @@ class Evaluator:
     @property
     def n_repeated(self) -> int:
         """Rows computed twice; of a model made of another, rows of that other."""
-        return self._n_repeated if self.deciding is None else int(self.deciding.base.n_repeated)
+        if self.deciding is None:
+            return self._n_repeated
+        return int(self.deciding.base.n_repeated) - self._repeated_before
 
     @property
     def provenance(self) -> Provenance:
@@ -195,40 +198,48 @@ class Evaluator:
     def check_determinism(self, reference: Mask | None = None) -> None:
         """From now on compute some rows twice, and raise ``ModelError`` if an answer differs.
 
-        A reference is repeated with the next batch, further rows are spread over the run. How many
-        depends on how many are computed, not on how they are cut into batches. A model made of another
-        remembers what the other said, so it is the other that is checked.
+        A reference is repeated with the next batch, further rows, spread over the run, with batches after
+        their own: a model that is random batch by batch is seen too. How many depends on how many are
+        computed, not on how they are cut into batches. A model made of another remembers what the other
+        said, so it is the other that is checked.
         """
         if self.deciding is not None:
             self.deciding.base.check_determinism()
             return
-        self._reference = None if reference is None else (reference, self(reference[None])[0])
-        self._spread = _Spread()
+        if reference is not None:
+            self._references.append((reference, self(reference[None])[0]))
+        self._spread = self._spread or _Spread()
 
     def settle(self) -> None:
-        """Repeat the rows that are still due; from now on none is."""
+        """Repeat the rows that are still due, in a batch of their own; from now on none is."""
         if self.deciding is not None:
             self.deciding.base.settle()
         if self._spread is None:
             return
-        if self._reference is not None:
-            self._run(np.empty((0, self.n_features), dtype=bool), [])
-        rows = _evenly(len(self._slots), self._spread.n_due(len(self._slots)))
-        for start in range(0, len(rows), self.batch_size):
-            part = rows[start : start + self.batch_size]
-            masks = self.masks[part]
-            self._check(masks, self.outputs[part], self.recompute(masks))
+        masks, outputs = self._take_repeats(len(self._references) + self._spread.n_due(len(self._slots)))
+        if len(masks):
+            self._check(masks, outputs, self.recompute(masks))
         self._spread = None
 
     def recompute(self, masks: Masks) -> Outputs:
         """What the model says of masks (b, n_features) now, whatever it said of them before."""
-        outputs = self._ask(np.empty((0, self.n_features), dtype=bool), masks)
-        self._n_rows += len(masks)
-        return outputs
+        parts, start = [], 0
+        while start < len(masks):
+            part = masks[start : start + self.batch_size]
+            try:
+                parts.append(self._ask(masks[:0], part))
+            except Exception as error:
+                self._halve(len(part), error)
+                continue
+            start += len(part)
+            self._n_rows += len(part)
+        return np.concatenate(parts)
 
     def finish(self) -> None:
         """Tell the progress hook that no more rows will come."""
-        self._reference = self._spread = None
+        self._references, self._spread = [], None
+        if self.deciding is not None:
+            self.deciding.base.finish()
         if self.progress is not None:
             self.progress(self.n_calls, self.n_calls)
 
@@ -236,41 +247,51 @@ class Evaluator:
         start = 0
         while start < len(masks):
             most = self.batch_size if self._probe is None else min(self._probe.size, self.batch_size)
-            most -= self._reference is not None
-            n_more = min(most, len(masks) - start)
-            n_repeats = 0 if self._spread is None else self._spread.n_due(len(self._slots) + n_more)
-            if n_repeats >= most:  # too small a batch: they are repeated when all is settled
-                n_repeats = 0
+            n_due = 0 if self._spread is None else len(self._references) + self._spread.n_due(len(self._slots))
+            n_repeats = min(n_due, most - 1)
             part = slice(start, start + most - n_repeats)
             if self._run(masks[part], keys[part], n_repeats):
                 start += len(keys[part])
 
-    def _run(self, batch: Masks, keys: list[bytes], n_repeats: int = 0) -> bool:
+    def _run(self, batch: Masks, keys: list[bytes], n_repeats: int) -> bool:
         """Compute one batch and keep it; False if memory ran out and a smaller batch is to be tried."""
-        picked = _evenly(len(batch), n_repeats)
-        again = batch[picked]
-        if self._reference is not None:
-            again = np.concatenate([self._reference[0][None], again])
-        n_rows, start = len(batch) + len(again), time.perf_counter()
+        known = list(self._references), None if self._spread is None else self._spread.n_done
+        again, expected = self._take_repeats(n_repeats)
+        start = time.perf_counter()
         try:
             outputs = self._ask(batch, again)
         except Exception as error:
-            if not _is_out_of_memory(error) or n_rows == 1:
-                raise
-            self.batch_size = n_rows // 2
-            if self._probe is not None:
-                self._probe.stop_at(self.batch_size)
+            self._references = known[0]
+            if self._spread is not None:
+                self._spread.n_done = known[1] or 0
+            self._halve(len(batch) + len(again), error)
             return False
         if self._probe is not None:
-            self._probe.record(n_rows, time.perf_counter() - start)
-        self._n_rows += n_rows
-        known = [] if self._reference is None else [self._reference[1]]
-        self._check(again, [*known, *outputs[picked]], outputs[len(batch) :])
-        self._reference = None
-        if self._spread is not None:
-            self._spread.n_done += n_repeats
+            self._probe.record(len(batch) + len(again), time.perf_counter() - start)
+        self._n_rows += len(batch) + len(again)
+        self._check(again, expected, outputs[len(batch) :])
         self._keep(keys, outputs[: len(batch)])
         return True
+
+    def _halve(self, n_rows: int, error: Exception) -> None:
+        """Go on with smaller batches if memory ran out; anything else is raised."""
+        if not _is_out_of_memory(error) or n_rows == 1:
+            raise error
+        self.batch_size = n_rows // 2
+        if self._probe is not None:
+            self._probe.stop_at(self.batch_size)
+
+    def _take_repeats(self, n: int) -> tuple[Masks, list[Any]]:
+        """So many masks that are to be repeated, references first, and what is known of each."""
+        taken, self._references = self._references[:n], self._references[n:]
+        masks, outputs = [mask for mask, _ in taken], [output for _, output in taken]
+        if self._spread is not None and n > len(taken):
+            rows = _evenly(len(self._slots), n - len(taken))
+            keys = list(self._slots)
+            masks += list(_unpacked([keys[row] for row in rows], self.n_features))
+            outputs += list(self.outputs[rows])
+            self._spread.n_done += len(rows)
+        return np.array(masks, dtype=bool).reshape(-1, self.n_features), outputs
 
     def _ask(self, batch: Masks, again: Masks) -> Outputs:
         """Outputs of the batch and then of the rows that are repeated, which no memory may answer."""

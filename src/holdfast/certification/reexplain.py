@@ -11,6 +11,7 @@ import numpy as np
 
 from holdfast.attribution import METHODS, attribute
 from holdfast.attribution.external import from_array
+from holdfast.attribution.methods import GRADIENT_METHODS
 from holdfast.bounds import Interval, clopper_pearson
 from holdfast.certification.single import certify
 from holdfast.certification.subject import Settings
@@ -91,10 +92,12 @@ def reexplain(
     explain = _explainer(method, {"target": target, "n_samples": n_samples, **options})
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         before = evaluator.n_calls
-        found = [explain(evaluator, _key_of(key, i)) for i in range(repeats)]
-        explained = evaluator.n_calls
-        # Methods of ours count gradients, which go past the evaluator.
-        n_explaining = explained - before if callable(method) else sum(one.n_calls for one in found)
+        found = [explain(evaluator, _key_of(key, 0))]
+        n_first = evaluator.n_calls - before
+        found += [explain(evaluator, _key_of(key, i)) for i in range(1, repeats)]
+        # Gradients go past the evaluator: what a method says of its calls, less the rows that each repeat needs.
+        gradients = not callable(method) and method in GRADIENT_METHODS
+        n_gradients = sum(one.n_calls - n_first for one in found) if gradients else 0
         masks = [_selected(select, one, evaluator) for one in found]
         distinct = {mask.tobytes(): mask for mask in masks}
         certificates = [certify(evaluator, mask, radius=radius, rng=key, **asked) for mask in distinct.values()]
@@ -109,7 +112,7 @@ def reexplain(
             overlap_interval=_overlap_interval(overlap, found, float(risk), known=not callable(method)),
             overlap_error=error,
             confidence=float(confidence),
-            n_calls=n_explaining + evaluator.n_calls - explained,
+            n_calls=n_gradients + evaluator.n_calls - before,
             rng_key=key,
         )
 

@@ -74,14 +74,14 @@ class Settings:
         return replace(self, key=self.canonical_key(provenance, *explanations))
 
     def canonical_key(self, provenance: Provenance, *explanations: Mask) -> int:
-        """The key that follows from model, input, masking, explanations and question.
+        """The key that follows from model, input, masking, explanations and the kind of question.
 
-        Radii do not count: who asks for others gets the same draws, and none to choose from.
+        Radii, tolerance, confidence, plan and agreement do not count: who asks for others gets the same
+        draws, and none to choose from. They decide only how many are drawn and how they are judged.
         """
-        question = (self.draws, self.plan, self.tolerance, self.confidence, self.neighborhood, self.rate_kind)
-        shown = [np.flatnonzero(mask).tolist() for mask in explanations]
+        shown = sorted({tuple(np.flatnonzero(mask).tolist()) for mask in explanations})
         known = (provenance.model, provenance.input, provenance.masking, len(explanations[0]))
-        return stream_key(CANONICAL, *known, shown, *question, self.agree.name)
+        return stream_key(CANONICAL, *known, shown, self.draws, self.neighborhood, self.rate_kind)
 
     def make_plan(self) -> Plan:
         """The plan asked for; searching a design may take a while, so only when all else is checked."""
