@@ -33,7 +33,7 @@ def test_a_certificate_is_confirmed_with_its_sentence_and_its_key(
     assert code == 0
     assert out.startswith("Confirmed: With confidence 0.9, revealing up to 3 more features keeps the prediction 0")
     assert "The random key is canonical" in out
-    assert "Not checked, as `holdfast show` prints them: date, holdfast, method." in out
+    assert "Not checked, as `holdfast show` prints them: date, holdfast, model, input, method, top." in out
 
 
 def test_the_same_question_gives_the_same_file_but_for_the_date(certificate: Path, tmp_path: Path) -> None:
@@ -96,6 +96,26 @@ def test_a_comparison_and_a_gate_are_confirmed(tmp_path: Path, capsys: pytest.Ca
     for file in (compared, gate):
         code, out = verdict(file, capsys=capsys)
         assert (code, out[:10], "canonical: it follows" in out) == (0, "Confirmed:", True)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"answer": "does not hold"}, {"exit_code": 1}, {"reason": "all is well"}, {"needs_consistent": 1}]
+)
+def test_the_answer_of_a_gate_must_follow_from_its_certificate(
+    tmp_path: Path, changes: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate = tmp_path / "gate.json"
+    assert main(["check", *ROW, *ASK, "--min-rate", "0.8", "--consistent", "--output", str(gate)]) == 0
+    data = json.loads(gate.read_text())
+    gate.write_text(json.dumps(data | changes))
+    code, out = verdict(gate, capsys=capsys)
+    if "needs_consistent" in changes:  # this explanation is consistent: the answer is the same
+        assert code == 0
+    else:
+        assert (code, f"Not confirmed: {next(iter(changes))} of the gate" in out) == (1, True)
+    capsys.readouterr()
+    assert main(["show", str(gate)]) == 0
+    assert "explanation: " in capsys.readouterr().out
 
 
 def test_a_model_that_says_the_same_of_nothing_is_told_apart(capsys: pytest.CaptureFixture[str]) -> None:

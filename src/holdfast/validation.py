@@ -109,6 +109,13 @@ def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
     return mask
 
 
+def check_label(value: str, name: str) -> str:
+    """A name that is printed on one line, as it is."""
+    if not value.isprintable():
+        raise InvalidValueError(f"`{name}` must be printable on one line, got {value!r}.")
+    return value
+
+
 def check_selection(value: Any, name: str, model: Any) -> Mask:
     """A mask of the model's features: given as one, or as a list of their names or of their indices.
 

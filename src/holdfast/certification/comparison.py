@@ -29,7 +29,7 @@ from holdfast.results.certificate import Certificate
 from holdfast.results.comparison import Comparison, Difference
 from holdfast.results.curve import StabilityCurve
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
-from holdfast.validation import check_selection
+from holdfast.validation import check_label, check_selection
 
 
 def compare(
@@ -115,6 +115,8 @@ def _check_explanations(explanations: Any) -> None:
     strange = next((name for name in explanations if not isinstance(name, str)), None)
     if strange is not None:
         raise InvalidTypeError(f"`explanations` must map names to Boolean masks, got the name {strange!r}, no string.")
+    for name in explanations:
+        check_label(name, "explanations")
     if len(explanations) < 2:
         raise InvalidValueError(f"`explanations` must have at least two entries, got {len(explanations)}.")
 

@@ -74,7 +74,7 @@ def recheck(
     if ask is None:
         kinds = ", ".join(kind.__name__ for kind in _QUESTIONS)
         raise InvalidTypeError(f"`result` must be one of {kinds}, got {type(result).__name__}.")
-    evaluator = Evaluator(model)
+    evaluator = model if isinstance(model, Evaluator) else Evaluator(model)
     options = {"batch_size": batch_size, "progress": progress}
     first = _first(result)
     judge = {} if first.agree == "same_top_class" and agree is None else {"agree": _agreement(first.agree, agree)}
@@ -165,6 +165,7 @@ def _again_stable(model: Evaluator, stated: StableSelection, options: dict[str, 
         sizes=stated.sizes,
         consistent=stated.needs_consistent,
         max_draws=stated.certificate.max_draws,
+        check_determinism=stated.certificate.n_repeated > 0,
         rng=stated.certificate.rng_key,
         **options,
     )
@@ -231,6 +232,8 @@ def _canonical_key(model: Evaluator, result: Any, agree: Any) -> int | None:
         return None
     first, known = _first(result), model.provenance
     if isinstance(result, HardCertificate) and result.method in VOTED:
+        if isinstance(model.model, SmoothedModel):
+            known = model.model.base.provenance
         return stream_key(CANONICAL, "mus", known.model, known.input, known.masking)
     decision = isinstance(first, RadiusCertificate)
     draws = "decision" if decision else "hard" if isinstance(first, HardCertificate) else first.draws
@@ -265,6 +268,8 @@ def _notes(result: Any) -> Iterator[str]:
         and first.max_draws != rate_test(first.min_rate, first.confidence).max_draws
     ):
         yield f"Its maker chose at most {first.max_draws} draws per radius, which is not the default."
+    if isinstance(result, StableSelection):
+        yield "The name of the method is as the file gives it: what is confirmed is the ranking."
     if first.n_repeated == 0:
         yield "No row was repeated: the model is assumed to be deterministic."
 

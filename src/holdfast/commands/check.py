@@ -52,7 +52,8 @@ def run(options: argparse.Namespace) -> int:
         answer, reason, certificate = decide(options)
     except Exception as error:  # a model may raise anything, and Python would end with the code of "does not hold"
         answer, reason, certificate = ERROR, _told(error, options), None
-    verdict = Verdict(options.name, answer, reason, time.perf_counter() - start, certificate)
+    seconds = time.perf_counter() - start
+    verdict = Verdict(options.name, answer, reason, seconds, certificate, needs_consistent=options.consistent)
     _report(verdict, options)
     return verdict.exit_code
 
@@ -75,17 +76,17 @@ def decide(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
         neighborhood=options.neighborhood,
         rng=options.rng,
     )
-    answer, reason = _in_words(found)
-    if options.consistent and not found.consistent and answer == HOLDS:
-        answer = DOES_NOT_HOLD
-        reason = f"The explanation alone gets {found.prediction!r}, and the full input another prediction. {reason}"
+    answer, reason = in_words(found, needs_consistent=options.consistent)
     return answer, reason, json.loads(found.to_json(describe(options, model, classes, selected)))
 
 
-def _in_words(found: Any) -> tuple[str, str]:
+def in_words(found: Any, *, needs_consistent: bool) -> tuple[str, str]:
     """The answer of a test at one radius, and why."""
     step = found.trail[0]
     counts = f"{step.n_agreed} of {step.n_evaluated} {'masks' if step.exact else 'draws'} keep the prediction"
+    if step.answer and needs_consistent and not found.consistent:
+        other = f"The explanation alone gets {found.prediction!r}, and the full input another prediction."
+        return DOES_NOT_HOLD, f"{other} {counts}. {found}"
     if step.answer:
         return HOLDS, f"{counts}. {found}"
     if step.answer is None:

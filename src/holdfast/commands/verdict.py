@@ -11,7 +11,7 @@ from holdfast.commands.codes import EXIT_ERROR, EXIT_NO, EXIT_OK, EXIT_UNKNOWN
 
 HOLDS, DOES_NOT_HOLD, CANNOT_TELL, ERROR = "holds", "does not hold", "cannot tell", "error"
 
-_CODES = {HOLDS: EXIT_OK, DOES_NOT_HOLD: EXIT_NO, CANNOT_TELL: EXIT_UNKNOWN, ERROR: EXIT_ERROR}
+CODES = {HOLDS: EXIT_OK, DOES_NOT_HOLD: EXIT_NO, CANNOT_TELL: EXIT_UNKNOWN, ERROR: EXIT_ERROR}
 
 _ELEMENTS = {DOES_NOT_HOLD: "failure", CANNOT_TELL: "failure", ERROR: "error"}
 """What JUnit calls it. It has no word for "cannot tell", and "skipped" would pass unnoticed."""
@@ -33,6 +33,8 @@ class Verdict:
         How long it took.
     certificate : dict or None
         The ``RadiusCertificate`` as JSON values; None for an error.
+    needs_consistent : bool
+        Whether the explanation alone had to be predicted like the input.
     """
 
     name: str
@@ -40,11 +42,12 @@ class Verdict:
     reason: str
     seconds: float
     certificate: dict[str, Any] | None = None
+    needs_consistent: bool = False
 
     @property
     def exit_code(self) -> int:
         """0 holds, 1 does not hold, 2 cannot tell, 3 error."""
-        return _CODES[self.answer]
+        return CODES[self.answer]
 
     def to_json(self) -> str:
         """One JSON object."""
@@ -55,6 +58,7 @@ class Verdict:
                 "answer": self.answer,
                 "exit_code": self.exit_code,
                 "reason": self.reason,
+                "needs_consistent": self.needs_consistent,
                 "seconds": round(self.seconds, 3),
                 "certificate": self.certificate,
             }

@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.commands.check import in_words
 from holdfast.commands.codes import EXIT_NO, EXIT_OK
 from holdfast.commands.parsing import Commands, add_input
 from holdfast.commands.trusting import announce, read_trust
+from holdfast.commands.verdict import CODES
 from holdfast.errors import InvalidValueError
 from holdfast.validation import read_text
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 _GUARANTEE = "holdfast.data_set_guarantee"
 _INPUTS = ("image", "text", "table", "input")
 _NAMES = ("feature_names", "selected_names", "classes")
-_UNCHECKED = ("date", "holdfast", "method")
 
 
 def add(commands: Commands) -> None:
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     from holdfast.certification import recheck
     from holdfast.question import bind_named
 
-    result, about = _read(options.result)
+    result, about, gate = _read(options.result)
     if result.schema == _GUARANTEE:
         return _verify_guarantee(options, result)
     if options.model is None or not any(getattr(options, name) is not None for name in _INPUTS):
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         options.batch_size = max(1, about["batch_size"])
     model, classes = bind_named(options)
     verdict = recheck(model, result, batch_size=options.batch_size)
-    wrong = _wrong_names(about, result, model, classes)
+    wrong = [*_wrong_names(about, result, model, classes), *_wrong_gate(gate, verdict.repeated)]
     if options.json:
         print(
             json.dumps(json.loads(verdict.to_json()) | {"confirmed": verdict.confirmed and not wrong, "names": wrong})
@@ -104,7 +105,9 @@ def _verify_guarantee(options: argparse.Namespace, stated: Any) -> int:
 
 def show(options: argparse.Namespace) -> int:
     """Print a stored result."""
-    result, about = _read(options.result)
+    result, about, gate = _read(options.result)
+    if gate:
+        print(f"{gate.get('name')}: {gate.get('answer')} (exit code {gate.get('exit_code')}).")
     print(result)
     for name, value in about.items():
         shown = ", ".join(map(str, value)) if isinstance(value, list) else value
@@ -113,19 +116,19 @@ def show(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _read(file: str) -> tuple[Value, dict[str, Any]]:
-    """The result of a file, and what the file says about it; the answer of a gate is the result within it."""
-    from holdfast.results.values import from_any_json, read_about
+def _read(file: str) -> tuple[Value, dict[str, Any], dict[str, Any]]:
+    """The result of a file, what the file says about it, and the gate whose certificate it is, if it is one's."""
+    from holdfast.results.values import from_any_json, read_about, read_object
 
     try:
         text = read_text(Path(file))
-        data = json.loads(text)
-        schema = data.get("schema") if isinstance(data, dict) else None
+        data, gate = read_object(text), {}
+        schema = data.get("schema")
         if schema == "holdfast.check" and data.get("certificate"):
-            text = json.dumps(data["certificate"])
+            text, gate = json.dumps(data["certificate"]), data
         if schema == _GUARANTEE:
             import holdfast.study.aggregate  # noqa: F401  it knows guarantees
-        return from_any_json(text), read_about(text)
+        return from_any_json(text), read_about(text), gate
     except (ValueError, RecursionError) as error:
         raise InvalidValueError(f"{file!r} holds no result that can be read: {error}") from error
 
@@ -145,6 +148,19 @@ def _wrong_names(about: dict[str, Any], result: Value, model: Evaluator, classes
     ]
 
 
+def _wrong_gate(gate: dict[str, Any], certificate: Any) -> list[str]:
+    """What a gate says that does not follow from its certificate."""
+    if not gate:
+        return []
+    answer, reason = in_words(certificate, needs_consistent=gate.get("needs_consistent") is True)
+    follows = {"answer": answer, "reason": reason, "exit_code": CODES[answer]}
+    return [
+        f"Not confirmed: {name} of the gate is stated as {gate.get(name)!r} and is {value!r}."
+        for name, value in follows.items()
+        if gate.get(name) != value
+    ]
+
+
 def _unchecked(about: dict[str, Any]) -> list[str]:
-    named = [name for name in _UNCHECKED if about.get(name)]
+    named = [name for name in about if name not in (*_NAMES, "batch_size")]
     return [f"Not checked, as `holdfast show` prints them: {', '.join(named)}."] if named else []

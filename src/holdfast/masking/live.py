@@ -26,8 +26,8 @@ def fingerprint_live(classifier: Any, *beside: Any) -> str | None:
             notes[mark] = fingerprint(_module_parts(classifier, beside))
         return str(notes[mark])
     if isinstance(classifier, (str, Path)):
-        own, beside = hashlib.sha256(Path(classifier).read_bytes()), external_files(Path(classifier))
-        return fingerprint({"model": own.digest()} | digest_files(beside)) if beside else own.hexdigest()
+        own, weights = hashlib.sha256(Path(classifier).read_bytes()), external_files(Path(classifier))
+        return fingerprint({"model": own.digest()} | digest_files(weights)) if weights else own.hexdigest()
     return _estimator_fingerprint(classifier)
 
 

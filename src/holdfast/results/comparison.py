@@ -14,6 +14,7 @@ from holdfast.results.frames import make_frame
 from holdfast.results.html import comparison_html
 from holdfast.results.values import Value
 from holdfast.results.wording import calls
+from holdfast.validation import check_label
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +71,8 @@ class Comparison(Value):
         """Raise if the parts do not belong together."""
         if len(self.names) != len(self.curves) or len(self.names) < 2:
             raise InvalidValueError("`curves` must be one per name, at least two.")
+        for name in self.names:
+            check_label(name, "names")
         for curve in self.curves:
             curve.check()
         pairs = {(one.first, one.second, one.radius) for one in self.differences}

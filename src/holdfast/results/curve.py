@@ -57,6 +57,8 @@ class StabilityCurve(Value):
         if len(questions) > 1 or list(self.radii) != sorted(set(self.radii)):
             raise InvalidValueError("`certificates` must answer one question at increasing radii.")
         designs = [one.design for one in self.certificates if one.design is not None]
+        if len(set(designs)) > 1:
+            raise InvalidValueError("`design` must be the same at every radius.")
         goal = Goal(Fraction(str(self.certificates[0].tolerance)), self._risk_of_one(len(designs)))
         if not all(is_valid_design(one, goal) for one in set(designs)):
             raise InvalidValueError("`design` must be proven for the risk that each radius has.")

@@ -16,6 +16,9 @@ from holdfast.validation import check_mask, check_name, check_share, check_whole
 
 SMALLEST_TOLERANCE = Fraction(1, 10_000)
 
+MOST_ENUMERATED = 10**7
+"""Most masks of a proof that can be read: each is a model call, so more would take weeks to repeat."""
+
 VOTED = ("mus", "bernoulli")
 """Methods that prove stability of a smoothed model from its votes."""
 
@@ -105,6 +108,8 @@ class HardCertificate(Value):
         if self.effective_radius != nearby.effective_radius:
             raise InvalidValueError(f"`effective_radius` must be {nearby.effective_radius}.")
         if self.method == "enumeration":
+            if nearby.is_larger_than(MOST_ENUMERATED):
+                raise InvalidValueError(f"`n_evaluated` must be all masks, at most {MOST_ENUMERATED} of them.")
             needed = nearby.size
         else:
             tolerance = check_share(self.tolerance, "tolerance")

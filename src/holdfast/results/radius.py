@@ -15,6 +15,7 @@ from holdfast.results.wording import NOT_RIGHT, calls, event, lower_first, repea
 from holdfast.types import Mask, Provenance
 from holdfast.validation import check_mask, check_name, check_share
 
+_MOST_READ = 10**7
 _MOST_DRAWS = 5_000
 """Tests of more draws are not computed anew when a file is read, which would take minutes; ``recheck`` does so."""
 
@@ -81,6 +82,8 @@ class RadiusCertificate(Value):
         check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
         check_share(self.min_rate, "min_rate")
         check_share(self.confidence, "confidence")
+        if not 1 <= self.max_draws <= _MOST_READ or (1 - self.min_rate) * _MOST_READ < 1:
+            raise InvalidValueError(f"`max_draws` must be from 1 to {_MOST_READ}, and enough for `min_rate`.")
         small = self.max_draws <= _MOST_DRAWS
         test = rate_test(self.min_rate, self.confidence, self.max_draws) if small else None
         for step in self.trail:
@@ -117,7 +120,11 @@ def _follows(step: RadiusStep, test: RateTest | None, nearby: Neighborhood, min_
     """Whether the counts of a step say what it answers, by the rules of its test."""
     reached = step.n_agreed >= Fraction(str(min_rate)) * step.n_evaluated
     if step.exact:
-        return step.n_evaluated == nearby.size and step.answer is bool(reached)
+        return (
+            not nearby.is_larger_than(step.n_evaluated)
+            and step.n_evaluated == nearby.size
+            and step.answer is bool(reached)
+        )
     if test is None:
         return step.answer is None or step.answer is bool(reached)
     return step.n_evaluated in test.looks and step.answer is test.answer(step.n_evaluated, step.n_agreed)

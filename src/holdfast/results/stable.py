@@ -11,7 +11,7 @@ from holdfast.results.radius import RadiusCertificate
 from holdfast.results.values import Value
 from holdfast.results.wording import NOT_RIGHT, calls, event, lower_first, same, unlike
 from holdfast.types import Mask
-from holdfast.validation import check_whole
+from holdfast.validation import check_label, check_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +73,7 @@ class StableSelection(Value):
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         self.certificate.check()
+        check_label(self.method, "method")
         if sorted(self.ranking) != list(range(len(self.selected))):
             raise InvalidValueError("`ranking` must name every feature once.")
         if not self.selected[list(self.ranking[: self.size])].all():

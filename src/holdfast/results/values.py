@@ -84,6 +84,12 @@ def from_any_json(text: str) -> Value:
     return _kind_of(text).from_json(text)
 
 
+def read_object(text: str) -> dict[str, Any]:
+    """An object of JSON whose names come once."""
+    data = json.loads(text, object_pairs_hook=_without_repeats)
+    return data if isinstance(data, dict) else {}
+
+
 def read_about(text: str) -> dict[str, Any]:
     """What a text that ``to_json`` wrote says about its value; nothing if it says nothing."""
     about = json.loads(text).get("about", {})
@@ -95,7 +101,7 @@ def _kind_of(text: str) -> type[Value]:
         schema = json.loads(text).get("schema")
     except (TypeError, ValueError, RecursionError, AttributeError) as error:
         raise InvalidValueError(f"it is no JSON of holdfast: {error}") from error
-    if schema not in _KINDS:
+    if not isinstance(schema, str) or schema not in _KINDS:
         raise InvalidValueError(f"its `schema` must be one of holdfast's, got {schema!r}.")
     return _KINDS[schema]
 
@@ -137,6 +143,8 @@ def _from_plain(value: Any) -> Any:
     if "schema" in value:
         return _build(_KINDS[value["schema"]], value)
     if value.keys() == {"looks", "limits"}:
+        if not all(type(number) is int for number in (*value["looks"], *value["limits"])):
+            raise InvalidValueError("`design` must have whole numbers.")
         return Design(tuple(value["looks"]), tuple(value["limits"]))
     if value.keys() == {"masking", "model", "input"}:
         return Provenance(**value)
@@ -147,7 +155,10 @@ def _from_plain(value: Any) -> Any:
     if value.keys() == {"numbers"}:
         return frozen_numbers(value["numbers"])
     mask = np.zeros(check_size(value["n_features"], "n_features", most=10**7), dtype=bool)
-    mask[value["shown"]] = True
+    shown = value["shown"]
+    if not isinstance(shown, list) or any(type(at) is not int or at < 0 for at in shown) or shown != sorted(set(shown)):
+        raise InvalidValueError("`shown` must list features once each, in increasing order.")
+    mask[shown] = True
     mask.setflags(write=False)
     return mask
 
@@ -180,5 +191,6 @@ def _restate(value: Value) -> None:
     """Raise if what was read cannot be said: fields that fit one by one may still make no sentence."""
     try:
         str(value)
+        value.to_json()
     except _UNTRUE as error:
         raise InvalidValueError(f"`text` is not a true {value.schema}: {error!r}") from error
