@@ -92,8 +92,9 @@ def test_a_written_certificate_is_verified_and_an_edited_one_is_not(
     (folder / "cert.json").write_text(json.dumps(data))
     assert main(verify) == 3
     assert "`rate` and `interval` must follow from" in capsys.readouterr().err
-    low, high = data["rate"], data["rate"]
-    (folder / "cert.json").write_text(json.dumps(data | {"interval": {"low": low, "high": high}, "rate_unbiased": low}))
+    certify_text(folder, "--output", "cert.json")
+    data = json.loads((folder / "cert.json").read_text())
+    (folder / "cert.json").write_text(json.dumps(data | {"consistent": not data["consistent"]}))
     assert main(verify) == 1
     assert "Not confirmed: " in capsys.readouterr().out
 

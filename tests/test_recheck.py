@@ -202,8 +202,10 @@ def test_a_budget_of_ones_own_is_mentioned() -> None:
 
 def test_a_budget_too_large_to_compute_anew_is_read_back_by_its_counts_alone() -> None:
     found = hf.certified_radius(TABLE, SELECTED, min_rate=0.6, radii=[5], rng=3)
-    text = json.dumps(json.loads(found.to_json()) | {"max_draws": 10**9})
-    assert hf.RadiusCertificate.from_json(text).max_draws == 10**9
+    text = json.dumps(json.loads(found.to_json()) | {"max_draws": 10**6})
+    assert hf.RadiusCertificate.from_json(text).max_draws == 10**6
+    with pytest.raises(hf.InvalidValueError, match="`max_draws` must be from 1 to"):
+        hf.RadiusCertificate.from_json(text.replace(str(10**6), str(10**9)))
     plain = json.loads(text)
     plain["trail"][0]["answer"] = not plain["trail"][0]["answer"]
     with pytest.raises(hf.InvalidValueError, match="must follow from the counts"):

@@ -73,11 +73,6 @@ class StableSelection(Value):
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         self.certificate.check()
-        check_label(self.method, "method")
-        if sorted(self.ranking) != list(range(len(self.selected))):
-            raise InvalidValueError("`ranking` must name every feature once.")
-        if not self.selected[list(self.ranking[: self.size])].all():
-            raise InvalidValueError("`certificate.selected` must be the leading features of the ranking.")
         check_whole(self.n_calls, "n_calls")
         for step in self.trail:
             check_counts(step.n_agreed, step.n_evaluated)
@@ -90,6 +85,11 @@ class StableSelection(Value):
         last = self.trail[len(passed) - 1 - (not passed[-1])]
         if not self.size == last.size == int(self.selected.sum()) or not self.certificate.radius:
             raise InvalidValueError("`size` must be the last certified one of the trail.")
+        check_label(self.method, "method")
+        if sorted(self.ranking) != list(range(len(self.selected))):
+            raise InvalidValueError("`ranking` must name every feature once.")
+        if not self.selected[list(self.ranking[: self.size])].all():
+            raise InvalidValueError("`certificate.selected` must be the leading features of the ranking.")
 
     @property
     def selected(self) -> Mask:

@@ -71,7 +71,7 @@ def ordered(spec: StudySpec, n_there: int) -> Sequence[int]:
     >>> from holdfast.study.spec import DataSpec, MethodSpec, ModelSpec
     >>> spec = StudySpec(ModelSpec("onnx:a"), DataSpec("bundled:digits", n=3), (MethodSpec("lime"),))
     >>> ordered(spec, 6), inputs_of(spec, 6)
-    ([4, 1, 0, 5, 2, 3], [4, 1, 0])
+    ([2, 3, 5, 4, 0, 1], [2, 3, 5])
     """
     if spec.data.order == "first":
         return range(n_there)
