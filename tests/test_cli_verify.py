@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+import holdfast as hf
 from holdfast.cli import main
+from holdfast.study.store import Store
 
 ROW = ["--model", "bundled:cancer-forest", "--input", "bundled:cancer#13"]
 ASK = ["--method", "occlusion", "--top", "5", "--radius", "3"]
@@ -143,6 +145,22 @@ data = { spec = "bundled:cancer", n = 6 }
 methods = [{ name = "occlusion" }]
 certify = { radii = [2] }
 """
+
+
+def test_a_curve_of_a_study_is_confirmed_and_its_key_is_canonical(tmp_path: Path) -> None:
+    study = tmp_path / "s.toml"
+    study.write_text(STUDY)
+    assert main(["study", "run", str(study), "--quiet"]) == 0
+    with Store(tmp_path / "s.db") as store:
+        items = list(store.results())
+    classifier, rows = hf.models.load("bundled:cancer-forest"), hf.data.load("bundled:cancer")
+    for item in items:
+        bound = classifier.bind(rows.inputs[item.input])
+        verdict = hf.recheck(bound, item.curve)
+        assert verdict.differences == ()
+        assert verdict.canonical is True
+        assert item.curve.certificates[0].n_repeated > 0
+    assert len(items) == 6
 
 
 def test_a_guarantee_is_confirmed_by_its_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
