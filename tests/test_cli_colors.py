@@ -94,8 +94,9 @@ def test_names_of_explanations_cannot_command_the_terminal(
     monkeypatch.chdir(tmp_path)
     Path("s.json").write_text("[3, 1, 0, 2]")
     ask = ["compare", *TEXT, "--method", "lime", "--top", "1"]
-    assert main([*ask, "--scores", f"{HOSTILE}=s.json", "--radii", "1", "--tolerance", "0.2"]) == 0
-    said = capsys.readouterr().out
+    assert main([*ask, "--scores", f"{HOSTILE}=s.json", "--radii", "1", "--tolerance", "0.2"]) == 3
+    said = capsys.readouterr().err
+    assert "`explanations` must be printable on one line" in said
     assert "x1b[2J" in said
     assert not set(said) & set("\x1b\x07\r\x9b\u202e")
 

@@ -9,7 +9,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.types import Masks
-from tests.fakes import Recorded, score_table
+from tests.fakes import Recorded, all_masks, score_table
 
 SELECTED = np.arange(8) < 2
 
@@ -100,3 +100,55 @@ def test_what_was_not_checked_is_called_assumed() -> None:
     assert "the model assumed deterministic" in str(cert)
     assert "exactly" not in str(cert)
     assert "a fact" not in str(cert)
+
+
+def test_repeats_are_halved_too_when_memory_runs_out() -> None:
+    table = score_table(8)
+
+    def small(masks: Masks) -> Any:
+        if len(masks) > 2:
+            raise MemoryError
+        return table(masks)
+
+    model = hf.mask_function(small, n_features=8)
+    explanations = {"a": SELECTED, "b": ~SELECTED}
+    found = hf.compare(hf.Evaluator(model), explanations, [3, 5], rng=0)
+    whole = hf.compare(hf.mask_function(table, n_features=8), explanations, [3, 5], rng=0)
+    assert found == whole
+    assert hf.recheck(model, found).confirmed
+    assert is_oom(lambda: hf.certify(hf.mask_function(never, n_features=8), SELECTED, radius=2))
+
+
+def never(masks: Masks) -> Any:
+    raise MemoryError
+
+
+def is_oom(ask: Any) -> bool:
+    with pytest.raises(MemoryError):
+        ask()
+    return True
+
+
+def test_scores_with_a_large_common_offset_are_told_apart() -> None:
+    rng = np.random.default_rng(0)
+
+    def noisy(masks: Masks) -> Any:
+        return np.stack([1000 + rng.normal(size=len(masks)), np.full(len(masks), 1000.0)], axis=1)
+
+    assert is_noticed(hf.mask_function(noisy, n_features=8), radius=6)
+
+
+def test_a_memory_that_shrinks_before_the_end_changes_nothing() -> None:
+    table, most = score_table(6), [64]
+
+    def shrinking(masks: Masks) -> Any:
+        if len(masks) > most[0]:
+            raise MemoryError
+        return table(masks)
+
+    evaluator = hf.Evaluator(hf.mask_function(shrinking, n_features=6), batch_size=64)
+    evaluator.check_determinism()
+    evaluator(all_masks(6))
+    most[0] = 1
+    evaluator.settle()
+    assert (evaluator.n_repeated, evaluator.n_calls) == (4, 68)

@@ -267,7 +267,7 @@ def test_a_radius_that_has_stopped_asks_for_nothing_more() -> None:
     assert curve[2].n_evaluated == DESIGN.looks[0]
     assert curve[60].n_evaluated > 2 * DESIGN.looks[0]
     later = np.concatenate(recorded.batches[1:])
-    assert sum(mask.sum() <= 2 for mask in later) == 1  # the explanation, repeated by the determinism check
+    assert sum(mask.sum() <= 2 for mask in later) <= curve[2].n_repeated  # what the determinism check repeats
 
 
 def test_the_prediction_is_not_known_before_the_first_round() -> None:

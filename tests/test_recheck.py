@@ -12,6 +12,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.plans import Design
+from holdfast.results.values import from_any_json
 from tests.fakes import score_table
 
 SELECTED = np.arange(12) < 3
@@ -308,6 +309,37 @@ def test_seeds_cannot_be_shopped_for_under_the_canonical_key() -> None:
     assert verdict.confirmed
     assert verdict.canonical is False
     assert "could have tried several" in str(verdict)
+
+
+def test_texts_that_are_no_results_are_refused() -> None:
+    for text in ("[]", "{", '{"schema": []}', '{"schema": "other"}', "3"):
+        with pytest.raises(hf.InvalidValueError):
+            from_any_json(text)
+
+
+HOSTILE: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a proof of too many masks": (
+        "hard, proven",
+        {
+            "requested_radius": 59,
+            "effective_radius": 57,
+            "radius": 59,
+            "selected": {"n_features": 60, "shown": [0, 1, 2]},
+        },
+        "at most 10000000 of them",
+    ),
+    "a tolerance that nobody draws for": ("hard, likely", {"tolerance": 1e-9}, "`tolerance` must be at least"),
+    "features listed twice": ("sequential", {"selected": {"n_features": 12, "shown": [1, 1]}}, "once each"),
+    "looks that are no numbers": ("sequential", {"design": {"looks": [1.5], "limits": [0]}}, "whole numbers"),
+    "a name of two lines": ("stable", {"method": "lime\nproven"}, "printable on one line"),
+}
+
+
+@pytest.mark.parametrize(("name", "changes", "reason"), HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_results_are_refused_with_the_reason(name: str, changes: dict[str, Any], reason: str) -> None:
+    made = MADE[name]()
+    with pytest.raises(hf.InvalidValueError, match=reason):
+        type(made).from_json(json.dumps(json.loads(made.to_json()) | changes))
 
 
 EDITED: dict[str, tuple[Any, Any, dict[str, Any]]] = {

@@ -92,7 +92,7 @@ def test_the_example_states_the_defaults() -> None:
     spec = parse_spec(commented_example())
     parts = [spec.certify, spec.smoothing, spec.mus]
     assert parts == [CertifySpec(), SmoothingSpec(), MusSpec()]
-    assert (spec.top_fractions, spec.witness, spec.seed) == ((0.25,), False, 0)
+    assert (spec.top_fractions, spec.witness, spec.seed) == ((0.25,), False, "canonical")
 
 
 def test_the_example_takes_another_model_and_data() -> None:
