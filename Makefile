@@ -35,6 +35,7 @@ CORE_FILES := $(subst $(space),$(comma),$(foreach room,$(CORE),src/holdfast/$(ro
 
 test: $(STAMP) ## run the tests, doctests and README examples; all of the core must be covered, and 90 % of everything
 	$(BIN)/python -m pytest -m 'not slow' -n auto --dist loadfile --cov=holdfast --cov-branch --cov-report=
+	@rm -f .coverage.*  # what processes that were killed left half written
 	$(BIN)/coverage report --include='$(CORE_FILES)' --fail-under=100
 	$(BIN)/coverage report --fail-under=90
 
