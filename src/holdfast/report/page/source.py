@@ -25,7 +25,7 @@ CHANGED = "Not shown: what is in its place now is not the input that the results
 _WITHOUT = "Leave the model out of the page with `--no-model` (`use_model=False`)."
 
 
-class Shown(NamedTuple):
+class ShownInput(NamedTuple):
     """An input, or None and why it is not shown."""
 
     input: Any
@@ -57,22 +57,22 @@ class Source:
     listing: Mapping[int, Listed]
     inputs: Sequence[int]
 
-    def input(self, index: int, bound: MaskedModel | None = None) -> Shown:
+    def input(self, index: int, bound: MaskedModel | None = None) -> ShownInput:
         """One input as the data give it, if it is the one that the results are about.
 
         That was checked where it is ``bound`` to the model; elsewhere what it holds is compared with what it held.
         """
         if self.data is None:
-            return Shown(None, UNREADABLE)
+            return ShownInput(None, UNREADABLE)
         before = self.listing.get(index, Listed(None, None)).digest
         if bound is None and before is None:
-            return Shown(None, UNKNOWN)
+            return ShownInput(None, UNKNOWN)
         try:
             if bound is None and before != self._digests(index):
-                return Shown(None, CHANGED)
-            return Shown(self.data.inputs[index])
+                return ShownInput(None, CHANGED)
+            return ShownInput(self.data.inputs[index])
         except (OSError, ValueError, LookupError):
-            return Shown(None, UNREADABLE)
+            return ShownInput(None, UNREADABLE)
 
     @cached_property
     def _digests(self) -> Callable[[int], str | None]:
