@@ -17,9 +17,9 @@ from holdfast.certification.curve import certify_radii
 from holdfast.data.dataset import Dataset
 from holdfast.errors import InvalidValueError, StudyError
 from holdfast.evaluation import Evaluator, steady_batch_size
+from holdfast.extras import check_installed, needed
 from holdfast.models.classifier import Classifier
 from holdfast.mus import certify_mus
-from holdfast.packages import check_installed, needed
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.results.attribution import Attribution
 from holdfast.results.hard import HardCertificate
