@@ -32,7 +32,7 @@ from holdfast.results.radius import RadiusCertificate
 from holdfast.results.recheck import Recheck
 from holdfast.results.stable import StableSelection
 from holdfast.results.values import Value
-from holdfast.smoothing.model import SmoothedModel
+from holdfast.smoothing import SmoothedModel
 from holdfast.types import MaskedModel, Progress
 
 _N_MARGINS = 3

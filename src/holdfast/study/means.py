@@ -18,7 +18,7 @@ from holdfast.errors import StoreError, StudyError
 from holdfast.evaluation import Evaluator
 from holdfast.results.mean_curve import MeanCurve
 from holdfast.selection import top_fraction
-from holdfast.smoothing.model import smooth
+from holdfast.smoothing import smooth
 from holdfast.study.curves import current_curve, curve_inputs, curve_keys
 from holdfast.study.engines.engine import describe
 from holdfast.study.question import plain_spec

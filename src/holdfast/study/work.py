@@ -24,7 +24,7 @@ from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.results.attribution import Attribution
 from holdfast.results.hard import HardCertificate
 from holdfast.selection import top_fraction
-from holdfast.smoothing.model import smooth
+from holdfast.smoothing import smooth
 from holdfast.study.items import Item, Task
 from holdfast.study.results import ItemResult, unpack_text
 from holdfast.study.spec import CertifySpec, MethodSpec, ModelSpec, StudySpec
