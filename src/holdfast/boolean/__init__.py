@@ -5,9 +5,7 @@ A function h of n features is a table (2ⁿ,), or k functions side by side (2ⁿ
 table of a model. See docs/theory/boolean.md, and docs/errata.md for what the paper has wrong.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+from holdfast.boolean import figures as figures
 from holdfast.boolean.bases import (
     biased,
     biased_to_biased,
@@ -58,9 +56,6 @@ from holdfast.boolean.stability import (
     stability_bound,
 )
 from holdfast.boolean.tables import by_degree, degrees, features_of, index_of, tabulate
-
-if TYPE_CHECKING:
-    from holdfast.boolean import figures as figures
 
 __all__ = [
     "Estimate",
@@ -113,10 +108,3 @@ __all__ = [
     "tail_mass",
     "variance",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """``figures`` is imported when it is first asked for."""
-    if name == "figures":
-        return import_module("holdfast.boolean.figures")
-    raise AttributeError(f"module 'holdfast.boolean' has no attribute {name!r}")

@@ -14,7 +14,7 @@ import numpy as np
 from holdfast.boolean.operators import flip_operator, mask_operator
 from holdfast.boolean.profiles import degree_mass
 from holdfast.boolean.tables import Table, as_table
-from holdfast.errors import MissingExtraError
+from holdfast.extras import import_extra
 from holdfast.randomness import stream, stream_key
 from holdfast.showing import Shown
 from holdfast.types import Rng
@@ -181,14 +181,10 @@ def plot_bounds(
 
 
 def _axes(ax: Axes | None) -> Axes:
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("Figures need matplotlib: pip install 'holdfast[report]'") from error
-    axes: Axes = Figure(figsize=(5.2, 3.6), layout="constrained").add_subplot()
-    return axes
+    if ax is None:
+        figure = import_extra("matplotlib.figure", "Figures need").Figure(figsize=(5.2, 3.6), layout="constrained")
+        ax = figure.add_subplot()
+    return ax
 
 
 def _shades(n: int) -> list[Any]:
