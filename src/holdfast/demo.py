@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.packages import check_installed, needed
+from holdfast.extras import check_installed, needed
 from holdfast.report.page.accuracy import study_accuracy
 from holdfast.report.page.write import write_report
 from holdfast.results.accuracy import SmoothedAccuracy

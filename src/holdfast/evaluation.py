@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.answers import check_repeat, checked_outputs
 from holdfast.deadline import Deadline, check_seconds
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.outputs import check_repeat, checked_outputs
 from holdfast.progress import as_progress
 from holdfast.types import Deciding, Mask, MaskedModel, Masks, Outputs, Progress, Provenance
 from holdfast.validation import check_masks, check_whole

@@ -19,8 +19,7 @@ from holdfast.certification.hard import HardCertificate
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.randomness import stream_key
-from holdfast.smoothing.keep import check_keep
-from holdfast.smoothing.model import Counts, SmoothedModel, bank_stream, make_smoothed, tally_ballots
+from holdfast.smoothing import Counts, SmoothedModel, bank_stream, check_keep, make_smoothed, tally_ballots
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
 from holdfast.validation import MOST_CELLS, check_flag, check_name, check_selection, check_size
 from holdfast.words import class_name

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.evaluation import Evaluator, steady_batch_size
-from holdfast.packages import check_installed, needed
+from holdfast.extras import check_installed, needed
 from holdfast.selection import top, top_fraction
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import MOST_TABLE, MOST_UNPACKED, check_file, check_mask, check_name, read_text, shown

@@ -25,7 +25,7 @@ from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.plans import rate_test
 from holdfast.plans.catalog import shipped_designs
 from holdfast.randomness import CANONICAL, stream_key
-from holdfast.smoothing.model import SmoothedModel
+from holdfast.smoothing import SmoothedModel
 from holdfast.types import MaskedModel, Progress
 
 _N_MARGINS = 3

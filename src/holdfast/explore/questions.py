@@ -25,7 +25,7 @@ from holdfast.explore.workbench import Workbench
 from holdfast.report.page.pictures import describe_input
 from holdfast.results.attribution import Attribution
 from holdfast.selection import top_fraction
-from holdfast.smoothing.model import smooth
+from holdfast.smoothing import smooth
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
 from holdfast.witness import find_witness
 

@@ -15,8 +15,8 @@ from holdfast.explore.entries import Entry
 from holdfast.explore.paced import Pace
 from holdfast.explore.recent import Recent
 from holdfast.explore.view import View
+from holdfast.extras import check_installed, needed
 from holdfast.models.classifier import Classifier
-from holdfast.packages import check_installed, needed
 from holdfast.report.page.pictures import thumbnail
 from holdfast.types import MaskedModel
 from holdfast.words import method_label, shortened

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.answers import answers_of
 from holdfast.errors import InvalidValueError, ModelError
 from holdfast.masking.acceleration import Runner
 from holdfast.masking.batch_probe import BatchProbe, batch_probe
@@ -21,6 +20,7 @@ from holdfast.masking.onnx_support import ImageSession
 from holdfast.masking.patch_drop import PatchDrop, bind_patches
 from holdfast.masking.pictures import Pixels, is_tensor
 from holdfast.masking.torch_support import evaluating_module, import_torch, score_tensor, takes, to_numpy
+from holdfast.outputs import answers_of
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.answers import check_answered
 from holdfast.errors import ModelError
 from holdfast.masking.text_segments import Parts, PartsInText, Span, preview
 from holdfast.masking.torch_support import to_numpy
+from holdfast.outputs import check_answered
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks
 

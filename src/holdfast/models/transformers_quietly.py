@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from holdfast.extras import check_installed
 from holdfast.masking.torch_support import import_torch
-from holdfast.packages import check_installed
 
 _LOGGERS = ("transformers", "huggingface_hub")
 

@@ -16,7 +16,7 @@ from holdfast.certification.mean_curve import InputCounts, MeanCurve, mean_curve
 from holdfast.errors import StoreError, StudyError
 from holdfast.evaluation import Evaluator
 from holdfast.selection import top_fraction
-from holdfast.smoothing.model import smooth
+from holdfast.smoothing import smooth
 from holdfast.study.curves import current_curve, curve_inputs, curve_keys
 from holdfast.study.engines.engine import describe
 from holdfast.study.question import plain_spec

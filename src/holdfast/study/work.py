@@ -18,13 +18,13 @@ from holdfast.certification.hard import HardCertificate
 from holdfast.data.dataset import Dataset
 from holdfast.errors import InvalidValueError, StudyError
 from holdfast.evaluation import Evaluator, steady_batch_size
+from holdfast.extras import check_installed, needed
 from holdfast.models.classifier import Classifier
 from holdfast.mus import certify_mus
-from holdfast.packages import check_installed, needed
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.results.attribution import Attribution
 from holdfast.selection import top_fraction
-from holdfast.smoothing.model import smooth
+from holdfast.smoothing import smooth
 from holdfast.study.items import Item, Task
 from holdfast.study.results import ItemResult, unpack_text
 from holdfast.study.spec import CertifySpec, MethodSpec, ModelSpec, StudySpec

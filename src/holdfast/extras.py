@@ -1,9 +1,11 @@
-"""What names a model and its data → the packages they need, and one error that names all that are missing."""
+"""Packages that come with extras → imported, or one error that names all that are missing and how to get them."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Any
 
 from holdfast.errors import MissingExtraError
 
@@ -11,6 +13,7 @@ EXTRAS = {
     "torch": ("torch", "hf"),
     "transformers": ("hf",),
     "PIL": ("image", "hf"),
+    "skimage": ("image",),
     "onnxruntime": ("onnx",),
     "sklearn": ("sklearn",),
     "skops": ("sklearn",),
@@ -18,6 +21,7 @@ EXTRAS = {
     "matplotlib": ("report",),
     "pandas": ("report",),
     "pyarrow": ("report",),
+    "shapiq": ("explain",),
     "datasets": ("datasets",),
     "ray": ("ray",),
     "starlette": ("explore",),
@@ -25,7 +29,13 @@ EXTRAS = {
 }
 """What is imported → the extras that bring it, the smallest first."""
 
-_CALLED = {"PIL": "Pillow", "onnxruntime": "ONNX Runtime", "ray": "Ray", "sklearn": "scikit-learn"}
+_CALLED = {
+    "PIL": "Pillow",
+    "onnxruntime": "ONNX Runtime",
+    "ray": "Ray",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+}
 """Packages that are not called what is imported."""
 
 _NETWORK = ("torch", "transformers")
@@ -81,10 +91,35 @@ def check_installed(what: str, packages: Iterable[str]) -> None:
     packages : iterable of str
         As they are imported, such as those of ``needed``.
     """
-    missing = [one for one in dict.fromkeys(packages) if _is_missing(one)]
+    missing = [package for package in dict.fromkeys(packages) if _is_missing(package)]
     if missing:
-        names = ", ".join(_CALLED.get(one, one) for one in missing)
-        raise MissingExtraError(f"{what} needs {names}: pip install 'holdfast[{','.join(extras_for(missing))}]'")
+        raise _missing(f"{what} needs", missing)
+
+
+def import_extra(module: str, why: str) -> Any:
+    """A module of a package that an extra brings, or an error that says how to get it.
+
+    Parameters
+    ----------
+    module : str
+        The module, such as "matplotlib.figure".
+    why : str
+        What needs it, with the verb: "Figures need".
+
+    Examples
+    --------
+    >>> import_extra("PIL.Image", "Image files need").__name__
+    'PIL.Image'
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise _missing(why, [module.partition(".")[0]]) from error
+
+
+def _missing(why: str, packages: list[str]) -> MissingExtraError:
+    names = ", ".join(_CALLED.get(package, package) for package in packages)
+    return MissingExtraError(f"{why} {names}: pip install 'holdfast[{','.join(extras_for(packages))}]'")
 
 
 def _is_missing(package: str) -> bool:
@@ -102,7 +137,7 @@ def extras_for(packages: Iterable[str]) -> list[str]:
     >>> extras_for(["PIL"]), extras_for(["torch", "PIL"]), extras_for(["PIL", "transformers", "sklearn"])
     (['image'], ['image', 'torch'], ['hf', 'sklearn'])
     """
-    ways = sorted((EXTRAS[one] for one in packages), key=len)
+    ways = sorted((EXTRAS[package] for package in packages), key=len)
     chosen: set[str] = set()
     for way in ways:
         if chosen.isdisjoint(way):

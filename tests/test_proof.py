@@ -14,8 +14,8 @@ from scipy.stats import binom
 from holdfast import clopper_pearson
 from holdfast.plans import Design
 from holdfast.plans.design import ROUNDING, ROUNDING_PER_DRAW
+from holdfast.plans.proof import _arcsine_bound, _Pieces, bound_miss_probability
 from holdfast.plans.search import fixed_design
-from holdfast.plans.verification import _arcsine_bound, _Pieces, bound_miss_probability
 from tests import oracles
 from tests.stopping_oracle import (
     PAPER_DESIGN_05,

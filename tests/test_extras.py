@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import MissingExtraError, models
 from holdfast.cli import main
-from holdfast.packages import EXTRAS, check_installed, extras_for, needed
+from holdfast.extras import EXTRAS, check_installed, extras_for, import_extra, needed
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, StudySpec
 from tests.test_first_steps import hidden_with, packages_of, run_without
@@ -73,9 +73,15 @@ def test_bundled_models_run_with_the_extras_they_are_said_to_need_and_no_others(
 
 
 def test_packages_are_looked_for_and_not_imported() -> None:
-    code = "from holdfast.packages import EXTRAS, check_installed\n"
+    code = "from holdfast.extras import EXTRAS, check_installed\n"
     done = run_without([], code + "check_installed('All', EXTRAS)\nprint(sorted(set(EXTRAS) & set(sys.modules)))")
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "skimage.segmentation", None)
+    with pytest.raises(MissingExtraError, match=r"^Superpixels need scikit-image: pip install 'holdfast\[image\]'$"):
+        import_extra("skimage.segmentation", "Superpixels need")
 
 
 def test_what_names_nothing_needs_nothing() -> None:
