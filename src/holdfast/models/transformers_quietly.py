@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from holdfast.masking.torch_support import import_torch
+from holdfast.masking.torch import import_torch
 from holdfast.packages import check_installed
 
 _LOGGERS = ("transformers", "huggingface_hub")
