@@ -30,7 +30,7 @@ from holdfast.masking.table.tables import (
     joined,
 )
 from holdfast.randomness import stream
-from holdfast.validation import as_array, check_list, check_name, check_whole, is_number
+from holdfast.validation import as_array, check_list, check_name, check_whole, is_number, shown
 
 
 def read_table(row: Any, background: Any, columns: Sequence[Hashable] | None) -> Table:
@@ -66,11 +66,14 @@ def _array_background(background: Any, shape: tuple[int, ...], labels: Labels) -
 
 
 def _numbers(value: Any, name: str) -> NDArray[Any]:
-    wanted = f"`{name}` must be an array of numbers"
-    array = as_array(value.detach().cpu() if hasattr(value, "detach") else value, wanted)
+    must = "be an array of numbers"
+    array = as_array(value.detach().cpu() if hasattr(value, "detach") else value, name, must)
     if array.dtype.kind not in "fiub":
         raise InvalidTypeError(
-            f"{wanted}, got {array.dtype}. Give mixed columns as a pandas Series or DataFrame with a type per column."
+            argument=name,
+            must=must,
+            got=array.dtype,
+            hint="Give mixed columns as a pandas Series or DataFrame with a type per column.",
         )
     return array
 
@@ -78,7 +81,7 @@ def _numbers(value: Any, name: str) -> NDArray[Any]:
 def _check_labels(columns: Any, n: int) -> Labels:
     if columns is None:
         return tuple(range(n))
-    labels = tuple(check_list(columns, "`columns` must be a list of names, one per column"))
+    labels = tuple(check_list(columns, "columns", "be a list of names, one per column"))
     if len(labels) != n:
         raise InvalidValueError(f"`columns` must have one name per column of the row ({n}), got {len(labels)}.")
     _check_distinct(labels, "columns")
@@ -264,12 +267,12 @@ def _from_mapping(table: Table, fill: Mapping[Any, Any], hidden: list[int]) -> d
 
 def _spread(table: Table, fill: Any) -> NDArray[Any]:
     """An array of one value per column, or per channel of a series, as flat values (d,)."""
-    wanted = f"`fill` must be a number, {', '.join(map(repr, NAMED_FILLS))}, or values of shape {table.shape}"
+    must = f"be a number, {', '.join(map(repr, NAMED_FILLS))}, or values of shape {table.shape}"
     given = fill.detach().cpu() if hasattr(fill, "detach") else fill
-    values = np.array(given, dtype=object) if isinstance(table, FrameTable) else as_array(given, wanted)
+    values = np.array(given, dtype=object) if isinstance(table, FrameTable) else as_array(given, "fill", must)
     if values.ndim == 0 and values.dtype == object:
-        raise InvalidTypeError(f"{wanted}, got {fill!r}.")
+        raise InvalidTypeError(argument="fill", must=must, got=shown(fill))
     fits = values.shape == table.shape or (len(table.shape) == 2 and values.shape == table.shape[1:])
     if not fits:
-        raise InvalidValueError(f"{wanted}, got shape {values.shape}.")
+        raise InvalidValueError(argument="fill", must=must, got=f"shape {values.shape}")
     return np.broadcast_to(values, table.shape).ravel()
