@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from holdfast import study as study
     from holdfast.attribution import as_shapiq_game, attribute, from_array, from_captum, from_lime, from_shap
     from holdfast.certification.reexplain import Reexplanation, reexplain
-    from holdfast.masking.columns import column_groups, columns, windows
-    from holdfast.masking.groups import grid, segments, superpixels
-    from holdfast.masking.image import mask_image
-    from holdfast.masking.tabular import mask_tabular
-    from holdfast.masking.text import mask_text
+    from holdfast.masking.image.groups import grid, segments, superpixels
+    from holdfast.masking.image.mask_image import mask_image
+    from holdfast.masking.table.columns import column_groups, columns, windows
+    from holdfast.masking.table.mask_tabular import mask_tabular
+    from holdfast.masking.text.mask_text import mask_text
 
 __version__ = "0.1.0"
 
@@ -139,21 +139,21 @@ _MODULES = ("boolean", "data", "models", "study")
 _WHEN_ASKED_FOR = {
     "as_shapiq_game": "holdfast.attribution",
     "attribute": "holdfast.attribution",
-    "column_groups": "holdfast.masking.columns",
-    "columns": "holdfast.masking.columns",
+    "column_groups": "holdfast.masking.table.columns",
+    "columns": "holdfast.masking.table.columns",
     "from_array": "holdfast.attribution",
     "from_captum": "holdfast.attribution",
     "from_lime": "holdfast.attribution",
     "from_shap": "holdfast.attribution",
-    "grid": "holdfast.masking.groups",
-    "mask_image": "holdfast.masking.image",
-    "mask_tabular": "holdfast.masking.tabular",
-    "mask_text": "holdfast.masking.text",
+    "grid": "holdfast.masking.image.groups",
+    "mask_image": "holdfast.masking.image.mask_image",
+    "mask_tabular": "holdfast.masking.table.mask_tabular",
+    "mask_text": "holdfast.masking.text.mask_text",
     "Reexplanation": "holdfast.certification.reexplain",
     "reexplain": "holdfast.certification.reexplain",
-    "segments": "holdfast.masking.groups",
-    "superpixels": "holdfast.masking.groups",
-    "windows": "holdfast.masking.columns",
+    "segments": "holdfast.masking.image.groups",
+    "superpixels": "holdfast.masking.image.groups",
+    "windows": "holdfast.masking.table.columns",
 }
 
 

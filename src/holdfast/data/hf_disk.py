@@ -15,7 +15,7 @@ from holdfast.data.dataset import Dataset
 from holdfast.data.images import check_inside
 from holdfast.data.labels import no_labels, number_labels
 from holdfast.errors import HoldfastError, InvalidValueError, MissingExtraError
-from holdfast.masking.pictures import decode_picture, open_picture
+from holdfast.masking.image.pixels import decode_picture, open_picture
 from holdfast.validation import check_name
 
 

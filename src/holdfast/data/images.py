@@ -12,7 +12,7 @@ from typing import Any, overload
 from holdfast.data.dataset import Dataset
 from holdfast.data.labels import no_labels, number_labels
 from holdfast.errors import InvalidValueError
-from holdfast.masking.pictures import open_picture
+from holdfast.masking.image.pixels import open_picture
 from holdfast.validation import read_text, shown
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")

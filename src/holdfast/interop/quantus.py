@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.certification.certificate import Certificate
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
 from holdfast.interop.scoring import Question, Stream, as_tensor
-from holdfast.masking.torch_support import is_module
+from holdfast.masking.torch import is_module
 
 try:
     from quantus.helpers.enums import DataType, EvaluationCategory, ModelType, ScoreDirection

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.errors import InvalidValueError
 from holdfast.fingerprints import canonical, digest_files, digest_module, fingerprint
-from holdfast.masking.acceleration import Acceleration
+from holdfast.masking.speed import Acceleration
 from holdfast.models.classifier import Classifier, make_classifier
 from holdfast.models.engines import ModuleOnImages, ModuleOnTexts
 from holdfast.models.hub import PREPROCESSING, fetch, pickles_among

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.fingerprints import canonical, digest_files, fingerprint, name_of
-from holdfast.masking.onnx_files import external_files
-from holdfast.masking.predictors import as_predictor
+from holdfast.masking.onnx import external_files
+from holdfast.masking.table.predictors import as_predictor
 from holdfast.models.classifier import KINDS, Classifier, make_classifier
 from holdfast.models.engines import FunctionOnTexts, PredictorOnRows, SessionOnImages
 from holdfast.validation import check_name, check_whole

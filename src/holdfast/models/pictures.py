@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError
-from holdfast.masking.pictures import import_pillow, is_picture, open_picture, pixels
+from holdfast.masking.image.pixels import import_pillow, is_picture, open_picture, pixels
 
 _DEEP_MODES = ("I", "F", "I;16")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.errors import InvalidValueError
-from holdfast.masking.torch_support import import_torch
+from holdfast.masking.torch import import_torch
 
 
 def check_device(device: Any) -> Any:

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from holdfast.extras import check_installed
-from holdfast.masking.torch_support import import_torch
+from holdfast.masking.torch import import_torch
 
 _LOGGERS = ("transformers", "huggingface_hub")
 

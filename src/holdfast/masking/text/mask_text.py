@@ -7,26 +7,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.acceleration import Acceleration, Runner
-from holdfast.masking.live import fingerprint_live
-from holdfast.masking.text_module import TOKEN_FILLS, TokenModel, make_fill, place
-from holdfast.masking.text_segments import (
+from holdfast.masking.speed import Acceleration, Runner
+from holdfast.masking.text.strings import (
     DEFAULT_JOIN,
+    OneByOne,
     Parts,
     Span,
+    TextModel,
     check_segments,
     check_unicode,
     fingerprint_text,
     join_segments,
     locate,
+    normalise_answer,
     preview,
     read_fill,
     segment_parts,
     word_parts,
 )
-from holdfast.masking.text_strings import OneByOne, TextModel, normalise_answer
-from holdfast.masking.text_tokens import tokenize
-from holdfast.masking.torch_support import is_module, warn_if_half
+from holdfast.masking.text.token_model import TOKEN_FILLS, TokenModel, make_fill, place
+from holdfast.masking.text.tokens import tokenize
+from holdfast.masking.torch import fingerprint_live, is_module, warn_if_half
 from holdfast.types import Provenance
 from holdfast.validation import check_flag, check_name, check_whole
 

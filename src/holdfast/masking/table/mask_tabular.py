@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.columns import FeatureMap, as_feature_map
-from holdfast.masking.live import fingerprint_live
-from holdfast.masking.predictors import Predictor, as_predictor, softmaxed
-from holdfast.masking.table_fills import Draws, Fill, make_fill
-from holdfast.masking.table_rows import read_table
-from holdfast.masking.tables import ArrayPalette, FramePalette, Palette, Table
+from holdfast.masking.table.columns import FeatureMap, as_feature_map
+from holdfast.masking.table.predictors import Predictor, as_predictor, softmaxed
+from holdfast.masking.table.rows import Draws, Fill, make_fill, read_table
+from holdfast.masking.table.tables import ArrayPalette, FramePalette, Palette, Table
+from holdfast.masking.torch import fingerprint_live
 from holdfast.randomness import stream_key
 from holdfast.types import Masks, Outputs, Provenance, Rng
 from holdfast.validation import check_flag, check_whole

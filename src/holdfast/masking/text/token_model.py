@@ -12,12 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.acceleration import Runner
-from holdfast.masking.batch_probe import BatchProbe, batch_probe
-from holdfast.masking.text_segments import Span
-from holdfast.masking.text_tokens import ALWAYS_SHOWN, Fields, Tokens, check_vocabulary
-from holdfast.masking.token_removal import Removal, drop_attention, find_removal
-from holdfast.masking.torch_support import device_of, dtype_of, evaluating_module, import_torch, score_tensor, to_numpy
+from holdfast.masking.speed import BatchProbe, Runner, batch_probe
+from holdfast.masking.text.strings import Span
+from holdfast.masking.text.tokens import (
+    ALWAYS_SHOWN,
+    Fields,
+    Removal,
+    Tokens,
+    check_vocabulary,
+    drop_attention,
+    find_removal,
+)
+from holdfast.masking.torch import device_of, dtype_of, evaluating_module, import_torch, score_tensor, to_numpy
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
-from holdfast.masking.torch_support import import_torch, to_numpy
+from holdfast.masking.torch import import_torch, to_numpy
 from holdfast.validation import as_array, shown
 
 Pixels = NDArray[Any]

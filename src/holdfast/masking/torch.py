@@ -1,20 +1,26 @@
-"""A torch module → plain scores, leaving its mode, its device and the grad mode as they were."""
+"""A torch module → its scores, what was learnt about it, and the fingerprint of any live model.
+
+The module's mode, its device and the grad mode stay as they were.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from types import MethodType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import MissingExtraError, ModelError
-from holdfast.masking.module_notes import notes_of
-
-SCORE_NAMES = ("logits", "scores", "probabilities", "output")
+from holdfast.fingerprints import canonical, digest_files, digest_module, digest_object, fingerprint
+from holdfast.masking.onnx import SCORE_NAMES, external_files
 
 
 def import_torch() -> Any:
@@ -119,3 +125,89 @@ def to_numpy(scores: Any) -> NDArray[Any]:
     if values.dtype in (torch.float16, torch.bfloat16):
         values = values.float()
     return np.asarray(values.cpu().numpy())
+
+
+_NOTES: WeakKeyDictionary[Any, dict[Hashable, Any]] = WeakKeyDictionary()
+
+
+def notes_of(module: Any) -> dict[Hashable, Any]:
+    """Notes that live as long as the module; they must not hold the module itself.
+
+    A module that cannot be a key gets fresh notes every time: what they would save is learnt anew.
+
+    Examples
+    --------
+    >>> class Module: ...
+    >>> module = Module()
+    >>> notes_of(module)["length"] = 3
+    >>> notes_of(module), notes_of(Module())
+    ({'length': 3}, {})
+    """
+    try:
+        return _NOTES.setdefault(module, {})
+    except TypeError:  # unhashable, or without weak references
+        return {}
+
+
+def weights_mark(module: Any) -> Hashable:
+    """A mark of a module's weights, another one once they are changed in place or replaced."""
+    if not hasattr(module, "parameters"):
+        return None
+    tensors = (*module.parameters(), *module.buffers())
+    return hash(tuple((tensor.data_ptr(), _version(tensor)) for tensor in tensors))
+
+
+def _version(tensor: Any) -> int:
+    """How often torch has seen a tensor changed; tensors made in inference mode do not count."""
+    return -1 if tensor.is_inference() else int(tensor._version)
+
+
+def fingerprint_live(classifier: Any, *beside: Any) -> str | None:
+    """SHA-256 of a torch module, an estimator or one of its methods, or an ONNX file; None for anything else.
+
+    What is given ``beside``, such as a tokenizer, counts as well. A module's is computed once, and again when its
+    weights were changed.
+    """
+    if is_module(classifier):
+        notes = notes_of(classifier)
+        mark = ("fingerprint", weights_mark(classifier), *map(id, beside))
+        if mark not in notes:
+            notes[mark] = fingerprint(_module_parts(classifier, beside))
+        return str(notes[mark])
+    if isinstance(classifier, (str, Path)):
+        own, weights = hashlib.sha256(Path(classifier).read_bytes()), external_files(Path(classifier))
+        return fingerprint({"model": own.digest()} | digest_files(weights)) if weights else own.hexdigest()
+    return _estimator_fingerprint(classifier)
+
+
+def _estimator_fingerprint(classifier: Any) -> str | None:
+    """A fitted estimator's is computed once, and again when it was fitted again: its attributes are others then."""
+    estimator, method = classifier, ""
+    if isinstance(classifier, MethodType):
+        estimator, method = classifier.__self__, classifier.__name__
+    if not hasattr(estimator, "fit"):
+        return None
+    notes, attributes = notes_of(estimator), dict(vars(estimator))
+    known = notes.get("fitted")
+    if known is None or {name: id(part) for name, part in known[0].items()} != {
+        name: id(part) for name, part in attributes.items()
+    }:
+        known = notes["fitted"] = (attributes, digest_object(estimator))
+    return None if known[1] is None else fingerprint({"object": known[1], "method": method.encode()})
+
+
+def _module_parts(module: Any, beside: tuple[Any, ...]) -> dict[str, bytes]:
+    parts = digest_module(module) | {"layers": repr(module).encode()}
+    config = getattr(module, "config", None)
+    if config is not None and hasattr(config, "to_dict"):
+        parts["config"] = canonical(config.to_dict())
+    return parts | {f"beside {i}": _tokenizer_bytes(tokenizer) for i, tokenizer in enumerate(beside)}
+
+
+def _tokenizer_bytes(tokenizer: Any) -> bytes:
+    """The rules of a fast tokenizer; of another one its class and vocabulary."""
+    fast = getattr(tokenizer, "backend_tokenizer", None)
+    if fast is not None:
+        return bytes(fast.to_str().encode())
+    words = tokenizer.get_vocab() if hasattr(tokenizer, "get_vocab") else {}
+    return type(tokenizer).__qualname__.encode() + canonical(words)

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
-from holdfast.masking.onnx_support import is_session, open_session
-from holdfast.masking.tables import columns_without_numbers
-from holdfast.masking.torch_support import (
-    SCORE_NAMES,
+from holdfast.masking.onnx import SCORE_NAMES, is_session, open_session
+from holdfast.masking.table.tables import columns_without_numbers
+from holdfast.masking.torch import (
     device_of,
     dtype_of,
     evaluating_module,

@@ -12,14 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, ModelError
-from holdfast.masking.acceleration import Runner
-from holdfast.masking.batch_probe import BatchProbe, batch_probe
-from holdfast.masking.groups import Groups
-from holdfast.masking.layouts import layout_probe
-from holdfast.masking.onnx_support import ImageSession
-from holdfast.masking.patch_drop import PatchDrop, bind_patches
-from holdfast.masking.pictures import Pixels, is_tensor
-from holdfast.masking.torch_support import evaluating_module, import_torch, score_tensor, takes, to_numpy
+from holdfast.masking.image.groups import Groups
+from holdfast.masking.image.patches import PatchDrop, bind_patches
+from holdfast.masking.image.pixels import Pixels, is_tensor
+from holdfast.masking.onnx import ImageSession
+from holdfast.masking.speed import BatchProbe, Runner, batch_probe, layout_probe
+from holdfast.masking.torch import evaluating_module, import_torch, score_tensor, takes, to_numpy
 from holdfast.outputs import answers_of
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
-from holdfast.masking.pictures import fingerprint_array, image_size, open_picture, pixels
+from holdfast.masking.image.pixels import fingerprint_array, image_size, open_picture, pixels
 from holdfast.validation import as_array, check_amount, check_size, check_whole
 
 Groups = NDArray[np.intp]

@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.pictures import Pixels, array_of, fingerprint_array, is_picture, is_tensor, pixels, scale_bytes
+from holdfast.masking.image.pixels import (
+    Pixels,
+    array_of,
+    fingerprint_array,
+    is_picture,
+    is_tensor,
+    pixels,
+    scale_bytes,
+)
 from holdfast.randomness import stream
 from holdfast.validation import check_name, check_whole, is_number
 
