@@ -348,8 +348,8 @@ def test_what_fits_comes_back_in_one_type() -> None:
 
 @pytest.mark.parametrize("value", ["ab", b"ab", {"a": 1}, 3, np.array(3)], ids=repr)
 def test_a_text_a_mapping_and_a_single_thing_are_no_list(value: Any) -> None:
-    assert message(InvalidTypeError, lambda: check_list(value, "`n` must be a list")).startswith("`n` must be a list, ")
-    assert check_list(range(3), "`n` must be a list") == [0, 1, 2]
+    assert message(InvalidTypeError, lambda: check_list(value, "n", "be a list")).startswith("`n` must be a list, ")
+    assert check_list(range(3), "n", "be a list") == [0, 1, 2]
 
 
 def test_what_cannot_be_drawn_is_refused_with_the_reason_and_other_errors_pass() -> None:
@@ -416,11 +416,9 @@ def test_what_is_quoted_is_cut() -> None:
 
 
 def test_a_list_has_no_more_entries_than_it_may() -> None:
-    assert check_list(range(3), "`radii` must be numbers", most=3) == [0, 1, 2]
+    assert check_list(range(3), "radii", "be numbers", most=3) == [0, 1, 2]
     for endless in (range(10**9), range(10**30), iter(int, 1)):
-        said = message(
-            InvalidValueError, lambda endless=endless: check_list(endless, "`radii` must be numbers", most=9)
-        )
+        said = message(InvalidValueError, lambda endless=endless: check_list(endless, "radii", "be numbers", most=9))
         assert said == "`radii` must be numbers of at most 9 entries, got more."
     assert MOST_ENTRIES == 10_000
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.types import Mask, Outputs
-from holdfast.validation import as_array, check_name, check_whole, is_number
+from holdfast.validation import as_array, check_name, check_whole, is_number, shown
 
 
 class Agreement(Protocol):
@@ -95,11 +95,12 @@ class UserAgreement:
         return next((label for label in known if isinstance(label, str)), type(self.function).__qualname__)
 
     def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
-        answer = as_array(self.function(outputs, reference), "`agree` must return Boolean (b,)")
+        answer = as_array(self.function(outputs, reference), "agree", "return Boolean (b,)")
         if answer.shape != (len(outputs),) or answer.dtype != np.bool_:
             raise InvalidTypeError(
-                f"`agree` must return a Boolean vector of shape ({len(outputs)},), "
-                f"got {answer.dtype} of shape {answer.shape}."
+                argument="agree",
+                must=f"return a Boolean vector of shape ({len(outputs)},)",
+                got=f"{answer.dtype} of shape {answer.shape}",
             )
         return answer
 
@@ -116,9 +117,9 @@ def same_top_set(k: int) -> SameTopSet:
 def within(margin: float) -> Within:
     """Agree when every score moved by strictly less than ``margin``."""
     if not is_number(margin):
-        raise InvalidTypeError(f"`margin` must be a number > 0, got {margin!r}.")
+        raise InvalidTypeError(argument="margin", must="be a number > 0", got=shown(margin))
     if not 0 < margin < np.inf:
-        raise InvalidValueError(f"`margin` must be a number > 0, got {margin!r}.")
+        raise InvalidValueError(argument="margin", must="be a number > 0", got=shown(margin))
     return Within(float(margin))
 
 
@@ -136,7 +137,7 @@ def as_agreement(agree: Any) -> Agreement:
         return agree
     if callable(agree):
         return UserAgreement(agree)
-    raise InvalidTypeError(f"`agree` must be a name or a callable on (outputs, reference), got {agree!r}.")
+    raise InvalidTypeError(argument="agree", must="be a name or a callable on (outputs, reference)", got=shown(agree))
 
 
 def prediction_of(output: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.validation import as_array, check_name, check_share, check_whole
+from holdfast.validation import as_array, check_name, check_share, check_whole, shown
 
 _BISECTIONS, _SMALLEST_MEAN, _BETTING_SLACK = 22, 1e-7, 1e-9
 """Steps to the end of an interval, which is never beyond the true one; where ratios would overflow; float error."""
@@ -195,17 +195,19 @@ def betting_mean(
 def _bounded(values: Any, low: float, high: float) -> NDArray[np.float64]:
     """The numbers as columns, if they are where they were said to be."""
     if not -math.inf < low < high < math.inf:
-        raise InvalidValueError(f"`low` must be less than `high`, got {low!r} and {high!r}.")
-    wanted = f"`values` must be numbers from {low:g} to {high:g}, at least one"
-    given = as_array(values, wanted)
+        raise InvalidValueError(argument="low", must="be less than `high`", got=f"{low!r} and {high!r}")
+    must = f"be numbers from {low:g} to {high:g}, at least one"
+    given = as_array(values, "values", must)
     try:
         numbers = given.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"{wanted}, got something else.") from error
+        raise InvalidTypeError(argument="values", must=must, got="something else") from error
     if numbers.ndim not in (1, 2):
-        raise InvalidValueError(f"{wanted}, of shape (n,) or (n, R), got an array of shape {numbers.shape}.")
+        raise InvalidValueError(
+            argument="values", must=f"{must}, of shape (n,) or (n, R)", got=f"an array of shape {numbers.shape}"
+        )
     if numbers.size == 0 or not ((numbers >= low) & (numbers <= high)).all():
-        raise InvalidValueError(f"{wanted}.")
+        raise InvalidValueError(argument="values", must=must)
     return numbers.reshape(len(numbers), -1)
 
 
@@ -240,10 +242,10 @@ def check_counts(
     """Whole numbers with 0 ≤ n_agreed ≤ n_evaluated and at least one evaluated."""
     n = check_whole(n_evaluated, names[1], minimum=1)
     if n > _MOST_EVALUATED:
-        raise InvalidValueError(f"`{names[1]}` must be at most {_MOST_EVALUATED}, got {n_evaluated!r}.")
+        raise InvalidValueError(argument=names[1], must=f"be at most {_MOST_EVALUATED}", got=shown(n_evaluated))
     k = check_whole(n_agreed, names[0])
     if k > n:
-        raise InvalidValueError(f"`{names[0]}` must be at most `{names[1]}` = {n}, got {k}.")
+        raise InvalidValueError(argument=names[0], must=f"be at most `{names[1]}` = {n}", got=k)
     return k, n
 
 

@@ -8,7 +8,7 @@ from contextvars import copy_context
 from typing import Any, TypeVar
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
-from holdfast.validation import is_number
+from holdfast.validation import is_number, shown
 
 _Answer = TypeVar("_Answer")
 
@@ -17,11 +17,11 @@ def check_seconds(value: Any, name: str = "timeout") -> float | None:
     """A number of seconds above zero, or None for as long as it takes."""
     if value is None:
         return None
-    wanted = f"`{name}` must be a number of seconds > 0, or None, got {value!r}."
+    must = "be a number of seconds > 0, or None"
     if not is_number(value):
-        raise InvalidTypeError(wanted)
+        raise InvalidTypeError(argument=name, must=must, got=shown(value))
     if not value > 0:
-        raise InvalidValueError(wanted)
+        raise InvalidValueError(argument=name, must=must, got=shown(value))
     return min(float(value), threading.TIMEOUT_MAX)
 
 

@@ -179,7 +179,7 @@ class Evaluator:
     def keeps_top_class(self, masks: Masks, top_class: int) -> Mask:
         """Boolean (b,) from a ``Deciding`` model: whether the class has the largest score."""
         if self.deciding is None:
-            raise InvalidTypeError(f"`model` must be able to decide early, got {type(self.model).__name__}.")
+            raise InvalidTypeError(argument="model", must="be able to decide early", got=type(self.model).__name__)
         parts = []
         for start in range(0, len(masks), self.batch_size):
             parts.append(self._decide(masks[start : start + self.batch_size], top_class))
@@ -427,8 +427,10 @@ def _count_features(model: Any) -> int:
     n_features = getattr(model, "n_features", None)
     if not callable(model) or n_features is None:
         raise InvalidTypeError(
-            f"`model` must be a MaskedModel (`n_features` and a call on masks), got {type(model).__name__}. "
-            "Wrap a function of masks with `holdfast.mask_function(function, n_features=...)`."
+            argument="model",
+            must="be a MaskedModel (`n_features` and a call on masks)",
+            got=type(model).__name__,
+            hint="Wrap a function of masks with `holdfast.mask_function(function, n_features=...)`.",
         )
     return check_whole(n_features, "model.n_features", minimum=1)
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError
 from holdfast.types import Mask, Masks
-from holdfast.validation import check_mask, check_whole
+from holdfast.validation import check_mask, check_whole, shown
 
 _CHUNK_BYTES = 1 << 20
 
@@ -155,7 +155,7 @@ class _Flips(abc.ABC):
     def sample(self, n: int, rng: np.random.Generator) -> Masks:
         """Draw n masks independently and uniformly, (n, n_features)."""
         if not isinstance(rng, np.random.Generator):
-            raise InvalidTypeError(f"`rng` must be a numpy Generator, got {rng!r}.")
+            raise InvalidTypeError(argument="rng", must="be a numpy Generator", got=shown(rng))
         masks = np.empty((check_whole(n, "n"), len(self.selected)), dtype=bool)
         masks[:] = self.selected
         n_features = len(self.selected)

@@ -26,7 +26,7 @@ _KEY_BITS = 128
 CANONICAL: Literal["canonical"] = "canonical"
 """The key that follows from model, input, explanation and question."""
 
-_WANTED = "`rng` must be a numpy Generator, a whole number ≥ 0, 'canonical' or None"
+_MUST = "be a numpy Generator, a whole number ≥ 0, 'canonical' or None"
 
 
 def is_canonical(rng: Any) -> bool:
@@ -54,9 +54,9 @@ def stream_key(rng: Any, *question: object) -> int:
     if isinstance(rng, np.random.Generator):
         return int.from_bytes(rng.bytes(_KEY_BITS // 8), "little")
     if isinstance(rng, (bool, np.bool_)) or not isinstance(rng, numbers.Integral):
-        raise InvalidTypeError(f"{_WANTED}, got {rng!r}.")
+        raise InvalidTypeError(argument="rng", must=_MUST, got=repr(rng))
     if rng < 0:
-        raise InvalidValueError(f"{_WANTED}, got {rng!r}.")
+        raise InvalidValueError(argument="rng", must=_MUST, got=repr(rng))
     return int(rng)
 
 

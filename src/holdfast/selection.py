@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.types import Mask
-from holdfast.validation import as_array, check_flag, check_share, check_whole, is_number
+from holdfast.validation import as_array, check_flag, check_share, check_whole, is_number, shown
 
 
 def top(scores: Any, k: int, *, absolute: bool = False) -> Mask:
@@ -27,7 +27,7 @@ def top(scores: Any, k: int, *, absolute: bool = False) -> Mask:
     values = _check_scores(scores, absolute)
     n_selected = check_whole(k, "k")
     if n_selected > len(values):
-        raise InvalidValueError(f"`k` must be at most the number of features, {len(values)}, got {k}.")
+        raise InvalidValueError(argument="k", must=f"be at most the number of features, {len(values)}", got=k)
     mask = np.zeros(len(values), dtype=bool)
     mask[rank(values)[:n_selected]] = True
     return mask
@@ -55,9 +55,9 @@ def above(scores: Any, threshold: float, *, absolute: bool = False) -> Mask:
     """
     values = _check_scores(scores, absolute)
     if not is_number(threshold):
-        raise InvalidTypeError(f"`threshold` must be a number, got {threshold!r}.")
+        raise InvalidTypeError(argument="threshold", must="be a number", got=shown(threshold))
     if threshold != threshold:
-        raise InvalidValueError(f"`threshold` must be a number, got {threshold!r}.")
+        raise InvalidValueError(argument="threshold", must="be a number", got=shown(threshold))
     return np.asarray([value > threshold for value in values.tolist()])
 
 
@@ -78,13 +78,13 @@ def rank(scores: Any, *, absolute: bool = False) -> NDArray[np.intp]:
 
 
 def _check_scores(scores: Any, absolute: bool = False) -> NDArray[np.float64]:
-    wanted = "`scores` must be a vector of one number per feature"
-    values = as_array(scores, wanted)
+    must = "be a vector of one number per feature"
+    values = as_array(scores, "scores", must)
     if values.dtype.kind not in "fiub":
-        raise InvalidTypeError(f"{wanted}, got {values.dtype}.")
+        raise InvalidTypeError(argument="scores", must=must, got=values.dtype)
     if values.ndim != 1 or len(values) == 0:
-        raise InvalidValueError(f"{wanted}, got an array of shape {values.shape}.")
+        raise InvalidValueError(argument="scores", must=must, got=f"an array of shape {values.shape}")
     if not np.isfinite(values).all():
-        raise InvalidValueError(f"{wanted}, got NaN or infinity.")
+        raise InvalidValueError(argument="scores", must=must, got="NaN or infinity")
     numbers = values.astype(np.float64)
     return np.abs(numbers) if check_flag(absolute, "absolute") else numbers

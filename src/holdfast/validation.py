@@ -92,18 +92,21 @@ def _fraction(digits: str) -> Fraction:
 
 def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
     """A Boolean vector, copied and made read-only."""
-    wanted = f"`{name}` must be a Boolean vector (n_features,)"
-    mask = as_array(value, wanted).copy()
+    must = "be a Boolean vector (n_features,)"
+    mask = as_array(value, name, must).copy()
     if mask.ndim != 1 or len(mask) == 0:
-        raise InvalidValueError(f"{wanted}, got an array of shape {mask.shape}.")
+        raise InvalidValueError(argument=name, must=must, got=f"an array of shape {mask.shape}")
     if mask.dtype != np.bool_:
         raise InvalidTypeError(
-            f"`{name}` must be Boolean, got {mask.dtype}. Turn scores into a mask with `top(scores, k)`, "
-            "and feature indices with `mask = np.zeros(n, bool); mask[indices] = True`."
+            argument=name,
+            must="be Boolean",
+            got=mask.dtype,
+            hint="Turn scores into a mask with `top(scores, k)`, and feature indices with "
+            "`mask = np.zeros(n, bool); mask[indices] = True`.",
         )
     if n_features is not None and len(mask) != n_features:
         raise InvalidValueError(
-            f"`{name}` must have one entry per feature: the model has {n_features} features, got {len(mask)}."
+            argument=name, must=f"have one entry per feature: the model has {n_features} features", got=len(mask)
         )
     mask.setflags(write=False)
     return mask
@@ -112,7 +115,7 @@ def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
 def check_label(value: str, name: str) -> str:
     """A name that is printed on one line, as it is."""
     if not value.isprintable():
-        raise InvalidValueError(f"`{name}` must be printable on one line, got {value!r}.")
+        raise InvalidValueError(argument=name, must="be printable on one line", got=shown(value))
     return value
 
 
@@ -128,7 +131,7 @@ def check_selection(value: Any, name: str, model: Any) -> Mask:
     if getattr(model, "n_features", None) is None:
         return check_mask(value, name)
     n_features = check_whole(model.n_features, "model.n_features", minimum=1)
-    array = as_array(value, f"`{name}` must be a Boolean vector (n_features,)")
+    array = as_array(value, name, "be a Boolean vector (n_features,)")
     if array.ndim == 1 and array.dtype.kind in "iu" and len(array):
         chosen = _check_indices(array, name, n_features)
     elif array.ndim == 1 and len(array) and all(isinstance(entry, str) for entry in array.tolist()):
@@ -136,7 +139,7 @@ def check_selection(value: Any, name: str, model: Any) -> Mask:
     else:
         return check_mask(value, name, n_features=n_features)
     if len(set(chosen)) < len(chosen):
-        raise InvalidValueError(f"`{name}` must name every feature once, got {value!r}.")
+        raise InvalidValueError(argument=name, must="name every feature once", got=shown(value))
     mask = np.zeros(n_features, dtype=bool)
     mask[chosen] = True
     mask.setflags(write=False)
@@ -146,11 +149,13 @@ def check_selection(value: Any, name: str, model: Any) -> Mask:
 def _check_indices(array: NDArray[Any], name: str, n_features: int) -> list[int]:
     if len(array) == n_features and np.isin(array, (0, 1)).all():
         raise InvalidTypeError(
-            f"`{name}` must be Boolean, got {array.dtype}: 0 and 1 may be flags or indices. "
-            f"Turn flags into a mask with `np.asarray({name}) == 1`."
+            argument=name,
+            must="be Boolean",
+            got=f"{array.dtype}: 0 and 1 may be flags or indices",
+            hint=f"Turn flags into a mask with `np.asarray({name}) == 1`.",
         )
     if array.min() < 0 or array.max() >= n_features:
-        raise InvalidValueError(f"`{name}` must hold indices from 0 to {n_features - 1}, got {array.tolist()}.")
+        raise InvalidValueError(argument=name, must=f"hold indices from 0 to {n_features - 1}", got=array.tolist())
     chosen: list[int] = array.tolist()
     return chosen
 
@@ -158,65 +163,66 @@ def _check_indices(array: NDArray[Any], name: str, n_features: int) -> list[int]
 def _find_names(labels: list[str], name: str, feature_names: Any) -> list[int]:
     if feature_names is None:
         raise InvalidTypeError(
-            f"`{name}` must be a mask or indices, got names: the model does not say what its features are called."
+            argument=name, must="be a mask or indices", got="names: the model does not say what its features are called"
         )
     known = [str(label) for label in feature_names]
     for label in labels:
         if label not in known:
-            raise InvalidValueError(
-                f"`{name}` must hold names of features, got {label!r}.{_did_you_mean(label, known)}"
-            )
+            hint = _did_you_mean(label, known)
+            raise InvalidValueError(argument=name, must="hold names of features", got=shown(label), hint=hint)
         if known.count(label) > 1:
             places = ", ".join(str(i) for i, other in enumerate(known) if other == label)
             raise InvalidValueError(
-                f"`{name}` must name each feature clearly, got {label!r}: features {places} have it. Give indices."
+                argument=name,
+                must="name each feature clearly",
+                got=f"{label!r}: features {places} have it",
+                hint="Give indices.",
             )
     return [known.index(label) for label in labels]
 
 
 def check_masks(value: Any, n_features: int) -> Masks:
     """Boolean masks (b, n_features)."""
-    masks = as_array(value, f"`masks` must have shape (b, {n_features})")
+    masks = as_array(value, "masks", f"have shape (b, {n_features})")
     if masks.dtype != np.bool_:
-        raise InvalidTypeError(f"`masks` must be Boolean, got {masks.dtype}.")
+        raise InvalidTypeError(argument="masks", must="be Boolean", got=masks.dtype)
     if masks.ndim != 2 or masks.shape[1] != n_features:
-        raise InvalidValueError(f"`masks` must have shape (b, {n_features}), got {masks.shape}.")
+        raise InvalidValueError(argument="masks", must=f"have shape (b, {n_features})", got=masks.shape)
     return masks
 
 
-def as_array(value: Any, wanted: str) -> NDArray[Any]:
-    """Anything array-like as an array; rows of unequal length are not what was wanted."""
+def as_array(value: Any, name: str, must: str) -> NDArray[Any]:
+    """Anything array-like as an array; rows of unequal length are not what it must be."""
     try:
         return np.asarray(value)
     except ValueError as error:
-        raise InvalidValueError(f"{wanted}, got rows of unequal length.") from error
+        raise InvalidValueError(argument=name, must=must, got="rows of unequal length") from error
 
 
 def check_name(value: Any, name: str, options: Iterable[str]) -> str:
     """One of the known names; a wrong one is answered with the nearest."""
     known = list(options)
     if not isinstance(value, str):
-        raise InvalidTypeError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.")
+        raise InvalidTypeError(argument=name, must=f"be one of {', '.join(known)}", got=shown(value))
     if value not in known:
-        raise InvalidValueError(
-            f"`{name}` must be one of {', '.join(known)}, got {value!r}.{_did_you_mean(value, known)}"
-        )
+        must = f"be one of {', '.join(known)}"
+        raise InvalidValueError(argument=name, must=must, got=shown(value), hint=_did_you_mean(value, known))
     return value
 
 
-def _did_you_mean(value: str, known: list[str]) -> str:
+def _did_you_mean(value: str, known: list[str]) -> str | None:
     """The known name with these initials or this beginning, or the nearest, whatever the case of the letters."""
-    word, lower = value.lower(), {one.lower(): one for one in known}
-    near = [one for one in lower if "_" in one and word == "".join(part[:1] for part in one.split("_"))]
-    near += [one for one in lower if word and one.startswith(word)]
+    word, lower = value.lower(), {name.lower(): name for name in known}
+    near = [name for name in lower if "_" in name and word == "".join(part[:1] for part in name.split("_"))]
+    near += [name for name in lower if word and name.startswith(word)]
     near += difflib.get_close_matches(word, lower, n=1, cutoff=0.4)
-    return f" Did you mean {lower[near[0]]!r}?" if near else ""
+    return f"Did you mean {lower[near[0]]!r}?" if near else None
 
 
 def check_flag(value: Any, name: str) -> bool:
     """True or False, nothing that only behaves so."""
     if not isinstance(value, (bool, np.bool_)):
-        raise InvalidTypeError(f"`{name}` must be True or False, got {value!r}.")
+        raise InvalidTypeError(argument=name, must="be True or False", got=shown(value))
     return bool(value)
 
 
@@ -224,38 +230,38 @@ def check_size(value: Any, name: str, *, minimum: int = 1, most: int = MOST_AT_O
     """A whole number of things that are all held in memory at once."""
     size = check_whole(value, name, minimum=minimum)
     if size > most:
-        raise InvalidValueError(f"`{name}` must be at most {most}, got {shown(value)}.")
+        raise InvalidValueError(argument=name, must=f"be at most {most}", got=shown(value))
     return size
 
 
 def check_amount(value: Any, name: str, *, may_be_zero: bool = False) -> float:
     """A finite number above zero, or zero where that makes sense."""
-    wanted = f"`{name}` must be a number {'≥' if may_be_zero else '>'} 0, got {shown(value)}."
+    must = f"be a number {'≥' if may_be_zero else '>'} 0"
     if not is_number(value):
-        raise InvalidTypeError(wanted)
+        raise InvalidTypeError(argument=name, must=must, got=shown(value))
     if not 0 <= value < math.inf or (value == 0 and not may_be_zero):
-        raise InvalidValueError(wanted)
+        raise InvalidValueError(argument=name, must=must, got=shown(value))
     return float(value)
 
 
-def check_list(value: Any, wanted: str, *, most: int | None = None) -> list[Any]:
+def check_list(value: Any, name: str, must: str, *, most: int | None = None) -> list[Any]:
     """The entries of anything that can be gone through, but for a text or a mapping; no more than ``most``."""
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
-        raise InvalidTypeError(f"{wanted}, got {shown(value)}.")
+        raise InvalidTypeError(argument=name, must=must, got=shown(value))
     with suppress(TypeError):  # an array without axes says that it can be gone through
         entries = list(islice(value, None if most is None else most + 1))
         if most is not None and len(entries) > most:
-            raise InvalidValueError(f"{wanted} of at most {most} entries, got more.")
+            raise InvalidValueError(argument=name, must=f"{must} of at most {most} entries", got="more")
         return entries
-    raise InvalidTypeError(f"{wanted}, got {shown(value)}.")
+    raise InvalidTypeError(argument=name, must=must, got=shown(value))
 
 
 def check_numbers(value: Any, name: str) -> NDArray[np.float64]:
     """Real numbers of any shape, as floats."""
-    wanted = f"`{name}` must be numbers"
-    array = as_array(value, wanted)
+    must = "be numbers"
+    array = as_array(value, name, must)
     if array.dtype.kind not in "fiub":
-        raise InvalidTypeError(f"{wanted}, got {array.dtype}.")
+        raise InvalidTypeError(argument=name, must=must, got=array.dtype)
     return array.astype(np.float64)
 
 
@@ -277,16 +283,16 @@ def drawing(function: Callable[_Given, _Drawn]) -> Callable[_Given, _Drawn]:
 
 def check_path(value: Any, name: str) -> Path:
     """The name of a file or folder: a text or a path that the operating system can take."""
-    wanted = f"`{name}` must be the name of a file, got {value!r}."
+    must = "be the name of a file"
     if not isinstance(value, (str, PathLike)):
-        raise InvalidTypeError(wanted)
+        raise InvalidTypeError(argument=name, must=must, got=shown(value))
     try:
         path = Path(value)
         encoded = os.fsencode(path)
     except (TypeError, ValueError) as error:
-        raise InvalidValueError(wanted) from error
+        raise InvalidValueError(argument=name, must=must, got=shown(value)) from error
     if b"\0" in encoded:
-        raise InvalidValueError(wanted)
+        raise InvalidValueError(argument=name, must=must, got=shown(value))
     return path
 
 
@@ -330,14 +336,14 @@ def split_spec(spec: Any, schemes: Iterable[str], advise: Callable[[str], str | 
     ``advise`` is given the place and says what to do instead, if it can tell; otherwise the nearest scheme is named.
     """
     known = tuple(schemes)
-    wanted = f"`spec` must start with one of {', '.join(f'{scheme}:' for scheme in known)}"
+    must = f"start with one of {', '.join(f'{scheme}:' for scheme in known)}"
     if not isinstance(spec, str):
-        raise InvalidTypeError(f"{wanted}, got {spec!r}.")
+        raise InvalidTypeError(argument="spec", must=must, got=shown(spec))
     scheme, colon, place = spec.partition(":")
     if not colon or scheme not in known:
         has_drive = len(scheme) == 1
         hint = advise(place if place and not has_drive else spec) or _nearest_scheme(scheme, place, known)
-        raise InvalidValueError(f"{wanted}, got {spec!r}.{f' {hint}' if hint else ''}")
+        raise InvalidValueError(argument="spec", must=must, got=shown(spec), hint=hint)
     return scheme, place
 
 

@@ -19,7 +19,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import evaluating
 from holdfast.results.attribution import Attribution
 from holdfast.types import MaskedModel
-from holdfast.validation import as_array, check_list, check_size, check_whole, is_number
+from holdfast.validation import as_array, check_list, check_size, check_whole, is_number, shown
 
 
 def from_array(
@@ -223,12 +223,12 @@ def from_lime(
 def as_numbers(values: Any, name: str) -> Numbers:
     """Real finite numbers as an array; tensors are brought to the CPU."""
     plain = values.detach().cpu().numpy() if _is_tensor(values) else values
-    wanted = f"`{name}` must hold real numbers"
-    array: NDArray[Any] = as_array(plain, wanted)
+    must = "hold real numbers"
+    array: NDArray[Any] = as_array(plain, name, must)
     if array.dtype.kind not in "fiub" or array.size == 0:
-        raise InvalidTypeError(f"{wanted}, got {array.dtype} of shape {array.shape}.")
+        raise InvalidTypeError(argument=name, must=must, got=f"{array.dtype} of shape {array.shape}")
     if not np.isfinite(array).all():
-        raise InvalidValueError(f"{wanted}, got NaN or infinity.")
+        raise InvalidValueError(argument=name, must=must, got="NaN or infinity")
     return array.astype(np.float64)
 
 
@@ -255,9 +255,7 @@ def _given(
 
 def _names(given: Any) -> tuple[str, ...]:
     """A name per feature; a text is a list of letters."""
-    return (
-        tuple(given) if isinstance(given, str) else tuple(map(str, check_list(given, "`feature_names` must be a list")))
-    )
+    return tuple(given) if isinstance(given, str) else tuple(map(str, check_list(given, "feature_names", "be a list")))
 
 
 def _is_tensor(values: Any) -> bool:
@@ -388,12 +386,12 @@ def _check_class(value: Any, name: str, n_classes: int | None) -> int:
 
 
 def _check_index(value: Any, name: str, length: int) -> int:
-    wanted = f"`{name}` must be a whole number from 0 to {length - 1}, got {value!r}."
+    must = f"be a whole number from 0 to {length - 1}"
     if value is None:
-        raise InvalidTypeError(wanted)
+        raise InvalidTypeError(argument=name, must=must, got=shown(value))
     index = check_whole(value, name)
     if index >= length:
-        raise InvalidValueError(wanted)
+        raise InvalidValueError(argument=name, must=must, got=shown(value))
     return index
 
 

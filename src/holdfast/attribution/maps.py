@@ -88,11 +88,11 @@ class Maps:
 
 
 def _check_groups(groups: Any) -> NDArray[np.intp]:
-    wanted = "`groups` must hold the feature of each element, whole numbers from -1"
-    array = as_array(groups, wanted)
+    must = "hold the feature of each element, whole numbers from -1"
+    array = as_array(groups, "groups", must)
     if array.dtype.kind not in "iu":
-        raise InvalidTypeError(f"{wanted}, got {array.dtype}.")
+        raise InvalidTypeError(argument="groups", must=must, got=array.dtype)
     present = np.unique(array[array >= 0])
     if array.size == 0 or array.min() < -1 or not np.array_equal(present, np.arange(len(present))) or not len(present):
-        raise InvalidValueError(f"{wanted} with none left out, got {present.tolist()[:8]}.")
+        raise InvalidValueError(argument="groups", must=f"{must} with none left out", got=present.tolist()[:8])
     return array.astype(np.intp)

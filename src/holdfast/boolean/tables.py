@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.types import Mask
-from holdfast.validation import as_array, check_mask, check_size, check_whole, is_number
+from holdfast.validation import as_array, check_mask, check_size, check_whole, is_number, shown
 
 Table = NDArray[np.float64]
 """Float64 (2ⁿ,) or (2ⁿ, k): values or coefficients of one function or of k."""
@@ -27,15 +27,15 @@ MAX_FEATURES = 30
 
 def check_table(value: Any, name: str = "h") -> tuple[NDArray[Any], int]:
     """The array as it is, finite and of 2ⁿ rows, and n; nothing is copied if it is an array."""
-    wanted = f"`{name}` must be a table of real numbers (2**n,) or (2**n, k)"
-    array = as_array(value, wanted)
+    must = "be a table of real numbers (2**n,) or (2**n, k)"
+    array = as_array(value, name, must)
     if array.dtype.kind not in "fiub":
-        raise InvalidTypeError(f"{wanted}, got {array.dtype}.")
+        raise InvalidTypeError(argument=name, must=must, got=array.dtype)
     n = max(len(array) if array.ndim else 0, 1).bit_length() - 1
     if array.ndim not in (1, 2) or len(array) != 2**n or array.size == 0:
-        raise InvalidValueError(f"{wanted}, got an array of shape {array.shape}.")
+        raise InvalidValueError(argument=name, must=must, got=f"an array of shape {array.shape}")
     if n > MAX_FEATURES:
-        raise InvalidValueError(f"{wanted} with n at most {MAX_FEATURES}, got n = {n}.")
+        raise InvalidValueError(argument=name, must=f"{must} with n at most {MAX_FEATURES}", got=f"n = {n}")
     # The extremes tell of NaN and infinity without an array of flags as long as the table.
     if array.dtype.kind == "f" and not np.isfinite([array.min(), array.max()]).all():
         raise InvalidValueError(f"`{name}` must hold finite numbers, got NaN or infinity.")
@@ -82,11 +82,11 @@ def check_items(value: Any, name: str, wanted: str) -> list[Any]:
 
 
 def _check_out(out: Any, shape: tuple[int, ...]) -> None:
-    wanted = f"`out` must be a writable C-contiguous float64 array of shape {shape}"
+    must = f"be a writable C-contiguous float64 array of shape {shape}"
     if not isinstance(out, np.ndarray) or out.dtype != np.float64:
-        raise InvalidTypeError(f"{wanted}, got {getattr(out, 'dtype', type(out).__name__)}.")
+        raise InvalidTypeError(argument="out", must=must, got=getattr(out, "dtype", type(out).__name__))
     if out.shape != shape or not out.flags.c_contiguous or not out.flags.writeable:
-        raise InvalidValueError(f"{wanted}, got shape {out.shape} with flags {_flags(out)}.")
+        raise InvalidValueError(argument="out", must=must, got=f"shape {out.shape} with flags {_flags(out)}")
 
 
 def _flags(array: NDArray[Any]) -> str:
@@ -96,16 +96,16 @@ def _flags(array: NDArray[Any]) -> str:
 def check_numbers(value: Any, name: str, n: int, *, low: float, high: float, open_ends: bool = False) -> Table:
     """One number per feature (n,) from one number or n of them, all within [low, high] or inside it."""
     between = f"strictly between {low:g} and {high:g}" if open_ends else f"in [{low:g}, {high:g}]"
-    wanted = f"`{name}` must be a number {between}, or one per feature ({n},)"
-    numbers = as_array(value, wanted)
+    must = f"be a number {between}, or one per feature ({n},)"
+    numbers = as_array(value, name, must)
     if numbers.dtype.kind not in "fiu" and not is_number(value):
-        raise InvalidTypeError(f"{wanted}, got {value!r}.")
+        raise InvalidTypeError(argument=name, must=must, got=shown(value))
     if numbers.shape not in ((), (n,)):
-        raise InvalidValueError(f"{wanted}, got an array of shape {numbers.shape}.")
+        raise InvalidValueError(argument=name, must=must, got=f"an array of shape {numbers.shape}")
     numbers = np.broadcast_to(numbers.astype(np.float64), (n,))
     fine = (low < numbers) & (numbers < high) if open_ends else (low <= numbers) & (numbers <= high)
     if not fine.all():
-        raise InvalidValueError(f"{wanted}, got {value!r}.")
+        raise InvalidValueError(argument=name, must=must, got=shown(value))
     return numbers
 
 

@@ -96,7 +96,7 @@ def certify_radii(
 
 def check_radii(radii: Any) -> list[int]:
     """Distinct whole numbers in increasing order, at least one."""
-    given = check_list(radii, "`radii` must be whole numbers such as range(1, 11)", most=MOST_ENTRIES)
+    given = check_list(radii, "radii", "be whole numbers such as range(1, 11)", most=MOST_ENTRIES)
     asked = sorted({check_whole(radius, "radii") for radius in given})
     if not asked:
         raise InvalidValueError("`radii` must name at least one radius, got none.")

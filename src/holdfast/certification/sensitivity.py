@@ -125,7 +125,7 @@ def _named(fills: Any) -> list[tuple[str | None, Any]]:
         if not all(isinstance(name, str) for name, _ in pairs):
             raise InvalidTypeError(f"`fills` must have texts for names, got {list(fills)!r}.")
     else:
-        pairs = [(None, fill) for fill in check_list(fills, "`fills` must be a list of fills or a mapping name → fill")]
+        pairs = [(None, fill) for fill in check_list(fills, "fills", "be a list of fills or a mapping name → fill")]
     if not pairs:
         raise InvalidValueError("`fills` must have at least one fill, got none.")
     return pairs

@@ -169,12 +169,12 @@ def _from_members(groups: ColumnGroups, labels: Sequence[Hashable]) -> tuple[NDA
 
 
 def _check_map(groups: Any, shape: tuple[int, ...]) -> NDArray[np.intp]:
-    wanted = f"`groups` must be whole numbers of shape {_shapes(shape)}"
-    of_label = as_array(groups, wanted)
+    must = f"be whole numbers of shape {_shapes(shape)}"
+    of_label = as_array(groups, "groups", must)
     if of_label.dtype.kind not in "iu":
-        raise InvalidTypeError(f"{wanted}, got {of_label.dtype}.")
+        raise InvalidTypeError(argument="groups", must=must, got=of_label.dtype)
     if of_label.ndim == 0 or of_label.shape != shape[: of_label.ndim]:
-        raise InvalidValueError(f"{wanted}, got shape {of_label.shape}.")
+        raise InvalidValueError(argument="groups", must=must, got=f"shape {of_label.shape}")
     if of_label.min() < ALWAYS_SHOWN:
         raise InvalidValueError(f"`groups` must be features 0, 1, … or -1 (always shown), got {of_label.min()}.")
     _check_no_gap(of_label)

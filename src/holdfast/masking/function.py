@@ -93,10 +93,10 @@ def lookup_table(values: ArrayLike, *, n_features: int) -> TableModel:
     n = check_whole(n_features, "n_features", minimum=1)
     if n > _MAX_TABLE_FEATURES:
         raise InvalidValueError(f"`n_features` of a table must be at most {_MAX_TABLE_FEATURES}, got {n}.")
-    wanted = f"`values` must have 2**{n} = {2**n} rows"
-    table = as_array(values, wanted).copy()
+    must = f"have 2**{n} = {2**n} rows"
+    table = as_array(values, "values", must).copy()
     if table.ndim not in (1, 2) or len(table) != 2**n:
-        raise InvalidValueError(f"{wanted}, got an array of shape {table.shape}.")
+        raise InvalidValueError(argument="values", must=must, got=f"an array of shape {table.shape}")
     if table.ndim == 1 and table.dtype.kind == "f":
         table = table[:, None]
     table.setflags(write=False)

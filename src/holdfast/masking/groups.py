@@ -104,7 +104,7 @@ def superpixels(image: Any, n_segments: int = 100, *, compactness: float = 10.0,
 
 def check_groups(groups: Any, shape: tuple[int, int]) -> Groups:
     """The map of an image of this shape, copied and read-only; two numbers (rows, cols) are a grid."""
-    if as_array(groups, "`groups` must be whole numbers (H, W), or (rows, cols)").shape == (2,):
+    if as_array(groups, "groups", "be whole numbers (H, W), or (rows, cols)").shape == (2,):
         rows, cols = groups
         return grid(shape, rows, cols)
     checked = _whole_map(groups, "groups").astype(np.intp)
@@ -138,12 +138,12 @@ def _cut(length: int, n_parts: int, name: str) -> Groups:
 
 
 def _whole_map(value: Any, name: str) -> NDArray[Any]:
-    wanted = f"`{name}` must be whole numbers (H, W): a feature per pixel, or -1 for none"
-    array = as_array(value, wanted)
+    must = "be whole numbers (H, W): a feature per pixel, or -1 for none"
+    array = as_array(value, name, must)
     if array.dtype.kind not in "iu":
-        raise InvalidTypeError(f"{wanted}, got {array.dtype}.")
+        raise InvalidTypeError(argument=name, must=must, got=array.dtype)
     if array.ndim != 2 or 0 in array.shape:
-        raise InvalidValueError(f"{wanted}, got shape {array.shape}.")
+        raise InvalidValueError(argument=name, must=must, got=f"shape {array.shape}")
     if array.min() < -1 or array.max() < 0:
-        raise InvalidValueError(f"{wanted}, got values from {array.min()} to {array.max()}.")
+        raise InvalidValueError(argument=name, must=must, got=f"values from {array.min()} to {array.max()}")
     return array

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
 from holdfast.masking.torch_support import import_torch, to_numpy
-from holdfast.validation import as_array
+from holdfast.validation import as_array, shown
 
 Pixels = NDArray[Any]
 """(H, W, C): rows, columns, channels; whole numbers or floats."""
@@ -76,10 +76,10 @@ def array_of(image: Any, name: str) -> NDArray[Any]:
     """The numbers of an image of any kind, in the layout it was given."""
     if is_tensor(image):
         return to_numpy(image)
-    wanted = f"`{name}` must be a torch tensor, a NumPy array or a Pillow image"
-    array = as_array(image, wanted)
+    must = "be a torch tensor, a NumPy array or a Pillow image"
+    array = as_array(image, name, must)
     if array.ndim == 0:
-        raise InvalidTypeError(f"{wanted}, got {image!r}.")
+        raise InvalidTypeError(argument=name, must=must, got=shown(image))
     return array
 
 
@@ -127,14 +127,16 @@ def is_picture(value: Any) -> bool:
 
 
 def _check_shape(array: NDArray[Any], name: str, first: bool) -> None:
-    wanted = f"`{name}` must be one image {_SHAPES[first]} or (H, W)"
+    must = f"be one image {_SHAPES[first]} or (H, W)"
     if array.ndim != 3 or 0 in array.shape:
-        raise InvalidValueError(f"{wanted}, got shape {array.shape}.")
+        raise InvalidValueError(argument=name, must=must, got=f"shape {array.shape}")
     n_channels, other_end = (array.shape[0], array.shape[2]) if first else (array.shape[2], array.shape[0])
     if n_channels > _MAX_COLOURS >= other_end:
         raise InvalidValueError(
-            f"{wanted}, got shape {array.shape}: {n_channels} channels. Torch tensors are (C, H, W), "
-            "NumPy arrays (H, W, C): transpose the image."
+            argument=name,
+            must=must,
+            got=f"shape {array.shape}: {n_channels} channels",
+            hint="Torch tensors are (C, H, W), NumPy arrays (H, W, C): transpose the image.",
         )
 
 

@@ -13,7 +13,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.columns import position_of, positions_of
 from holdfast.masking.tables import FrameTable, Table, is_pandas
 from holdfast.randomness import stream
-from holdfast.validation import as_array, check_name, check_whole, is_number
+from holdfast.validation import as_array, check_name, check_whole, is_number, shown
 
 NAMED_FILLS = ("mean", "mode", "background")
 
@@ -90,12 +90,12 @@ def _from_mapping(table: Table, fill: Mapping[Any, Any], hidden: list[int]) -> d
 
 def _spread(table: Table, fill: Any) -> NDArray[Any]:
     """An array of one value per column, or per channel of a series, as flat values (d,)."""
-    wanted = f"`fill` must be a number, {', '.join(map(repr, NAMED_FILLS))}, or values of shape {table.shape}"
+    must = f"be a number, {', '.join(map(repr, NAMED_FILLS))}, or values of shape {table.shape}"
     given = fill.detach().cpu() if hasattr(fill, "detach") else fill
-    values = np.array(given, dtype=object) if isinstance(table, FrameTable) else as_array(given, wanted)
+    values = np.array(given, dtype=object) if isinstance(table, FrameTable) else as_array(given, "fill", must)
     if values.ndim == 0 and values.dtype == object:
-        raise InvalidTypeError(f"{wanted}, got {fill!r}.")
+        raise InvalidTypeError(argument="fill", must=must, got=shown(fill))
     fits = values.shape == table.shape or (len(table.shape) == 2 and values.shape == table.shape[1:])
     if not fits:
-        raise InvalidValueError(f"{wanted}, got shape {values.shape}.")
+        raise InvalidValueError(argument="fill", must=must, got=f"shape {values.shape}")
     return np.broadcast_to(values, table.shape).ravel()

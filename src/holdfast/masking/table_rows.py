@@ -60,11 +60,14 @@ def _array_background(background: Any, shape: tuple[int, ...], labels: Labels) -
 
 
 def _numbers(value: Any, name: str) -> NDArray[Any]:
-    wanted = f"`{name}` must be an array of numbers"
-    array = as_array(value.detach().cpu() if hasattr(value, "detach") else value, wanted)
+    must = "be an array of numbers"
+    array = as_array(value.detach().cpu() if hasattr(value, "detach") else value, name, must)
     if array.dtype.kind not in "fiub":
         raise InvalidTypeError(
-            f"{wanted}, got {array.dtype}. Give mixed columns as a pandas Series or DataFrame with a type per column."
+            argument=name,
+            must=must,
+            got=array.dtype,
+            hint="Give mixed columns as a pandas Series or DataFrame with a type per column.",
         )
     return array
 
@@ -72,7 +75,7 @@ def _numbers(value: Any, name: str) -> NDArray[Any]:
 def _check_labels(columns: Any, n: int) -> Labels:
     if columns is None:
         return tuple(range(n))
-    labels = tuple(check_list(columns, "`columns` must be a list of names, one per column"))
+    labels = tuple(check_list(columns, "columns", "be a list of names, one per column"))
     if len(labels) != n:
         raise InvalidValueError(f"`columns` must have one name per column of the row ({n}), got {len(labels)}.")
     _check_distinct(labels, "columns")

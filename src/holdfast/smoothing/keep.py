@@ -65,10 +65,10 @@ def adaptive_keep(scores: Any, *, lowest: float = 0.5, highest: float = 1.0) -> 
     >>> adaptive_keep([0.1, -3.0, 1.0], lowest=0.5, highest=1.0).tolist()
     [0.5, 1.0, 0.75]
     """
-    wanted = "`scores` must be numbers (n_features,)"
-    given = as_array(getattr(scores, "scores", scores), wanted)
+    must = "be numbers (n_features,)"
+    given = as_array(getattr(scores, "scores", scores), "scores", must)
     if given.ndim != 1 or len(given) == 0 or given.dtype.kind not in "fiub" or not np.isfinite(given).all():
-        raise InvalidValueError(f"{wanted}, finite, got {given.dtype} of shape {given.shape}.")
+        raise InvalidValueError(argument="scores", must=f"{must}, finite", got=f"{given.dtype} of shape {given.shape}")
     low, high = float(_share(lowest)), float(_share(highest))
     if low > high:
         raise InvalidValueError(f"`lowest` must be at most `highest` = {highest!r}, got {lowest!r}.")

@@ -17,11 +17,11 @@ _Checked = TypeVar("_Checked", bound=Hashable)
 
 def check_text(value: Any, name: str) -> str:
     """A text that is not empty."""
-    wanted = f"`{name}` must be a text, got {shown(value)}."
+    must = "be a text"
     if not isinstance(value, str):
-        raise InvalidTypeError(wanted)
+        raise InvalidTypeError(argument=name, must=must, got=shown(value))
     if not value.strip():
-        raise InvalidValueError(wanted)
+        raise InvalidValueError(argument=name, must=must, got=shown(value))
     return value
 
 
@@ -44,11 +44,11 @@ def check_fraction(value: Any, name: str) -> float:
 
 def check_keep_probability(value: Any, name: str) -> float:
     """A number above 0 and at most 1."""
-    wanted = f"`{name}` must be a number above 0 and at most 1, got {shown(value)}."
+    must = "be a number above 0 and at most 1"
     if not is_number(value):
-        raise InvalidTypeError(wanted)
+        raise InvalidTypeError(argument=name, must=must, got=shown(value))
     if not 0 < value <= 1:
-        raise InvalidValueError(wanted)
+        raise InvalidValueError(argument=name, must=must, got=shown(value))
     return float(value)
 
 
@@ -56,7 +56,7 @@ def check_each(
     values: Any, name: str, check: Callable[[Any, str], _Checked], *, may_be_empty: bool = False
 ) -> tuple[_Checked, ...]:
     """A list of distinct values that each pass the check."""
-    entries = check_list(values, f"`{name}` must be a list", most=MOST_ENTRIES)
+    entries = check_list(values, name, "be a list", most=MOST_ENTRIES)
     checked = tuple(check(value, name) for value in entries)
     if not checked and not may_be_empty:
         raise InvalidValueError(f"`{name}` must have at least one entry, got none.")
@@ -76,8 +76,8 @@ def check_radii(values: Any, name: str) -> tuple[int, ...]:
 def _span(text: str, name: str) -> range:
     found = re.fullmatch(r"\s*(\d{1,18})\s*[-–]\s*(\d{1,18})\s*", text)
     if not found or int(found[1]) > int(found[2]):
-        wanted = f'`{name}` must be a list of whole numbers, or a span such as "1-50"'
-        raise InvalidValueError(f"{wanted}, got {shown(text)}.")
+        must = 'be a list of whole numbers, or a span such as "1-50"'
+        raise InvalidValueError(argument=name, must=must, got=shown(text))
     return range(int(found[1]), int(found[2]) + 1)
 
 

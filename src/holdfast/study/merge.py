@@ -56,7 +56,7 @@ def merge_studies(paths: Iterable[str | Path], out: str | Path) -> Merged:
     out : str or Path
         The new file; one that exists is refused.
     """
-    given = check_list(paths, "`paths` must be a list of files of results")
+    given = check_list(paths, "paths", "be a list of files of results")
     target, sources = check_path(out, "out"), [check_path(path, "paths") for path in given]
     if len(sources) < 1:
         raise InvalidValueError("`paths` must name at least one file of results, got none.")

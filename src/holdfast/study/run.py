@@ -159,7 +159,7 @@ def _keep_listing(store: StoreWriter, listed: dict[int, Listed]) -> None:
 
 def _check_inputs(inputs: Any, n_inputs: int) -> list[int]:
     """Distinct places of inputs in the study, in increasing order."""
-    given = check_list(inputs, "`inputs` must be places of inputs, such as range(0, 500)")
+    given = check_list(inputs, "inputs", "be places of inputs, such as range(0, 500)")
     wanted = sorted({check_whole(index, "inputs") for index in given})
     if not wanted or wanted[-1] >= n_inputs:
         shown = f"up to {wanted[-1]}" if wanted else "none"

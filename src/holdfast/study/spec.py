@@ -303,7 +303,7 @@ class StudySpec:
         for name, kind in _PARTS.items():
             _check_part(getattr(self, name), name, kind)
         methods = tuple(
-            _check_part(one, "methods", MethodSpec) for one in check_list(self.methods, "`methods` must be a list")
+            _check_part(one, "methods", MethodSpec) for one in check_list(self.methods, "methods", "be a list")
         )
         check_each([method.name for method in methods], "methods", check_text)
         check_flag(self.witness, "witness")

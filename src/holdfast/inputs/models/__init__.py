@@ -94,7 +94,7 @@ def split(spec: Any) -> tuple[str, str]:
 
 
 def _names(trusted: Any) -> tuple[str, ...]:
-    names = tuple(check_list(trusted, "`trusted` must be a list of type names"))
+    names = tuple(check_list(trusted, "trusted", "be a list of type names"))
     if not all(isinstance(name, str) for name in names):
         raise InvalidTypeError(f"`trusted` must be a list of type names, got {trusted!r}.")
     return names

@@ -97,8 +97,8 @@ def write_report(
 
 
 def _check_paths(results: Any) -> list[Path]:
-    wanted = "`results` must be a file of results, or a list of them"
-    paths = [results] if isinstance(results, (str, Path)) else check_list(results, wanted)
+    must = "be a file of results, or a list of them"
+    paths = [results] if isinstance(results, (str, Path)) else check_list(results, "results", must)
     if not paths:
         raise InvalidValueError("`results` must be at least one file of results, got none.")
     return [check_path(one, "results") for one in paths]
