@@ -35,11 +35,11 @@ from holdfast.witness import find_witness
 
 if TYPE_CHECKING:
     from holdfast import boolean as boolean
-    from holdfast import data as data
-    from holdfast import models as models
     from holdfast import study as study
     from holdfast.attribution import as_shapiq_game, attribute, from_array, from_captum, from_lime, from_shap
     from holdfast.certification.reexplain import Reexplanation, reexplain
+    from holdfast.inputs import data as data
+    from holdfast.inputs import models as models
     from holdfast.masking.image.groups import grid, segments, superpixels
     from holdfast.masking.image.mask_image import mask_image
     from holdfast.masking.table.columns import column_groups, columns, windows
@@ -134,7 +134,12 @@ __all__ = [
     "within",
 ]
 
-_MODULES = ("boolean", "data", "models", "study")
+_MODULES = {
+    "boolean": "holdfast.boolean",
+    "data": "holdfast.inputs.data",
+    "models": "holdfast.inputs.models",
+    "study": "holdfast.study",
+}
 
 _WHEN_ASKED_FOR = {
     "as_shapiq_game": "holdfast.attribution",
@@ -160,7 +165,7 @@ _WHEN_ASKED_FOR = {
 def __getattr__(name: str) -> Any:
     """What only some users need is imported when it is first asked for."""
     if name in _MODULES:
-        return import_module(f"holdfast.{name}")
+        return import_module(_MODULES[name])
     if name in _WHEN_ASKED_FOR:
         return getattr(import_module(_WHEN_ASKED_FOR[name]), name)
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

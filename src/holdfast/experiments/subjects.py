@@ -116,8 +116,8 @@ def make_subject(
     >>> make_subject("bundled:vader", "bundled:sentences").name
     'vader'
     """
-    from holdfast import data as datasets
-    from holdfast import models
+    from holdfast.inputs import data as datasets
+    from holdfast.inputs import models
 
     models.split(model)
     datasets.split(data)

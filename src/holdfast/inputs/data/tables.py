@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
-from holdfast.data.dataset import Dataset
-from holdfast.data.labels import no_labels, number_labels
 from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.data.labels import no_labels, number_labels
 from holdfast.validation import MOST_TABLE, check_file, check_name
 
 READERS = {".csv": "read_csv", ".parquet": "read_parquet"}

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.data.dataset import Dataset
 from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.inputs.data.dataset import Dataset
 from holdfast.validation import check_name
 
 BOX = Path(__file__).parent / "box"

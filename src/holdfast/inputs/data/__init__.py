@@ -1,4 +1,4 @@
-"""A short specification of a data set → a :class:`~holdfast.data.dataset.Dataset` of inputs and labels."""
+"""A short specification of a data set → a ``Dataset`` of inputs and labels."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any
 
-from holdfast.data.advice import advise
-from holdfast.data.dataset import Dataset
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.inputs.data.advice import advise
+from holdfast.inputs.data.dataset import Dataset
 from holdfast.validation import split_spec
 
 __all__ = ["Dataset", "load"]
@@ -55,7 +55,7 @@ def load(spec: str, **options: Any) -> Dataset:
     """
     scheme, place = split(spec)
     module, name, _ = _LOADERS[scheme]
-    loader: Callable[..., Dataset] = getattr(import_module(f"holdfast.data.{module}"), name)
+    loader: Callable[..., Dataset] = getattr(import_module(f"holdfast.inputs.data.{module}"), name)
     _check_options(loader, options, scheme)
     return loader(place, **options)
 

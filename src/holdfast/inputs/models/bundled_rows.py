@@ -10,8 +10,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, MissingExtraError
-from holdfast.models.classifier import Classifier, Engine
-from holdfast.models.skops_file import load_skops
+from holdfast.inputs.models.classifier import Classifier, Engine
+from holdfast.inputs.models.skops_file import load_skops
 from holdfast.types import MaskedModel
 
 FILE = "forest.skops"

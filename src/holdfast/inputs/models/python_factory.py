@@ -11,13 +11,19 @@ from typing import Any
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.fingerprints import canonical, digest_module, name_of
 from holdfast.fingerprints import fingerprint as make_fingerprint
+from holdfast.inputs.models.classifier import KINDS, Classifier, Engine, make_classifier
+from holdfast.inputs.models.engines import (
+    FunctionOnImages,
+    FunctionOnTexts,
+    ModuleOnImages,
+    ModuleOnTexts,
+    PredictorOnRows,
+)
+from holdfast.inputs.models.estimators import estimator_classifier, is_estimator
+from holdfast.inputs.models.torch_settings import check_device, check_dtype
 from holdfast.masking.speed import Acceleration
 from holdfast.masking.table.predictors import as_predictor
 from holdfast.masking.torch import device_of, dtype_of, is_module
-from holdfast.models.classifier import KINDS, Classifier, Engine, make_classifier
-from holdfast.models.engines import FunctionOnImages, FunctionOnTexts, ModuleOnImages, ModuleOnTexts, PredictorOnRows
-from holdfast.models.estimators import estimator_classifier, is_estimator
-from holdfast.models.torch_settings import check_device, check_dtype
 from holdfast.validation import check_name
 
 

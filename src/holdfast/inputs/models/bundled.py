@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InvalidValueError
-from holdfast.models.classifier import Classifier
+from holdfast.inputs.models.classifier import Classifier
 from holdfast.validation import check_name
 
 BOX = Path(__file__).parent / "box"
@@ -149,20 +149,20 @@ def bundled_names() -> list[str]:
 
 
 def _load_torch(card: BundledModel, **asked: Any) -> Classifier:
-    from holdfast.models.hf import load_folder
+    from holdfast.inputs.models.hf import load_folder
 
     return load_folder(str(BOX / card.name), **asked)
 
 
 def _load_forest(card: BundledModel, **asked: Any) -> Classifier:
-    from holdfast.models.bundled_rows import load_rows
+    from holdfast.inputs.models.bundled_rows import load_rows
 
     _refuse(card, asked)
     return load_rows(BOX / card.name, **card.settings)
 
 
 def _load_vader(card: BundledModel, **asked: Any) -> Classifier:
-    from holdfast.models.vader import load_vader
+    from holdfast.inputs.models.vader import load_vader
 
     _refuse(card, asked)
     return load_vader()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.data.bundled import NAMES
-from holdfast.data.images import SUFFIXES
-from holdfast.data.tables import READERS
+from holdfast.inputs.data.bundled import NAMES
+from holdfast.inputs.data.images import SUFFIXES
+from holdfast.inputs.data.tables import READERS
 
 _SAVED = ("dataset_dict.json", "dataset_info.json")
 """What ``save_to_disk`` writes beside the data."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from holdfast.errors import MissingExtraError
 from holdfast.fingerprints import canonical, digest_files, fingerprint
-from holdfast.models.classifier import Classifier, make_classifier
-from holdfast.models.engines import FunctionOnTexts
+from holdfast.inputs.models.classifier import Classifier, make_classifier
+from holdfast.inputs.models.engines import FunctionOnTexts
 
 CLASSES = ("negative", "neutral", "positive")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.errors import InvalidTypeError
+from holdfast.inputs.models.classifier import Classifier, make_classifier
+from holdfast.inputs.models.engines import FunctionOnTexts, PredictorOnRows
 from holdfast.masking.table.predictors import as_predictor
-from holdfast.models.classifier import Classifier, make_classifier
-from holdfast.models.engines import FunctionOnTexts, PredictorOnRows
 from holdfast.validation import check_name
 
 

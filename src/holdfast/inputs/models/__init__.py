@@ -1,4 +1,4 @@
-"""A short specification of a model → a :class:`~holdfast.models.classifier.Classifier`, without running foreign code.
+"""A short specification of a model → a ``Classifier``, without running foreign code.
 
 Weights are safetensors, ONNX or skops: files that hold numbers, not programs. Only ``python:`` runs
 code, and only code that the caller's own interpreter can already import.
@@ -12,9 +12,9 @@ from inspect import Parameter, signature
 from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.models.advice import advise
-from holdfast.models.bundled import BundledModel, available
-from holdfast.models.classifier import Classifier
+from holdfast.inputs.models.advice import advise
+from holdfast.inputs.models.bundled import BundledModel, available
+from holdfast.inputs.models.classifier import Classifier
 from holdfast.validation import check_list, split_spec
 
 __all__ = ["BundledModel", "Classifier", "available", "load"]
@@ -74,7 +74,7 @@ def load(
     """
     scheme, place = split(spec)
     module, name, _ = _LOADERS[scheme]
-    loader: Callable[..., Classifier] = getattr(import_module(f"holdfast.models.{module}"), name)
+    loader: Callable[..., Classifier] = getattr(import_module(f"holdfast.inputs.models.{module}"), name)
     given = {"device": device, "dtype": dtype, "kind": kind, "trusted": _names(trusted)}
     return loader(place, **_accepted(loader, given, options, scheme))
 

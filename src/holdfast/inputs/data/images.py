@@ -9,9 +9,9 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, overload
 
-from holdfast.data.dataset import Dataset
-from holdfast.data.labels import no_labels, number_labels
 from holdfast.errors import InvalidValueError
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.data.labels import no_labels, number_labels
 from holdfast.masking.image.pixels import open_picture
 from holdfast.validation import read_text, shown
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from holdfast.errors import InvalidValueError
 from holdfast.fingerprints import canonical, digest_files, digest_module, fingerprint
+from holdfast.inputs.models.classifier import Classifier, make_classifier
+from holdfast.inputs.models.engines import ModuleOnImages, ModuleOnTexts
+from holdfast.inputs.models.hub import PREPROCESSING, fetch, pickles_among
+from holdfast.inputs.models.pictures import as_picture
+from holdfast.inputs.models.torch_settings import check_device, check_dtype
+from holdfast.inputs.models.transformers_quietly import import_transformers, offline, silence
 from holdfast.masking.speed import Acceleration
-from holdfast.models.classifier import Classifier, make_classifier
-from holdfast.models.engines import ModuleOnImages, ModuleOnTexts
-from holdfast.models.hub import PREPROCESSING, fetch, pickles_among
-from holdfast.models.pictures import as_picture
-from holdfast.models.torch_settings import check_device, check_dtype
-from holdfast.models.transformers_quietly import import_transformers, offline, silence
 from holdfast.validation import check_flag, check_name, check_whole, read_text
 
 _PLAIN_FIELDS = ("_attn_implementation", "attn_implementation")

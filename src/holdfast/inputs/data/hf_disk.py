@@ -11,10 +11,10 @@ from typing import Any, overload
 
 import numpy as np
 
-from holdfast.data.dataset import Dataset
-from holdfast.data.images import check_inside
-from holdfast.data.labels import no_labels, number_labels
 from holdfast.errors import HoldfastError, InvalidValueError, MissingExtraError
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.data.images import check_inside
+from holdfast.inputs.data.labels import no_labels, number_labels
 from holdfast.masking.image.pixels import decode_picture, open_picture
 from holdfast.validation import check_name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.models.bundled import bundled_names
+from holdfast.inputs.models.bundled import bundled_names
 
 PICKLES = (".joblib", ".pickle", ".pkl")
 """What files are called that run code when they are loaded."""

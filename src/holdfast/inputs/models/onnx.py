@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.fingerprints import canonical, digest_files, fingerprint, name_of
+from holdfast.inputs.models.classifier import KINDS, Classifier, make_classifier
+from holdfast.inputs.models.engines import FunctionOnTexts, PredictorOnRows, SessionOnImages
 from holdfast.masking.onnx import external_files
 from holdfast.masking.table.predictors import as_predictor
-from holdfast.models.classifier import KINDS, Classifier, make_classifier
-from holdfast.models.engines import FunctionOnTexts, PredictorOnRows, SessionOnImages
 from holdfast.validation import check_name, check_whole
 
 _TEXT = "tensor(string)"
