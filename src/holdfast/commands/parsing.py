@@ -177,7 +177,7 @@ def check_targets(options: argparse.Namespace) -> None:
         check_spared(target, options.flags.get(name, name.upper()), sources)
     if len({target.resolve() for target in targets.values()}) < len(targets):
         raise InvalidValueError(
-            f"`--junit` must be another file than `--output`, got {str(targets['junit'])!r} for both."
+            argument="--junit", must="be another file than `--output`", got=f"{str(targets['junit'])!r} for both"
         )
 
 

@@ -10,7 +10,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.explore.view import check_object
 from holdfast.plans import PLANS
 from holdfast.plans.catalog import DIVISORS, SHIPPED_RISKS, SHIPPED_TOLERANCES
-from holdfast.validation import check_name, check_share, check_whole
+from holdfast.validation import check_name, check_share, check_whole, shown
 
 TOLERANCES = tuple(float(one) for one in SHIPPED_TOLERANCES)
 CONFIDENCES = tuple(float(1 - one) for one in sorted(SHIPPED_RISKS, reverse=True))
@@ -57,10 +57,10 @@ def read_options(kind: str, plain: Any) -> dict[str, Any]:
 def _read_curve(given: dict[str, Any]) -> dict[str, Any]:
     radii = given.get("radii", [1, 2, 4, 8, 16])
     if not isinstance(radii, list) or len(radii) > MOST_RADII:
-        raise InvalidTypeError(f"`radii` must be a list of at most {MOST_RADII} whole numbers.")
+        raise InvalidTypeError(argument="radii", must=f"be a list of at most {MOST_RADII} whole numbers")
     simultaneous = given.get("simultaneous", True)
     if not isinstance(simultaneous, bool):
-        raise InvalidTypeError(f"`simultaneous` must be true or false, got {simultaneous!r}.")
+        raise InvalidTypeError(argument="simultaneous", must="be true or false", got=shown(simultaneous))
     return {"radii": check_radii(radii), "simultaneous": simultaneous}
 
 
@@ -95,8 +95,10 @@ def _read_precision(given: dict[str, Any]) -> dict[str, Any]:
     confidence = check_share(given.get("confidence", DEFAULT_CONFIDENCE), "confidence")
     if float(tolerance) < LEAST_TOLERANCE:
         raise InvalidValueError(
-            f"`tolerance` must be at least {LEAST_TOLERANCE} here, got {float(tolerance)}. "
-            "For smaller ones use `holdfast certify`."
+            argument="tolerance",
+            must=f"be at least {LEAST_TOLERANCE} here",
+            got=float(tolerance),
+            hint="For smaller ones use `holdfast certify`.",
         )
     if plan != "hoeffding":
         _check_shipped(tolerance, "tolerance", TOLERANCES)
@@ -107,6 +109,8 @@ def _read_precision(given: dict[str, Any]) -> dict[str, Any]:
 def _check_shipped(value: Fraction, name: str, known: tuple[float, ...]) -> None:
     if float(value) not in known:
         raise InvalidValueError(
-            f"`{name}` must be one of {', '.join(map(str, known))} here, got {float(value)}. "
-            "Other values need a plan that is searched first: use `holdfast certify`, or the plan 'hoeffding'."
+            argument=name,
+            must=f"be one of {', '.join(map(str, known))} here",
+            got=float(value),
+            hint="Other values need a plan that is searched first: use `holdfast certify`, or the plan 'hoeffding'.",
         )

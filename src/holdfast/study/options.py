@@ -61,7 +61,9 @@ def check_options(value: Any, name: str, *, taken: tuple[str, ...] = ()) -> Opti
     if not isinstance(value, Mapping):
         raise InvalidTypeError(f"{wanted} {value!r}.")
     if twice := [key for key in taken if key in value]:
-        raise InvalidValueError(f"`{name}` must not have `{twice[0]}`, got {value[twice[0]]!r}: it is no option.")
+        raise InvalidValueError(
+            argument=name, must=f"not have `{twice[0]}`", got=f"{value[twice[0]]!r}: it is no option"
+        )
     strange = next((key for key in value if not isinstance(key, str)), None)
     if strange is not None:
         raise InvalidTypeError(f"{wanted} the key {strange!r}.")

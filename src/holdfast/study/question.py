@@ -46,8 +46,9 @@ def _plain(value: Any, path: str) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise InvalidTypeError(
-        f"`{path}` must be something a file can hold (text, numbers, lists), got {type(value).__name__}: "
-        "a study is stored, and its workers are told, by name."
+        argument=path,
+        must="be something a file can hold (text, numbers, lists)",
+        got=f"{type(value).__name__}: a study is stored, and its workers are told, by name",
     )
 
 

@@ -11,6 +11,7 @@ from holdfast.errors import InvalidValueError
 from holdfast.results.frames import make_frame
 from holdfast.results.rounding import outward
 from holdfast.results.values import Value
+from holdfast.validation import shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +78,7 @@ class PairedDifference(Value):
             if one.radius == radius:
                 return one
         there = ", ".join(str(one.radius) for one in self.rows)
-        raise InvalidValueError(f"`radius` must be one of {there}, got {radius!r}.")
+        raise InvalidValueError(argument="radius", must=f"be one of {there}", got=shown(radius))
 
     def reversed(self) -> PairedDifference:
         """The same with the methods exchanged."""

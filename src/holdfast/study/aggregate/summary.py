@@ -181,7 +181,7 @@ class StudySummary(Value):
         check_share(self.confidence, "confidence")
         keys = [one.key for one in self.groups]
         if len(set(keys)) < len(keys):
-            raise InvalidValueError("`groups` must differ in method, fraction or keep probability.")
+            raise InvalidValueError(argument="groups", must="differ in method, fraction or keep probability")
 
     def __iter__(self) -> Iterator[GroupSummary]:
         return iter(self.groups)
@@ -251,4 +251,6 @@ def _only(among: tuple[_Kind, ...], given: dict[str, Any], what: str) -> _Kind:
         return found[0]
     asked = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
     there = "; ".join(", ".join(f"{name}={getattr(one, name)!r}" for name in given) for one in among) or "none"
-    raise InvalidValueError(f"`{what}` must have exactly one with {asked}, got {len(found)}. There are: {there}.")
+    raise InvalidValueError(
+        argument=what, must=f"have exactly one with {asked}", got=len(found), hint=f"There are: {there}."
+    )

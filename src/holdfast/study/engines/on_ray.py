@@ -25,7 +25,7 @@ from holdfast.study.engines.serve import STOP, holding_back_ctrl_c
 from holdfast.study.items import Task
 from holdfast.study.spec import StudySpec
 from holdfast.study.work import Load, load_worker
-from holdfast.validation import check_whole, is_number
+from holdfast.validation import check_whole, is_number, shown
 
 _SECONDS_BETWEEN_LOOKS = 0.1
 
@@ -195,7 +195,7 @@ def _check_amount(amount: Any, name: str, *, may_be_zero: bool) -> None:
     """A number of CPUs or GPUs: parts of one, or whole ones."""
     _check_number(amount, name, may_be_zero=may_be_zero)
     if amount == math.inf or (amount > 1 and amount != int(amount)):
-        raise InvalidValueError(f"`{name}` must be whole where it is above 1, got {amount!r}.")
+        raise InvalidValueError(argument=name, must="be whole where it is above 1", got=shown(amount))
 
 
 def _check_number(value: Any, name: str, *, may_be_zero: bool) -> None:
