@@ -18,7 +18,7 @@ from holdfast.models.classifier import KINDS, Classifier, Engine, make_classifie
 from holdfast.models.engines import FunctionOnImages, FunctionOnTexts, ModuleOnImages, ModuleOnTexts, PredictorOnRows
 from holdfast.models.estimators import estimator_classifier, is_estimator
 from holdfast.models.torch_settings import check_device, check_dtype
-from holdfast.validation import check_name
+from holdfast.validation import check_name, shown
 
 
 def load_python(
@@ -85,7 +85,7 @@ def _find(place: str) -> Callable[[], Any]:
     """The factory that the spec names."""
     name, _, factory = place.partition(":")
     if not factory or not all(part.isidentifier() for part in [*name.split("."), factory]):
-        raise InvalidValueError(f"`spec` must be python:<module>:<factory>, got 'python:{place}'.")
+        raise InvalidValueError(argument="model", must="be python:<module>:<factory>", got=shown(f"python:{place}"))
     module = _import(name)
     found = getattr(module, factory, None)
     if not callable(found):
