@@ -6,6 +6,10 @@ from __future__ import annotations
 class HoldfastError(Exception):
     """Base of every error holdfast raises on purpose."""
 
+    def add_hint(self, sentence: str) -> None:
+        """Say one sentence more at the end of the message, such as which option helps."""
+        self.args = (f"{self} {sentence}",)
+
 
 class ArgumentError(HoldfastError):
     """An argument cannot be used: which one, what must hold, what was received and what to do.
@@ -51,6 +55,12 @@ class ArgumentError(HoldfastError):
             message = f"must {must}{received}.{f' {hint}' if hint else ''}"
         self._statement = message
         super().__init__(message if argument is None else self.about(argument))
+
+    def add_hint(self, sentence: str) -> None:
+        """Say one sentence more at the end of the message, under whichever name."""
+        self._statement = f"{self._statement} {sentence}"
+        self.hint = f"{self.hint} {sentence}" if self.hint else sentence
+        super().add_hint(sentence)
 
     def about(self, name: str) -> str:
         """The message with another name for the argument; as it is if it is about none."""

@@ -11,7 +11,7 @@ from holdfast.experiments.experiment import Experiment, Request
 from holdfast.experiments.subjects import FOR_FILES, Subject
 from holdfast.packages import check_installed
 from holdfast.study.spec import PRECISIONS
-from holdfast.validation import check_name, check_whole, is_number
+from holdfast.validation import check_name, check_whole, is_number, shown
 
 
 def check_request(experiment: Experiment, request: Any) -> Request:
@@ -51,9 +51,9 @@ def check_packages(experiment: Experiment, request: Request) -> None:
 def _check_options(experiment: Experiment, request: Request) -> None:
     for option in request.given():
         if option not in experiment.options:
-            known = ", ".join(one.replace("_", "-") for one in experiment.options)
-            shown = option.replace("_", "-")
-            raise InvalidValueError(f"`{shown}` is no option of {experiment.id}, which takes {known} and seed.")
+            name, *known = (word.replace("_", "-") for word in (option, *experiment.options))
+            statement = f"is no option of {experiment.id}, which takes {', '.join(known)} and seed."
+            raise InvalidValueError(statement, argument=name)
 
 
 _LISTS = {"subjects": "Subjects", "methods": "names", "radii": "whole numbers", "keep": "numbers"}
@@ -66,10 +66,12 @@ def _check_lists(request: Request) -> None:
         if values is None:
             continue
         if not isinstance(values, (tuple, list)):
-            raise InvalidTypeError(argument=name, must=f"be a tuple of {what}", got=repr(values))
+            raise InvalidTypeError(argument=name, must=f"be a tuple of {what}", got=shown(values))
         if not values:
-            shown = "model" if name == "subjects" else name
-            raise InvalidValueError(argument=shown, must="not be empty; leave it out for the experiment's own choice")
+            argument = "model" if name == "subjects" else name
+            raise InvalidValueError(
+                argument=argument, must="not be empty; leave it out for the experiment's own choice"
+            )
 
 
 def _check_parts(request: Request) -> None:
@@ -94,7 +96,7 @@ def _check_once(name: str, what: str, values: Sequence[Any]) -> None:
 
 def _check_keep(keep: Any) -> None:
     if not is_number(keep):
-        raise InvalidTypeError(argument="keep", must="be numbers above 0 and at most 1", got=repr(keep))
+        raise InvalidTypeError(argument="keep", must="be numbers above 0 and at most 1", got=shown(keep))
     if not 0 < keep <= 1:
         raise InvalidValueError(argument="keep", must="be numbers above 0 and at most 1", got=f"{keep:g}")
 
@@ -126,7 +128,9 @@ def _check_numbers(experiment: Experiment, request: Request) -> None:
     elsewhere = [one.device for one in request.subjects or () if one.device != "cpu"]
     if experiment.cpu_only and elsewhere:
         raise InvalidValueError(
-            argument="device", must=f"be cpu for {experiment.id}, which measures processor time", got=repr(elsewhere[0])
+            argument="device",
+            must=f"be cpu for {experiment.id}, which measures processor time",
+            got=shown(elsewhere[0]),
         )
 
 

@@ -82,9 +82,10 @@ def _check_shared(options: dict[str, Any]) -> dict[str, Any]:
         pair = (options["tolerance"], options["confidence"])
         known = " or ".join(f"{tolerance} with {confidence}" for tolerance, confidence in SHARED_PRECISIONS)
         raise InvalidValueError(
-            f"`tolerance` and `confidence` must be {known} for up to {DIVISORS[-1]} radii at once, "
+            f"and `confidence` must be {known} for up to {DIVISORS[-1]} radii at once, "
             f"got {pair[0]} with {pair[1]} for {len(options['radii'])}. "
-            "Take each radius on its own, or the plan 'hoeffding'."
+            "Take each radius on its own, or the plan 'hoeffding'.",
+            argument="tolerance",
         )
     return options
 

@@ -120,11 +120,11 @@ def check_features(value: Any, name: str, *, n_features: int | None = None) -> t
 
 
 def _check_input(value: Any, n_inputs: int) -> int:
-    wanted = f"`input` must be the id of an input, from '0' to '{n_inputs - 1}', got {_short(value)}."
+    must = f"be the id of an input, from '0' to '{n_inputs - 1}'"
     if not isinstance(value, str):
-        raise InvalidTypeError(wanted)
+        raise InvalidTypeError(argument="input", must=must, got=_short(value))
     if not (value.isascii() and value.isdigit() and len(value) < 16 and int(value) < n_inputs):
-        raise InvalidValueError(wanted)
+        raise InvalidValueError(argument="input", must=must, got=_short(value))
     return int(value)
 
 
@@ -136,11 +136,11 @@ def _check_fill(value: Any, entry: Entry) -> str | None:
 
 
 def _check_keep(value: Any) -> float:
-    wanted = f"`keep_probability` must be a number in (0, 1], got {_short(value)}."
+    must = "be a number in (0, 1]"
     if not is_number(value):
-        raise InvalidTypeError(wanted)
+        raise InvalidTypeError(argument="keep_probability", must=must, got=_short(value))
     if not 0 < value <= 1:
-        raise InvalidValueError(wanted)
+        raise InvalidValueError(argument="keep_probability", must=must, got=_short(value))
     return float(value)
 
 

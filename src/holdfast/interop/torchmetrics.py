@@ -90,7 +90,7 @@ class StabilityRate(Metric):  # type: ignore[misc]
         """Certify the explanations of a batch: inputs (b, C, H, W) or (b, d), attributions per feature or element."""
         batch, given = as_tensor(inputs), as_tensor(attributions)
         if batch.ndim == 0 or given.ndim == 0:
-            raise InvalidValueError("`inputs` and `attributions` must be batches, got a single number.")
+            raise InvalidValueError("and `attributions` must be batches, got a single number.", argument="inputs")
         if len(batch) != len(given):
             raise InvalidValueError(
                 argument="attributions", must=f"be as long as `inputs`, {len(batch)}", got=len(given)

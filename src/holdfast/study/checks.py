@@ -95,4 +95,4 @@ def checked_as(name: str, check: Callable[[], Any]) -> None:
     try:
         check()
     except HoldfastError as error:
-        raise InvalidValueError(f"`{name}` must be valid: {error}") from error
+        raise InvalidValueError(f"must be valid: {error}", argument=name) from error

@@ -170,7 +170,7 @@ def _check_keys(values: Mapping[str, Any], kind: type, path: str) -> None:
     known = [field.name for field in keys_of(kind)]
     for key in values:
         if key not in known:
-            raise InvalidValueError(f"`{path}{key}` is no key of a study.{_hint(key, known, path)}")
+            raise InvalidValueError(f"is no key of a study.{_hint(key, known, path)}", argument=f"{path}{key}")
 
 
 def _hint(key: str, known: list[str], path: str) -> str:

@@ -223,9 +223,8 @@ class StudySummary(Value):
         cut = {"top_fraction": top_fraction, "keep_probability": keep_probability}
         chosen = [one for one in self.differences if _fits(one, cut)]
         if len({(one.top_fraction, one.keep_probability) for one in chosen}) > 1:
-            raise InvalidValueError(
-                "`top_fraction` and `keep_probability` must choose one of several: rank at one cut."
-            )
+            statement = "and `keep_probability` must choose one of several: rank at one cut."
+            raise InvalidValueError(statement, argument="top_fraction")
         found = (one[radius].better(approximate=approximate) for one in chosen)
         pairs = zip(chosen, found, strict=True)
         return tuple(

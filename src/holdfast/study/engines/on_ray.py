@@ -184,11 +184,11 @@ class _Link:
 
 
 def _check_address(address: Any) -> None:
-    wanted = "`address` must be 'auto', or host and port of the head of a cluster, such as '10.0.0.1:6379', got"
+    must = "be 'auto', or host and port of the head of a cluster, such as '10.0.0.1:6379'"
     if address is not None and not isinstance(address, str):
-        raise InvalidTypeError(f"{wanted} {address!r}.")
+        raise InvalidTypeError(argument="address", must=must, got=shown(address))
     if address is not None and address != "auto" and (":" not in address or "://" in address):
-        raise InvalidValueError(f"{wanted} {address!r}.")
+        raise InvalidValueError(argument="address", must=must, got=shown(address))
 
 
 def _check_amount(amount: Any, name: str, *, may_be_zero: bool) -> None:
@@ -199,8 +199,8 @@ def _check_amount(amount: Any, name: str, *, may_be_zero: bool) -> None:
 
 
 def _check_number(value: Any, name: str, *, may_be_zero: bool) -> None:
-    wanted = f"`{name}` must be a number {'≥' if may_be_zero else '>'} 0, got {value!r}."
+    must = f"be a number {'≥' if may_be_zero else '>'} 0"
     if not is_number(value):
-        raise InvalidTypeError(wanted)
+        raise InvalidTypeError(argument=name, must=must, got=shown(value))
     if not value >= 0 or (value == 0 and not may_be_zero):
-        raise InvalidValueError(wanted)
+        raise InvalidValueError(argument=name, must=must, got=shown(value))
