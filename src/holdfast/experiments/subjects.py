@@ -126,7 +126,7 @@ def make_subject(
     settings = _given(kind=kind, device=device)
     found = datasets.load(data, **options)
     if grid is not None and found.kind != "image":
-        raise InvalidValueError(f"`--grid` must be left out: {data!r} holds inputs of kind {found.kind!r}.")
+        raise InvalidValueError(argument="--grid", must=f"be left out: {data!r} holds inputs of kind {found.kind!r}")
     return Subject(
         name=short_name(model),
         kind=found.kind,

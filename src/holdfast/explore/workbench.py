@@ -108,7 +108,9 @@ def bind(classifier: Classifier, dataset: Dataset, entry: Entry, view: View) -> 
     """One input as a function of masks, as the entry and the view say."""
     one = dataset.inputs[view.input]
     if isinstance(one, str) and not one.strip():
-        raise InvalidValueError("`input` must be a text with words, got an empty one. Choose another input.")
+        raise InvalidValueError(
+            argument="input", must="be a text with words", got="an empty one", hint="Choose another input."
+        )
     rows = {} if dataset.background is None else {"background": dataset.background}
     return classifier.bind(one, groups=entry.groups, fill=entry.fill(view.fill).value, **rows)
 

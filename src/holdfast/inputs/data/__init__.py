@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.inputs.data.advice import advise
 from holdfast.inputs.data.dataset import Dataset
-from holdfast.validation import split_spec
+from holdfast.validation import shown, split_spec
 
 __all__ = ["Dataset", "load"]
 
@@ -68,9 +68,9 @@ def split(spec: Any) -> tuple[str, str]:
     >>> split("images:photos")
     ('images', 'photos')
     """
-    scheme, place = split_spec(spec, _LOADERS, advise)
+    scheme, place = split_spec(spec, "data", _LOADERS, advise)
     if not place:
-        raise InvalidValueError(f"`spec` must be {_LOADERS[scheme][2]}, got {spec!r}.")
+        raise InvalidValueError(argument="data", must=f"be {_LOADERS[scheme][2]}", got=shown(spec))
     return scheme, place
 
 

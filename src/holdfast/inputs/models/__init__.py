@@ -15,7 +15,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.inputs.models.advice import advise
 from holdfast.inputs.models.bundled import BundledModel, available
 from holdfast.inputs.models.classifier import Classifier
-from holdfast.validation import check_list, split_spec
+from holdfast.validation import check_list, shown, split_spec
 
 __all__ = ["BundledModel", "Classifier", "available", "load"]
 
@@ -67,10 +67,10 @@ def load(
 
     Examples
     --------
-    >>> load("pkl:a")
+    >>> load("pkl:")
     Traceback (most recent call last):
     ...
-    holdfast.errors.InvalidValueError: `spec` must start with one of hf:, onnx:, skops:, bundled:, python:, got 'pkl:a'.
+    holdfast.errors.InvalidValueError: `model` must start with one of hf:, onnx:, skops:, bundled:, python:, got 'pkl:'.
     """
     scheme, place = split(spec)
     module, name, _ = _LOADERS[scheme]
@@ -87,9 +87,9 @@ def split(spec: Any) -> tuple[str, str]:
     >>> split("hf:google/vit-base-patch16-224")
     ('hf', 'google/vit-base-patch16-224')
     """
-    scheme, place = split_spec(spec, _LOADERS, advise)
+    scheme, place = split_spec(spec, "model", _LOADERS, advise)
     if not place:
-        raise InvalidValueError(f"`spec` must be {_LOADERS[scheme][2]}, got {spec!r}.")
+        raise InvalidValueError(argument="model", must=f"be {_LOADERS[scheme][2]}", got=shown(spec))
     return scheme, place
 
 

@@ -24,7 +24,7 @@ from holdfast.inputs.models.torch_settings import check_device, check_dtype
 from holdfast.masking.speed import Acceleration
 from holdfast.masking.table.predictors import as_predictor
 from holdfast.masking.torch import device_of, dtype_of, is_module
-from holdfast.validation import check_name
+from holdfast.validation import check_name, shown
 
 
 def load_python(
@@ -91,7 +91,7 @@ def _find(place: str) -> Callable[[], Any]:
     """The factory that the spec names."""
     name, _, factory = place.partition(":")
     if not factory or not all(part.isidentifier() for part in [*name.split("."), factory]):
-        raise InvalidValueError(f"`spec` must be python:<module>:<factory>, got 'python:{place}'.")
+        raise InvalidValueError(argument="model", must="be python:<module>:<factory>", got=shown(f"python:{place}"))
     module = _import(name)
     found = getattr(module, factory, None)
     if not callable(found):
