@@ -145,6 +145,12 @@ class Evaluator:
         return None if known is None else tuple(map(str, known))
 
     @property
+    def classes(self) -> tuple[str, ...] | None:
+        """What the classes are called, if the model tells."""
+        known = getattr(self.model, "classes", None)
+        return None if known is None else tuple(map(str, known))
+
+    @property
     def deadline(self) -> Deadline:
         """What limits the time of a call of the innermost model, its gradients included."""
         return self.model.deadline if isinstance(self.model, Evaluator) else self._deadline

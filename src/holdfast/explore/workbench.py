@@ -18,8 +18,8 @@ from holdfast.explore.view import View
 from holdfast.extras import check_installed, needed
 from holdfast.models.classifier import Classifier
 from holdfast.report.page.pictures import thumbnail
-from holdfast.report.page.wording import method_label, shortened
 from holdfast.types import MaskedModel
+from holdfast.words import method_label, shortened
 
 _MOST_BOUND = 64
 _MOST_LETTERS = 60

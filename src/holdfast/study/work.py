@@ -14,6 +14,7 @@ from holdfast import data, models
 from holdfast.attribution.methods import GRADIENT_METHODS, attribute
 from holdfast.attribution.task import check_differentiable, predicted
 from holdfast.certification.curve import certify_radii
+from holdfast.certification.hard import HardCertificate
 from holdfast.data.dataset import Dataset
 from holdfast.errors import InvalidValueError, StudyError
 from holdfast.evaluation import Evaluator, steady_batch_size
@@ -22,7 +23,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.mus import certify_mus
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.results.attribution import Attribution
-from holdfast.results.hard import HardCertificate
 from holdfast.selection import top_fraction
 from holdfast.smoothing import smooth
 from holdfast.study.items import Item, Task

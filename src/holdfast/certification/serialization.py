@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeVar
+from functools import cache
+from types import MappingProxyType, UnionType
+from typing import Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds import Interval
-from holdfast.errors import InvalidValueError
+from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.plans.design import Design
-from holdfast.results.fitting import fits, hints_of
 from holdfast.showing import Shown
 from holdfast.types import Provenance
-from holdfast.validation import check_size
+from holdfast.validation import check_size, is_number
 
 SCHEMA_VERSION = 1
 
 _UNTRUE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What happens to values that were edited."""
+
+_LARGEST = 2**256
+"""Keys of random streams have half as many digits; counts have far fewer."""
 
 _KINDS: dict[str, type[Value]] = {}
 _Kind = TypeVar("_Kind", bound="Value")
@@ -176,7 +180,7 @@ def _build(kind: type[_Kind], data: dict[str, Any]) -> _Kind:
     if content.keys() != names:
         raise InvalidValueError(f"`text` has missing or unknown fields: {', '.join(sorted(names ^ content.keys()))}.")
     try:
-        parts, hints = {name: _from_plain(value) for name, value in content.items()}, hints_of(kind)  # type: ignore[arg-type]
+        parts, hints = {name: _from_plain(value) for name, value in content.items()}, _hints_of(kind)  # type: ignore[arg-type]
         strange = next((name for name, part in parts.items() if not fits(part, hints[name])), None)
         if strange is not None:
             raise InvalidValueError(f"`{strange}` cannot be {content[strange]!r}")
@@ -194,3 +198,67 @@ def _restate(value: Value) -> None:
         value.to_json()
     except _UNTRUE as error:
         raise InvalidValueError(f"`text` is not a true {value.schema}: {error!r}") from error
+
+
+@cache
+def _hints_of(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a declared type, all the way down; numbers must be finite.
+
+    Examples
+    --------
+    >>> fits((1, 2), tuple[int, ...]), fits(True, int), fits(float("inf"), float), fits(None, float | None)
+    (True, False, False, True)
+    """
+    if hint is Any:
+        return _is_finite(value)
+    if get_origin(hint) in (Union, UnionType):
+        return any(fits(value, option) for option in get_args(hint))
+    return _fits_parts(value, hint) if get_args(hint) else _fits_plain(value, hint)
+
+
+def _fits_parts(value: Any, hint: Any) -> bool:
+    """A tuple of equal parts, an array of a type of numbers, or a mapping."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(fits(item, parts[0]) for item in value)
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray) and value.dtype == get_args(parts[1])[0]
+    return isinstance(value, Mapping) and _is_finite(value)
+
+
+def _fits_plain(value: Any, hint: Any) -> bool:
+    if hint is float:
+        return is_number(value) and _is_small(value) and math.isfinite(value)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool) and _is_small(value)
+    if hint is Interval:
+        return isinstance(value, Interval) and fits(tuple(value), tuple[float, ...])
+    if hint is Provenance:
+        return isinstance(value, Provenance) and fits(tuple(vars(value).values()), tuple[str | None, ...])
+    return isinstance(value, hint)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether anything, as JSON can hold it, has only numbers that JSON can hold as well."""
+    if isinstance(value, Mapping):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _is_small(value: Any) -> bool:
+    return not isinstance(value, int) or abs(value) < _LARGEST
+
+
+def make_frame(rows: list[dict[str, Any]]) -> Any:
+    """A pandas ``DataFrame`` with one row per dictionary."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingExtraError("`to_frame` needs pandas: pip install 'holdfast[report]'") from error
+    return pandas.DataFrame(rows)

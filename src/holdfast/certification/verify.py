@@ -2,40 +2,152 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from fractions import Fraction
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from holdfast.agreement import as_agreement
-from holdfast.certification.comparison import compare
-from holdfast.certification.curve import certify_radii
-from holdfast.certification.hard import certify_hard
-from holdfast.certification.radius import certified_radius
-from holdfast.certification.single import certify
-from holdfast.certification.stabilize import stabilize
-from holdfast.certification.subject import Settings
+from holdfast.certification.certificate import Certificate, certify
+from holdfast.certification.comparison import Comparison, compare
+from holdfast.certification.curve import StabilityCurve, certify_radii
+from holdfast.certification.hard import VOTED, HardCertificate, certify_hard
+from holdfast.certification.question import Procedure, Question
+from holdfast.certification.radius import RadiusCertificate, certified_radius
+from holdfast.certification.serialization import Value
+from holdfast.certification.stabilize import StableSelection, stabilize
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.mus import certify_mus
 from holdfast.neighborhood import NEIGHBORHOODS
-from holdfast.plans import PLANS, rate_test
+from holdfast.plans import rate_test
 from holdfast.plans.catalog import shipped_designs
 from holdfast.randomness import CANONICAL, stream_key
-from holdfast.results.certificate import Certificate
-from holdfast.results.comparison import Comparison
-from holdfast.results.curve import StabilityCurve
-from holdfast.results.hard import VOTED, HardCertificate
-from holdfast.results.radius import RadiusCertificate
-from holdfast.results.recheck import Recheck
-from holdfast.results.stable import StableSelection
-from holdfast.results.values import Value
 from holdfast.smoothing import SmoothedModel
 from holdfast.types import MaskedModel, Progress
 
 _N_MARGINS = 3
+
+_FINGERPRINTS = ("masking", "model", "input")
+_COSTS = ("n_calls", "n_repeated", "n_rounds")
+_MOST_SHOWN = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Recheck(Value):
+    """What became of a stored result when its whole question was asked again.
+
+    Attributes
+    ----------
+    stated : Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison or StableSelection
+        What was claimed.
+    repeated : the same kind
+        What the same question with the same random key gives now.
+    canonical_key : int or None
+        The key that follows from the question itself; a maker who used another one could have tried many.
+        None if nothing was drawn.
+    rng_key : int
+        The key that was used.
+    compares_cost : bool
+        Whether the numbers of calls are compared. A model that remembers its answers needs fewer each time.
+    notes : tuple of str
+        What else a reader should know.
+    smallest_margins : tuple of float
+        The smallest gaps between the two largest scores among the repeated masks. Where counts
+        differ and these are near zero, a tie in the model's arithmetic is the likely reason.
+    """
+
+    stated: Value
+    repeated: Value
+    canonical_key: int | None
+    rng_key: int
+    compares_cost: bool
+    notes: tuple[str, ...]
+    smallest_margins: tuple[float, ...]
+
+    schema: ClassVar[str] = "holdfast.recheck"
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether every field that is stated is what the question gives now, and all known fingerprints agree."""
+        return not self.differences
+
+    @property
+    def canonical(self) -> bool | None:
+        """Whether the random key follows from the question, so that nobody could choose it; None without draws."""
+        return None if self.canonical_key is None else self.rng_key == self.canonical_key
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """Every field that is stated otherwise than it is now, with both values."""
+        pairs = _pairs(json.loads(self.stated.to_json()), json.loads(self.repeated.to_json()))
+        counted = sorted((pair for pair in pairs if self._counts(*pair)), key=lambda pair: "provenance" not in pair[0])
+        return tuple(in_words(*pair) for pair in counted)
+
+    @property
+    def not_identified(self) -> tuple[str, ...]:
+        """Which of model, input and masking have no fingerprint, then or now: another one would not be noticed."""
+        pairs = list(_pairs(json.loads(self.stated.to_json()), json.loads(self.repeated.to_json()), every=True))
+        return tuple(
+            name
+            for name in _FINGERPRINTS
+            if any(path.endswith(f"provenance.{name}") and None in (before, now) for path, before, now in pairs)
+        )
+
+    def _counts(self, path: str, before: Any, now: Any) -> bool:
+        name = path.rpartition(".")[2]
+        unknown = name in _FINGERPRINTS and "provenance" in path and None in (before, now)
+        return not unknown and (self.compares_cost or name not in _COSTS)
+
+    def __str__(self) -> str:
+        return "\n".join(self._verdict())
+
+    def _verdict(self) -> Iterator[str]:
+        if self.confirmed:
+            yield f"Confirmed: {self.repeated}"
+        else:
+            shown = self.differences[:_MOST_SHOWN]
+            more = len(self.differences) - len(shown)
+            yield f"Not confirmed: {'; '.join(shown)}{f'; and {more} more' if more else ''}."
+            if self.smallest_margins:
+                yield f"Smallest margins of the scores: {', '.join(f'{m:.3g}' for m in self.smallest_margins)}."
+            return
+        if self.not_identified:
+            yield f"Not identified: {', '.join(self.not_identified)}. Another one with the same answers would pass too."
+        if self.canonical:
+            yield "The random key is canonical: it follows from the question, nobody chose it."
+        elif self.canonical is False:
+            yield "The random key is not canonical: whoever made this could have tried several and kept the best."
+        yield from self.notes
+
+
+def differences(stated: Value, repeated: Value) -> tuple[str, ...]:
+    """Every field that is stated otherwise than it is now, with both values."""
+    return tuple(in_words(*pair) for pair in _pairs(json.loads(stated.to_json()), json.loads(repeated.to_json())))
+
+
+def in_words(name: str, before: Any, now: Any) -> str:
+    """One difference."""
+    return f"{name} is stated as {_brief(before)} and is {_brief(now)}"
+
+
+def _pairs(before: Any, now: Any, path: str = "", *, every: bool = False) -> Iterator[tuple[str, Any, Any]]:
+    """Places in two JSON values where they differ, with what stands there; every place if asked."""
+    if isinstance(before, dict) and isinstance(now, dict) and "shown" not in before:
+        for name in {**before, **now}:
+            yield from _pairs(before.get(name), now.get(name), f"{path}.{name}" if path else name, every=every)
+    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        for i, (first, second) in enumerate(zip(before, now, strict=True)):
+            yield from _pairs(first, second, f"{path}[{i}]", every=every)
+    elif every or before != now or type(before) is not type(now):
+        yield path, before, now
+
+
+def _brief(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "…"
 
 
 def recheck(
@@ -72,8 +184,8 @@ def recheck(
     """
     ask = _QUESTIONS.get(type(result))
     if ask is None:
-        kinds = ", ".join(kind.__name__ for kind in _QUESTIONS)
-        raise InvalidTypeError(f"`result` must be one of {kinds}, got {type(result).__name__}.")
+        must = f"be one of {', '.join(kind.__name__ for kind in _QUESTIONS)}"
+        raise InvalidTypeError(argument="result", must=must, got=type(result).__name__)
     evaluator = model if isinstance(model, Evaluator) else Evaluator(model)
     options = {"batch_size": batch_size, "progress": progress}
     first = _first(result)
@@ -82,7 +194,7 @@ def recheck(
     return Recheck(
         stated=result,
         repeated=repeated,
-        canonical_key=_canonical_key(evaluator, repeated, judge.get("agree", first.agree)),
+        canonical_key=_canonical_key(evaluator, repeated),
         rng_key=first.rng_key,
         compares_cost=evaluator.deciding is None,
         notes=tuple(_notes(repeated)),
@@ -94,7 +206,7 @@ def _agreement(name: str, given: Any) -> Any:
     try:
         return as_agreement(name if given is None else given)
     except InvalidValueError as error:
-        raise InvalidValueError(f"`agree` must be given: the result was judged by {name!r}.") from error
+        raise InvalidValueError(argument="agree", must=f"be given: the result was judged by {name!r}") from error
 
 
 def _first(result: Any) -> Any:
@@ -109,7 +221,7 @@ def _first(result: Any) -> Any:
 def _again_certificate(model: Evaluator, stated: Certificate, options: dict[str, Any]) -> Certificate:
     if stated.draws != "single":
         whole = {"pooled": "curve", "paired": "comparison"}[stated.draws]
-        raise InvalidValueError(f"`result` must be the whole {whole} that this certificate is a part of.")
+        raise InvalidValueError(argument="result", must=f"be the whole {whole} that this certificate is a part of")
     return certify(model, stated.selected, radius=stated.radius, **_question(stated), **options)
 
 
@@ -195,9 +307,8 @@ def _again_votes(model: Evaluator, stated: HardCertificate, options: dict[str, A
     bank: dict[str, Any] = {}
     if not isinstance(model.model, SmoothedModel):
         if stated.method != "mus":
-            raise InvalidValueError(
-                "`model` must be the smoothed model itself: its random masks are not in the result."
-            )
+            must = "be the smoothed model itself: its random masks are not in the result"
+            raise InvalidValueError(argument="model", must=must)
         bank = {"keep_probability": stated.keep_probability, "n_levels": stated.n_levels, "rng": stated.rng_key}
     removals = stated.consistent is not None
     return certify_mus(
@@ -226,7 +337,7 @@ def _has_drawn(result: Any) -> bool:
     return bool(result.method != "enumeration") if isinstance(result, HardCertificate) else not result.exact
 
 
-def _canonical_key(model: Evaluator, result: Any, agree: Any) -> int | None:
+def _canonical_key(model: Evaluator, result: Any) -> int | None:
     """The key that the question would have had by itself; None if nothing was drawn."""
     if not _has_drawn(result):
         return None
@@ -235,27 +346,16 @@ def _canonical_key(model: Evaluator, result: Any, agree: Any) -> int | None:
         if isinstance(model.model, SmoothedModel):
             known = model.model.base.provenance
         return stream_key(CANONICAL, "mus", known.model, known.input, known.masking)
-    decision = isinstance(first, RadiusCertificate)
-    draws = "decision" if decision else "hard" if isinstance(first, HardCertificate) else first.draws
-    plan = "decision" if decision else "hard" if draws == "hard" else first.plan
-    settings = Settings.check(
-        "stabilize" if isinstance(result, StableSelection) else draws,
-        tolerance=1 - Fraction(str(first.min_rate)) if decision else first.tolerance,
-        confidence=first.confidence,
-        neighborhood=first.neighborhood,
-        agree=agree,
-        check_determinism=True,
-        rng=0,
-        plan=plan,
-        plans=[*PLANS, "decision", "hard"],
-        rate_kind=getattr(first, "rate_kind", "uniform"),
-    )
-    masks = [first.selected]
+    draws, masks = getattr(first, "draws", "hard"), [first.selected]
+    if isinstance(first, RadiusCertificate):
+        draws = "decision"
     if isinstance(result, Comparison):
         masks = [curve.certificates[0].selected for curve in result.curves]
     if isinstance(result, StableSelection):
-        masks = [np.ones_like(first.selected)]
-    return settings.canonical_key(known, *masks)
+        draws, masks = "stabilize", [np.ones_like(first.selected)]
+    kind = {"neighborhood": first.neighborhood, "rate_kind": getattr(first, "rate_kind", "uniform")}
+    procedure = Procedure(Question.check({"radii": [0], **kind}), draws, 0, True, True)
+    return procedure.canonical_key(known, *masks)
 
 
 def _notes(result: Any) -> Iterator[str]:
