@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Evaluator, InvalidTypeError, InvalidValueError, MaskedModel, certify, lookup_table, mask_function
 from holdfast.certification.fill_sensitivity import FillSensitivity, fill_sensitivity
-from holdfast.masking.tabular import mask_tabular
+from holdfast.masking.table.mask_tabular import mask_tabular
 from tests.contracts import bits
 from tests.fakes import Recorded, score_table
 

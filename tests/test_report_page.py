@@ -25,7 +25,7 @@ from holdfast.certification.certificate import Certificate
 from holdfast.cli import main
 from holdfast.errors import HoldfastError
 from holdfast.evaluation import Evaluator
-from holdfast.masking.groups import grid
+from holdfast.masking.image.groups import grid
 from holdfast.report import page as pages
 from holdfast.report.page.accuracy import study_accuracy
 from holdfast.report.page.choice import choose_inputs
@@ -316,7 +316,7 @@ def test_the_map_of_features_is_that_of_the_model() -> None:
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1, max_size=60), min_size=1, max_size=8))
 def test_a_text_keeps_every_character_and_every_feature_its_word(words: list[str]) -> None:
-    from holdfast.masking.text_segments import preview
+    from holdfast.masking.text.strings import preview
 
     text = "  ".join(words)
     parts = text_parts(text, [preview(word) for word in words])

@@ -35,16 +35,16 @@ from holdfast.witness import find_witness
 
 if TYPE_CHECKING:
     from holdfast import boolean as boolean
-    from holdfast import data as data
-    from holdfast import models as models
     from holdfast import study as study
     from holdfast.attribution import as_shapiq_game, attribute, from_array, from_captum, from_lime, from_shap
     from holdfast.certification.reexplain import Reexplanation, reexplain
-    from holdfast.masking.columns import column_groups, columns, windows
-    from holdfast.masking.groups import grid, segments, superpixels
-    from holdfast.masking.image import mask_image
-    from holdfast.masking.tabular import mask_tabular
-    from holdfast.masking.text import mask_text
+    from holdfast.inputs import data as data
+    from holdfast.inputs import models as models
+    from holdfast.masking.image.groups import grid, segments, superpixels
+    from holdfast.masking.image.mask_image import mask_image
+    from holdfast.masking.table.columns import column_groups, columns, windows
+    from holdfast.masking.table.mask_tabular import mask_tabular
+    from holdfast.masking.text.mask_text import mask_text
 
 __version__ = "0.1.0"
 
@@ -135,33 +135,38 @@ __all__ = [
     "within",
 ]
 
-_MODULES = ("boolean", "data", "models", "study")
+_MODULES = {
+    "boolean": "holdfast.boolean",
+    "data": "holdfast.inputs.data",
+    "models": "holdfast.inputs.models",
+    "study": "holdfast.study",
+}
 
 _WHEN_ASKED_FOR = {
     "as_shapiq_game": "holdfast.attribution",
     "attribute": "holdfast.attribution",
-    "column_groups": "holdfast.masking.columns",
-    "columns": "holdfast.masking.columns",
+    "column_groups": "holdfast.masking.table.columns",
+    "columns": "holdfast.masking.table.columns",
     "from_array": "holdfast.attribution",
     "from_captum": "holdfast.attribution",
     "from_lime": "holdfast.attribution",
     "from_shap": "holdfast.attribution",
-    "grid": "holdfast.masking.groups",
-    "mask_image": "holdfast.masking.image",
-    "mask_tabular": "holdfast.masking.tabular",
-    "mask_text": "holdfast.masking.text",
+    "grid": "holdfast.masking.image.groups",
+    "mask_image": "holdfast.masking.image.mask_image",
+    "mask_tabular": "holdfast.masking.table.mask_tabular",
+    "mask_text": "holdfast.masking.text.mask_text",
     "Reexplanation": "holdfast.certification.reexplain",
     "reexplain": "holdfast.certification.reexplain",
-    "segments": "holdfast.masking.groups",
-    "superpixels": "holdfast.masking.groups",
-    "windows": "holdfast.masking.columns",
+    "segments": "holdfast.masking.image.groups",
+    "superpixels": "holdfast.masking.image.groups",
+    "windows": "holdfast.masking.table.columns",
 }
 
 
 def __getattr__(name: str) -> Any:
     """What only some users need is imported when it is first asked for."""
     if name in _MODULES:
-        return import_module(f"holdfast.{name}")
+        return import_module(_MODULES[name])
     if name in _WHEN_ASKED_FOR:
         return getattr(import_module(_WHEN_ASKED_FOR[name]), name)
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

@@ -60,7 +60,9 @@ def run(options: argparse.Namespace) -> int:
     if result.schema == _GUARANTEE:
         return _verify_guarantee(options, result)
     if options.model is None or not any(getattr(options, name) is not None for name in _INPUTS):
-        raise InvalidValueError(f"`--model` must be given, and one of {', '.join(f'`--{name}`' for name in _INPUTS)}.")
+        raise InvalidValueError(
+            argument="--model", must=f"be given, and one of {', '.join(f'`--{name}`' for name in _INPUTS)}"
+        )
     if options.batch_size is None and isinstance(about.get("batch_size"), int):
         options.batch_size = max(1, about["batch_size"])
     model, classes = bind_named(options)
@@ -83,7 +85,7 @@ def _verify_guarantee(options: argparse.Namespace, stated: Any) -> int:
     from holdfast.study.store import Store
 
     if options.study is None:
-        raise InvalidValueError("`--study` must name the file of results that the guarantee is about.")
+        raise InvalidValueError(argument="--study", must="name the file of results that the guarantee is about")
     names = ("method", "radius", "min_rate", "confidence", "top_fraction", "keep_probability")
     question = {name: getattr(stated, name) for name in names}
     stored = stated.source == "stored"

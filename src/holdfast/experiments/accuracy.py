@@ -76,10 +76,9 @@ def _labelled(opened: Opened) -> list[int]:
     """The inputs that have a label."""
     numbers = [index for index in range(opened.n) if opened.dataset.labels[index] >= 0]
     if not numbers:
-        column = " Name their column with --target." if opened.subject.kind == "table" else ""
-        raise InvalidValueError(
-            f"`--data` must have labels to measure accuracy with, {opened.dataset.name} has none.{column}"
-        )
+        column = "Name their column with --target." if opened.subject.kind == "table" else None
+        must = f"have labels to measure accuracy with, {opened.dataset.name} has none"
+        raise InvalidValueError(argument="--data", must=must, hint=column)
     return numbers
 
 

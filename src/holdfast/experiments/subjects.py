@@ -116,8 +116,8 @@ def make_subject(
     >>> make_subject("bundled:vader", "bundled:sentences").name
     'vader'
     """
-    from holdfast import data as datasets
-    from holdfast import models
+    from holdfast.inputs import data as datasets
+    from holdfast.inputs import models
 
     models.split(model)
     datasets.split(data)
@@ -126,7 +126,7 @@ def make_subject(
     settings = _given(kind=kind, device=device)
     found = datasets.load(data, **options)
     if grid is not None and found.kind != "image":
-        raise InvalidValueError(f"`--grid` must be left out: {data!r} holds inputs of kind {found.kind!r}.")
+        raise InvalidValueError(argument="--grid", must=f"be left out: {data!r} holds inputs of kind {found.kind!r}")
     return Subject(
         name=short_name(model),
         kind=found.kind,

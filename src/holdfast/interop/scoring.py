@@ -8,9 +8,9 @@ from typing import Any
 from holdfast.attribution.external import from_array
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.image import mask_image
-from holdfast.masking.tabular import mask_tabular
-from holdfast.masking.torch_support import import_torch
+from holdfast.masking.image.mask_image import mask_image
+from holdfast.masking.table.mask_tabular import mask_tabular
+from holdfast.masking.torch import import_torch
 from holdfast.plans import PLANS
 from holdfast.randomness import stream, stream_key
 from holdfast.selection import top_fraction

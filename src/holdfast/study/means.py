@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 
 from holdfast.certification.mean_curve import InputCounts, MeanCurve, mean_curve
-from holdfast.errors import StoreError, StudyError
+from holdfast.errors import StoreError, StudyError, StudyMismatchError
 from holdfast.evaluation import Evaluator
 from holdfast.selection import top_fraction
 from holdfast.smoothing import smooth
 from holdfast.study.curves import current_curve, curve_inputs, curve_keys
-from holdfast.study.engines.engine import describe
+from holdfast.study.engines.engine import at_input
 from holdfast.study.question import plain_spec
 from holdfast.study.results import stored_json
 from holdfast.study.spec import StudySpec
@@ -125,7 +125,7 @@ def _naming_last(at_work: list[int]) -> Iterator[None]:
     except (StoppedError, StoreError):
         raise
     except Exception as error:
-        raise StudyError(describe(at_work[0], error)) from error
+        raise at_input(at_work[0], error) from error
 
 
 def _scope(key: CurveKey, inputs: tuple[int, ...]) -> str:
@@ -140,7 +140,7 @@ def explained(
     """One input bound to the model, smoothed if asked, and its stored explanation."""
     bound, attribution = worker.bind(index), store.attribution(index, key.method)
     if isinstance(bound, Skipped):
-        raise StudyError(
+        raise StudyMismatchError(
             f"its explanation is stored, but now it would be left out ({bound.reason}). What is asked is about the "
             "inputs that were explained: put it back as it was, or use another file."
         )

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import data, models
 from holdfast.attribution.methods import GRADIENT_METHODS, attribute
 from holdfast.attribution.task import check_differentiable, predicted
 from holdfast.certification.curve import certify_radii
 from holdfast.certification.hard import HardCertificate
-from holdfast.data.dataset import Dataset
 from holdfast.errors import InvalidValueError, StudyError
 from holdfast.evaluation import Evaluator, steady_batch_size
 from holdfast.extras import check_installed, needed
-from holdfast.models.classifier import Classifier
+from holdfast.inputs import data, models
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.models.classifier import Classifier
 from holdfast.mus import certify_mus
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.results.attribution import Attribution

@@ -125,8 +125,9 @@ def lines_of(result: Any) -> tuple[Line, ...]:
     if isinstance(result, StudySummary):
         return _study_lines(result)
     raise InvalidTypeError(
-        "`result` must be a StabilityCurve, a Comparison, a MeanCurve, a StudySummary or a mapping of names to "
-        f"curves, got {type(result).__name__}."
+        argument="result",
+        must="be a StabilityCurve, a Comparison, a MeanCurve, a StudySummary or a mapping of names to curves",
+        got=type(result).__name__,
     )
 
 

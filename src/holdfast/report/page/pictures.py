@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.masking.groups import grid
+from holdfast.masking.image.groups import grid
 from holdfast.types import MaskedModel
 from holdfast.words import shortened
 

@@ -80,7 +80,8 @@ class DataSetGuarantee(Value):
         count = certified_count(self.n_certified, self.n_inputs, **self._risks)
         stated = share if self.share is None else self.share
         if not math.isclose(share, stated, abs_tol=1e-9) or count != self.count:
-            raise InvalidValueError("`share` and `count` must follow from the counts, the level and the confidence.")
+            statement = "and `count` must follow from the counts, the level and the confidence."
+            raise InvalidValueError(statement, argument="share")
 
     @property
     def _risks(self) -> dict[str, float]:
