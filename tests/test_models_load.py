@@ -28,7 +28,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from holdfast import HoldfastError, InvalidTypeError, InvalidValueError, ModelError
-from holdfast.models import Classifier, load
+from holdfast.inputs.models import Classifier, load
 from tests.tiny_models import COLOURS, MAX_TOKENS, MOODS, SAVERS, WORDS, save_bert, save_vit
 
 torch.set_num_threads(1)

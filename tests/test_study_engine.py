@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.data.dataset import Dataset
 from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
-from holdfast.models.classifier import Classifier
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.models.classifier import Classifier
 from holdfast.study.engines import Engine, Event, InProcess, Processes, make_engine
 from holdfast.study.items import Task, tasks_of
 from holdfast.study.results import ItemResult, Record

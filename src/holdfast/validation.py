@@ -168,7 +168,7 @@ def _find_names(labels: list[str], name: str, feature_names: Any) -> list[int]:
     known = [str(label) for label in feature_names]
     for label in labels:
         if label not in known:
-            hint = _did_you_mean(label, known)
+            hint = did_you_mean(label, known)
             raise InvalidValueError(argument=name, must="hold names of features", got=shown(label), hint=hint)
         if known.count(label) > 1:
             places = ", ".join(str(i) for i, other in enumerate(known) if other == label)
@@ -206,11 +206,11 @@ def check_name(value: Any, name: str, options: Iterable[str]) -> str:
         raise InvalidTypeError(argument=name, must=f"be one of {', '.join(known)}", got=shown(value))
     if value not in known:
         must = f"be one of {', '.join(known)}"
-        raise InvalidValueError(argument=name, must=must, got=shown(value), hint=_did_you_mean(value, known))
+        raise InvalidValueError(argument=name, must=must, got=shown(value), hint=did_you_mean(value, known))
     return value
 
 
-def _did_you_mean(value: str, known: list[str]) -> str | None:
+def did_you_mean(value: str, known: list[str]) -> str | None:
     """The known name with these initials or this beginning, or the nearest, whatever the case of the letters."""
     word, lower = value.lower(), {name.lower(): name for name in known}
     near = [name for name in lower if "_" in name and word == "".join(part[:1] for part in name.split("_"))]

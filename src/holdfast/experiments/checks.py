@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.experiments.experiment import Experiment, Request
 from holdfast.experiments.subjects import FOR_FILES, Subject
-from holdfast.packages import check_installed
+from holdfast.extras import check_installed
 from holdfast.study.spec import PRECISIONS
 from holdfast.validation import check_name, check_whole, is_number, shown
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from holdfast.certification.curve import check_radii
+from holdfast.certification.question import check_radii
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.explore.view import check_object
 from holdfast.plans import PLANS
@@ -61,7 +61,7 @@ def _read_curve(given: dict[str, Any]) -> dict[str, Any]:
     simultaneous = given.get("simultaneous", True)
     if not isinstance(simultaneous, bool):
         raise InvalidTypeError(argument="simultaneous", must="be true or false", got=shown(simultaneous))
-    return {"radii": check_radii(radii), "simultaneous": simultaneous}
+    return {"radii": list(check_radii(radii)), "simultaneous": simultaneous}
 
 
 def _with_plan(options: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

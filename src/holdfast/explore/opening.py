@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast import data, models
 from holdfast.errors import HoldfastError, InvalidValueError
 from holdfast.explore.entries import PATCHES, Entry, bundled_entries, given_entry
 from holdfast.explore.view import View
 from holdfast.explore.workbench import Workbench, bind
+from holdfast.inputs import data, models
 from holdfast.validation import check_name
 
 

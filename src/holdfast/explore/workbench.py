@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import data, models
-from holdfast.data.dataset import Dataset
 from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.explore.entries import Entry
 from holdfast.explore.paced import Pace
 from holdfast.explore.recent import Recent
 from holdfast.explore.view import View
-from holdfast.models.classifier import Classifier
-from holdfast.packages import check_installed, needed
+from holdfast.extras import check_installed, needed
+from holdfast.inputs import data, models
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.models.classifier import Classifier
 from holdfast.report.page.pictures import thumbnail
-from holdfast.report.page.wording import method_label, shortened
 from holdfast.types import MaskedModel
+from holdfast.words import method_label, shortened
 
 _MOST_BOUND = 64
 _MOST_LETTERS = 60

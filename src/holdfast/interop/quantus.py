@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from holdfast.certification.certificate import Certificate
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
 from holdfast.interop.scoring import Question, Stream, as_tensor
-from holdfast.masking.torch_support import is_module
-from holdfast.results import Certificate
+from holdfast.masking.torch import is_module
 
 try:
     from quantus.helpers.enums import DataType, EvaluationCategory, ModelType, ScoreDirection

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.bounds import Interval, betting_mean
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
 from holdfast.interop.scoring import Question, Stream, as_tensor
-from holdfast.masking.torch_support import import_torch, is_module
+from holdfast.masking.torch import import_torch, is_module
 
 try:
     from torchmetrics import Metric

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from holdfast.data.dataset import Dataset
-from holdfast.data.hf_disk import Column
-from holdfast.data.images import ImageFiles
-from holdfast.data.tables import Rows
 from holdfast.errors import StudyMismatchError
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.data.hf_disk import Column
+from holdfast.inputs.data.images import ImageFiles
+from holdfast.inputs.data.tables import Rows
 
 
 class Listed(NamedTuple):

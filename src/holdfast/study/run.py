@@ -12,9 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from holdfast.data.dataset import Dataset
-from holdfast.data.images import ImageFiles
 from holdfast.errors import InvalidValueError
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.data.images import ImageFiles
 from holdfast.showing import Shown
 from holdfast.study.engines import Engine, Event, GivenUp, make_engine
 from holdfast.study.items import Task, inputs_of, items_of, tasks_of

@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.agreement import as_agreement
 from holdfast.attribution.methods import METHODS
+from holdfast.certification.mean_curve import BOUNDS
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import STEADY_BATCH_SIZE
 from holdfast.masking import lookup_table
@@ -15,7 +16,6 @@ from holdfast.mus import CRITERIA, mus_model
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.plans import PLANS
 from holdfast.randomness import CANONICAL, is_canonical
-from holdfast.results.mean_curve import BOUNDS
 from holdfast.study.checks import (
     check_each,
     check_flag,

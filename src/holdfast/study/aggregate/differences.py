@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from holdfast.bounds import Interval
+from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidValueError
-from holdfast.results.frames import make_frame
-from holdfast.results.rounding import outward
-from holdfast.results.values import Value
 from holdfast.validation import shown
+from holdfast.words import outward
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from holdfast.bounds import certified_count, certified_share, check_counts
+from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
-from holdfast.results.values import Value
-from holdfast.results.wording import calls, event, lower_first
 from holdfast.validation import check_name, check_share
+from holdfast.words import calls, event, lower_first
 
 SOURCES = ("fresh", "stored")
 

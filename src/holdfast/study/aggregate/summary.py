@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from holdfast.bounds import Interval
+from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidValueError
-from holdfast.results.frames import make_frame
-from holdfast.results.values import Value
 from holdfast.study.aggregate.differences import PairedDifference
 from holdfast.study.aggregate.wording import in_words
 from holdfast.validation import check_share

@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.deadline import check_seconds
 from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
-from holdfast.packages import check_installed
+from holdfast.extras import check_installed
 from holdfast.study.engines.crew import ERROR, EVENT, error_of
 from holdfast.study.engines.engine import Event
 from holdfast.study.engines.ray_link import SECONDS_TO_LEAVE, WANT, attend

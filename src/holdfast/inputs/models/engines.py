@@ -1,0 +1,230 @@
+"""Torch modules, ONNX sessions, estimators and functions → the engines behind a ``Classifier``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.masking.image.pixels import is_tensor, open_picture, pixels, scale_bytes
+from holdfast.masking.onnx import ImageSession
+from holdfast.masking.speed import Acceleration, Runner
+from holdfast.masking.table.predictors import Predictor
+from holdfast.masking.text.tokens import length_limit
+from holdfast.masking.torch import evaluating_module, import_torch, score_tensor, to_numpy
+from holdfast.types import MaskedModel
+
+Preprocess = Callable[[Any], Any]
+"""One image → what the model takes of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleOnImages:
+    """A torch module on pixels (b, channels, height, width)."""
+
+    module: Any
+    preprocess: Preprocess | None
+    device: Any
+    dtype: Any
+    acceleration: Acceleration = field(default_factory=Acceleration)
+
+    @cached_property
+    def _runner(self) -> Runner:
+        return Runner(self.module, self.acceleration)
+
+    def score(self, images: Any, /) -> NDArray[Any]:
+        torch = import_torch()
+        seen = _stack([_prepared(image, self.preprocess, channels_first=True) for image in images], channels_first=True)
+        with evaluating_module(self.module):
+            return to_numpy(score_tensor(self._runner(torch.as_tensor(seen).to(self.device, self.dtype))))
+
+    def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
+        from holdfast.masking.image.mask_image import mask_image
+
+        own = _given(preprocess=self.preprocess, device=self.device, dtype=self.dtype) | self.acceleration.options
+        return mask_image(self.module, one, **(own | settings))
+
+
+@dataclass(frozen=True, eq=False)
+class SessionOnImages:
+    """An ONNX session on pixels, whichever way round its axes are."""
+
+    session: Any
+    preprocess: Preprocess | None
+
+    def score(self, images: Any, /) -> NDArray[Any]:
+        run = ImageSession.of(self.session)
+        seen = [_prepared(image, self.preprocess, channels_first=run.channels_first) for image in images]
+        channels_first = run.layout_for(seen[0].shape)
+        return run(_stack(seen, channels_first=channels_first).astype(run.dtype))
+
+    def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
+        from holdfast.masking.image.mask_image import mask_image
+
+        return mask_image(self.session, one, **(_given(preprocess=self.preprocess) | settings))
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionOnImages:
+    """A function of batches: arrays (b, height, width, channels), or tensors (b, channels, height, width)."""
+
+    function: Callable[[Any], Any]
+    preprocess: Preprocess | None
+
+    def score(self, images: Any, /) -> NDArray[Any]:
+        opened = [open_picture(image) for image in images]
+        seen = opened if self.preprocess is None else [self.preprocess(image) for image in opened]
+        if is_tensor(seen[0]):
+            return as_scores(self.function(import_torch().stack(seen)))
+        return as_scores(self.function(_stack([pixels(image) for image in seen], channels_first=False)))
+
+    def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
+        from holdfast.masking.image.mask_image import mask_image
+
+        return mask_image(self.function, one, **(_given(preprocess=self.preprocess) | settings))
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleOnTexts:
+    """A transformers module on tokens; longer texts are cut at ``max_length``, or refused."""
+
+    module: Any
+    tokenizer: Any
+    max_length: int | None
+    device: Any
+    dtype: Any
+    acceleration: Acceleration = field(default_factory=Acceleration)
+
+    @cached_property
+    def _runner(self) -> Runner:
+        return Runner(self.module, self.acceleration)
+
+    def score(self, texts: Any, /) -> NDArray[Any]:
+        checked = check_texts(texts)
+        can_pad = getattr(self.tokenizer, "pad_token_id", None) is not None
+        batches = [checked] if can_pad else [[text] for text in checked]
+        return np.concatenate([self._run(self._encode(batch)) for batch in batches])
+
+    def _run(self, encoding: Any) -> NDArray[Any]:
+        with evaluating_module(self.module):
+            return to_numpy(score_tensor(self._runner(**encoding.to(self.device))))
+
+    def _encode(self, texts: list[str]) -> Any:
+        cut = {} if self.max_length is None else {"truncation": True, "max_length": self.max_length}
+        encoding = self.tokenizer(texts, padding=len(texts) > 1, return_tensors="pt", verbose=False, **cut)
+        n_tokens, limit = encoding["input_ids"].shape[1], length_limit(self.module, self.tokenizer)
+        if limit is not None and n_tokens > limit:
+            raise InvalidValueError(
+                f"A text must have at most {limit} tokens for this model, got {n_tokens}. "
+                f"Shorten it, or load the model with `max_length={limit}` to cut longer texts."
+            )
+        return encoding
+
+    def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
+        from holdfast.masking.text.mask_text import mask_text
+
+        own = _given(tokenizer=self.tokenizer, max_length=self.max_length) | self.acceleration.options
+        return mask_text(self.module, one, **(own | _as_features(settings)))
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionOnTexts:
+    """A function of a list of texts."""
+
+    function: Callable[[Any], Any]
+
+    def score(self, texts: Any, /) -> NDArray[Any]:
+        return as_scores(self.function(check_texts(texts)))
+
+    def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
+        from holdfast.masking.text.mask_text import mask_text
+
+        return mask_text(self.function, one, **_as_features(settings))
+
+
+@dataclass(frozen=True, eq=False)
+class PredictorOnRows:
+    """Whatever predicts from rows; ``source`` is what ``mask_tabular`` gets, ``classes`` what labels may be."""
+
+    source: Any
+    predictor: Predictor
+    classes: tuple[Any, ...] = ()
+
+    def score(self, rows: Any, /) -> NDArray[Any]:
+        return as_scores(self.predictor(self._table(rows)), self.classes)
+
+    def _table(self, rows: Any) -> Any:
+        """A frame for what was fitted on frames, an array for what was not; callables get what is given."""
+        labels, n_columns = self.predictor.labels, self.predictor.n_columns
+        if not hasattr(rows, "iloc"):
+            return np.asarray(rows) if labels is None else _frame(rows, labels)
+        is_open = self.predictor.takes_frames and n_columns is None
+        return rows if labels is not None or is_open else rows.to_numpy()
+
+    def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
+        from holdfast.masking.table.mask_tabular import mask_tabular
+
+        return mask_tabular(self.source, one, **settings)
+
+
+def _frame(rows: Any, labels: Sequence[Any]) -> Any:
+    """Rows with the column names their model was fitted on."""
+    import pandas
+
+    try:
+        return pandas.DataFrame(rows, columns=list(labels))
+    except ValueError as error:
+        raise InvalidValueError(f"`inputs` must be rows of {len(labels)} columns ({labels[0]}, …): {error}.") from error
+
+
+def as_scores(outputs: Any, classes: Sequence[Any] = ()) -> NDArray[Any]:
+    """Scores (b, n_classes); labels (b,) of known classes score 1 for their class."""
+    found = to_numpy(score_tensor(outputs)) if hasattr(outputs, "detach") else np.asarray(outputs)
+    if found.ndim == 1 and len(classes):
+        return np.asarray(found[:, None] == np.asarray(classes)[None], dtype=np.float64)
+    if found.ndim != 2:
+        raise ModelError(
+            f"The model must return scores (b, n_classes), got an array of shape {found.shape}. `bind` also takes "
+            f"models that return labels; `predict` does not."
+        )
+    return found
+
+
+def check_texts(texts: Sequence[Any]) -> list[str]:
+    """A list of strings."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise InvalidTypeError(f"`inputs` must be texts, got one {type(text).__name__}: {text!r}.")
+    return [str(text) for text in texts]
+
+
+def _prepared(image: Any, preprocess: Preprocess | None, *, channels_first: bool) -> NDArray[Any]:
+    """The pixels (height, width, channels) a model sees; bytes become fractions, as ``mask_image`` does it."""
+    opened = open_picture(image)
+    if preprocess is None:
+        return scale_bytes(pixels(opened))
+    return scale_bytes(pixels(preprocess(opened), "preprocess(image)", channels_first=channels_first))
+
+
+def _stack(images: list[NDArray[Any]], *, channels_first: bool) -> NDArray[Any]:
+    """One batch, its images all of one size."""
+    shapes = sorted({image.shape for image in images})
+    if len(shapes) > 1:
+        raise InvalidValueError(f"`inputs` must be images of one size, got {shapes[0]} and {shapes[1]}.")
+    batch = np.stack(images)
+    return np.ascontiguousarray(batch.transpose(0, 3, 1, 2)) if channels_first else batch
+
+
+def _as_features(settings: dict[str, Any]) -> dict[str, Any]:
+    """``mask_text`` calls its groups features."""
+    return {"features" if name == "groups" else name: value for name, value in settings.items()}
+
+
+def _given(**settings: Any) -> dict[str, Any]:
+    """The settings that were given; the rest keeps its default."""
+    return {name: value for name, value in settings.items() if value is not None}
