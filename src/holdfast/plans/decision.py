@@ -96,7 +96,7 @@ def rate_test(min_rate: Any, confidence: Any, max_draws: int | None = None) -> R
     first = smallest_power_within(t, 1 - sure)
     last = _default_budget(float(t), first) if max_draws is None else check_whole(max_draws, "max_draws", minimum=1)
     if last < first:
-        raise InvalidValueError(f"`max_draws` must be at least {first} to ever answer yes, got {last}.")
+        raise InvalidValueError(argument="max_draws", must=f"be at least {first} to ever answer yes", got=last)
     return _make_test(t, sure, first, last)
 
 

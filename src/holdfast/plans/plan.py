@@ -65,19 +65,25 @@ def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:
         return Plan(name, eps, sure, fixed_design(hoeffding_draws(eps, sure)))
     if eps < SMALLEST_SEARCHED_TOLERANCE:
         raise InvalidValueError(
-            f"`tolerance` must be at least {float(SMALLEST_SEARCHED_TOLERANCE)} for plan {name!r}, "
-            f"got {float(eps)}: searching a design would take hours. Use plan='hoeffding'."
+            argument="tolerance",
+            must=f"be at least {float(SMALLEST_SEARCHED_TOLERANCE)} for plan {name!r}",
+            got=f"{float(eps)}: searching a design would take hours",
+            hint="Use plan='hoeffding'.",
         )
     if 1 - sure < SMALLEST_SEARCHED_RISK:
         raise InvalidValueError(
-            f"`confidence` must be at most 1 - {float(SMALLEST_SEARCHED_RISK):g} for plan {name!r}, "
-            f"got {float(sure)!r}: rounding would decide. Use plan='hoeffding'."
+            argument="confidence",
+            must=f"be at most 1 - {float(SMALLEST_SEARCHED_RISK):g} for plan {name!r}",
+            got=f"{float(sure)!r}: rounding would decide",
+            hint="Use plan='hoeffding'.",
         )
     most, paper = _MOST_SEARCHED_DRAWS[name], hoeffding_draws(eps, sure)
     if paper > most:
         raise InvalidValueError(
-            f"`tolerance` must be larger for plan {name!r} at confidence {float(sure)}, got {float(eps)}: designs are "
-            f"searched where the paper draws at most {most}, here it draws {paper}. Use plan='hoeffding'."
+            argument="tolerance",
+            must=f"be larger for plan {name!r} at confidence {float(sure)}",
+            got=f"{float(eps)}: designs are searched where the paper draws at most {most}, here it draws {paper}",
+            hint="Use plan='hoeffding'.",
         )
     return Plan(name, eps, sure, find_design(name, Goal(eps, 1 - sure)))
 
@@ -188,9 +194,9 @@ def plan_samples(
     kind = NEIGHBORHOODS[check_name(neighborhood, "neighborhood", NEIGHBORHOODS)]
     check_name(rate_kind, "rate_kind", RATE_KINDS)
     if (selected is None) != (radius is None):
-        raise InvalidValueError("`selected` and `radius` must be given together, or neither.")
+        raise InvalidValueError("and `radius` must be given together, or neither.", argument="selected")
     if rate_kind == "worst_size" and radius is None:
-        raise InvalidValueError("`selected` and `radius` must be given for rate_kind='worst_size'.")
+        raise InvalidValueError("and `radius` must be given for rate_kind='worst_size'.", argument="selected")
     nearby = None if radius is None else kind(selected, radius)
     rates = [] if nearby is None else parts_of(nearby, rate_kind)
     with watching_search(as_progress(progress, what="steps of the search")):
