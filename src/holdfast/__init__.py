@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from holdfast.certification.reexplain import Reexplanation, reexplain
     from holdfast.inputs import data as data
     from holdfast.inputs import models as models
+    from holdfast.inputs.inputs import Inputs, bind
     from holdfast.masking.image.groups import grid, segments, superpixels
     from holdfast.masking.image.mask_image import mask_image
     from holdfast.masking.table.columns import column_groups, columns, windows
@@ -145,6 +146,7 @@ _MODULES = {
 _WHEN_ASKED_FOR = {
     "as_shapiq_game": "holdfast.attribution",
     "attribute": "holdfast.attribution",
+    "bind": "holdfast.inputs.inputs",
     "column_groups": "holdfast.masking.table.columns",
     "columns": "holdfast.masking.table.columns",
     "from_array": "holdfast.attribution",

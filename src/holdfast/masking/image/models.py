@@ -144,7 +144,7 @@ class ModuleImageModel(ImageModel):
         try:
             output = call_module(self.runner if run is None else run, self.module, batch, **fields)
         except RuntimeError as error:
-            if "channels" not in str(error):
+            if "channels" not in str(error):  # torch says it in words alone
                 raise
             n_channels = self.elements.shape[2]
             raise InvalidValueError(
