@@ -109,16 +109,12 @@ def check_groups(groups: Any, shape: tuple[int, int]) -> Groups:
         return grid(shape, rows, cols)
     checked = _whole_map(groups, "groups").astype(np.intp)
     if checked.shape != shape:
-        raise InvalidValueError(
-            f"`groups` must have one entry per pixel of the model's input, {shape[0]}×{shape[1]}, "
-            f"got {checked.shape[0]}×{checked.shape[1]}."
-        )
+        must = f"have one entry per pixel of the model's input, {shape[0]}×{shape[1]}"
+        raise InvalidValueError(argument="groups", must=must, got=f"{checked.shape[0]}×{checked.shape[1]}")
     sizes = np.bincount(checked[checked >= 0])
     if 0 in sizes:
-        raise InvalidValueError(
-            f"`groups` must number features without gaps, but feature {int(np.argmin(sizes))} of {len(sizes)} "
-            "has no pixel. Renumber them with `segments(groups)`."
-        )
+        must = f"number features without gaps, but feature {int(np.argmin(sizes))} of {len(sizes)} has no pixel"
+        raise InvalidValueError(argument="groups", must=must, hint="Renumber them with `segments(groups)`.")
     checked.setflags(write=False)
     return checked
 
@@ -133,7 +129,7 @@ def describe_groups(groups: Groups) -> str:
 
 def _cut(length: int, n_parts: int, name: str) -> Groups:
     if n_parts > length:
-        raise InvalidValueError(f"`{name}` must be at most the number of pixels, {length}, got {n_parts}.")
+        raise InvalidValueError(argument=name, must=f"be at most the number of pixels, {length}", got=n_parts)
     return np.arange(length, dtype=np.intp) * n_parts // length
 
 
