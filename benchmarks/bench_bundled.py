@@ -11,7 +11,7 @@ import numpy as np
 
 import holdfast as hf
 from benchmarks.figures import Figure, best_seconds
-from holdfast.models import BundledModel, Classifier, available
+from holdfast.inputs.models import BundledModel, Classifier, available
 
 NEEDED = ("torch", "transformers", "skops", "vaderSentiment")
 LOAD_SECONDS = 2.0

@@ -142,8 +142,8 @@ def resnet20() -> Any:
     """A factory: the zoo's ResNet-20 on images of 32×32 bytes, with a clock on it."""
     import torch
 
-    from holdfast.models.classifier import make_classifier
-    from holdfast.models.engines import ModuleOnImages
+    from holdfast.inputs.models.classifier import make_classifier
+    from holdfast.inputs.models.engines import ModuleOnImages
 
     class Clocked(torch.nn.Module):
         def __init__(self, network: torch.nn.Module) -> None:

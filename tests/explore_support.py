@@ -14,11 +14,11 @@ import httpx
 import numpy as np
 
 import holdfast as hf
-from holdfast.data.dataset import Dataset
 from holdfast.explore.entries import Entry, FillChoice
 from holdfast.explore.serve import listen, make_server
 from holdfast.explore.workbench import Workbench
-from holdfast.models.classifier import Classifier
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.models.classifier import Classifier
 from tests.waiting import PATIENCE
 
 N_FEATURES = 12

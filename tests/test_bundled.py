@@ -26,11 +26,11 @@ import torch
 import holdfast as hf
 from holdfast import InvalidTypeError, InvalidValueError
 from holdfast.cli import main
-from holdfast.models import Classifier, available, bundled_rows
-from holdfast.models import bundled as box  # the module
-from holdfast.models.bundled import BOX, BundledModel
-from holdfast.models.skops_file import load_skops
-from holdfast.models.vader import Vader
+from holdfast.inputs.models import Classifier, available, bundled_rows
+from holdfast.inputs.models import bundled as box  # the module
+from holdfast.inputs.models.bundled import BOX, BundledModel
+from holdfast.inputs.models.skops_file import load_skops
+from holdfast.inputs.models.vader import Vader
 
 torch.set_num_threads(1)
 
@@ -410,11 +410,13 @@ def test_the_wheel_holds_the_box(tmp_path: Path) -> None:
         shipped = {name: archive.read(name) for name in archive.namelist() if "/box/" in name}
     for name in NAMES:
         for file, digest in CARDS[name].files.items():
-            assert hashlib.sha256(shipped[f"holdfast/models/box/{name}/{file}"]).hexdigest() == digest
-        assert f"holdfast/models/box/{name}/card.json" in shipped
-    assert {"holdfast/data/box/digits.json", "holdfast/data/box/cancer.json", "holdfast/data/box/sentences.tsv"} <= set(
-        shipped
-    )
+            assert hashlib.sha256(shipped[f"holdfast/inputs/models/box/{name}/{file}"]).hexdigest() == digest
+        assert f"holdfast/inputs/models/box/{name}/card.json" in shipped
+    assert {
+        "holdfast/inputs/data/box/digits.json",
+        "holdfast/inputs/data/box/cancer.json",
+        "holdfast/inputs/data/box/sentences.tsv",
+    } <= set(shipped)
     assert sum(map(len, shipped.values())) < 3_000_000
 
 

@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 
 import holdfast as hf
 from holdfast import InvalidValueError
-from holdfast.data import Dataset, bundled
+from holdfast.inputs.data import Dataset, bundled
 
 SOURCES = {"digits": load_digits, "cancer": load_breast_cancer}
 SIZES = {"digits": (450, 1347), "cancer": (143, 426)}

@@ -11,8 +11,8 @@ from PIL import Image
 
 import holdfast as hf
 from holdfast import HoldfastError, InvalidTypeError, InvalidValueError
-from holdfast.data.dataset import Dataset
-from holdfast.data.labels import number_labels
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.data.labels import number_labels
 
 
 def paint(path: Path, grey: int = 0) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.demo import demo_studies
-from holdfast.models import available
+from holdfast.inputs.models import available
 from tests.test_report_page import payload_of
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.data.dataset import Dataset
 from holdfast.explore.asking import read_options
 from holdfast.explore.jobs import MOST_KEPT, MOST_RUNNING, MOST_SEARCHING, MOST_WAITING, Board, complaint
 from holdfast.explore.turns import Errand, Gate
+from holdfast.inputs.data.dataset import Dataset
 from tests.explore_support import (
     CLASSES,
     Slow,

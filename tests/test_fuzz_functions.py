@@ -56,7 +56,7 @@ NOTHING_TO_CALL |= {"figures.COLOURS", "figures.Look"}
 def public_names() -> Iterator[str]:
     yield from hf.__all__
     for module in (boolean, study, models, data):
-        yield from (f"{module.__name__.removeprefix('holdfast.')}.{name}" for name in module.__all__)
+        yield from (f"{module.__name__.rpartition('.')[2]}.{name}" for name in module.__all__)
     yield from (f"figures.{name}" for name in figures.__all__)
     documented = (Path(__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
     yield from (

@@ -14,7 +14,7 @@ from PIL import Image
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from holdfast import InvalidTypeError, certify
-from holdfast.models import load
+from holdfast.inputs.models import load
 from tests.contracts import check_masked_model
 from tests.tiny_models import SAVERS
 from tests.zoo_support import zoo_path

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from holdfast import HoldfastError, InvalidValueError
-from holdfast.models import load
+from holdfast.inputs.models import load
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("skops")
@@ -263,7 +263,7 @@ def test_what_is_no_classifier_is_refused(tmp_path: Path) -> None:
 
 
 def test_importing_the_room_loads_no_framework() -> None:
-    code = "import sys, holdfast.models; print(*{name.partition('.')[0] for name in sys.modules})"
+    code = "import sys, holdfast.inputs.models; print(*{name.partition('.')[0] for name in sys.modules})"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     heavy = {"torch", "transformers", "sklearn", "skops", "onnxruntime", "PIL", "scipy", "huggingface_hub"}
     assert heavy.isdisjoint(done.stdout.split())

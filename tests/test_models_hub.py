@@ -16,7 +16,7 @@ from huggingface_hub import constants
 from safetensors.torch import load_file
 
 from holdfast import InvalidValueError
-from holdfast.models import load
+from holdfast.inputs.models import load
 from tests.tiny_hub import TinyHub, running
 from tests.tiny_models import save_roberta, save_vit
 from tests.waiting import PATIENCE
@@ -74,7 +74,7 @@ def test_while_a_folder_is_read_no_request_leaves_this_machine(hub: TinyHub) -> 
     from huggingface_hub import HfApi
     from huggingface_hub.errors import OfflineModeIsEnabled
 
-    from holdfast.models.transformers_quietly import offline
+    from holdfast.inputs.models.transformers_quietly import offline
 
     with offline(), pytest.raises(OfflineModeIsEnabled):
         HfApi().model_info("google/vit-tiny")

@@ -28,7 +28,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from holdfast import HoldfastError, InvalidTypeError, InvalidValueError, ModelError
-from holdfast.models import Classifier, load
+from holdfast.inputs.models import Classifier, load
 from tests.tiny_models import COLOURS, MAX_TOKENS, MOODS, SAVERS, WORDS, save_bert, save_vit
 
 torch.set_num_threads(1)
@@ -354,7 +354,7 @@ def test_a_folder_without_its_scheme_is_recognised(folders: dict[str, Path]) -> 
 
 
 def test_specs_must_be_strings() -> None:
-    with pytest.raises(InvalidTypeError, match="`spec` must start with"):
+    with pytest.raises(InvalidTypeError, match="`model` must start with"):
         load(3)  # type: ignore[arg-type]
 
 

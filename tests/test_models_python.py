@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from holdfast import HoldfastError, InvalidTypeError, InvalidValueError
-from holdfast.models import load
+from holdfast.inputs.models import load
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)
@@ -19,7 +19,7 @@ torch.set_num_threads(1)
 SOURCE = """
 import numpy as np
 import torch
-from holdfast.models import Classifier
+from holdfast.inputs.models import Classifier
 
 def rows():
     return lambda table: np.stack([table.sum(axis=1), -table.sum(axis=1)], axis=1)

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.data import Dataset
-from holdfast.models import Classifier
-from holdfast.models.bundled import BOX, CARD
+from holdfast.inputs.data import Dataset
+from holdfast.inputs.models import Classifier
+from holdfast.inputs.models.bundled import BOX, CARD
 
 Counts = dict[str, tuple[int, int]]
 

@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 from holdfast import data
-from holdfast.models.bundled_rows import FILE, load_rows
+from holdfast.inputs.models.bundled_rows import FILE, load_rows
 from training.box import count_correct, empty_folder, write_card
 
 N_TREES = 100

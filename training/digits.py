@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import affine_grid, cross_entropy, grid_sample
 
 from holdfast import data
-from holdfast.models.hf import load_folder
+from holdfast.inputs.models.hf import load_folder
 from training.box import count_correct, count_correct_masked, empty_folder, write_card
 
 SIDE, BATCH = 8, 64

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 from transformers import ViTForImageClassification
 
-from holdfast.models.bundled import BOX
+from holdfast.inputs.models.bundled import BOX
 from training.digits import SIDE, make
 
 N_CELLS = (8, 4)

@@ -15,10 +15,10 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForSequenceClassification
 
 from holdfast import data
-from holdfast.data import Dataset
-from holdfast.models import Classifier
-from holdfast.models.hf import load_folder
-from holdfast.models.vader import CLASSES, load_vader
+from holdfast.inputs.data import Dataset
+from holdfast.inputs.models import Classifier
+from holdfast.inputs.models.hf import load_folder
+from holdfast.inputs.models.vader import CLASSES, load_vader
 from training.box import count_correct, empty_folder, write_card
 from training.lexicon_sentences import PUNCTUATION, SUFFIXES, Words, labelled
 

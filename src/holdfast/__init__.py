@@ -9,43 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.agreement import Agreement, same_top_class, same_top_set, within
 from holdfast.bounds import Interval, clopper_pearson, hoeffding
-from holdfast.certification import (
-    certified_radius,
-    certify,
-    certify_hard,
-    certify_radii,
-    compare,
-    fill_sensitivity,
-    mean_curve,
-    recheck,
-    stability_bracket,
-)
+from holdfast.certification.bracket import stability_bracket
+from holdfast.certification.certificate import Certificate, certify
+from holdfast.certification.comparison import Comparison, Difference, compare
+from holdfast.certification.curve import StabilityCurve, certify_radii
+from holdfast.certification.fill_sensitivity import FillSensitivity, fill_sensitivity
+from holdfast.certification.hard import HardCertificate, certify_hard
+from holdfast.certification.mean_curve import MeanCurve, MeanRate, mean_curve
+from holdfast.certification.radius import RadiusCertificate, RadiusStep, certified_radius
+from holdfast.certification.stabilize import SizeStep, StableSelection, stabilize
+from holdfast.certification.verify import Recheck, recheck
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, MissingExtraError, ModelError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.masking import lookup_table, mask_function
 from holdfast.mus import certify_mus, mus_model
 from holdfast.neighborhood import Additions, Neighborhood, Removals, Swaps
 from holdfast.plans import PlannedSamples, plan_samples
-from holdfast.results import (
-    Attribution,
-    Certificate,
-    Comparison,
-    Difference,
-    FillSensitivity,
-    HardCertificate,
-    MeanCurve,
-    MeanRate,
-    RadiusCertificate,
-    RadiusStep,
-    Recheck,
-    Reexplanation,
-    SizeStep,
-    SmoothedAccuracy,
-    StabilityBracket,
-    StabilityCurve,
-    StableSelection,
-    Witness,
-)
+from holdfast.results.accuracy import SmoothedAccuracy
+from holdfast.results.attribution import Attribution
+from holdfast.results.witness import StabilityBracket, Witness
 from holdfast.selection import above, positive, top, top_fraction
 from holdfast.smoothing import SmoothedModel, adaptive_keep, selective_keep, smooth, smoothed_accuracy
 from holdfast.types import Deciding, Differentiable, Mask, MaskedModel, Provenance
@@ -53,12 +35,11 @@ from holdfast.witness import find_witness
 
 if TYPE_CHECKING:
     from holdfast import boolean as boolean
-    from holdfast import data as data
-    from holdfast import models as models
     from holdfast import study as study
     from holdfast.attribution import as_shapiq_game, attribute, from_array, from_captum, from_lime, from_shap
-    from holdfast.certification.reexplain import reexplain
-    from holdfast.certification.stabilize import stabilize
+    from holdfast.certification.reexplain import Reexplanation, reexplain
+    from holdfast.inputs import data as data
+    from holdfast.inputs import models as models
     from holdfast.masking.image.groups import grid, segments, superpixels
     from holdfast.masking.image.mask_image import mask_image
     from holdfast.masking.table.columns import column_groups, columns, windows
@@ -153,7 +134,12 @@ __all__ = [
     "within",
 ]
 
-_MODULES = ("boolean", "data", "models", "study")
+_MODULES = {
+    "boolean": "holdfast.boolean",
+    "data": "holdfast.inputs.data",
+    "models": "holdfast.inputs.models",
+    "study": "holdfast.study",
+}
 
 _WHEN_ASKED_FOR = {
     "as_shapiq_game": "holdfast.attribution",
@@ -168,9 +154,9 @@ _WHEN_ASKED_FOR = {
     "mask_image": "holdfast.masking.image.mask_image",
     "mask_tabular": "holdfast.masking.table.mask_tabular",
     "mask_text": "holdfast.masking.text.mask_text",
+    "Reexplanation": "holdfast.certification.reexplain",
     "reexplain": "holdfast.certification.reexplain",
     "segments": "holdfast.masking.image.groups",
-    "stabilize": "holdfast.certification.stabilize",
     "superpixels": "holdfast.masking.image.groups",
     "windows": "holdfast.masking.table.columns",
 }
@@ -179,7 +165,7 @@ _WHEN_ASKED_FOR = {
 def __getattr__(name: str) -> Any:
     """What only some users need is imported when it is first asked for."""
     if name in _MODULES:
-        return import_module(f"holdfast.{name}")
+        return import_module(_MODULES[name])
     if name in _WHEN_ASKED_FOR:
         return getattr(import_module(_WHEN_ASKED_FOR[name]), name)
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

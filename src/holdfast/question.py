@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.evaluation import Evaluator, steady_batch_size
-from holdfast.packages import check_installed, needed
+from holdfast.extras import check_installed, needed
 from holdfast.selection import top, top_fraction
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import MOST_TABLE, MOST_UNPACKED, check_file, check_mask, check_name, read_text, shown
@@ -36,7 +36,7 @@ def bind_named(options: argparse.Namespace) -> tuple[Evaluator, tuple[str, ...]]
 
 
 def _bind(options: argparse.Namespace) -> tuple[MaskedModel, tuple[str, ...]]:
-    from holdfast import models
+    from holdfast.inputs import models
 
     _check_packages(options)
     kind, value, settings = _read_input(options)
@@ -51,7 +51,7 @@ def _bind(options: argparse.Namespace) -> tuple[MaskedModel, tuple[str, ...]]:
 
 def _check_packages(options: argparse.Namespace) -> None:
     """What the model and the input need is named at once, before either is loaded."""
-    from holdfast import models
+    from holdfast.inputs import models
 
     models.split(options.model)
     model, schemes = options.model, {"image": "images:", "table": "table:", "input": ""}
@@ -203,7 +203,7 @@ def _read_input(options: argparse.Namespace) -> tuple[str, Any, dict[str, Any]]:
 
 def _named_input(given: str) -> tuple[str, Any, dict[str, Any]]:
     """One input of a data set: what names the data set, ``#``, and the number of the input from 0."""
-    from holdfast import data
+    from holdfast.inputs import data
 
     spec, _, number = given.rpartition("#")
     if not spec or not re.fullmatch(r"[0-9]{1,18}", number):

@@ -65,8 +65,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _check_packages(options: argparse.Namespace) -> None:
     """What the server, the model and its data need is named at once; bundled models have data of their own."""
-    from holdfast.models import available, split
-    from holdfast.packages import check_installed, needed
+    from holdfast.extras import check_installed, needed
+    from holdfast.inputs.models import available, split
 
     if options.model is not None:
         split(options.model)

@@ -170,7 +170,7 @@ class Experiment:
 
     def _at_most(self, subject: Subject) -> int | None:
         """As many inputs as the paper has, or as there are."""
-        from holdfast import data
+        from holdfast.inputs import data
 
         if self.most_inputs is None:
             return None

@@ -10,11 +10,11 @@ import numpy as np
 
 from holdfast.attribution.methods import attribute, names_of
 from holdfast.attribution.task import predicted
-from holdfast.data.dataset import Dataset
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.experiments.subjects import Subject
-from holdfast.models.classifier import Classifier
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.models.classifier import Classifier
 from holdfast.randomness import stream, stream_key
 from holdfast.selection import top_fraction
 from holdfast.types import Mask, MaskedModel
@@ -57,13 +57,15 @@ class Opened:
 
 def open_subject(subject: Subject) -> Opened:
     """Load the model and the data."""
-    from holdfast import data
+    from holdfast.inputs import data
     from holdfast.study.work import load_model
 
     dataset = data.load(subject.data.spec, **subject.data.options)
     wanted = len(dataset) if subject.data.n is None else subject.data.n
     if wanted > len(dataset):
-        raise InvalidValueError(f"`--n` must be at most the number of inputs there are, {len(dataset)}, got {wanted}.")
+        raise InvalidValueError(
+            argument="--n", must=f"be at most the number of inputs there are, {len(dataset)}", got=wanted
+        )
     return Opened(subject, load_model(subject.model), dataset, wanted)
 
 

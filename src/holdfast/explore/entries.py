@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.attribution.methods import METHODS
-from holdfast.models.bundled import BOX, BundledModel, available
-from holdfast.models.bundled_rows import NamedRows
-from holdfast.models.classifier import Classifier
-from holdfast.models.engines import FunctionOnTexts
+from holdfast.inputs.models.bundled import BOX, BundledModel, available
+from holdfast.inputs.models.bundled_rows import NamedRows
+from holdfast.inputs.models.classifier import Classifier
+from holdfast.inputs.models.engines import FunctionOnTexts
 from holdfast.types import Differentiable, MaskedModel
 
 WITH_GRADIENTS = ("integrated_gradients", "mfaba")

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from holdfast.data.dataset import Dataset
-from holdfast.data.hf_disk import Column
-from holdfast.data.images import ImageFiles
-from holdfast.data.tables import Rows
-from holdfast.errors import StudyError
+from holdfast.errors import StudyMismatchError
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.data.hf_disk import Column
+from holdfast.inputs.data.images import ImageFiles
+from holdfast.inputs.data.tables import Rows
 
 
 class Listed(NamedTuple):
@@ -87,7 +87,7 @@ def check_listing(before: Mapping[int, Listed], now: Mapping[int, Listed]) -> No
     """Raise where a number stands for another input than before."""
     for number in sorted(before.keys() & now.keys()):
         if before[number].differs(now[number]):
-            raise StudyError(
+            raise StudyMismatchError(
                 f"Input {number} was {before[number]} and is now {now[number]}: the numbers in the file of results "
                 "would mean other inputs. Put new inputs after the old ones, or use another file."
             )

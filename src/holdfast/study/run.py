@@ -12,9 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from holdfast.data.dataset import Dataset
-from holdfast.data.images import ImageFiles
 from holdfast.errors import InvalidValueError
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.data.images import ImageFiles
 from holdfast.showing import Shown
 from holdfast.study.engines import Engine, Event, GivenUp, make_engine
 from holdfast.study.items import Task, inputs_of, items_of, tasks_of
@@ -163,7 +163,7 @@ def _check_inputs(inputs: Any, n_inputs: int) -> list[int]:
     wanted = sorted({check_whole(index, "inputs") for index in given})
     if not wanted or wanted[-1] >= n_inputs:
         shown = f"up to {wanted[-1]}" if wanted else "none"
-        raise InvalidValueError(f"`inputs` must be places from 0 to {n_inputs - 1}, got {shown}.")
+        raise InvalidValueError(argument="inputs", must=f"be places from 0 to {n_inputs - 1}", got=shown)
     return wanted
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.answers import answers_of
 from holdfast.errors import InvalidValueError, ModelError
 from holdfast.masking.image.groups import Groups
 from holdfast.masking.image.patches import PatchDrop, bind_patches
@@ -20,6 +19,7 @@ from holdfast.masking.image.pixels import Pixels
 from holdfast.masking.onnx import ImageSession
 from holdfast.masking.speed import BatchProbe, Runner, batch_probe, layout_probe
 from holdfast.masking.torch import evaluating_module, forward_parameters, import_torch, score_tensor, to_numpy
+from holdfast.outputs import answers_of
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
 

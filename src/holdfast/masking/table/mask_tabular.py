@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.errors import ColumnsError, InvalidTypeError, InvalidValueError
 from holdfast.masking.table.columns import FeatureMap, as_feature_map
 from holdfast.masking.table.predictors import Predictor, as_predictor, softmaxed
 from holdfast.masking.table.rows import Draws, Fill, make_fill, read_table
@@ -208,9 +208,8 @@ def _suited(palette: Palette, table: Table, predictor: Predictor) -> Palette:
     if isinstance(palette, FramePalette) and known is not None:
         return _ordered(palette, known)
     if predictor.n_columns not in (None, len(table.labels)) and len(table.shape) == 1:
-        raise InvalidValueError(
-            f"`row` must have the {predictor.n_columns} columns the classifier was fitted on, got {len(table.labels)}."
-        )
+        must = f"have the {predictor.n_columns} columns the classifier was fitted on"
+        raise ColumnsError(argument="row", must=must, got=len(table.labels))
     if isinstance(palette, ArrayPalette):
         return palette if known is None else _ordered(palette.to_frame(_array_labels(table, known)), known)
     # Frames whose labels are numbers leave no names in an estimator, so one fitted on them looks like one on arrays.
@@ -229,10 +228,9 @@ def _ordered(palette: FramePalette, known: tuple[Hashable, ...]) -> FramePalette
     missing = [f"no {label!r}" for label in known if label not in given]
     extra = [f"{label!r} besides" for label in palette.order if label not in wanted]
     if missing or extra:
-        shown = ", ".join((missing + extra)[:_MOST_NAMED]) + (", …" if len(missing + extra) > _MOST_NAMED else "")
-        raise InvalidValueError(
-            f"`row` must have the columns the classifier was fitted on, got {shown}. Choose them with `columns=`."
-        )
+        got = ", ".join((missing + extra)[:_MOST_NAMED]) + (", …" if len(missing + extra) > _MOST_NAMED else "")
+        must = "have the columns the classifier was fitted on"
+        raise ColumnsError(argument="row", must=must, got=got, hint="Choose them with `columns=`.")
     return replace(palette, order=known)
 
 

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.answers import answers_of
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.masking.onnx import SCORE_NAMES, is_session, open_session
 from holdfast.masking.table.tables import columns_without_numbers
@@ -25,6 +24,7 @@ from holdfast.masking.torch import (
     to_numpy,
     warn_if_half,
 )
+from holdfast.outputs import answers_of
 from holdfast.types import Outputs
 from holdfast.validation import shown
 

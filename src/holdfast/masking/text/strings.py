@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.answers import check_answered
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.masking.torch import to_numpy
+from holdfast.outputs import check_answered
 from holdfast.types import Mask, Masks, Outputs, Provenance
 from holdfast.validation import check_masks, shown
 

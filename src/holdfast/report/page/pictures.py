@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.masking.image.groups import grid
-from holdfast.report.page.wording import shortened
 from holdfast.types import MaskedModel
+from holdfast.words import shortened
 
 Plain = dict[str, Any]
 

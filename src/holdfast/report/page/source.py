@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from holdfast.data.dataset import Dataset
-from holdfast.data.tables import Rows
 from holdfast.errors import HoldfastError, StudyError
 from holdfast.evaluation import Evaluator
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.data.tables import Rows
 from holdfast.study.listing import Listed, content_digest, list_inputs
 from holdfast.study.spec import StudySpec, Trust
 from holdfast.study.spec_file import spec_from_plain

@@ -1,0 +1,128 @@
+"""A folder of images → a ``Dataset`` that opens each image when it is asked for, and keeps none."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any, overload
+
+from holdfast.errors import InvalidValueError
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.data.labels import no_labels, number_labels
+from holdfast.masking.image.pixels import open_picture
+from holdfast.validation import read_text, shown
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+"""What an image file is called, where no list names the files."""
+
+_COLUMNS = ("file", "label")
+
+
+@dataclass(frozen=True)
+class ImageFiles(Sequence[Any]):
+    """Image files by number; each is opened when it is asked for, and an error names the file."""
+
+    paths: tuple[Path, ...]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @overload
+    def __getitem__(self, at: int) -> Any: ...
+    @overload
+    def __getitem__(self, at: slice) -> ImageFiles: ...
+    def __getitem__(self, at: int | slice) -> Any:
+        return ImageFiles(self.paths[at]) if isinstance(at, slice) else open_picture(self.paths[at])
+
+
+def load_images(place: str, *, labels: str | None = None, classes: Any = None) -> Dataset:
+    """Find the images of a folder, in the order of their names.
+
+    Parameters
+    ----------
+    place : str
+        The folder. The folders in it are the classes, unless ``labels`` is given; images that lie in no
+        inner folder, if all do, have no label.
+    labels : str, optional
+        A CSV file with the columns ``file`` (relative to the folder) and ``label``: these images and no
+        others, in this order.
+    classes : list of str, optional
+        The names of the classes in the order of the model's; see ``number_labels``.
+    """
+    folder = Path(place)
+    if not folder.is_dir():
+        raise InvalidValueError(f"`images:` must be followed by a folder, got {place!r}.")
+    files, words = _listed(folder, Path(labels)) if labels is not None else _found(folder)
+    numbers, names = (no_labels(len(files)), ()) if words is None else number_labels(words, classes)
+    return Dataset(
+        name=f"images:{place}",
+        kind="image",
+        inputs=ImageFiles(tuple(folder / file for file in files)),
+        labels=numbers,
+        classes=names,
+        names=tuple(file.as_posix() for file in files),
+    )
+
+
+def check_inside(folder: Path, file: str | Path) -> Path:
+    """The path of a file that is named relative to a folder and lies in it, links followed.
+
+    Whoever wrote a data set can name any file in it; what is read are those of the folder that the user named.
+    """
+    try:
+        is_inside = (folder / file).resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # links in a circle, and what can be the name of no file
+        is_inside = False
+    if not is_inside:
+        raise InvalidValueError(
+            f"Data must lie in the folder that was named, {str(folder)!r}: {str(file)!r} does not. Copy it there."
+        )
+    return folder / file
+
+
+def _found(folder: Path) -> tuple[list[Path], list[str] | None]:
+    """All image files below the folder, and the first folder on the way to each."""
+    files = sorted(
+        (path.relative_to(folder) for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file()),
+        key=lambda file: file.parts,
+    )
+    for file in files:
+        if (folder / file).is_symlink():  # links to folders are not followed
+            check_inside(folder, file)
+    if not files:
+        raise InvalidValueError(f"`images:` must be followed by a folder with images, {str(folder)!r} has none.")
+    astray = [file for file in files if len(file.parts) == 1]
+    if len(astray) == len(files):
+        return files, None
+    if astray:
+        raise InvalidValueError(
+            f"{str(folder)!r} must have all images in folders named after their classes, or none, got "
+            f"{str(astray[0])!r} and {len(astray) - 1} more outside. Or name the files in a CSV file with `labels`."
+        )
+    return files, [file.parts[0] for file in files]
+
+
+def _listed(folder: Path, table: Path) -> tuple[list[Path], list[str]]:
+    """The files and labels of a CSV file."""
+    wanted = f"`labels` must be a CSV file with the columns {' and '.join(_COLUMNS)}"
+    if not table.is_file():
+        raise InvalidValueError(f"{wanted}, got {str(table)!r}, which is no file.")
+    try:
+        rows = csv.DictReader(StringIO(read_text(table), newline=""))
+        if not set(_COLUMNS) <= set(rows.fieldnames or ()):
+            raise InvalidValueError(f"{wanted}, {str(table)!r} has {shown(rows.fieldnames)}.")
+        pairs = [(row["file"], row["label"]) for row in rows]
+    except csv.Error as error:
+        raise InvalidValueError(f"{wanted}, {str(table)!r} cannot be read: {error}.") from error
+    if not pairs:
+        raise InvalidValueError(f"{wanted} and at least one row, {str(table)!r} has none.")
+    for number, (file, label) in enumerate(pairs, start=2):
+        if file:
+            check_inside(folder, file)
+        if not file or label is None or not (folder / file).is_file():
+            line = f"line {number} of {str(table)!r}"
+            raise InvalidValueError(f"{wanted}; {line} names no file: {shown(file)}, {shown(label)}.")
+    return [Path(file) for file, _ in pairs], [label.strip() for _, label in pairs]

@@ -1,0 +1,84 @@
+"""A skops file → a ``Classifier``; nothing is created that scikit-learn does not own or the caller does not trust."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.fingerprints import digest_files, fingerprint
+from holdfast.inputs.models.advice import PICKLES, SAVE, refuse_pickle
+from holdfast.inputs.models.classifier import Classifier
+from holdfast.inputs.models.estimators import estimator_classifier
+from holdfast.validation import check_unpacked
+
+
+def load_skops(
+    place: str, *, kind: str | None = None, trusted: tuple[str, ...] = (), classes: Any = None
+) -> Classifier:
+    """Load a scikit-learn estimator or pipeline from a skops file.
+
+    Parameters
+    ----------
+    place : str
+        The file.
+    kind : {"table", "text"}, optional
+        What it classifies; a pipeline that starts with a text vectoriser takes texts, others tables.
+    trusted : tuple of str
+        Full names of the types it may create besides those skops knows to be safe.
+    classes : sequence of str, optional
+        Names for its classes, in place of the estimator's own.
+    """
+    path = _check_archive(Path(place).expanduser())
+    io = _import_skops()
+    try:
+        unknown = [name for name in io.get_untrusted_types(file=path) if name not in trusted]
+    except Exception as error:  # a damaged archive fails in many ways
+        raise InvalidValueError(_unreadable(path, error)) from error
+    if unknown:
+        raise InvalidValueError(_untrusted(path, unknown, trusted))
+    try:
+        estimator = io.load(path, trusted=list(trusted))
+    except Exception as error:  # as above
+        raise InvalidValueError(_unreadable(path, error)) from error
+    return estimator_classifier(estimator, kind=kind, classes=classes, fingerprint=fingerprint(_parts(path)))
+
+
+def _import_skops() -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise MissingExtraError("skops: models need skops: pip install 'holdfast[sklearn]'") from error
+    return skops.io
+
+
+def _check_archive(path: Path) -> Path:
+    """A skops file is a zip archive with a schema; pickles are told apart from damage."""
+    if not path.is_file():
+        raise InvalidValueError(f"`skops:` must be followed by an existing file, got {str(path)!r}.")
+    if zipfile.is_zipfile(path):
+        check_unpacked(path)
+        return path
+    if path.suffix.lower() in PICKLES or path.read_bytes()[:1] == b"\x80":
+        raise InvalidValueError(refuse_pickle(str(path)))
+    raise InvalidValueError(f"{str(path)!r} is not a skops file, or is cut off. {SAVE}")
+
+
+def _parts(path: Path) -> dict[str, bytes]:
+    """The file's bytes, whatever the file is called."""
+    (digest,) = digest_files([path]).values()
+    return {"skops": digest}
+
+
+def _untrusted(path: Path, unknown: list[str], trusted: tuple[str, ...]) -> str:
+    names = ", ".join(repr(name) for name in [*trusted, *unknown])
+    return (
+        f"{str(path)!r} would create {len(unknown)} types that are not trusted: {', '.join(unknown)}. If you know them "
+        f"to be harmless, name each with `--trust TYPE` (in Python: pass `trusted=[{names}]`, in a study "
+        "`trust=Trust(types=[…])`)."
+    )
+
+
+def _unreadable(path: Path, error: Exception) -> str:
+    return f"The skops file {str(path)!r} cannot be read: {type(error).__name__}: {error}"
