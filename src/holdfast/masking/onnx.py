@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError, ModelError
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.extras import import_extra
 from holdfast.validation import shown
 
 SCORE_NAMES = ("logits", "scores", "probabilities", "output")
@@ -39,10 +40,7 @@ def is_session(classifier: Any) -> bool:
 
 def open_session(path: str | Path) -> Any:
     """A session on the CPU, in one thread, for an ``.onnx`` file whose weights lie in it or beside it."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtraError("ONNX models need ONNX Runtime: pip install 'holdfast[onnx]'") from error
+    onnxruntime = import_extra("onnxruntime", "ONNX models need")
     if not Path(path).is_file():
         raise InvalidValueError(argument="classifier", must="be an existing .onnx file", got=shown(str(path)))
     external_files(Path(path))

@@ -18,7 +18,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import MissingExtraError, ModelError
+from holdfast.errors import ModelError
+from holdfast.extras import import_extra
 from holdfast.fingerprints import canonical, digest_files, digest_module, digest_object, fingerprint
 from holdfast.masking.onnx import SCORE_NAMES, external_files
 
@@ -27,11 +28,7 @@ _NOTES: WeakKeyDictionary[Any, dict[Hashable, Any]] = WeakKeyDictionary()
 
 def import_torch() -> Any:
     """The torch package, or an error that says how to get it."""
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtraError("This needs PyTorch: pip install 'holdfast[torch]'") from error
-    return torch
+    return import_extra("torch", "This needs")
 
 
 def is_module(classifier: Any) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.extras import import_extra
 from holdfast.masking.image.pixels import fingerprint_array, image_size, open_picture, pixels
 from holdfast.validation import as_array, check_amount, check_size, check_whole
 
@@ -92,10 +93,7 @@ def superpixels(image: Any, n_segments: int = 100, *, compactness: float = 10.0,
     -------
     groups : intp array (H, W)
     """
-    try:
-        from skimage.segmentation import slic
-    except ImportError as error:
-        raise MissingExtraError("Superpixels need scikit-image: pip install 'holdfast[image]'") from error
+    slic = import_extra("skimage.segmentation", "Superpixels need").slic
     wanted = check_size(n_segments, "n_segments")
     weight, width = check_amount(compactness, "compactness"), check_amount(sigma, "sigma", may_be_zero=True)
     values = np.ascontiguousarray(pixels(open_picture(image)))

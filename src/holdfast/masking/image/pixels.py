@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.extras import import_extra
 from holdfast.masking.torch import import_torch, to_numpy
 from holdfast.validation import as_array, shown
 
@@ -157,8 +158,4 @@ def is_picture(value: Any) -> bool:
 
 def import_pillow() -> Any:
     """Pillow's module of images, or an error that says how to get it."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingExtraError("Image files need Pillow: pip install 'holdfast[image]'") from error
-    return Image
+    return import_extra("PIL.Image", "Image files need")
