@@ -247,6 +247,7 @@ SCORING = {
     "clopper_pearson": Case(
         hf.clopper_pearson, lambda: {"n_agreed": 3, "n_evaluated": 9, "confidence": 0.9, "side": "both"}
     ),
+    "anytime_interval": Case(hf.anytime_interval, lambda: {"n_agreed": 3, "n_evaluated": 9, "confidence": 0.9}),
     "hoeffding": Case(hf.hoeffding, lambda: {"n_agreed": 3, "n_evaluated": 9, "confidence": 0.9}),
     "same_top_class": Case(
         lambda outputs, reference: hf.same_top_class(outputs, reference),

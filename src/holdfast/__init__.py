@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from holdfast.agreement import Agreement, same_top_class, same_top_set, within
-from holdfast.bounds import Interval, clopper_pearson, hoeffding
+from holdfast.bounds import Interval, anytime_interval, clopper_pearson, hoeffding
 from holdfast.certification.bracket import stability_bracket
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.comparison import Comparison, Difference, compare
@@ -89,6 +89,7 @@ __all__ = [
     "Witness",
     "above",
     "adaptive_keep",
+    "anytime_interval",
     "as_shapiq_game",
     "attribute",
     "certified_radius",

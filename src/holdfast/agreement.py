@@ -166,7 +166,8 @@ def _by_name(text: str, name: str) -> Agreement:
         try:
             return makers[match[1]](match[2])
         except ValueError as error:
-            raise InvalidValueError(argument=name, must=f"be readable, and is not: {error}", got=shown(text)) from error
+            must, hint = "be a name such as same_top_set(3) or within(0.1)", f"It cannot be read: {error}"
+            raise InvalidValueError(argument=name, must=must, got=shown(text), hint=hint) from error
     check_name(text, name, names)
     raise InvalidValueError(argument=name, must="have a number in place of the letters", got=shown(text))
 

@@ -91,7 +91,7 @@ def describe(
     """What is written beside a result, for people to read: date, version, model, input, method and names."""
     from importlib.metadata import version
 
-    from holdfast.attribution.methods import names_of
+    from holdfast.attribution.task import names_of
 
     inputs = ("image", "text", "table", "input")
     about: dict[str, Any] = {

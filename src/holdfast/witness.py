@@ -8,7 +8,6 @@ predicted class and its strongest rival, and what they find is reduced until not
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -80,11 +79,11 @@ def find_witness(
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_selection(selected, "selected", evaluator)
         n_free = int((~mask).sum())
-        search = _Search(evaluator, mask, same, n_free if wanted is None else min(wanted, n_free), max_calls)
+        search = _WitnessSearch(evaluator, mask, same, n_free if wanted is None else min(wanted, n_free), max_calls)
         return search.run(stream(key, "witness", np.packbits(mask).tobytes()), key)
 
 
-class _Search:
+class _WitnessSearch:
     """One search: what was cleared, the best change so far, and what may still be spent."""
 
     def __init__(self, evaluator: Evaluator, selected: Mask, agree: Agreement, reach: int, max_calls: int) -> None:
@@ -95,7 +94,8 @@ class _Search:
         outputs = evaluator(selected[None])
         self._reference = outputs[0]
         if not agree(outputs, self._reference)[0]:
-            raise InvalidValueError(f"`agree` must hold between an output and itself; {agree.name} does not.")
+            must = f"hold between an output and itself; {agree.name} does not"
+            raise InvalidValueError(argument="agree", must=must)
         self._best: Mask | None = None
         evaluator.expect(max_calls // self._cost)
 
@@ -157,11 +157,10 @@ class _Search:
 
     def _try(self, masks: Masks) -> bool:
         """Whether any of these, all smaller than the best, changes the prediction; it is reduced to what it needs."""
-        found = self._smallest_change(masks)
-        if found is None:
-            return False
-        self._best = self._reduced(found)
-        return True
+        changed = self._smallest_change(masks)
+        if changed is not None:
+            self._best = self._reduced(changed)
+        return changed is not None
 
     def _random_orders(self, rng: np.random.Generator) -> None:
         """Reveal features in random orders and see where the prediction first changes."""
@@ -176,14 +175,14 @@ class _Search:
 
     def _reduced(self, mask: Mask) -> Mask:
         """Leave out features one by one while the prediction stays changed, the most changed first."""
-        while (smaller := self._most_changed(np.array(list(_without_one(mask, self._selected))))) is not None:
-            mask = smaller
-        return mask
-
-    def _most_changed(self, masks: Masks) -> Mask | None:
-        """The most changed of these masks, or None if none changes the prediction."""
-        changed = ~self._agree(self._evaluator(masks), self._reference)
-        return masks[next(i for i in self._by_gap(masks) if changed[i])] if changed.any() else None
+        while True:
+            added = np.flatnonzero(mask & ~self._selected)
+            smaller = np.repeat(mask[None], len(added), axis=0)
+            smaller[np.arange(len(added)), added] = False
+            changed = ~self._agree(self._evaluator(smaller), self._reference)
+            if not changed.any():
+                return mask
+            mask = smaller[next(i for i in self._by_gap(smaller) if changed[i])]
 
     def _by_gap(self, masks: Masks) -> NDArray[np.intp]:
         """The masks in the order of how close they come to another prediction."""
@@ -214,13 +213,6 @@ class _Search:
             agree=self._agree.name,
             provenance=self._evaluator.provenance,
         )
-
-
-def _without_one(mask: Mask, selected: Mask) -> Iterator[Mask]:
-    for feature in np.flatnonzero(mask & ~selected):
-        smaller = mask.copy()
-        smaller[feature] = False
-        yield smaller
 
 
 def _gap(outputs: Any, reference: Any, agree: Agreement) -> NDArray[np.float64]:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.attribution.methods import attribute, names_of
+from holdfast.attribution.methods import attribute
+from holdfast.attribution.task import names_of
 from holdfast.certification.certificate import Certificate, Look, certify
 from holdfast.certification.curve import certify_radii
 from holdfast.evaluation import Evaluator

@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.attribution.integrated_gradients import FIRST_POINTS, LEGENDRE_POINTS, MOST_POINTS
+from holdfast.attribution.gradients import FIRST_POINTS, LEGENDRE_POINTS, MOST_POINTS, MOST_STEPS
 from holdfast.attribution.lime import DEFAULT_SAMPLES as LIME_SAMPLES
-from holdfast.attribution.mfaba import MOST_STEPS
 from holdfast.attribution.shapley import DEFAULT_SAMPLES as SHAPLEY_SAMPLES
 from holdfast.attribution.shapley import MOST_EXACT_FEATURES
 from holdfast.certification.allocation import allocate
