@@ -21,7 +21,7 @@ from tests.fakes import Recorded, score_table
 SELECTED = np.arange(12) < 4
 NAN = float("nan")
 
-SHAPE = re.compile(r"^`[\w.()]+` (must|needs|cannot|of a table must) .*(got|from) .+[.?')]$", re.DOTALL)
+SHAPE = re.compile(r"^`[\w.()]+` (must|needs|cannot) .*(got|from) .+[.?')]$", re.DOTALL)
 """What must hold, for which name, and what was received."""
 
 Case = tuple[dict[str, Any], type[HoldfastError], str]

@@ -79,6 +79,11 @@ class SmoothedModel:
         return self.base.feature_names
 
     @property
+    def classes(self) -> tuple[str, ...] | None:
+        """What the classes are called, if the model that is smoothed tells."""
+        return self.base.classes
+
+    @property
     def rows_per_mask(self) -> int:
         """Evaluations of the innermost model behind one full answer, repeated ones included."""
         inner = 1 if self.base.deciding is None else self.base.deciding.rows_per_mask

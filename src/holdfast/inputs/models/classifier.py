@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.masking.classes import telling_names
 from holdfast.types import MaskedModel
 from holdfast.validation import check_name, check_whole
 
@@ -101,7 +102,7 @@ class Classifier:
         model : MaskedModel
             Deterministic scores (b, n_classes) of masks (b, n_features).
         """
-        own = {"groups": groups, "fill": fill, "fingerprint": self.fingerprint}
+        own = {"groups": groups, "fill": fill, "fingerprint": self.fingerprint, "classes": telling_names(self.classes)}
         return self.engine.bind(input, **({name: value for name, value in own.items() if value is not None} | options))
 
 
