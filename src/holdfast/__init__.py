@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from holdfast.certification.stabilize import stabilize
     from holdfast.inputs import data as data
     from holdfast.inputs import models as models
+    from holdfast.inputs.inputs import Inputs, bind
     from holdfast.masking.columns import column_groups, columns, windows
     from holdfast.masking.groups import grid, segments, superpixels
     from holdfast.masking.image import mask_image
@@ -80,6 +81,7 @@ __all__ = [
     "FillSensitivity",
     "HardCertificate",
     "HoldfastError",
+    "Inputs",
     "Interval",
     "InvalidTypeError",
     "InvalidValueError",
@@ -110,6 +112,7 @@ __all__ = [
     "adaptive_keep",
     "as_shapiq_game",
     "attribute",
+    "bind",
     "certified_radius",
     "certify",
     "certify_hard",
@@ -161,8 +164,10 @@ _MODULES = {
 }
 
 _WHEN_ASKED_FOR = {
+    "Inputs": "holdfast.inputs.inputs",
     "as_shapiq_game": "holdfast.attribution",
     "attribute": "holdfast.attribution",
+    "bind": "holdfast.inputs.inputs",
     "column_groups": "holdfast.masking.columns",
     "columns": "holdfast.masking.columns",
     "from_array": "holdfast.attribution",

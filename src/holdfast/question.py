@@ -51,9 +51,9 @@ def _bind(options: argparse.Namespace) -> tuple[MaskedModel, tuple[str, ...]]:
 
 def _check_packages(options: argparse.Namespace) -> None:
     """What the model and the input need is named at once, before either is loaded."""
-    from holdfast.inputs import models
+    from holdfast.inputs.source import split_model
 
-    models.split(options.model)
+    split_model(options.model)
     model, schemes = options.model, {"image": "images:", "table": "table:", "input": ""}
     name = next((one for one in schemes if getattr(options, one) is not None), None)
     if name is None:

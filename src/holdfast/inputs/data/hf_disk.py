@@ -12,9 +12,8 @@ from typing import Any, overload
 import numpy as np
 
 from holdfast.errors import HoldfastError, InvalidValueError, MissingExtraError
-from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.data.dataset import Dataset, digest_bytes, no_labels, number_labels
 from holdfast.inputs.data.images import check_inside
-from holdfast.inputs.data.labels import no_labels, number_labels
 from holdfast.masking.pictures import decode_picture, open_picture
 from holdfast.validation import check_name
 
@@ -43,29 +42,27 @@ class Column(Sequence[Any]):
             return [self[i] for i in range(*at.indices(len(self)))]
         if not -len(self) <= at < len(self):
             raise IndexError(f"{self.place!r} has {len(self)} entries, got {at}.")
-        return self._read(at % len(self))
+        number = at % len(self)
+        try:
+            value = self._stored(number)
+            return value if isinstance(value, str) else self._picture(value)
+        except Exception as error:  # damaged tables and images raise all sorts of errors
+            raise InvalidValueError(
+                f"Entry {number} of {self.column!r} in {self.place!r} cannot be read: {error}"
+            ) from error
 
-    def content(self, at: int) -> bytes | None:
-        """An entry as it is stored, an image not decoded; None for an image that is not in the folder."""
+    def digest(self, at: int) -> str | None:
+        """Of an entry as it is stored, an image not decoded; None for an image that is not in the folder."""
         value = self._stored(at)
         if not isinstance(value, dict):
-            return value if isinstance(value, bytes) else str(value or "").encode()
+            return digest_bytes(value if isinstance(value, bytes) else str(value or "").encode())
         try:
-            return value.get("bytes") or self._file(value).read_bytes()
+            return digest_bytes(value.get("bytes") or self._file(value).read_bytes())
         except (InvalidValueError, OSError):
             return None
 
     def _stored(self, at: int) -> Any:
         return self.table[at][self.column][0].as_py()
-
-    def _read(self, at: int) -> Any:
-        try:
-            value = self._stored(at)
-            return value if isinstance(value, str) else self._picture(value)
-        except Exception as error:  # damaged tables and images raise all sorts of errors
-            raise InvalidValueError(
-                f"Entry {at} of {self.column!r} in {self.place!r} cannot be read: {error}"
-            ) from error
 
     def _picture(self, value: Any) -> Any:
         """The image in the bytes that are stored, or else in a file of the folder."""

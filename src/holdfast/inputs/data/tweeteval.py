@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.errors import InvalidValueError
-from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.data.dataset import Dataset, number_labels
 from holdfast.inputs.data.images import check_inside
-from holdfast.inputs.data.labels import number_labels
 from holdfast.validation import MOST_UNPACKED, read_text
 
 _MAPPING = "mapping.txt"

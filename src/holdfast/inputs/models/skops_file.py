@@ -8,9 +8,9 @@ from typing import Any
 
 from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.fingerprints import digest_files, fingerprint
-from holdfast.inputs.models.advice import PICKLES, SAVE, refuse_pickle
 from holdfast.inputs.models.classifier import Classifier
-from holdfast.inputs.models.estimators import estimator_classifier
+from holdfast.inputs.models.objects import estimator_classifier
+from holdfast.inputs.source import PICKLES, SAVE, refuse_pickle
 from holdfast.validation import check_unpacked
 
 
