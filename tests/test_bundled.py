@@ -26,7 +26,7 @@ import torch
 import holdfast as hf
 from holdfast import InvalidTypeError, InvalidValueError
 from holdfast.cli import main
-from holdfast.inputs.models import Classifier, available, bundled_rows
+from holdfast.inputs.models import Classifier, available
 from holdfast.inputs.models import bundled as box  # the module
 from holdfast.inputs.models.bundled import BOX, BundledModel
 from holdfast.inputs.models.skops_file import load_skops
@@ -287,9 +287,9 @@ def test_the_forest_cannot_be_made_to_trust_more() -> None:
 
 
 def test_the_forest_needs_exactly_the_types_that_are_trusted() -> None:
-    path = BOX / "cancer-forest" / bundled_rows.FILE
-    assert set(skops.io.get_untrusted_types(file=path)) <= set(bundled_rows.TRUSTED)
-    assert len(bundled_rows.TRUSTED) == 1
+    path = BOX / "cancer-forest" / box.FOREST
+    assert set(skops.io.get_untrusted_types(file=path)) <= set(box.TRUSTED)
+    assert len(box.TRUSTED) == 1
     if skops.io.get_untrusted_types(file=path):
         with pytest.raises(InvalidValueError, match=r"not trusted: sklearn\.tree\._tree\.Tree"):
             load_skops(str(path))

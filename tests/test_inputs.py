@@ -18,7 +18,6 @@ from sklearn.pipeline import make_pipeline
 from transformers import AutoImageProcessor, AutoModelForImageClassification, AutoModelForSequenceClassification
 
 import holdfast as hf
-from holdfast.inputs.inputs import UnusableInputError
 from holdfast.inputs.source import Once
 from tests.tiny_models import COLOURS, MOODS, save_roberta, save_vit, word_tokenizer
 
@@ -72,7 +71,7 @@ def test_labels_and_names_are_found_by_the_names_of_the_model_s_classes() -> Non
     assert [inputs.name(i) for i in range(3)] == ["a", "b", "c"]
     assert (inputs.classes, inputs.class_name(1), inputs.class_name(7)) == (("sad", "glad"), "glad", "7")
     unnamed = hf.bind(mood, TEXTS, labels=["no", "yes", "no"])
-    assert unnamed.classes == ("no", "yes"), "the data's classes count as the model's, where it has no names"
+    assert (unnamed.classes, unnamed.class_name(1)) == ((), "1"), "the data may have fewer classes, in another order"
 
 
 def test_numbers_as_labels_are_looked_up_among_the_model_s_own_classes() -> None:
@@ -98,11 +97,11 @@ def test_the_first_inputs_with_enough_features_are_kept() -> None:
 
 def test_an_input_that_cannot_be_used_says_which_and_why(tmp_path: Path) -> None:
     inputs = hf.bind(mood, ["fine", " "])
-    with pytest.raises(UnusableInputError, match="Input 1 cannot be used: an empty text"):
+    with pytest.raises(hf.InvalidValueError, match="`text` must not be empty"):
         inputs[1]
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"no image")
-    with pytest.raises(UnusableInputError, match=r"Input 0 cannot be used: unreadable: .*broken\.png"):
+    with pytest.raises(hf.InvalidValueError, match=r"broken\.png"):
         hf.bind(lambda images: np.zeros((len(images), 2)), [broken])[0]
 
 

@@ -17,14 +17,6 @@ from holdfast.types import MaskedModel
 from holdfast.validation import check_label, check_list, check_name, check_whole, shown
 
 
-class UnusableInputError(InvalidValueError):
-    """An input cannot be read, or is a text without words; ``reason`` says which, in a few words."""
-
-    def __init__(self, number: int, reason: str, *, is_blank: bool = False) -> None:
-        self.number, self.reason, self.is_blank = number, reason, is_blank
-        super().__init__(f"Input {number} cannot be used: {reason}")
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Inputs(Sequence[MaskedModel]):
     """The inputs of a data set, each bound to a model when it is asked for.
@@ -86,8 +78,8 @@ class Inputs(Sequence[MaskedModel]):
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the model's classes; of the data's, which count alike, where the model has none."""
-        return self.classifier.classes or self.dataset.classes
+        """The names of the model's classes, in the order of its scores; empty where it does not say."""
+        return self.classifier.classes
 
     def __len__(self) -> int:
         return len(self.dataset) if self.places is None else len(self.places)
@@ -104,16 +96,7 @@ class Inputs(Sequence[MaskedModel]):
         if isinstance(index, slice):
             places = range(len(self)) if self.places is None else self.places
             return replace(self, places=places[index])
-        place, dataset = self._place(index), self.dataset
-        self.check_kinds()
-        try:
-            value = dataset.inputs[place]
-        except (OSError, ValueError) as error:
-            raise UnusableInputError(place, f"unreadable: {error}") from error
-        if isinstance(value, str) and not value.strip():
-            raise UnusableInputError(place, "an empty text", is_blank=True)
-        background = {} if dataset.background is None else {"background": dataset.background}
-        return self.classifier.bind(value, groups=self.features, fill=self.fill, **(background | dict(self.options)))
+        return self.bind(self.raw(index))
 
     def __iter__(self) -> Iterator[MaskedModel]:
         return (self[index] for index in range(len(self)))
@@ -121,6 +104,13 @@ class Inputs(Sequence[MaskedModel]):
     def raw(self, index: int) -> Any:
         """One input as the data hold it: an image, a text or a row."""
         return self.dataset.inputs[self._place(index)]
+
+    def bind(self, value: Any) -> MaskedModel:
+        """An image, a text or a row as a function of masks, bound as the inputs are."""
+        self.check_kinds()
+        rows = self.dataset.background
+        options = ({} if rows is None else {"background": rows}) | dict(self.options)
+        return self.classifier.bind(value, groups=self.features, fill=self.fill, **options)
 
     def label(self, index: int) -> int | None:
         """The right class of an input by the model's numbers, or None if it is not known."""
@@ -174,12 +164,8 @@ class Inputs(Sequence[MaskedModel]):
     def _has_features(self, index: int, least: int) -> bool:
         if least == 1 and self.kind != "text":
             return True
-        try:
-            return self[index].n_features >= least
-        except UnusableInputError as error:
-            if error.is_blank:
-                return False
-            raise
+        value = self.raw(index)
+        return not is_blank(value) and (least == 1 or self.bind(value).n_features >= least)
 
     def _place(self, index: Any) -> int:
         """The number of an input in the data."""
@@ -191,6 +177,11 @@ class Inputs(Sequence[MaskedModel]):
         if not -len(self) <= number < len(self):
             raise IndexError(f"`index` must be from {-len(self)} to {len(self) - 1}, got {number}.")
         return number % len(self) if self.places is None else self.places[number]
+
+
+def is_blank(value: Any) -> bool:
+    """Whether an input is a text of nothing but space, which has no features."""
+    return isinstance(value, str) and not value.strip()
 
 
 def bind(

@@ -87,20 +87,21 @@ def load_table(
     return Dataset(f"table:{place}", "table", FrameRows(features), labels, names, names=where, background=rows)
 
 
-def read_table(name: str) -> Any:
-    """The data frame in a ``.csv`` or ``.parquet`` file."""
+def read_table(name: str, *, default: str | None = None) -> Any:
+    """The data frame in a ``.csv`` or ``.parquet`` file; a file of another name is read like one of the default."""
     path = Path(name)
-    if path.suffix.lower() not in READERS:
+    suffix = path.suffix.lower() if path.suffix.lower() in READERS else default
+    if suffix is None:
         raise InvalidValueError(f"A table must be a {' or '.join(READERS)} file, got {name!r}.")
     if not path.is_file():
         raise InvalidValueError(f"A table must be a file, got {name!r}, which is none.")
     check_installed("A table", ["pandas"])
     import pandas
 
-    reader: Callable[[Path], Any] = getattr(pandas, READERS[path.suffix.lower()])
+    reader: Callable[[Path], Any] = getattr(pandas, READERS[suffix])
     check_file(path, most=MOST_TABLE)
     try:
-        if path.suffix.lower() == ".parquet":
+        if suffix == ".parquet":
             _check_cells(path)
         table = reader(path)
     except ImportError as error:

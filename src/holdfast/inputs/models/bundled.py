@@ -26,7 +26,7 @@ BOX = Path(__file__).parent / "box"
 
 CARD, FOREST = "card.json", "forest.skops"
 
-_TRUSTED = ("sklearn.tree._tree.Tree",)
+TRUSTED = ("sklearn.tree._tree.Tree",)
 """All that the forest needs beyond what skops trusts by itself; its file is compared with its checksum first."""
 
 
@@ -180,7 +180,7 @@ def load_forest(folder: Path, *, classes: list[str], means: dict[str, float]) ->
     with warnings.catch_warnings():
         # The file says which scikit-learn wrote it; another that could not read it would fail, not warn.
         warnings.filterwarnings("ignore", "Trying to unpickle estimator")
-        loaded = load_skops(str(folder / FOREST), kind="table", trusted=_TRUSTED, classes=classes)
+        loaded = load_skops(str(folder / FOREST), kind="table", trusted=TRUSTED, classes=classes)
     return replace(loaded, engine=NamedRows(loaded.engine, means))
 
 
