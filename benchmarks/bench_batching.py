@@ -21,8 +21,8 @@ from benchmarks.bench_speed import resnet, roberta_base, vit_base
 from benchmarks.figures import Figure
 from holdfast.experiments import batching
 from holdfast.experiments.timing import Bind, Times, time_batches
-from holdfast.masking.image import mask_image
-from holdfast.masking.text import mask_text
+from holdfast.masking.image.mask_image import mask_image
+from holdfast.masking.text.mask_text import mask_text
 
 SIZES: tuple[int | None, ...] = (*batching.SIZES, None)
 N_INPUTS = 3

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from benchmarks.figures import Figure
 from holdfast.plans import make_plan
+from holdfast.plans.proof import bound_miss_probability
 from holdfast.plans.search import RATE_WEIGHTS, TYPICAL_RATES, Goal, search_sequential
-from holdfast.plans.verification import bound_miss_probability
 
 LIMITS = {(0.1, 0.9): {1.0: 24, 0.98: 27.5, 0.9: 43, 0.5: 72}, (0.05, 0.95): {1.0: 65, 0.98: 90, 0.9: 189, 0.5: 392}}
 RATES = (1.0, 0.98, 0.95, 0.9, 0.8, 0.5)

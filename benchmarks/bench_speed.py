@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.figures import Figure
 from benchmarks.zoo import find_zoo
-from holdfast.masking.image import mask_image
-from holdfast.masking.text import mask_text
+from holdfast.masking.image.mask_image import mask_image
+from holdfast.masking.text.mask_text import mask_text
 
 KEPT = 0.25
 REPEATS = 5
@@ -75,7 +75,7 @@ def _layouts() -> Iterator[Figure]:
     """What channels last would gain, and what the probe made of it; no promise, since it differs among CPUs."""
     import torch
 
-    from holdfast.masking.layouts import layout_probe
+    from holdfast.masking.speed import layout_probe
 
     image = torch.rand((3, 224, 224), generator=torch.Generator().manual_seed(0))
     masks = np.random.default_rng(0).random((4, 196)) < 0.5

@@ -14,8 +14,8 @@ import numpy as np
 
 from holdfast import Evaluator, MaskedModel, mask_function, same_top_class
 from holdfast.certification.curve import _Run
-from holdfast.certification.pooling import Question, SizePool
-from holdfast.certification.subject import Settings
+from holdfast.certification.reference import Settings
+from holdfast.certification.shared_draws import Question, SizePool
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.plans import Design, Plan
 from holdfast.types import Mask, Masks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
 from typing import Any
 
@@ -122,8 +123,9 @@ def test_one_profile_needs_no_legend() -> None:
     assert figures.plot_degree_profile({"a": [0.5, 0.3, 0.2], "b": [0.1, 0.1, 0.8]}).get_legend() is not None
 
 
-def test_figures_are_imported_when_they_are_first_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(boolean, "figures", raising=False)
-    assert boolean.figures is sys.modules["holdfast.boolean.figures"]
-    with pytest.raises(AttributeError, match="has no attribute 'pictures'"):
-        _ = boolean.pictures
+def test_figures_come_with_the_analysis_and_draw_with_matplotlib_only_when_asked() -> None:
+    code = (
+        "import sys, holdfast as hf; hf.boolean.figures.contraction([0, 1], [1.0]); print('matplotlib' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -282,7 +282,7 @@ def test_sets_and_rows_name_each_other() -> None:
         boolean.features_of(-1)
     with pytest.raises(InvalidTypeError, match=r"`features` must be features such as \[0, 2\], got 3"):
         boolean.index_of(3)  # type: ignore[arg-type]
-    with pytest.raises(InvalidValueError, match="`n_features` of a table must be at most 30"):
+    with pytest.raises(InvalidValueError, match="`n_features` must be at most 30"):
         boolean.degrees(31)
 
 

@@ -232,7 +232,7 @@ def test_the_command_line_certifies_a_bundled_input(tmp_path: Path, capsys: pyte
         ("bundled:digits#x", "`--input` must look like"),
         ("#3", "`--input` must look like"),
         ("bundled:digits#450", "must end with a number from 0 to 449"),
-        ("bundled:sentences#0", "`--model` must classify the text that is given, got one for images"),
+        ("bundled:sentences#0", "`--model` must classify the texts that are given, got one for images"),
     ],
 )
 def test_inputs_that_name_nothing_are_refused(given: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

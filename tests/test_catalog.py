@@ -15,8 +15,8 @@ import pytest
 
 from holdfast.plans import Design, catalog
 from holdfast.plans.catalog import cache_folder, find_design, shipped_designs, shipped_goals
+from holdfast.plans.proof import bound_miss_probability
 from holdfast.plans.search import Goal, search_fixed, search_sequential
-from holdfast.plans.verification import bound_miss_probability
 from tests.stopping_oracle import SecondProof, paths_of, worst_fixed_rate
 
 F = Fraction

@@ -17,7 +17,7 @@ from scipy.special import bdtrc
 import holdfast as hf
 from holdfast import Certificate, Evaluator, HardCertificate, InvalidValueError, certify, certify_hard, lookup_table
 from holdfast.plans import PLANS
-from holdfast.plans.verification import bound_miss_probability
+from holdfast.plans.proof import bound_miss_probability
 from tests import oracles
 from tests.contracts import LEAST_P_VALUE, chi_square
 from tests.fakes import Recorded, all_masks, label_table, score_table

@@ -241,16 +241,13 @@ SEARCH = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from holdfast import progress
-from holdfast.cli import main
-from holdfast.commands import telling
-class Stopping(telling.SearchNotice):
+import holdfast.cli
+class Stopping(holdfast.cli.SearchNotice):
     def __call__(self, done, total):
         super().__call__(done, total)
         os.kill(os.getpid(), signal.SIGINT)
-telling.SearchNotice = Stopping
-import holdfast.cli
 holdfast.cli.SearchNotice = Stopping
-sys.exit(main(sys.argv[1:]))
+sys.exit(holdfast.cli.main(sys.argv[1:]))
 """
 
 

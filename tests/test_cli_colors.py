@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import main
+from holdfast.cli import SearchNotice, main
 from holdfast.commands.colors import paint
-from holdfast.commands.telling import SearchNotice
 from holdfast.terminal import Neutral, neutral, neutral_streams, unescaped
 
 

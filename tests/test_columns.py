@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import InvalidTypeError, InvalidValueError
-from holdfast.masking.columns import as_feature_map, column_groups, columns, windows
+from holdfast.masking.table.columns import as_feature_map, column_groups, columns, windows
 
 NAMES = ("age", "red", "green", "blue", "city")
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.results.fitting import fits
-from holdfast.results.rounding import outward
+from holdfast.certification.serialization import fits
+from holdfast.words import outward
 from tests.fakes import score_table
 
 N = 10

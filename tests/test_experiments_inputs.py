@@ -124,7 +124,7 @@ def test_lengths_are_looked_at_without_calling_the_model(tmp_path: Path, monkeyp
     assert reaching(replace(spec, data=replace(subject.data, n=None)), "moods").data.n is None
     assert reaching(replace(spec, data=replace(subject.data, min_features=1)), "moods").data.n == 3
     assert reaching(replace(spec, data=replace(subject.data, n=13)), "moods").data.n == 13, "the study refuses it"
-    with pytest.raises(StudyError, match="must be at most the number of inputs there are, 12, got 13"):
+    with pytest.raises(InvalidValueError, match="must be at most the number of inputs there are, 12, got 13"):
         reproduce("q2", request(subject, n=13, min_tokens=6, **SMALL), output=tmp_path / "out")
 
 

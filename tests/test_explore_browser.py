@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.certification.certificate import Certificate
 from holdfast.cli import main
 from holdfast.explore.workbench import Workbench
-from holdfast.results.certificate import Certificate
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")

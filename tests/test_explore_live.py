@@ -10,7 +10,7 @@ import pytest
 from scipy.special import betaln
 
 import holdfast as hf
-from holdfast.certification.single import Look
+from holdfast.certification.certificate import Look
 from holdfast.explore.live import Narrowing, anytime_interval
 from tests.explore_support import decide
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from holdfast import Certificate
+from holdfast.certification.serialization import read_about
 from holdfast.cli import main
 from holdfast.errors import InvalidValueError, StoreError
 from holdfast.report.page import write_report
-from holdfast.results import Certificate
-from holdfast.results.values import read_about
 from holdfast.study.export import export_study
 from holdfast.study.files import replacing, write_whole
 from holdfast.study.run import run_study

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from holdfast import Evaluator, InvalidTypeError, InvalidValueError, MaskedModel, certify, lookup_table, mask_function
-from holdfast.certification.sensitivity import fill_sensitivity
-from holdfast.masking.tabular import mask_tabular
-from holdfast.results.sensitivity import FillSensitivity
+from holdfast.certification.fill_sensitivity import FillSensitivity, fill_sensitivity
+from holdfast.masking.table.mask_tabular import mask_tabular
 from tests.contracts import bits
 from tests.fakes import Recorded, score_table
 

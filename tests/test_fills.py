@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from holdfast import InvalidTypeError, InvalidValueError
-from holdfast.masking.fills import Blur, Constant, Fill, Mean, Noise, Picture, as_fill
+from holdfast.masking.image.fills import Blur, Constant, Fill, Mean, Noise, Picture, as_fill
 
 torch.set_num_threads(1)
 

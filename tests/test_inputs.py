@@ -152,7 +152,7 @@ def test_a_table_in_a_file_takes_its_kind_its_target_and_its_background(tmp_path
 
 
 def test_what_is_missing_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.packages._is_missing", lambda package: package in ("skops", "sklearn", "pandas"))
+    monkeypatch.setattr("holdfast.extras._is_missing", lambda package: package in ("skops", "sklearn", "pandas"))
     with pytest.raises(hf.MissingExtraError, match=r"skops:a with table:b\.csv needs skops, scikit-learn, pandas"):
         hf.bind("skops:a", "table:b.csv")
 
@@ -259,7 +259,7 @@ def test_a_classifier_and_a_dataset_are_taken_as_they_are() -> None:
     ("arguments", "said"),
     [
         ({"data": []}, "`data` must have at least one input, got none"),
-        ({"data": "a good day"}, "`spec` must start with one of bundled:, images:"),
+        ({"data": "a good day"}, "`data` must start with one of bundled:, images:"),
         ({"data": 3}, "`data` must be the name of data, or a list of texts.*got 3. Put a single input in a list"),
         ({"data": [object()]}, "`data` must be the name of data.*Say what they are with `kind`"),
         ({"data": ["a", 3]}, "`data` must hold texts, got a int as input 1"),

@@ -21,10 +21,10 @@ from torch import nn
 from transformers import ResNetConfig, ResNetForImageClassification, ViTConfig, ViTForImageClassification
 
 from holdfast import Evaluator, InvalidTypeError, InvalidValueError, ModelError, certify, mask_tabular
-from holdfast.masking.fills import Blur
-from holdfast.masking.groups import grid, segments
-from holdfast.masking.image import mask_image
-from holdfast.masking.onnx_support import ImageSession
+from holdfast.masking.image.fills import Blur
+from holdfast.masking.image.groups import grid, segments
+from holdfast.masking.image.mask_image import mask_image
+from holdfast.masking.onnx import ImageSession
 from holdfast.types import Differentiable, MaskedModel
 from tests.contracts import check_masked_model
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Certificate, InvalidTypeError, InvalidValueError, ModelError, certify
-from holdfast.masking.text import mask_text
-from holdfast.masking.text_strings import normalise_answer
+from holdfast.masking.text.mask_text import mask_text
+from holdfast.masking.text.strings import normalise_answer
 from tests.contracts import bits, check_masked_model
 from tests.fakes import all_masks
 from tests.oracles import exact_rate

@@ -25,8 +25,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from holdfast import InvalidTypeError, InvalidValueError, MaskedModel, ModelError, certify, within
-from holdfast.masking.columns import column_groups, windows
-from holdfast.masking.tabular import mask_tabular
+from holdfast.masking.table.columns import column_groups, windows
+from holdfast.masking.table.mask_tabular import mask_tabular
 from tests.contracts import bits, check_masked_model
 from tests.fakes import all_masks
 

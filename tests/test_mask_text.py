@@ -12,7 +12,7 @@ from transformers import FeatureExtractionPipeline, TextClassificationPipeline
 from transformers.tokenization_python import PythonBackend
 
 from holdfast import InvalidTypeError, InvalidValueError, ModelError, certify
-from holdfast.masking.text import mask_text
+from holdfast.masking.text.mask_text import mask_text
 from holdfast.types import Differentiable
 from tests.contracts import bits, check_masked_model
 from tests.fakes import all_masks

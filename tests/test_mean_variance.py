@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from holdfast.certification.mean_variance import total_variance, variance_of_mean, within_variance
+from holdfast.certification.allocation import total_variance, variance_of_mean, within_variance
 
 
 @pytest.mark.parametrize("n_draws", [1, 2, 3, 4, 5, 6, 7, 9])

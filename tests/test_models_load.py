@@ -354,7 +354,7 @@ def test_a_folder_without_its_scheme_is_recognised(folders: dict[str, Path]) -> 
 
 
 def test_specs_must_be_strings() -> None:
-    with pytest.raises(InvalidTypeError, match="`spec` must start with"):
+    with pytest.raises(InvalidTypeError, match="`model` must start with"):
         load(3)  # type: ignore[arg-type]
 
 

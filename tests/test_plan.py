@@ -18,7 +18,7 @@ from holdfast.bounds import hoeffding_draws
 from holdfast.plans import PLANS, make_plan, plan_samples
 from holdfast.plans.catalog import find_design
 from holdfast.plans.plan import share_risk
-from holdfast.plans.verification import bound_miss_probability
+from holdfast.plans.proof import bound_miss_probability
 from tests import oracles
 from tests.fakes import label_table, score_table
 from tests.waiting import PATIENCE

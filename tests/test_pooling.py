@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import Additions, Evaluator, certify, certify_radii, mask_function
-from holdfast.certification.pooling import PooledSubject, SizePool
+from holdfast.certification.shared_draws import PooledSubject, SizePool
 from holdfast.plans import make_plan
 from holdfast.randomness import stream
 from holdfast.types import Masks

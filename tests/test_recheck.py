@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import holdfast as hf
+from holdfast.certification.serialization import from_any_json
 from holdfast.plans import Design
-from holdfast.results.values import from_any_json
 from tests.fakes import score_table
 
 SELECTED = np.arange(12) < 3

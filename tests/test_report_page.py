@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 from holdfast import lookup_table, mask_function
 from holdfast.agreement import same_top_class
 from holdfast.bounds import Interval
+from holdfast.certification.certificate import Certificate
 from holdfast.cli import main
 from holdfast.errors import HoldfastError
 from holdfast.evaluation import Evaluator
-from holdfast.masking.groups import grid
+from holdfast.masking.image.groups import grid
 from holdfast.report import page as pages
 from holdfast.report.page.accuracy import study_accuracy
 from holdfast.report.page.choice import choose_inputs
@@ -35,14 +36,12 @@ from holdfast.report.page.pictures import cut_text, describe_input, png_uri, tex
 from holdfast.report.page.rows import read_rows
 from holdfast.report.page.source import CHANGED, UNKNOWN, UNREADABLE
 from holdfast.report.page.together import joint_means
-from holdfast.report.page.wording import percent, span
 from holdfast.results.accuracy import SmoothedAccuracy
-from holdfast.results.certificate import Certificate
-from holdfast.results.rounding import outward
 from holdfast.study.aggregate import summarize_study
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec
 from holdfast.study.store import Store
+from holdfast.words import outward, percent, span
 from tests.report_support import CLASSES, brightness, image_spec, moods, run_all, table_spec, text_spec
 from tests.study_support import TRUST, edit
 
@@ -317,7 +316,7 @@ def test_the_map_of_features_is_that_of_the_model() -> None:
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1, max_size=60), min_size=1, max_size=8))
 def test_a_text_keeps_every_character_and_every_feature_its_word(words: list[str]) -> None:
-    from holdfast.masking.text_segments import preview
+    from holdfast.masking.text.strings import preview
 
     text = "  ".join(words)
     parts = text_parts(text, [preview(word) for word in words])

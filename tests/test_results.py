@@ -20,8 +20,8 @@ import pytest
 
 import holdfast as hf
 from holdfast import Certificate, HardCertificate, InvalidTypeError, InvalidValueError, certify, certify_hard
+from holdfast.certification.certificate import interval_around
 from holdfast.plans import Design
-from holdfast.results.certificate import interval_around
 from tests.fakes import label_table, score_table
 
 F = Fraction

@@ -13,7 +13,7 @@ import pytest
 import holdfast as hf
 from holdfast.boolean.estimation import estimate_coefficients
 from holdfast.boolean.low_degree import low_degree_weights
-from holdfast.results.values import _KINDS, Value
+from holdfast.certification.serialization import _KINDS, Value
 from holdfast.showing import Shown
 from holdfast.study.merge import Merged
 from holdfast.study.run import StudyRun

@@ -192,7 +192,7 @@ def test_workers_that_die_while_loading_stop_the_study(texts: Path, tmp_path: Pa
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_error_of_the_model_stops_the_study_and_names_the_input(texts: Path, tmp_path: Path, workers: int) -> None:
     spec = make_spec(texts, methods=(MethodSpec("integrated_gradients"),))
-    with pytest.raises(StudyError, match="Input 0: InvalidTypeError: `method='integrated_gradients'` needs a model"):
+    with pytest.raises(StudyError, match="Input 0: MissingGradientsError: `method='integrated_gradients'` needs"):
         run_study(spec, tmp_path / "a.db", workers=workers)
     with Store(tmp_path / "a.db") as store:
         assert store.keys() == frozenset()
@@ -201,7 +201,7 @@ def test_an_error_of_the_model_stops_the_study_and_names_the_input(texts: Path, 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_model_that_cannot_be_loaded_is_said_so(texts: Path, tmp_path: Path, workers: int) -> None:
     spec = make_spec(texts, model=ModelSpec("python:tests.study_support:nothing"))
-    with pytest.raises(InvalidValueError if workers == 0 else StudyError, match="must have a factory 'nothing'"):
+    with pytest.raises(InvalidValueError, match="must have a factory 'nothing'"):
         run_study(spec, tmp_path / "a.db", workers=workers)
 
 
@@ -425,7 +425,7 @@ def test_wrong_arguments_are_refused_before_a_file_is_made(texts: Path, tmp_path
         (InvalidValueError, "`workers` must be a whole number ≥ 0", lambda: run_study(spec, path, workers=-1)),
         (InvalidTypeError, "`progress` must be", lambda: run_study(spec, path, progress=3)),
         (
-            StudyError,
+            InvalidValueError,
             "`data.n` must be at most",
             lambda: run_study(make_spec(texts, data=DataSpec(f"tweeteval:{texts}", n=9)), path),
         ),

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli import main
-from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError, StudyError
+from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError, MissingGradientsError, StudyError
 from holdfast.study import Ray, Store, run_study, study_status, write_spec
 from holdfast.study.engines import make_engine, ray_actor
 from holdfast.study.engines.ray_actor import Actor, Home, Place
@@ -305,13 +305,15 @@ def test_ctrl_c_finishes_what_has_begun_and_leaves_nothing_behind(
 def test_errors_of_the_model_name_the_input_and_those_of_loading_say_what_is_missing(
     texts: Path, address: str, tmp_path: Path
 ) -> None:
-    for changes, message in (
-        ({"methods": (MethodSpec("integrated_gradients"),)}, "Input 0: InvalidTypeError: `method='integrated_gradien"),
-        ({"model": ModelSpec("python:tests.study_support:nothing")}, "must have a factory 'nothing'"),
-    ):
-        with pytest.raises(StudyError, match=message) as caught:
-            run_study(make_spec(texts, **changes), tmp_path / "a.db", engine=Ray(1, address))
-        assert "Traceback" in caught.value.__notes__[0]
+    without_gradients = make_spec(texts, methods=(MethodSpec("integrated_gradients"),))
+    with pytest.raises(StudyError, match="Input 0: MissingGradientsError: `method='integrated_gradients'`") as caught:
+        run_study(without_gradients, tmp_path / "a.db", engine=Ray(1, address))
+    assert "Traceback" in caught.value.__notes__[0]
+    assert isinstance(caught.value.cause, MissingGradientsError)
+    without_factory = make_spec(texts, model=ModelSpec("python:tests.study_support:nothing"))
+    with pytest.raises(InvalidValueError, match="must have a factory 'nothing'") as refused:
+        run_study(without_factory, tmp_path / "a.db", engine=Ray(1, address))
+    assert "Traceback" in refused.value.__notes__[0]
 
 
 def test_workers_that_no_node_has_room_for_are_refused_with_what_there_is(

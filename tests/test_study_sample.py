@@ -92,7 +92,7 @@ def test_every_input_is_as_likely_and_larger_samples_contain_smaller_ones(texts:
 @pytest.mark.parametrize("order", ["random", "first"])
 def test_all_inputs_are_all_inputs_in_any_order(texts: Path, order: str) -> None:
     assert inputs_of(some(texts, None, order), 5) == inputs_of(some(texts, 5, order), 5) == range(5)
-    with pytest.raises(StudyError, match=r"`data.n` must be at most the number of inputs there are, 5, got 6"):
+    with pytest.raises(InvalidValueError, match=r"`data.n` must be at most the number of inputs there are, 5, got 6"):
         inputs_of(some(texts, 6, order), 5)
 
 

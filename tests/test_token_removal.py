@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from holdfast import certify
-from holdfast.masking.buckets import group_by_length, pass_overhead
-from holdfast.masking.exactness import same_scores
-from holdfast.masking.module_notes import notes_of
-from holdfast.masking.text import mask_text
+from holdfast.masking.speed import group_by_length, pass_overhead, same_scores
+from holdfast.masking.text.mask_text import mask_text
+from holdfast.masking.torch import notes_of
 from tests.contracts import bits, check_masked_model
 from tests.tiny_texts import TEXT, ask_directly, bert, bert_tokenizer, byte_tokenizer, roberta, roberta_tokenizer
 

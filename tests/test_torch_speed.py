@@ -17,11 +17,9 @@ from torch import nn
 
 from holdfast import Evaluator, InvalidTypeError, InvalidValueError, certify, models
 from holdfast.evaluation import evaluating, steady_batch_size
-from holdfast.masking.acceleration import Acceleration
-from holdfast.masking.batch_probe import BatchProbe
-from holdfast.masking.image import mask_image
-from holdfast.masking.layouts import layout_probe
-from holdfast.masking.text import mask_text
+from holdfast.masking.image.mask_image import mask_image
+from holdfast.masking.speed import Acceleration, BatchProbe, layout_probe
+from holdfast.masking.text.mask_text import mask_text
 from tests.contracts import check_masked_model
 from tests.fakes import all_masks
 from tests.test_mask_image import _onnx_file

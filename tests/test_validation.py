@@ -371,17 +371,17 @@ def test_what_cannot_be_drawn_is_refused_with_the_reason_and_other_errors_pass()
 def test_a_scheme_is_split_from_its_place_or_answered_with_the_nearest() -> None:
     known = ("bundled", "hf")
     asked: list[str] = []
-    assert split_spec("hf:a/b:c", known, asked.append) == ("hf", "a/b:c")
+    assert split_spec("hf:a/b:c", "model", known, asked.append) == ("hf", "a/b:c")
     assert asked == []
-    wanted = "`spec` must start with one of bundled:, hf:, got "
-    assert message(InvalidTypeError, lambda: split_spec(3, known, asked.append)) == wanted + "3."
-    assert message(InvalidValueError, lambda: split_spec("xyz", known, asked.append)) == wanted + "'xyz'."
-    told = message(InvalidValueError, lambda: split_spec("Bundle:digits", known, asked.append))
+    wanted = "`model` must start with one of bundled:, hf:, got "
+    assert message(InvalidTypeError, lambda: split_spec(3, "model", known, asked.append)) == wanted + "3."
+    assert message(InvalidValueError, lambda: split_spec("xyz", "model", known, asked.append)) == wanted + "'xyz'."
+    told = message(InvalidValueError, lambda: split_spec("Bundle:digits", "model", known, asked.append))
     assert told == wanted + "'Bundle:digits'. Did you mean 'bundled:digits'?"
-    assert message(InvalidValueError, lambda: split_spec("bundled", known, asked.append)).endswith(
+    assert message(InvalidValueError, lambda: split_spec("bundled", "model", known, asked.append)).endswith(
         "Did you mean 'bundled:'?"
     )
-    told = message(InvalidValueError, lambda: split_spec("C:\\m.pkl", known, "Save {} otherwise.".format))
+    told = message(InvalidValueError, lambda: split_spec("C:\\m.pkl", "model", known, "Save {} otherwise.".format))
     assert told == wanted + "'C:\\\\m.pkl'. Save C:\\m.pkl otherwise."
     assert asked == ["xyz", "digits", "bundled"]
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from holdfast import Evaluator, certify
-from holdfast.masking.groups import grid, superpixels
-from holdfast.masking.image import mask_image
+from holdfast.masking.image.groups import grid, superpixels
+from holdfast.masking.image.mask_image import mask_image
 from tests.contracts import check_masked_model
 from tests.zoo_support import zoo_images, zoo_resnet20
 

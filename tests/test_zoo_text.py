@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from holdfast import certify
-from holdfast.masking.text import mask_text
+from holdfast.masking.text.mask_text import mask_text
 from tests.contracts import check_masked_model
 from tests.tiny_texts import ask_directly
 from tests.zoo_support import zoo_path

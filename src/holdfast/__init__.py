@@ -9,43 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.agreement import Agreement, same_top_class, same_top_set, within
 from holdfast.bounds import Interval, clopper_pearson, hoeffding
-from holdfast.certification import (
-    certified_radius,
-    certify,
-    certify_hard,
-    certify_radii,
-    compare,
-    fill_sensitivity,
-    mean_curve,
-    recheck,
-    stability_bracket,
-)
+from holdfast.certification.bracket import stability_bracket
+from holdfast.certification.certificate import Certificate, certify
+from holdfast.certification.comparison import Comparison, Difference, compare
+from holdfast.certification.curve import StabilityCurve, certify_radii
+from holdfast.certification.fill_sensitivity import FillSensitivity, fill_sensitivity
+from holdfast.certification.hard import HardCertificate, certify_hard
+from holdfast.certification.mean_curve import MeanCurve, MeanRate, mean_curve
+from holdfast.certification.radius import RadiusCertificate, RadiusStep, certified_radius
+from holdfast.certification.stabilize import SizeStep, StableSelection, stabilize
+from holdfast.certification.verify import Recheck, recheck
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, MissingExtraError, ModelError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.masking import lookup_table, mask_function
 from holdfast.mus import certify_mus, mus_model
 from holdfast.neighborhood import Additions, Neighborhood, Removals, Swaps
 from holdfast.plans import PlannedSamples, plan_samples
-from holdfast.results import (
-    Attribution,
-    Certificate,
-    Comparison,
-    Difference,
-    FillSensitivity,
-    HardCertificate,
-    MeanCurve,
-    MeanRate,
-    RadiusCertificate,
-    RadiusStep,
-    Recheck,
-    Reexplanation,
-    SizeStep,
-    SmoothedAccuracy,
-    StabilityBracket,
-    StabilityCurve,
-    StableSelection,
-    Witness,
-)
+from holdfast.results.accuracy import SmoothedAccuracy
+from holdfast.results.attribution import Attribution
+from holdfast.results.witness import StabilityBracket, Witness
 from holdfast.selection import above, positive, top, top_fraction
 from holdfast.smoothing import SmoothedModel, adaptive_keep, selective_keep, smooth, smoothed_accuracy
 from holdfast.types import Deciding, Differentiable, Mask, MaskedModel, Provenance
@@ -55,16 +37,15 @@ if TYPE_CHECKING:
     from holdfast import boolean as boolean
     from holdfast import study as study
     from holdfast.attribution import as_shapiq_game, attribute, from_array, from_captum, from_lime, from_shap
-    from holdfast.certification.reexplain import reexplain
-    from holdfast.certification.stabilize import stabilize
+    from holdfast.certification.reexplain import Reexplanation, reexplain
     from holdfast.inputs import data as data
     from holdfast.inputs import models as models
     from holdfast.inputs.inputs import Inputs, bind
-    from holdfast.masking.columns import column_groups, columns, windows
-    from holdfast.masking.groups import grid, segments, superpixels
-    from holdfast.masking.image import mask_image
-    from holdfast.masking.tabular import mask_tabular
-    from holdfast.masking.text import mask_text
+    from holdfast.masking.image.groups import grid, segments, superpixels
+    from holdfast.masking.image.mask_image import mask_image
+    from holdfast.masking.table.columns import column_groups, columns, windows
+    from holdfast.masking.table.mask_tabular import mask_tabular
+    from holdfast.masking.text.mask_text import mask_text
 
 __version__ = "0.1.0"
 
@@ -168,21 +149,21 @@ _WHEN_ASKED_FOR = {
     "as_shapiq_game": "holdfast.attribution",
     "attribute": "holdfast.attribution",
     "bind": "holdfast.inputs.inputs",
-    "column_groups": "holdfast.masking.columns",
-    "columns": "holdfast.masking.columns",
+    "column_groups": "holdfast.masking.table.columns",
+    "columns": "holdfast.masking.table.columns",
     "from_array": "holdfast.attribution",
     "from_captum": "holdfast.attribution",
     "from_lime": "holdfast.attribution",
     "from_shap": "holdfast.attribution",
-    "grid": "holdfast.masking.groups",
-    "mask_image": "holdfast.masking.image",
-    "mask_tabular": "holdfast.masking.tabular",
-    "mask_text": "holdfast.masking.text",
+    "grid": "holdfast.masking.image.groups",
+    "mask_image": "holdfast.masking.image.mask_image",
+    "mask_tabular": "holdfast.masking.table.mask_tabular",
+    "mask_text": "holdfast.masking.text.mask_text",
+    "Reexplanation": "holdfast.certification.reexplain",
     "reexplain": "holdfast.certification.reexplain",
-    "segments": "holdfast.masking.groups",
-    "stabilize": "holdfast.certification.stabilize",
-    "superpixels": "holdfast.masking.groups",
-    "windows": "holdfast.masking.columns",
+    "segments": "holdfast.masking.image.groups",
+    "superpixels": "holdfast.masking.image.groups",
+    "windows": "holdfast.masking.table.columns",
 }
 
 

@@ -123,7 +123,7 @@ def within(margin: float) -> Within:
     return Within(float(margin))
 
 
-def as_agreement(agree: Any) -> Agreement:
+def as_agreement(agree: Any, name: str = "agree") -> Agreement:
     """An agreement from its name, such as ``"same_top_class"`` or ``"within(0.1)"``, or a callable.
 
     Examples
@@ -132,12 +132,12 @@ def as_agreement(agree: Any) -> Agreement:
     3
     """
     if isinstance(agree, str):
-        return _by_name(agree)
+        return _by_name(agree, name)
     if isinstance(agree, (SameTopClass, SameTopSet, Within, UserAgreement)):
         return agree
     if callable(agree):
         return UserAgreement(agree)
-    raise InvalidTypeError(argument="agree", must="be a name or a callable on (outputs, reference)", got=shown(agree))
+    raise InvalidTypeError(argument=name, must="be a name or a callable on (outputs, reference)", got=shown(agree))
 
 
 def prediction_of(output: Any) -> Any:
@@ -153,7 +153,7 @@ def prediction_of(output: Any) -> Any:
     return int(output.argmax()) if len(output) > 1 else float(output[0])
 
 
-def _by_name(text: str) -> Agreement:
+def _by_name(text: str, name: str) -> Agreement:
     makers: dict[str, Callable[[str], Agreement]] = {
         "same_top_set": lambda digits: same_top_set(int(digits)),
         "within": lambda digits: within(float(digits)),
@@ -166,9 +166,9 @@ def _by_name(text: str) -> Agreement:
         try:
             return makers[match[1]](match[2])
         except ValueError as error:
-            raise InvalidValueError(f"`agree` cannot be read from {text!r}: {error}") from error
-    check_name(text, "agree", names)
-    raise InvalidValueError(f"`agree` needs a number in place of the letters, got {text!r}.")
+            raise InvalidValueError(argument=name, must=f"be readable, and is not: {error}", got=shown(text)) from error
+    check_name(text, name, names)
+    raise InvalidValueError(argument=name, must="have a number in place of the letters", got=shown(text))
 
 
 def _need_scores(outputs: Outputs, name: str) -> None:

@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from holdfast.certification import certify
+from holdfast.certification.certificate import Certificate, certify
 from holdfast.evaluation import Evaluator
 from holdfast.neighborhood import Additions
 from holdfast.randomness import stream
-from holdfast.results import Certificate
-from holdfast.results.wording import calls
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
+from holdfast.words import calls
 
 BATCH_SIZES = (1, 4, 16, 64, 256)
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from holdfast import __version__
 from holdfast.commands import bench, certify, check, compare, demo, explore, reproduce, study, verify
 from holdfast.commands.codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, IN_WORDS
+from holdfast.commands.errors import error_message
 from holdfast.commands.parsing import Parser, check_targets
-from holdfast.commands.telling import SearchNotice, tell
 from holdfast.errors import HoldfastError
-from holdfast.progress import watching_search
+from holdfast.progress import TerminalBar, watching_search
 from holdfast.terminal import neutral_streams
 
 _COMMANDS = (demo, certify, compare, check, verify, study, reproduce, explore, bench)
@@ -39,11 +39,27 @@ def _run(command: Callable[[argparse.Namespace], int], options: argparse.Namespa
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
     except (HoldfastError, OSError) as error:
-        print(f"holdfast: {tell(error, options)}", file=sys.stderr)
+        print(f"holdfast: {error_message(error, options)}", file=sys.stderr)
         return EXIT_ERROR
     except Exception:  # Python itself would end with 1, which is an answer here
         traceback.print_exc()
         return EXIT_ERROR
+
+
+class SearchNotice:
+    """What is said while a stopping design is searched for: one line, and a bar on a terminal."""
+
+    def __init__(self) -> None:
+        self._bar: TerminalBar | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._bar is None and done < total:
+            self._bar = TerminalBar(what="steps")
+            print("Searching a stopping design, once; it is kept for the next time. Ctrl-C ends it.", file=sys.stderr)
+        if self._bar is not None and sys.stderr.isatty():
+            self._bar(done, total)
+        if done >= total:
+            self._bar = None
 
 
 def command_parser() -> argparse.ArgumentParser:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.packages import check_installed, needed
+from holdfast.extras import check_installed, needed
 from holdfast.report.page.accuracy import study_accuracy
-from holdfast.report.page.wording import counted
 from holdfast.report.page.write import write_report
 from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, MusSpec, StudySpec
+from holdfast.words import counted
 
 PAGE = "report.html"
 TITLE = "Do these explanations hold fast?"

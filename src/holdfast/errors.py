@@ -6,6 +6,10 @@ from __future__ import annotations
 class HoldfastError(Exception):
     """Base of every error holdfast raises on purpose."""
 
+    def add_hint(self, sentence: str) -> None:
+        """Say one sentence more at the end of the message, such as which option helps."""
+        self.args = (f"{self} {sentence}",)
+
 
 class ArgumentError(HoldfastError):
     """An argument cannot be used: which one, what must hold, what was received and what to do.
@@ -13,7 +17,8 @@ class ArgumentError(HoldfastError):
     Parameters
     ----------
     message : str
-        The whole message, where no argument is concerned; without it the fields make one.
+        The whole message where no argument is concerned; otherwise what is said about it, after its name. It is made
+        of the other fields where it is left out.
     argument : str, optional
         The argument by its name in the library; the command line calls it by its option.
     must : str, optional
@@ -30,6 +35,8 @@ class ArgumentError(HoldfastError):
     `radius` must be a whole number ≥ 0, got -1. Try 1.
     >>> print(error.about("--radius"))
     `--radius` must be a whole number ≥ 0, got -1. Try 1.
+    >>> print(InvalidValueError("cannot be read from 'within(x)'.", argument="agree"))
+    `agree` cannot be read from 'within(x)'.
     """
 
     def __init__(
@@ -41,15 +48,23 @@ class ArgumentError(HoldfastError):
         got: object = None,
         hint: str | None = None,
     ) -> None:
-        self.argument, self.must, self.got, self.hint = argument, must, got, hint
-        super().__init__(message or self.about(argument))
+        self.argument, self.must, self.hint = argument, must, hint
+        self.got = None if got is None else str(got)  # text, so that every error can be sent to another process
+        if must is not None:
+            received = "" if got is None else f", got {got}"
+            message = f"must {must}{received}.{f' {hint}' if hint else ''}"
+        self._statement = message
+        super().__init__(message if argument is None else self.about(argument))
 
-    def about(self, name: str | None) -> str:
+    def add_hint(self, sentence: str) -> None:
+        """Say one sentence more at the end of the message, under whichever name."""
+        self._statement = f"{self._statement} {sentence}"
+        self.hint = f"{self.hint} {sentence}" if self.hint else sentence
+        super().add_hint(sentence)
+
+    def about(self, name: str) -> str:
         """The message with another name for the argument; as it is if it is about none."""
-        if name is None or self.must is None:
-            return str(self)
-        received = "" if self.got is None else f", got {self.got}"
-        return f"`{name}` must {self.must}{received}.{f' {self.hint}' if self.hint else ''}"
+        return str(self) if self.argument is None else f"`{name}` {self._statement}"
 
 
 class InvalidValueError(ArgumentError, ValueError):
@@ -58,6 +73,14 @@ class InvalidValueError(ArgumentError, ValueError):
 
 class InvalidTypeError(ArgumentError, TypeError):
     """An argument has a type that cannot be used."""
+
+
+class MissingGradientsError(InvalidTypeError):
+    """A method needs gradients, and the model has none."""
+
+
+class ColumnsError(InvalidValueError):
+    """A row of a table has other columns than the classifier was fitted on."""
 
 
 class ModelError(HoldfastError, ValueError):
@@ -69,7 +92,23 @@ class MissingExtraError(HoldfastError, ImportError):
 
 
 class StudyError(HoldfastError, RuntimeError):
-    """A study cannot go on; the message says at which input and why. What was stored stays stored."""
+    """A study cannot go on; the message says at which input and why. What was stored stays stored.
+
+    Parameters
+    ----------
+    message : str
+        At which input, and why.
+    cause : HoldfastError, optional
+        The error of the input, with its own fields, whichever process it was raised in.
+    """
+
+    def __init__(self, message: str = "", *, cause: HoldfastError | None = None) -> None:
+        self.cause = cause
+        super().__init__(message)
+
+
+class StudyMismatchError(StudyError):
+    """A file of results holds answers to another question, or about other inputs."""
 
 
 class StoreError(HoldfastError, OSError):

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.answers import check_repeat, checked_outputs
 from holdfast.deadline import Deadline, check_seconds
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.outputs import check_repeat, checked_outputs
 from holdfast.progress import as_progress
 from holdfast.types import Deciding, Mask, MaskedModel, Masks, Outputs, Progress, Provenance
 from holdfast.validation import check_masks, check_whole
@@ -142,6 +142,12 @@ class Evaluator:
     def feature_names(self) -> tuple[str, ...] | None:
         """What the features are called, if the model tells."""
         known = getattr(self.model, "feature_names", None)
+        return None if known is None else tuple(map(str, known))
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """What the classes are called, if the model tells."""
+        known = getattr(self.model, "classes", None)
         return None if known is None else tuple(map(str, known))
 
     @property

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.certification.hard import HardCertificate
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.randomness import stream_key
-from holdfast.results.hard import HardCertificate
-from holdfast.smoothing.keep import check_keep
-from holdfast.smoothing.model import Counts, SmoothedModel, bank_stream, make_smoothed, tally_ballots
+from holdfast.smoothing import Counts, SmoothedModel, bank_stream, check_keep, make_smoothed, tally_ballots
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
 from holdfast.validation import MOST_CELLS, check_flag, check_name, check_selection, check_size
+from holdfast.words import class_name
 
 CRITERIA = ("votes", "lipschitz")
 
@@ -197,6 +197,7 @@ def _certificate(
         n_repeated=n_repeated,
         rng_key=smoothed.rng_key,
         prediction=here.winner,
+        prediction_name=class_name(here.winner, smoothed.base.classes),
         consistent=consistent,
         selected=selected,
         counterexample=None,

@@ -20,7 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError
+from holdfast.errors import ArgumentError, HoldfastError, InvalidTypeError, InvalidValueError
 from holdfast.types import Mask, Masks
 
 _Given = ParamSpec("_Given")
@@ -52,14 +52,14 @@ _MOST_SHOWN = 200
 
 def check_whole(value: Any, name: str, *, minimum: int = 0) -> int:
     """A whole number of at least ``minimum``."""
-    kind: type[HoldfastError] = InvalidTypeError
+    kind: type[ArgumentError] = InvalidTypeError
     if is_number(value):
         kind = InvalidValueError
         with suppress(OverflowError, ValueError):  # infinity and NaN
             whole: int = math.floor(value)
             if whole == value and whole >= minimum and whole.bit_length() <= _MOST_BITS:
                 return whole
-    raise kind(f"`{name}` must be a whole number ≥ {minimum}, got {shown(value)}.")
+    raise kind(argument=name, must=f"be a whole number ≥ {minimum}", got=shown(value))
 
 
 def shown(value: Any) -> str:
@@ -81,7 +81,7 @@ def check_share(value: Any, name: str) -> Fraction:
     """A number strictly between 0 and 1, as the fraction its decimal digits say (0.1 is 1/10)."""
     if not (is_number(value) and 0 < value < 1):
         kind = InvalidValueError if is_number(value) else InvalidTypeError
-        raise kind(f"`{name}` must be a number strictly between 0 and 1, got {shown(value)}.")
+        raise kind(argument=name, must="be a number strictly between 0 and 1", got=shown(value))
     return value if isinstance(value, Fraction) else _fraction(str(value))
 
 
@@ -168,7 +168,7 @@ def _find_names(labels: list[str], name: str, feature_names: Any) -> list[int]:
     known = [str(label) for label in feature_names]
     for label in labels:
         if label not in known:
-            hint = _did_you_mean(label, known)
+            hint = did_you_mean(label, known)
             raise InvalidValueError(argument=name, must="hold names of features", got=shown(label), hint=hint)
         if known.count(label) > 1:
             places = ", ".join(str(i) for i, other in enumerate(known) if other == label)
@@ -206,11 +206,11 @@ def check_name(value: Any, name: str, options: Iterable[str]) -> str:
         raise InvalidTypeError(argument=name, must=f"be one of {', '.join(known)}", got=shown(value))
     if value not in known:
         must = f"be one of {', '.join(known)}"
-        raise InvalidValueError(argument=name, must=must, got=shown(value), hint=_did_you_mean(value, known))
+        raise InvalidValueError(argument=name, must=must, got=shown(value), hint=did_you_mean(value, known))
     return value
 
 
-def _did_you_mean(value: str, known: list[str]) -> str | None:
+def did_you_mean(value: str, known: list[str]) -> str | None:
     """The known name with these initials or this beginning, or the nearest, whatever the case of the letters."""
     word, lower = value.lower(), {name.lower(): name for name in known}
     near = [name for name in lower if "_" in name and word == "".join(part[:1] for part in name.split("_"))]
@@ -330,7 +330,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
 
 
-def split_spec(spec: Any, schemes: Iterable[str], advise: Callable[[str], str | None]) -> tuple[str, str]:
+def split_spec(spec: Any, name: str, schemes: Iterable[str], advise: Callable[[str], str | None]) -> tuple[str, str]:
     """The scheme of ``scheme:place``, and the place; an unknown scheme, or none, is answered with advice.
 
     ``advise`` is given the place and says what to do instead, if it can tell; otherwise the nearest scheme is named.
@@ -338,12 +338,12 @@ def split_spec(spec: Any, schemes: Iterable[str], advise: Callable[[str], str | 
     known = tuple(schemes)
     must = f"start with one of {', '.join(f'{scheme}:' for scheme in known)}"
     if not isinstance(spec, str):
-        raise InvalidTypeError(argument="spec", must=must, got=shown(spec))
+        raise InvalidTypeError(argument=name, must=must, got=shown(spec))
     scheme, colon, place = spec.partition(":")
     if not colon or scheme not in known:
         has_drive = len(scheme) == 1
         hint = advise(place if place and not has_drive else spec) or _nearest_scheme(scheme, place, known)
-        raise InvalidValueError(argument="spec", must=must, got=shown(spec), hint=hint)
+        raise InvalidValueError(argument=name, must=must, got=shown(spec), hint=hint)
     return scheme, place
 
 

@@ -22,6 +22,7 @@ from holdfast.randomness import stream, stream_key
 from holdfast.results.witness import Witness
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
 from holdfast.validation import check_selection, check_whole
+from holdfast.words import class_name
 
 ALWAYS_EXHAUSTED = 4096
 """Levels with no more masks than this are always evaluated in full."""
@@ -193,13 +194,17 @@ class _Search:
         added = () if best is None else tuple(int(i) for i in np.flatnonzero(best & ~self._selected))
         if best is not None:
             best.setflags(write=False)
+        changed = None if best is None else prediction_of(self._evaluator(best[None])[0])
+        original, classes = prediction_of(self._reference), self._evaluator.classes
         return Witness(
             found=best is not None,
             mask=best,
             added=added,
             n_added=None if best is None else len(added),
-            prediction=None if best is None else prediction_of(self._evaluator(best[None])[0]),
-            original_prediction=prediction_of(self._reference),
+            prediction=changed,
+            prediction_name=class_name(changed, classes),
+            original_prediction=original,
+            original_name=class_name(original, classes),
             proven=cleared == (self._reach if best is None else len(added) - 1),
             cleared_radius=cleared,
             max_radius=self._reach,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.errors import InvalidTypeError, InvalidValueError, MissingGradientsError
 from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream
 from holdfast.types import Differentiable, Masks, Outputs
@@ -96,9 +96,10 @@ def check_differentiable(model: Any, method: str) -> Differentiable:
     """The model behind evaluators, which must have the gradients that a method asks for."""
     bare = bare_model(model)
     if not isinstance(bare, Differentiable):
-        raise InvalidTypeError(
-            f"`method={method!r}` needs a model with gradients: a PyTorch module bound by `mask_image` or "
-            f"`mask_text`, got {type(bare).__name__}. 'lime', 'shap' and 'occlusion' need none."
+        raise MissingGradientsError(
+            "needs a model with gradients: a PyTorch module bound by `mask_image` or "
+            f"`mask_text`, got {type(bare).__name__}. 'lime', 'shap' and 'occlusion' need none.",
+            argument=f"method={method!r}",
         )
     return bare
 

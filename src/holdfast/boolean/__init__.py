@@ -5,9 +5,7 @@ A function h of n features is a table (2ⁿ,), or k functions side by side (2ⁿ
 table of a model. See docs/theory/boolean.md, and docs/errata.md for what the paper has wrong.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+from holdfast.boolean import figures as figures
 from holdfast.boolean.bases import (
     biased,
     biased_to_biased,
@@ -24,21 +22,30 @@ from holdfast.boolean.bases import (
     monotone_to_fourier,
 )
 from holdfast.boolean.estimation import Estimate, estimate_coefficients, estimate_level_weights
-from holdfast.boolean.indices import banzhaf, interactions, shapley
 from holdfast.boolean.low_degree import LowDegreeWeights, low_degree_weights
-from holdfast.boolean.operators import flip_operator, mask_operator, mask_operator_rebiased
+from holdfast.boolean.operators import (
+    condition,
+    conditional_weights,
+    flip_operator,
+    hide,
+    mask_operator,
+    mask_operator_rebiased,
+    reveal,
+)
 from holdfast.boolean.profiles import (
+    banzhaf,
     degree_mass,
     degree_weight,
     gram_matrix,
     influences,
+    interactions,
     noise_stability,
+    shapley,
     smoothed_mass_bound,
     smoothed_variance_bound,
     tail_mass,
     variance,
 )
-from holdfast.boolean.restrictions import condition, conditional_weights, hide, reveal
 from holdfast.boolean.stability import (
     exact_rate,
     exact_rates,
@@ -48,11 +55,7 @@ from holdfast.boolean.stability import (
     smoothed_stability_bound,
     stability_bound,
 )
-from holdfast.boolean.tables import by_degree, degrees, features_of, index_of
-from holdfast.boolean.tabulation import tabulate
-
-if TYPE_CHECKING:
-    from holdfast.boolean import figures as figures
+from holdfast.boolean.tables import by_degree, degrees, features_of, index_of, tabulate
 
 __all__ = [
     "Estimate",
@@ -105,10 +108,3 @@ __all__ = [
     "tail_mass",
     "variance",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """``figures`` is imported when it is first asked for."""
-    if name == "figures":
-        return import_module("holdfast.boolean.figures")
-    raise AttributeError(f"module 'holdfast.boolean' has no attribute {name!r}")

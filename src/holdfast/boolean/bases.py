@@ -7,8 +7,11 @@ In each basis the function of a set S is the product over i ∈ S of one affine 
     p-biased    χ_S^p(α) = Π (p − α_i)/√(p − p²)    p/σ − α_i/σ,  σ = √(p − p²)
     monotone    1_S(α) = Π α_i                      α_i
 
-So a transform, its inverse, a change of basis and a smoothing operator are all tensor products of
-2×2 matrices, and those between bases are triangular.
+So a transform, its inverse, a change of basis and a smoothing operator are all tensor products
+A_{n−1} ⊗ … ⊗ A_0 of 2×2 matrices, and those between bases are triangular. A product costs O(n·2ⁿ) and is
+never written out as a 2ⁿ × 2ⁿ matrix. Four features at a time are one 16 × 16 matrix product, done on
+pieces that stay in cache, so the table passes through memory twice: once for its low bits and once for
+its high bits.
 """
 
 from __future__ import annotations
@@ -18,60 +21,28 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holdfast.boolean.butterflies import Matrices, apply_in_place
-from holdfast.boolean.tables import PerFeature, Table, check_finite, check_numbers, check_table, prepare, quiet
+from holdfast.boolean.tables import PerFeature, Table, check_finite, check_per_feature, check_table, quiet
+from holdfast.errors import InvalidTypeError, InvalidValueError
 
+_LOW_BITS = 14
+"""Features handled while 2¹⁴ neighbouring rows (128 KiB) are in cache."""
 
-@dataclass(frozen=True, eq=False)
-class AffineBasis:
-    """Products of one affine function offset_i + slope_i·α_i per feature; both (n,)."""
+_FEATURES_AT_ONCE = 4
 
-    offset: Table
-    slope: Table
+_COLUMNS_AT_ONCE = 8
+"""Functions copied side by side into the buffer of the low bits."""
 
-    @classmethod
-    def fourier(cls, n: int) -> Self:
-        """Characters, orthonormal under the uniform distribution."""
-        return cls(np.ones(n), np.full(n, -2.0))
+_LONGEST_PRODUCT = 512
+"""Columns of one matrix product: few enough that no BLAS spreads so small a task over threads."""
 
-    @classmethod
-    def monotone(cls, n: int) -> Self:
-        """Unanimity functions, not orthogonal."""
-        return cls(np.zeros(n), np.ones(n))
+_STRIP_SIZE = 1 << 16
+_WIDEST_STRIP = 256
+_NARROWEST_STRIP = 8
 
-    @classmethod
-    def biased(cls, p: Any, n: int) -> Self:
-        """Characters that are orthonormal when each feature is shown with probability p."""
-        share = check_numbers(p, "p", n, low=0, high=1, open_ends=True)
-        deviation = np.sqrt(share * (1 - share))
-        return cls(share / deviation, -1 / deviation)
-
-    def from_table(self) -> Matrices:
-        """Values at α_i = 0, 1 → coefficients of 1 and of the affine function."""
-        ratio, step = self.offset / self.slope, 1 / self.slope
-        return _matrices(1 + ratio, -ratio, -step, step)
-
-    def to_table(self) -> Matrices:
-        """Coefficients → values at α_i = 0, 1."""
-        ones = np.ones_like(self.slope)
-        return _matrices(ones, self.offset, ones, self.offset + self.slope)
-
-    def to(self, other: AffineBasis, *, shift: Table | float = 0.0, scale: Table | float = 1.0) -> Matrices:
-        """Coefficients here → in another basis, after each α_i was replaced by its mean shift + scale·α_i."""
-        slope = self.slope * scale / other.slope
-        constant = self.offset + self.slope * shift - slope * other.offset
-        return _matrices(np.ones_like(slope), constant, np.zeros_like(slope), slope)
-
-
-def transform(value: Any, name: str, make: Callable[[int], Matrices], out: Table | None) -> Table:
-    """The image of a table or of coefficients under the matrices ``make(n)``."""
-    array, n = check_table(value, name)
-    matrices = make(n)
-    table = prepare(array, out)
-    with quiet():
-        apply_in_place(table, matrices)
-    return check_finite(table, name)
+Matrices = NDArray[np.float64]
+"""(n, 2, 2): the matrix of each feature; rows are what comes out for bit 0 and bit 1."""
 
 
 def fourier(h: Any, *, out: Table | None = None) -> Table:
@@ -234,6 +205,134 @@ def biased_to_biased(c: Any, p: PerFeature, q: PerFeature, *, out: Table | None 
     return transform(c, "c", lambda n: AffineBasis.biased(p, n).to(AffineBasis.biased(q, n)), out)
 
 
+@dataclass(frozen=True, eq=False)
+class AffineBasis:
+    """Products of one affine function offset_i + slope_i·α_i per feature; both (n,)."""
+
+    offset: Table
+    slope: Table
+
+    @classmethod
+    def fourier(cls, n: int) -> Self:
+        """Characters, orthonormal under the uniform distribution."""
+        return cls(np.ones(n), np.full(n, -2.0))
+
+    @classmethod
+    def monotone(cls, n: int) -> Self:
+        """Unanimity functions, not orthogonal."""
+        return cls(np.zeros(n), np.ones(n))
+
+    @classmethod
+    def biased(cls, p: Any, n: int) -> Self:
+        """Characters that are orthonormal when each feature is shown with probability p."""
+        share = check_per_feature(p, "p", n, low=0, high=1, open_ends=True)
+        deviation = np.sqrt(share * (1 - share))
+        return cls(share / deviation, -1 / deviation)
+
+    def from_table(self) -> Matrices:
+        """Values at α_i = 0, 1 → coefficients of 1 and of the affine function."""
+        ratio, step = self.offset / self.slope, 1 / self.slope
+        return _matrices(1 + ratio, -ratio, -step, step)
+
+    def to_table(self) -> Matrices:
+        """Coefficients → values at α_i = 0, 1."""
+        ones = np.ones_like(self.slope)
+        return _matrices(ones, self.offset, ones, self.offset + self.slope)
+
+    def to(self, other: AffineBasis, *, shift: Table | float = 0.0, scale: Table | float = 1.0) -> Matrices:
+        """Coefficients here → in another basis, after each α_i was replaced by its mean shift + scale·α_i."""
+        slope = self.slope * scale / other.slope
+        constant = self.offset + self.slope * shift - slope * other.offset
+        return _matrices(np.ones_like(slope), constant, np.zeros_like(slope), slope)
+
+
 def _matrices(a: Table, b: Table, c: Table, d: Table) -> Matrices:
     """[[a, b], [c, d]] for every feature, (n, 2, 2)."""
     return np.stack([np.stack([a, b], axis=-1), np.stack([c, d], axis=-1)], axis=-2)
+
+
+def transform(value: Any, name: str, make: Callable[[int], Matrices], out: Table | None) -> Table:
+    """The image of a table or of coefficients under the matrices ``make(n)``, in ``out`` or in a new array."""
+    array, n = check_table(value, name)
+    matrices = make(n)
+    if out is None:
+        table = np.array(array, dtype=np.float64, order="C")
+    else:
+        table = _check_out(out, array.shape)
+        if out is not array:
+            np.copyto(out, array)
+    with quiet():
+        apply_in_place(table, matrices)
+    return check_finite(table, name)
+
+
+def _check_out(out: Any, shape: tuple[int, ...]) -> Table:
+    must = f"be a writable C-contiguous float64 array of shape {shape}"
+    if not isinstance(out, np.ndarray) or out.dtype != np.float64:
+        raise InvalidTypeError(argument="out", must=must, got=getattr(out, "dtype", type(out).__name__))
+    if out.shape != shape or not out.flags.c_contiguous or not out.flags.writeable:
+        flags = f"contiguous={out.flags.c_contiguous}, writable={out.flags.writeable}"
+        raise InvalidValueError(argument="out", must=must, got=f"shape {out.shape} with flags {flags}")
+    return out
+
+
+def apply_in_place(table: Table, matrices: Matrices) -> None:
+    """Replace the C-contiguous table (2ⁿ,) or (2ⁿ, k) by its image under ⊗ of ``matrices``."""
+    n = len(matrices)
+    rows = table.reshape(2**n, -1)
+    n_low = min(n, _LOW_BITS)
+    _apply_low(rows, _stages(matrices[:n_low]), 2**n_low)
+    if n > n_low:
+        _apply_high(rows.reshape(2 ** (n - n_low), -1), _stages(matrices[n_low:]))
+
+
+def _apply_low(rows: Table, stages: list[Table], block: int) -> None:
+    """Mix the rows of each block; columns lie along the buffer, so that products are long."""
+    width = min(rows.shape[1], _COLUMNS_AT_ONCE)
+    buffers = np.empty((2, width, block))
+    for start in range(0, len(rows), block):
+        for first in range(0, rows.shape[1], width):
+            piece = rows[start : start + block, first : first + width]
+            front, back = buffers[:, : piece.shape[1]]
+            front[...] = piece.T
+            piece[...] = _run(front, back, stages, below=1).T
+
+
+def _apply_high(rows: Table, stages: list[Table]) -> None:
+    """Mix whole rows, one strip of columns at a time."""
+    width = min(rows.shape[1], max(_NARROWEST_STRIP, min(_WIDEST_STRIP, _STRIP_SIZE // len(rows))))
+    buffers = np.empty((2, len(rows) * width))
+    for first in range(0, rows.shape[1], width):
+        strip = rows[:, first : first + width]
+        front, back = (buffer[: strip.size].reshape(strip.shape) for buffer in buffers)
+        front[...] = strip
+        strip[...] = _run(front, back, stages, below=strip.shape[1])
+
+
+def _run(front: Table, back: Table, stages: list[Table], *, below: int) -> Table:
+    """Apply the stages to the contiguous array ``front``, whose mixed axis has ``below`` entries under each index."""
+    for stage in stages:
+        if below == 1:
+            shape = (-1, min(front.shape[-1] // len(stage), _LONGEST_PRODUCT), len(stage))
+            np.matmul(front.reshape(shape), stage.T, out=back.reshape(shape))
+        else:
+            width = min(below, _LONGEST_PRODUCT)
+            pieces = (-1, len(stage), below // width, width)
+            np.matmul(stage, front.reshape(pieces).swapaxes(1, 2), out=back.reshape(pieces).swapaxes(1, 2))
+        below *= len(stage)
+        front, back = back, front
+    return front
+
+
+def _stages(matrices: Matrices) -> list[Table]:
+    """Kronecker products of about equally many features each, lowest bits first."""
+    n_stages = -(-len(matrices) // _FEATURES_AT_ONCE)
+    return [_kronecker(part) for part in np.array_split(matrices, n_stages)] if n_stages else []
+
+
+def _kronecker(matrices: Matrices) -> Table:
+    product = np.ones((1, 1))
+    for matrix in matrices:
+        size = 2 * len(product)
+        product = (matrix[:, None, :, None] * product[None, :, None, :]).reshape(size, size)
+    return product

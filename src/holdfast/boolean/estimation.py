@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.boolean.tables import Table, check_items, quiet
-from holdfast.boolean.tabulation import scores_of
+from holdfast.boolean.tables import Table, quiet, scores_of
 from holdfast.bounds import Interval
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.randomness import stream, stream_key
 from holdfast.showing import Shown
 from holdfast.types import MaskedModel, Masks, Progress, Rng
-from holdfast.validation import check_share, check_whole, is_number
+from holdfast.validation import check_list, check_share, check_whole, is_number, shown
 
 _PAIRS_AT_ONCE = 1 << 20
 
@@ -110,14 +109,15 @@ def estimate_coefficients(
     deviation = math.sqrt(share * (1 - share))
     characters = (share - masks) / deviation
     estimates = []
-    for each in sets:
+    for subset in sets:
         # Each term lies within ±(high − low)/2 times the largest value of the basis function.
         with quiet():
-            half = float(width * np.float64(max(share, 1 - share) / deviation) ** len(each))
+            half = float(width * np.float64(max(share, 1 - share) / deviation) ** len(subset))
         if not math.isfinite(2 * half):
-            raise InvalidValueError(f"`p` must be farther from 0 and 1 for a set of {len(each)} features, got {p!r}.")
-        value = float(((scores - middle) * characters[:, each].prod(axis=1)).mean()) + (0 if each else middle)
-        estimates.append(Estimate(each, value, Interval(value - half, value + half), float(sure), n_draws, key))
+            must = f"be farther from 0 and 1 for a set of {len(subset)} features"
+            raise InvalidValueError(argument="p", must=must, got=shown(p))
+        value = float(((scores - middle) * characters[:, subset].prod(axis=1)).mean()) + (0 if subset else middle)
+        estimates.append(Estimate(subset, value, Interval(value - half, value + half), float(sure), n_draws, key))
     return tuple(estimates)
 
 
@@ -157,7 +157,7 @@ def estimate_level_weights(
     key = stream_key(rng)
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         n = evaluator.n_features
-        wanted = [_check_level(level, n) for level in check_items(levels, "levels", "whole numbers such as [1, 2]")]
+        wanted = [_check_level(level, n) for level in check_list(levels, "levels", "be whole numbers such as [1, 2]")]
         masks, scores = _draw(evaluator, n_draws, 0.5, stream(key, "level-weights"), target, (low, high))
     risk = float(1 - sure) / max(1, len(wanted))
     products = _pair_products(masks, scores - (low + high) / 2)
@@ -224,34 +224,32 @@ def _chebyshev(value: float, n_draws: int, n_sets: int, *, bound: float, risk: f
 
 
 def _check_range(score_range: Any, *, widest: float = 1e300) -> tuple[float, float]:
-    wanted = f"`score_range` must be two numbers, low < high, got {score_range!r}."
+    must = "be two numbers, low < high"
     if not isinstance(score_range, (tuple, list)) or len(score_range) != 2 or not all(map(is_number, score_range)):
-        raise InvalidTypeError(wanted)
+        raise InvalidTypeError(argument="score_range", must=must, got=shown(score_range))
     low, high = map(float, score_range)
     if not -math.inf < low < high < math.inf:
-        raise InvalidValueError(wanted)
+        raise InvalidValueError(argument="score_range", must=must, got=shown(score_range))
     if not high - low <= widest:
-        raise InvalidValueError(f"`score_range` must be at most {widest:g} wide, got {score_range!r}.")
+        raise InvalidValueError(argument="score_range", must=f"be at most {widest:g} wide", got=shown(score_range))
     return low, high
 
 
 def _check_subsets(subsets: Any, n: int) -> list[tuple[int, ...]]:
-    wanted = "sets of features such as [(0,), (0, 1)]"
-    items = check_items(subsets, "subsets", wanted)
-    return [_check_subset(check_items(each, "subsets", f"{wanted}, not single features"), n) for each in items]
-
-
-def _check_subset(features: list[Any], n: int) -> tuple[int, ...]:
-    chosen = tuple(sorted({check_whole(feature, "subsets") for feature in features}))
-    if chosen and chosen[-1] >= n:
-        raise InvalidValueError(f"`subsets` must hold features 0 to {n - 1}, got {chosen[-1]}.")
-    return chosen
+    must = "be sets of features such as [(0,), (0, 1)]"
+    sets = []
+    for features in check_list(subsets, "subsets", must):
+        items = check_list(features, "subsets", f"{must}, not single features")
+        sets.append(tuple(sorted({check_whole(feature, "subsets") for feature in items})))
+        if items and sets[-1][-1] >= n:
+            raise InvalidValueError(argument="subsets", must=f"hold features 0 to {n - 1}", got=sets[-1][-1])
+    return sets
 
 
 def _check_level(level: Any, n: int) -> int:
     k = check_whole(level, "levels", minimum=1)
     if k > n:
-        raise InvalidValueError(f"`levels` must be at most the number of features {n}, got {k}.")
+        raise InvalidValueError(argument="levels", must=f"be at most the number of features {n}", got=k)
     if math.comb(n, k) > _MOST_SETS:
-        raise InvalidValueError(f"`levels` must have at most 1e15 sets, got {k} of {n} features.")
+        raise InvalidValueError(argument="levels", must="have at most 1e15 sets", got=f"{k} of {n} features")
     return k

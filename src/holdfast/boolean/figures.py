@@ -13,12 +13,12 @@ import numpy as np
 
 from holdfast.boolean.operators import flip_operator, mask_operator
 from holdfast.boolean.profiles import degree_mass
-from holdfast.boolean.tables import Table, as_table, check_items
-from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.boolean.tables import Table, as_table
+from holdfast.extras import import_extra
 from holdfast.randomness import stream, stream_key
 from holdfast.showing import Shown
 from holdfast.types import Rng
-from holdfast.validation import check_flag, check_name, check_numbers, check_whole, drawing
+from holdfast.validation import check_flag, check_list, check_name, check_numbers, check_size, check_whole, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +74,7 @@ def contraction(
     operators = {"masking": mask_operator, "flipping": flip_operator}
     smooth = operators[check_name(operator, "operator", operators)]
     known = check_name(basis, "basis", _MASS_NAMES)
-    steps = check_items(amounts, "amounts", "several numbers such as [1, 0.5]")
+    steps = check_list(amounts, "amounts", "be several numbers such as [1, 0.5]")
     mass = [degree_mass(smooth(table, amount, basis=known)).mean(axis=1) for amount in steps]
     return SpectralContraction(operator, basis, tuple(map(float, steps)), np.array(mass))
 
@@ -90,9 +90,7 @@ def random_contractions(
     >>> bool((flipping.mass[1:] <= flipping.mass[0]).all()), bool((masking.mass[1:] <= masking.mass[0]).all())
     (True, False)
     """
-    n = check_whole(n_features, "n_features", minimum=1)
-    if n > _MAX_FIGURE_FEATURES:
-        raise InvalidValueError(f"`n_features` must be at most {_MAX_FIGURE_FEATURES}, got {n}.")
+    n = check_size(n_features, "n_features", most=_MAX_FIGURE_FEATURES)
     shape = (2**n, check_whole(n_spectra, "n_spectra", minimum=1))
     spectra = stream(stream_key(rng), "random-spectra").standard_normal(shape)
     return contraction(spectra, amounts), contraction(spectra, amounts, operator="flipping")
@@ -183,14 +181,10 @@ def plot_bounds(
 
 
 def _axes(ax: Axes | None) -> Axes:
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("Figures need matplotlib: pip install 'holdfast[report]'") from error
-    axes: Axes = Figure(figsize=(5.2, 3.6), layout="constrained").add_subplot()
-    return axes
+    if ax is None:
+        figure = import_extra("matplotlib.figure", "Figures need").Figure(figsize=(5.2, 3.6), layout="constrained")
+        ax = figure.add_subplot()
+    return ax
 
 
 def _shades(n: int) -> list[Any]:

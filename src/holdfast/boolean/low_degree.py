@@ -10,18 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.boolean.tables import Table, quiet
-from holdfast.boolean.tabulation import scores_of
-from holdfast.errors import InvalidValueError, ModelError
+from holdfast.boolean.tables import PORTION, Table, quiet, scores_of
+from holdfast.errors import ModelError
 from holdfast.evaluation import evaluating
 from holdfast.neighborhood import Additions
 from holdfast.showing import Shown
 from holdfast.types import Mask, MaskedModel, Progress
-from holdfast.validation import check_selection, check_whole
+from holdfast.validation import check_selection, check_size
 
 MAX_LOW_DEGREE = 4
-
-_PORTION = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,30 +75,25 @@ def low_degree_weights(
     >>> low.n_calls, low.mass.ravel().tolist()
     (781, [0.0, 1.0, 0.0])
     """
-    top = check_whole(degree, "degree")
-    if top > MAX_LOW_DEGREE:
-        raise InvalidValueError(f"`degree` must be at most {MAX_LOW_DEGREE}, got {top}.")
+    top = check_size(degree, "degree", minimum=0, most=MAX_LOW_DEGREE)
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_selection(selected, "selected", evaluator)
         nearby = Additions(mask, top)
         evaluator.expect(nearby.size)
         before = evaluator.n_calls
-        scores = np.concatenate([scores_of(evaluator, masks, None) for masks in nearby.enumerate(_PORTION)])
+        scores = np.concatenate([scores_of(evaluator, masks, None) for masks in nearby.enumerate(PORTION)])
         n_calls = evaluator.n_calls - before
-    layers = _layers(int((~mask).sum()), nearby.effective_radius)
+    m, degree = int((~mask).sum()), nearby.effective_radius
+    # All sets of k of m positions, (C(m, k), k), in the order in which ``Additions`` lists them.
+    layers = [
+        np.array(list(combinations(range(m), k)), dtype=np.intp).reshape(math.comb(m, k), k) for k in range(degree + 1)
+    ]
     with quiet():
         values = _weights(layers, scores)
     if not all(np.isfinite(weights).all() for weights in values):
         raise ModelError("Scores of the model must be small enough for finite weights in float64.")
     subsets = tuple(np.flatnonzero(~mask)[layer] for layer in layers)
-    return LowDegreeWeights(mask, nearby.effective_radius, subsets, values, n_calls)
-
-
-def _layers(m: int, degree: int) -> list[NDArray[np.intp]]:
-    """All sets of k of m positions, (C(m, k), k), in the order in which ``Additions`` lists them."""
-    return [
-        np.array(list(combinations(range(m), k)), dtype=np.intp).reshape(math.comb(m, k), k) for k in range(degree + 1)
-    ]
+    return LowDegreeWeights(mask, degree, subsets, values, n_calls)
 
 
 def _weights(layers: list[NDArray[np.intp]], scores: Table) -> tuple[Table, ...]:

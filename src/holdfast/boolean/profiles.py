@@ -1,4 +1,12 @@
-"""Coefficients → what they say by degree, and averages over random masks: variance, influence, noise stability."""
+"""Coefficients → what they say by degree, averages over random masks, and the values and interactions of features.
+
+Shapley values, Banzhaf values and interaction indices are sums over the sets that hold the features in
+question, weighted by size:
+
+    Shapley value      Σ_{T∋i} h̃(T) / |T|
+    Banzhaf value      Σ_{T∋i} h̃(T) / 2^{|T|−1}
+    interactions       the same over T ⊇ S, see ``interactions``
+"""
 
 from __future__ import annotations
 
@@ -7,17 +15,29 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast.boolean.bases import biased, transform
-from holdfast.boolean.butterflies import Matrices
-from holdfast.boolean.tables import PerFeature, Table, as_table, check_finite, check_numbers, degrees, quiet
-from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.validation import check_whole, is_number
+from holdfast.boolean.bases import apply_in_place, biased, transform
+from holdfast.boolean.tables import (
+    PerFeature,
+    Table,
+    as_table,
+    check_finite,
+    check_number,
+    check_per_feature,
+    degrees,
+    quiet,
+)
+from holdfast.errors import InvalidValueError
+from holdfast.validation import check_name, check_size, check_whole, shown
+
+INDICES = ("shapley", "banzhaf", "taylor", "monotone")
 
 _BLOCK_BITS = 14
 
 _MAX_MATRIX_FEATURES = 12
+
+_UP = np.array([[1.0, 1.0], [0.0, 1.0]])
+"""Sums over supersets, one feature at a time."""
 
 
 def degree_mass(c: Any) -> Table:
@@ -28,7 +48,7 @@ def degree_mass(c: Any) -> Table:
     >>> degree_mass([0.25, -0.25, -0.25, 0.25])
     array([0.25, 0.5 , 0.25])
     """
-    return check_finite(sum_by_degree(*as_table(c, "c"), np.abs), "c")
+    return check_finite(sum_by_degree(as_table(c, "c")[0], np.abs), "c")
 
 
 def degree_weight(c: Any) -> Table:
@@ -42,7 +62,7 @@ def degree_weight(c: Any) -> Table:
     >>> degree_weight([0.25, -0.25, -0.25, 0.25])
     array([0.0625, 0.125 , 0.0625])
     """
-    return check_finite(sum_by_degree(*as_table(c, "c"), np.square), "c")
+    return check_finite(sum_by_degree(as_table(c, "c")[0], np.square), "c")
 
 
 def tail_mass(c: Any) -> Table:
@@ -69,8 +89,9 @@ def smoothed_mass_bound(c: Any, lam: float) -> Table:
     array([1.    , 0.5625, 0.0625])
     """
     mass = tail_mass(c)
-    tails = _binomial_tails(len(mass) - 1, _check_one(lam, "lam"))
-    return np.asarray((mass.T * tails).T)
+    n, share = len(mass) - 1, check_number(lam, "lam")
+    chances = [math.comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(n + 1)]
+    return np.asarray((mass.T * np.minimum(1.0, np.cumsum(chances[::-1])[::-1])).T)
 
 
 def variance(h: Any, *, p: PerFeature = 0.5) -> Any:
@@ -94,9 +115,10 @@ def smoothed_variance_bound(h: Any, lam: float, *, p: float) -> Any:
     >>> round(float(smoothed_variance_bound([0, 1], 0.5, p=0.25)), 12)
     0.0625
     """
-    kept, share = _check_one(lam, "lam"), _check_one(p, "p")
+    kept, share = check_number(lam, "lam"), check_number(p, "p")
     if not 0 < share < kept:
-        raise InvalidValueError(f"`p` must be strictly between 0 and `lam` = {lam!r}, got {p!r}.")
+        must = f"be strictly between 0 and `lam` = {lam!r}"
+        raise InvalidValueError(argument="p", must=must, got=shown(p))
     return (kept - share) / (1 - share) * variance(h, p=share)
 
 
@@ -127,7 +149,7 @@ def noise_stability(h: Any, rho: float, *, p: PerFeature = 0.5) -> Any:
     >>> float(noise_stability([0, 0, 0, 1], 0.5))
     0.140625
     """
-    ratio = _check_one(rho, "rho", low=-1)
+    ratio = check_number(rho, "rho", low=-1)
     weight = _weights_of(h, p)
     return (weight.T * ratio ** np.arange(len(weight))).T.sum(axis=0)
 
@@ -141,15 +163,102 @@ def gram_matrix(n_features: int, *, p: PerFeature = 0.5) -> Table:
     array([[1. , 0.5],
            [0.5, 0.5]])
     """
-    n = check_whole(n_features, "n_features")
-    if n > _MAX_MATRIX_FEATURES:
-        raise InvalidValueError(f"`n_features` of a matrix must be at most {_MAX_MATRIX_FEATURES}, got {n}.")
-    share = check_numbers(p, "p", n, low=0, high=1)
+    n = check_size(n_features, "n_features", minimum=0, most=_MAX_MATRIX_FEATURES)
+    share = check_per_feature(p, "p", n, low=0, high=1)
+    matrices = np.array([[[1, each], [each, each]] for each in share]).reshape(n, 2, 2)
+    return transform(np.eye(2**n), "eye", lambda _: matrices, None)
 
-    def make(_: int) -> Matrices:
-        return np.stack([np.array([[1, each], [each, each]]) for each in share]) if n else np.empty((0, 2, 2))
 
-    return transform(np.eye(2**n), "eye", make, None)
+def shapley(weights: Any) -> Table:
+    """Shapley value of each feature, from monotone weights: shape (n,), or (n, k) for k functions.
+
+    They sum to h(all features) − h(none).
+
+    Examples
+    --------
+    >>> from holdfast.boolean import monotone
+    >>> shapley(monotone([0, 1, 1, 1]))
+    array([0.5, 0.5])
+    """
+    table, n = as_table(weights, "weights")
+    return _values(table, _per_size(n, 1, lambda t: 1 / t))
+
+
+def banzhaf(weights: Any, *, p: float = 0.5) -> Table:
+    """Banzhaf value of each feature, from monotone weights: Σ_{T∋i} p^{|T|−1} h̃(T).
+
+    The mean of h(with i) − h(without i) when every other feature is shown with probability ``p``.
+
+    Examples
+    --------
+    >>> from holdfast.boolean import monotone
+    >>> banzhaf(monotone([0, 0, 0, 1]))
+    array([0.5, 0.5])
+    """
+    table, n = as_table(weights, "weights")
+    share = check_number(p, "p")
+    return _values(table, _per_size(n, 1, lambda t: share ** (t - 1)))
+
+
+def interactions(weights: Any, *, order: int = 2, index: str = "shapley") -> Table:
+    """Interaction index of every set S of 1 to ``order`` features, at the row of S; all other rows are 0.
+
+    Parameters
+    ----------
+    weights : array of shape (2ⁿ,) or (2ⁿ, k)
+        Monotone weights h̃.
+    order : int
+        Largest set of interest.
+    index : str
+        With sums over T ⊇ S: "shapley" Σ h̃(T) / (|T|−|S|+1); "banzhaf" Σ h̃(T) / 2^{|T|−|S|}; "taylor"
+        (Shapley–Taylor) h̃(S) below ``order`` and Σ h̃(T) / C(|T|, order) at it; "monotone" h̃(S).
+
+    Examples
+    --------
+    >>> from holdfast.boolean import monotone
+    >>> interactions(monotone([0, 1, 1, 1]), order=2)
+    array([ 0. ,  0.5,  0.5, -1. ])
+    """
+    table, n = as_table(weights, "weights")
+    top = check_whole(order, "order", minimum=1)
+    known = check_name(index, "index", INDICES)
+    result = np.zeros_like(table)
+    sizes = degrees(n)
+    for size in range(1, min(top, n) + 1):
+        rows = sizes == size
+        plain = known == "monotone" or (known == "taylor" and size < top)
+        result[rows] = table[rows] if plain else _superset_sums(table, n, size, known)[rows]
+    return check_finite(result, "weights")
+
+
+def _values(table: Table, factors: Table) -> Table:
+    """For each feature the sum over the sets that hold it, each times its factor."""
+    with quiet():
+        sums = containing_sums(_scaled(table, factors))
+    return check_finite(sums, "weights")
+
+
+def _superset_sums(table: Table, n: int, size: int, index: str) -> Table:
+    """Σ_{T⊇S} factor(|T|)·h̃(T) at every S; right for sets of the given size."""
+    factor = {
+        "shapley": lambda t: 1 / (t - size + 1),
+        "banzhaf": lambda t: 0.5 ** (t - size),
+        "taylor": lambda t: 1 / math.comb(t, size),
+    }[index]
+    sums = _scaled(table, _per_size(n, size, factor))
+    with quiet():
+        apply_in_place(sums, np.broadcast_to(_UP, (n, 2, 2)))
+    return sums
+
+
+def _per_size(n: int, smallest: int, factor: Any) -> Table:
+    """factor(t) for sets of t ≥ smallest features, 0 for smaller ones, at every row."""
+    values = [factor(t) if t >= smallest else 0.0 for t in range(n + 1)]
+    return np.asarray(np.array(values)[degrees(n)])
+
+
+def _scaled(table: Table, factors: Table) -> Table:
+    return np.ascontiguousarray((table.T * factors).T)
 
 
 def containing_sums(table: Table) -> Table:
@@ -159,8 +268,9 @@ def containing_sums(table: Table) -> Table:
     return np.array(sums, dtype=np.float64).reshape(n, *table.shape[1:])
 
 
-def sum_by_degree(table: Table, n: int, size: Callable[[Table], Any]) -> Table:
+def sum_by_degree(table: Table, size: Callable[[Table], Any]) -> Table:
     """Σ_{|S|=k} size(table(S)) for k = 0 … n, block by block: no second table is made."""
+    n = len(table).bit_length() - 1
     bits = min(n, _BLOCK_BITS)
     low = degrees(bits).astype(np.intp)
     rows = table.reshape(2**n, -1)
@@ -176,28 +286,7 @@ def sum_by_degree(table: Table, n: int, size: Callable[[Table], Any]) -> Table:
 
 def _weights_of(h: Any, p: PerFeature) -> Table:
     """p-biased weight per degree of a table; that they sum to something finite is checked too."""
-    coefficients = biased(h, p)
-    weights = sum_by_degree(coefficients, len(coefficients).bit_length() - 1, np.square)
+    weights = sum_by_degree(biased(h, p), np.square)
     with quiet():
         check_finite(weights.sum(axis=0), "h")
     return weights
-
-
-def expand_by_degree(values: NDArray[np.float64], n: int) -> Table:
-    """One value per degree (n+1,) → one per set (2ⁿ,)."""
-    return np.asarray(values[degrees(n)])
-
-
-def _binomial_tails(n: int, share: float) -> Table:
-    """P[Bin(n, share) ≥ k] for k = 0 … n."""
-    chances = [math.comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(n + 1)]
-    return np.asarray(np.minimum(1.0, np.cumsum(chances[::-1])[::-1]))
-
-
-def _check_one(value: Any, name: str, *, low: float = 0) -> float:
-    wanted = f"`{name}` must be a number in [{low:g}, 1], got {value!r}."
-    if not is_number(value):
-        raise InvalidTypeError(wanted)
-    if not low <= value <= 1:
-        raise InvalidValueError(wanted)
-    return float(value)

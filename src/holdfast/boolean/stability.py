@@ -11,30 +11,29 @@ Agreement is strict, as in ``holdfast.within``: scores that moved by exactly the
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.agreement import as_agreement, within
 from holdfast.boolean.bases import monotone
-from holdfast.boolean.decisions import Scale, agreement_for, scale_for
-from holdfast.boolean.operators import mask_operator
+from holdfast.boolean.operators import mask_operator, reveal
 from holdfast.boolean.profiles import sum_by_degree
-from holdfast.boolean.restrictions import reveal
 from holdfast.boolean.tables import (
     PerFeature,
     Table,
     as_table,
     check_finite,
-    check_numbers,
+    check_per_feature,
     check_selected,
     degrees,
+    index_of,
     quiet,
 )
-from holdfast.types import Mask
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.validation import check_name, check_whole
-
-Counts = NDArray[np.intp]
 
 BOUND_FORMS = ("weights", "markov")
 SMOOTHED_FORMS = ("sharp", "termwise", "factor")
@@ -150,10 +149,10 @@ def stability_bound(h: Any, selected: Any, *, radius: int, margin: float | None 
     >>> stability_bound([0, 0, 0, 1], [True, False], radius=1, margin=2.0)
     0.75
     """
-    table, mask, steps = _checked(h, selected, radius)
+    scores = _as_columns(reveal(h, selected))
+    steps = min(check_whole(radius, "radius"), len(scores).bit_length() - 1)
     known = check_name(form, "form", BOUND_FORMS)
-    shown = _two_dimensional(reveal(table, mask))
-    return _bound(shown, scale_for(shown[0], margin), steps, known)
+    return _bound(scores, _Scale.at(scores[0], margin), steps, known)
 
 
 def smoothed_stability_bound(
@@ -194,19 +193,25 @@ def smoothed_stability_bound(
     0.6875
     0.625
     """
-    table, mask, steps = _checked(h, selected, radius)
+    table, n = as_table(h)
+    mask = check_selected(selected, n)
+    m = n - int(mask.sum())
+    steps = min(check_whole(radius, "radius"), m)
     known = check_name(form, "form", SMOOTHED_FORMS)
-    kept = check_numbers(keep_probability, "keep_probability", len(mask), low=0, high=1)
-    smoothed = _two_dimensional(reveal(mask_operator(table, kept), mask))
-    scale = scale_for(smoothed[0], margin)
+    kept = check_per_feature(keep_probability, "keep_probability", n, low=0, high=1)
+    smoothed = _as_columns(reveal(mask_operator(table, kept), mask))
+    scale = _Scale.at(smoothed[0], margin)
     if known == "sharp":
         return _bound(smoothed, scale, steps, "weights")
-    weights = monotone(scale.columns(_two_dimensional(table)))
+    weights = monotone(scale.columns(_as_columns(table)))
+    factor = float(kept[~mask].max(initial=0.0)) if known == "factor" else 1.0
     if known == "termwise":
         mask_operator(weights, kept, basis="monotone", out=weights)
-        return _one_minus(_sum_outside(scale.size(weights), mask, steps))
-    most = float(kept[~mask].max(initial=0.0))
-    return _one_minus(most * _sum_outside(scale.size(weights), mask, steps))
+    chances = inclusion_probabilities(m, steps)
+    chances[0] = 0.0  # sets within α do not move the score
+    n_outside = degrees(n)[np.arange(2**n) & index_of(np.flatnonzero(~mask))]
+    with quiet():
+        return _one_minus(factor * float(scale.size(weights) @ chances[n_outside]))
 
 
 def hard_bound(h: Any, selected: Any, *, margin: float | None = None) -> int:
@@ -221,35 +226,74 @@ def hard_bound(h: Any, selected: Any, *, margin: float | None = None) -> int:
     >>> hard_bound([0, 0.125, 0.125, 0.25], [False, False], margin=0.2)
     1
     """
-    table, n = as_table(h)
-    shown = _two_dimensional(reveal(table, check_selected(selected, n)))
-    scale = scale_for(shown[0], margin)
-    sizes = scale.size(monotone(scale.columns(shown)))
+    scores = _as_columns(reveal(h, selected))
+    scale = _Scale.at(scores[0], margin)
+    sizes = scale.size(monotone(scale.columns(scores)))
     degree = degrees(len(sizes).bit_length() - 1)
     with quiet():
         sums = [np.sort(sizes[degree == k])[::-1].cumsum() for k in range(1, int(degree[-1]) + 1)]
-    radius = 0
-    while radius < len(sums) and _largest_total(sums, radius + 1) < 1 - _ROUNDING:
-        radius += 1
-    return radius
+    for radius in range(1, len(sums) + 1):
+        # The most that the weights of the subsets of a set of ``radius`` features can add up to.
+        parts = (sums[k - 1][min(math.comb(radius, k), len(sums[k - 1])) - 1] for k in range(1, radius + 1))
+        if not float(sum(parts)) < 1 - _ROUNDING:
+            return radius - 1
+    return len(sums)
 
 
-def _largest_total(sums: list[Table], radius: int) -> float:
-    """Most that the weights of the subsets of a set of ``radius`` features can add up to."""
-    parts = (sums[k - 1][min(math.comb(radius, k), len(sums[k - 1])) - 1] for k in range(1, radius + 1))
-    return float(sum(parts))
+@dataclass(frozen=True, eq=False)
+class _Scale:
+    """How far scores may move: the prediction is kept while no rescaled column moves by 1 or more.
+
+    With a margin, ``unit``, the columns are the scores divided by it and moves count both ways. With a
+    ``winner``, they are its leads over each rival, divided by what they are at the explanation, ``unit``
+    (k - 1,), and only falls count.
+    """
+
+    unit: Any
+    winner: int | None = None
+
+    @classmethod
+    def at(cls, reference: Table, margin: Any) -> _Scale:
+        """The scale of the scores (k,) at the explanation."""
+        if margin is not None:
+            return cls(within(margin).margin)
+        if len(reference) == 1:
+            raise InvalidTypeError("`margin` must be a number > 0 for a single score; only several have a top class.")
+        winner = int(reference.argmax())
+        with quiet():
+            leads = reference[winner] - np.delete(reference, winner)
+        if not (leads > 0).all():
+            must = "have one top class at `selected`; the largest scores are equal there"
+            raise InvalidValueError(argument="h", must=must, hint="Give a `margin` instead.")
+        return cls(leads, winner)
+
+    def columns(self, scores: Table) -> Table:
+        """Rescaled scores (b, k), or leads (b, k - 1), of scores (b, k)."""
+        with quiet():
+            if self.winner is not None:
+                scores = scores[:, [self.winner]] - np.delete(scores, self.winner, axis=1)
+            shares = np.asarray(scores / self.unit)
+        if np.isfinite(shares).all():
+            return shares
+        if self.winner is None:
+            raise InvalidValueError(argument="margin", must="be large enough to divide the scores by", got=self.unit)
+        must = "have leads at `selected` that all its leads can be divided by in float64"
+        raise InvalidValueError(argument="h", must=must, got=f"{self.unit.min():g} for the smallest")
+
+    def size(self, moves: Table) -> Table:
+        """The largest move that counts over the columns, (b,)."""
+        return np.asarray(np.abs(moves).max(axis=1) if self.winner is None else np.maximum(-moves.min(axis=1), 0.0))
 
 
-def _bound(shown: Table, scale: Scale, radius: int, form: str) -> float:
+def _bound(scores: Table, scale: _Scale, radius: int, form: str) -> float:
     """1 − Q for the scores (2^m, k) of α and everything above it."""
-    columns = scale.columns(shown)
+    columns = scale.columns(scores)
     m = len(columns).bit_length() - 1
     with quiet():
         if form == "markov":
-            distance = sum_by_degree(scale.size(columns - columns[0]), m, np.abs)
-            sizes = [math.comb(m, k) for k in range(radius + 1)]
-            return _one_minus(float(distance[: radius + 1].sum()) / sum(sizes))
-        mass = sum_by_degree(scale.size(monotone(columns)), m, np.abs)
+            distance = sum_by_degree(scale.size(columns - columns[0]), np.abs)
+            return _one_minus(float(distance[: radius + 1].sum()) / sum(math.comb(m, k) for k in range(radius + 1)))
+        mass = sum_by_degree(scale.size(monotone(columns)), np.abs)
         return _one_minus(float(mass[1:] @ inclusion_probabilities(m, radius)[1:]))
 
 
@@ -257,34 +301,18 @@ def _one_minus(quantity: float) -> float:
     return 1.0 - float(check_finite(np.array(quantity), "h"))
 
 
-def _sum_outside(sizes: Table, selected: Mask, radius: int) -> float:
-    """Σ_T sizes(T) w_{|T∖α|} over the T that are not within α."""
-    chances = inclusion_probabilities(int((~selected).sum()), radius)
-    chances[0] = 0.0
-    n = len(selected)
-    outside = int(~selected @ (1 << np.arange(n)))
-    with quiet():
-        return float(sizes @ chances[degrees(n)[np.arange(2**n) & outside]])
-
-
-def _agreed_by_distance(h: Any, selected: Any, margin: Any, agree: Any) -> tuple[Counts, Counts]:
+def _agreed_by_distance(h: Any, selected: Any, margin: Any, agree: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """How many masks at each distance from ``selected`` agree with it, and how many there are."""
-    table, n = as_table(h)
-    mask = check_selected(selected, n)
-    same = agreement_for(margin, agree)
-    shown = _two_dimensional(reveal(table, mask))
-    m = n - int(mask.sum())
+    scores = _as_columns(reveal(h, selected))
+    if margin is not None and agree is not None:
+        raise InvalidTypeError("`margin` and `agree` must not both be given; `margin` means `within(margin)`.")
+    same = within(margin) if margin is not None else as_agreement("same_top_class" if agree is None else agree)
+    m = len(scores).bit_length() - 1
     # A move too large for a float is infinite, which is the right side of any margin.
     with quiet():
-        agreed = np.bincount(degrees(m)[same(shown, shown[0])], minlength=m + 1)
+        agreed = np.bincount(degrees(m)[same(scores, scores[0])], minlength=m + 1)
     return agreed, np.array([math.comb(m, k) for k in range(m + 1)])
 
 
-def _checked(h: Any, selected: Any, radius: Any) -> tuple[Table, Mask, int]:
-    table, n = as_table(h)
-    mask = check_selected(selected, n)
-    return table, mask, min(check_whole(radius, "radius"), n - int(mask.sum()))
-
-
-def _two_dimensional(table: Table) -> Table:
+def _as_columns(table: Table) -> Table:
     return table.reshape(len(table), -1)

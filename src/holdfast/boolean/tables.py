@@ -1,4 +1,4 @@
-"""Array-likes → checked tables of 2ⁿ rows, and the bookkeeping of their index.
+"""Array-likes, or a masked model of few features → checked tables of 2ⁿ rows, and the bookkeeping of their index.
 
 Row S of a table or of a list of coefficients belongs to the set of features S, at the index
 Σ_{i∈S} 2^i. A table has shape (2ⁿ,), or (2ⁿ, k) for k functions side by side.
@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.types import Mask
-from holdfast.validation import as_array, check_mask, check_size, check_whole, is_number, shown
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.evaluation import Evaluator, evaluating
+from holdfast.types import Mask, MaskedModel, Masks, Progress
+from holdfast.validation import as_array, check_list, check_mask, check_size, check_whole, is_number, shown
 
 Table = NDArray[np.float64]
 """Float64 (2ⁿ,) or (2ⁿ, k): values or coefficients of one function or of k."""
@@ -23,100 +24,54 @@ PerFeature = float | ArrayLike
 """One number for all features, or one per feature (n,)."""
 
 MAX_FEATURES = 30
+MAX_TABULATED_FEATURES = 20
+
+PORTION = 1 << 14
+"""Masks that are listed at once."""
 
 
-def check_table(value: Any, name: str = "h") -> tuple[NDArray[Any], int]:
-    """The array as it is, finite and of 2ⁿ rows, and n; nothing is copied if it is an array."""
-    must = "be a table of real numbers (2**n,) or (2**n, k)"
-    array = as_array(value, name, must)
-    if array.dtype.kind not in "fiub":
-        raise InvalidTypeError(argument=name, must=must, got=array.dtype)
-    n = max(len(array) if array.ndim else 0, 1).bit_length() - 1
-    if array.ndim not in (1, 2) or len(array) != 2**n or array.size == 0:
-        raise InvalidValueError(argument=name, must=must, got=f"an array of shape {array.shape}")
-    if n > MAX_FEATURES:
-        raise InvalidValueError(argument=name, must=f"{must} with n at most {MAX_FEATURES}", got=f"n = {n}")
-    # The extremes tell of NaN and infinity without an array of flags as long as the table.
-    if array.dtype.kind == "f" and not np.isfinite([array.min(), array.max()]).all():
-        raise InvalidValueError(f"`{name}` must hold finite numbers, got NaN or infinity.")
-    return array, n
+def tabulate(
+    model: MaskedModel,
+    *,
+    target: int | None = None,
+    batch_size: int | None = None,
+    progress: Progress | bool | None = None,
+) -> Table:
+    """The scores of a model on all 2ⁿ masks; n ≤ 20.
 
+    Parameters
+    ----------
+    model : MaskedModel
+        A model that returns scores. An ``Evaluator`` keeps what was computed and computes only the rest.
+    target : int, optional
+        The class whose scores to keep; all if None.
+    batch_size : int, optional
+        Most rows per model call.
+    progress : bool or callable, optional
+        True for a bar, or a function of (rows computed, most rows expected).
 
-def as_table(value: Any, name: str = "h") -> tuple[Table, int]:
-    """The table in float64 and n; copied only if the type changes."""
-    array, n = check_table(value, name)
-    return np.asarray(array, dtype=np.float64), n
+    Returns
+    -------
+    table : float64 array of shape (2ⁿ, n_classes), or (2ⁿ,) for one ``target``
+        The row of a mask is Σ mask_i 2^i.
 
-
-def prepare(array: NDArray[Any], out: Table | None) -> Table:
-    """A float64 copy to work on, or ``out`` filled with the array (which may be the array itself)."""
-    if out is None:
-        return np.array(array, dtype=np.float64, order="C")
-    _check_out(out, array.shape)
-    if out is not array:
-        np.copyto(out, array)
-    return out
-
-
-def check_finite(result: Table, name: str) -> Table:
-    """The result, unless the numbers of ``name`` were too large for it to be finite."""
-    with quiet():
-        # A finite sum has only finite terms; if it is not, the extremes tell.
-        fine = np.isfinite(result.sum()) or np.isfinite([result.min(), result.max()]).all()
-    if not fine:
-        raise InvalidValueError(f"`{name}` must hold numbers small enough for a finite result in float64.")
-    return result
-
-
-def quiet() -> np.errstate:
-    """Where results are checked afterwards, NumPy need not warn of an overflow."""
-    return np.errstate(over="ignore", invalid="ignore")
-
-
-def check_items(value: Any, name: str, wanted: str) -> list[Any]:
-    """The items of an iterable; ``wanted`` says what it should be."""
-    try:
-        return list(value)
-    except TypeError as error:
-        raise InvalidTypeError(f"`{name}` must be {wanted}, got {value!r}.") from error
-
-
-def _check_out(out: Any, shape: tuple[int, ...]) -> None:
-    must = f"be a writable C-contiguous float64 array of shape {shape}"
-    if not isinstance(out, np.ndarray) or out.dtype != np.float64:
-        raise InvalidTypeError(argument="out", must=must, got=getattr(out, "dtype", type(out).__name__))
-    if out.shape != shape or not out.flags.c_contiguous or not out.flags.writeable:
-        raise InvalidValueError(argument="out", must=must, got=f"shape {out.shape} with flags {_flags(out)}")
-
-
-def _flags(array: NDArray[Any]) -> str:
-    return f"contiguous={array.flags.c_contiguous}, writable={array.flags.writeable}"
-
-
-def check_numbers(value: Any, name: str, n: int, *, low: float, high: float, open_ends: bool = False) -> Table:
-    """One number per feature (n,) from one number or n of them, all within [low, high] or inside it."""
-    between = f"strictly between {low:g} and {high:g}" if open_ends else f"in [{low:g}, {high:g}]"
-    must = f"be a number {between}, or one per feature ({n},)"
-    numbers = as_array(value, name, must)
-    if numbers.dtype.kind not in "fiu" and not is_number(value):
-        raise InvalidTypeError(argument=name, must=must, got=shown(value))
-    if numbers.shape not in ((), (n,)):
-        raise InvalidValueError(argument=name, must=must, got=f"an array of shape {numbers.shape}")
-    numbers = np.broadcast_to(numbers.astype(np.float64), (n,))
-    fine = (low < numbers) & (numbers < high) if open_ends else (low <= numbers) & (numbers <= high)
-    if not fine.all():
-        raise InvalidValueError(argument=name, must=must, got=shown(value))
-    return numbers
-
-
-def check_selected(value: Any, n: int) -> Mask:
-    """A Boolean vector (n,), for a table of n features."""
-    mask = check_mask(value, "selected")
-    if len(mask) != n:
-        raise InvalidValueError(
-            f"`selected` must have one entry per feature: the table has {n} features, got {len(mask)}."
-        )
-    return mask
+    Examples
+    --------
+    >>> from holdfast import mask_function
+    >>> count = mask_function(lambda masks: masks.sum(axis=1, keepdims=True), n_features=2)
+    >>> tabulate(count, target=0)
+    array([0., 1., 1., 2.])
+    """
+    if target is not None:
+        target = check_whole(target, "target")
+    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
+        n = evaluator.n_features
+        if n > MAX_TABULATED_FEATURES:
+            must = f"have at most {MAX_TABULATED_FEATURES} features to be tabulated (2**n calls)"
+            raise InvalidValueError(argument="model", must=must, got=n)
+        evaluator.expect(2**n)
+        portions = (all_masks(n, start, min(start + PORTION, 2**n)) for start in range(0, 2**n, PORTION))
+        return np.concatenate([scores_of(evaluator, masks, target) for masks in portions])
 
 
 def degrees(n_features: int) -> NDArray[np.uint8]:
@@ -127,7 +82,7 @@ def degrees(n_features: int) -> NDArray[np.uint8]:
     >>> degrees(3).tolist()
     [0, 1, 1, 2, 1, 2, 2, 3]
     """
-    n = _check_features(n_features)
+    n = check_size(n_features, "n_features", minimum=0, most=MAX_FEATURES)
     counts = np.zeros(2**n, dtype=np.uint8)
     for i in range(n):
         np.add(counts[: 2**i], 1, out=counts[2**i : 2 ** (i + 1)])
@@ -142,7 +97,7 @@ def by_degree(n_features: int) -> NDArray[np.intp]:
     >>> [features_of(index) for index in by_degree(3)]
     [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]
     """
-    n = _check_features(n_features)
+    n = check_size(n_features, "n_features", minimum=0, most=MAX_FEATURES)
     order = sorted(range(2**n), key=lambda index: (index.bit_count(), features_of(index)))
     return np.array(order, dtype=np.intp)
 
@@ -155,7 +110,7 @@ def index_of(features: Iterable[int]) -> int:
     >>> index_of([0, 2])
     5
     """
-    items = check_items(features, "features", "features such as [0, 2]")
+    items = check_list(features, "features", "be features such as [0, 2]")
     return sum(1 << i for i in {check_size(feature, "features", minimum=0) for feature in items})
 
 
@@ -177,8 +132,83 @@ def all_masks(n_features: int, start: int = 0, stop: int | None = None) -> NDArr
     return (rows[:, None] >> np.arange(n_features) & 1).astype(bool)
 
 
-def _check_features(n_features: Any) -> int:
-    n = check_whole(n_features, "n_features")
+def scores_of(evaluator: Evaluator, masks: Masks, target: Any) -> Table:
+    """Scores (b, n_classes) in float64, or (b,) of one class."""
+    outputs = evaluator(masks)
+    if outputs.ndim == 1:
+        raise ModelError("The model must return scores (b, n_classes) here, but it returns labels.")
+    if target is not None and target >= outputs.shape[1]:
+        must = f"be a class of the model, 0 to {outputs.shape[1] - 1}"
+        raise InvalidValueError(argument="target", must=must, got=shown(target))
+    return np.asarray(outputs if target is None else outputs[:, target], dtype=np.float64)
+
+
+def check_table(value: Any, name: str = "h") -> tuple[NDArray[Any], int]:
+    """The array as it is, finite and of 2ⁿ rows, and n; nothing is copied if it is an array."""
+    must = "be a table of real numbers (2**n,) or (2**n, k)"
+    array = as_array(value, name, must)
+    if array.dtype.kind not in "fiub":
+        raise InvalidTypeError(argument=name, must=must, got=array.dtype)
+    n = max(len(array) if array.ndim else 0, 1).bit_length() - 1
+    if array.ndim not in (1, 2) or len(array) != 2**n or array.size == 0:
+        raise InvalidValueError(argument=name, must=must, got=f"an array of shape {array.shape}")
     if n > MAX_FEATURES:
-        raise InvalidValueError(f"`n_features` of a table must be at most {MAX_FEATURES}, got {n}.")
-    return n
+        raise InvalidValueError(argument=name, must=f"{must} with n at most {MAX_FEATURES}", got=f"n = {n}")
+    # The extremes tell of NaN and infinity without an array of flags as long as the table.
+    if array.dtype.kind == "f" and not np.isfinite([array.min(), array.max()]).all():
+        raise InvalidValueError(argument=name, must="hold finite numbers", got="NaN or infinity")
+    return array, n
+
+
+def as_table(value: Any, name: str = "h") -> tuple[Table, int]:
+    """The table in float64 and n; copied only if the type changes."""
+    array, n = check_table(value, name)
+    return np.asarray(array, dtype=np.float64), n
+
+
+def check_finite(result: Table, name: str) -> Table:
+    """The result, unless the numbers of ``name`` were too large for it to be finite."""
+    with quiet():
+        # A finite sum has only finite terms; if it is not, the extremes tell.
+        fine = np.isfinite(result.sum()) or np.isfinite([result.min(), result.max()]).all()
+    if not fine:
+        raise InvalidValueError(argument=name, must="hold numbers small enough for a finite result in float64")
+    return result
+
+
+def quiet() -> np.errstate:
+    """Where results are checked afterwards, NumPy need not warn of an overflow."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
+def check_per_feature(value: Any, name: str, n: int, *, low: float, high: float, open_ends: bool = False) -> Table:
+    """One number per feature (n,) from one number or n of them, all within [low, high] or inside it."""
+    between = f"strictly between {low:g} and {high:g}" if open_ends else f"in [{low:g}, {high:g}]"
+    must = f"be a number {between}, or one per feature ({n},)"
+    numbers = as_array(value, name, must)
+    if numbers.dtype.kind not in "fiu" and not is_number(value):
+        raise InvalidTypeError(argument=name, must=must, got=shown(value))
+    if numbers.shape not in ((), (n,)):
+        raise InvalidValueError(argument=name, must=must, got=f"an array of shape {numbers.shape}")
+    numbers = np.broadcast_to(numbers.astype(np.float64), (n,))
+    fine = (low < numbers) & (numbers < high) if open_ends else (low <= numbers) & (numbers <= high)
+    if not fine.all():
+        raise InvalidValueError(argument=name, must=must, got=shown(value))
+    return numbers
+
+
+def check_number(value: Any, name: str, *, low: float = 0.0) -> float:
+    """A number from ``low`` to 1."""
+    if not (is_number(value) and low <= value <= 1):
+        kind = InvalidValueError if is_number(value) else InvalidTypeError
+        raise kind(argument=name, must=f"be a number in [{low:g}, 1]", got=shown(value))
+    return float(value)
+
+
+def check_selected(value: Any, n: int) -> Mask:
+    """A Boolean vector (n,), for a table of n features."""
+    mask = check_mask(value, "selected")
+    if len(mask) != n:
+        must = f"have one entry per feature: the table has {n} features"
+        raise InvalidValueError(argument="selected", must=must, got=len(mask))
+    return mask

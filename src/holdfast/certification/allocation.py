@@ -1,38 +1,52 @@
-"""Cells with weights in several means → how many draws each cell gets, so that every mean is precise enough.
+"""Strata with weights in several means → how many draws each stratum gets, so that every mean is precise enough.
 
-A mean r is Σ_c weight[r, c] · (rate of cell c). With n_c draws in cell c its squared error is bounded by
+A mean r is Σ_c weight[r, c] · (rate of stratum c). With n_c draws in stratum c its squared error is bounded by
 Σ_c weight[r, c]² · spread_c / n_c, and that is to be at most a given limit for every r. The cheapest
 numbers of draws solve a convex problem: for multipliers μ_r ≥ 0 they are the root of
 spread_c · Σ_r μ_r · weight[r, c]².
+
+The rates of a stratum differ from input to input. The variance of one draw of a random input is p(1 - p),
+p the mean rate; the mean over all inputs of the variance within an input is smaller by the variance of the
+rates. When every input has its turn equally often, only the variance within inputs is left in the mean; when
+some have one turn more, a part of the other comes back. These variances are estimates for the normal
+approximation only, meant to be rather too large than too small.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+InputTally = NDArray[np.int64]
+"""Draws (row 0) and agreements (row 1) of each input in a stratum, (2, n_inputs)."""
+
+_ENOUGH = 30
+"""Inputs from which a variance within inputs is believed."""
+
 _N_STEPS = 4000
 _CLOSE = 1e-4
 
 
 def allocate(weights: Floats, spreads: Floats, limit: float) -> NDArray[np.int64]:
-    """The fewest draws per cell that keep every mean's squared error within the limit.
+    """The fewest draws per stratum that keep every mean's squared error within the limit.
 
     Parameters
     ----------
-    weights : float array (n_means, n_cells)
-        Weight of each cell's rate in each mean.
-    spreads : float array (n_cells,)
-        Bound on the variance of one draw of each cell, or 1 for a bound that needs none.
+    weights : float array (n_means, n_strata)
+        Weight of each stratum's rate in each mean.
+    spreads : float array (n_strata,)
+        Bound on the variance of one draw of each stratum, or 1 for a bound that needs none.
     limit : float
         The largest squared error allowed.
 
     Returns
     -------
-    n_draws : int array (n_cells,)
-        At least one wherever a cell has weight; the limit holds for these whole numbers.
+    n_draws : int array (n_strata,)
+        At least one wherever a stratum has weight; the limit holds for these whole numbers.
 
     Examples
     --------
@@ -40,7 +54,7 @@ def allocate(weights: Floats, spreads: Floats, limit: float) -> NDArray[np.int64
     array([50, 50])
     """
     squares = weights**2 * spreads
-    # A weight may be too small to have a square; its cell gets one draw.
+    # A weight may be too small to have a square; its stratum gets one draw.
     used = (weights > 0).any(axis=0)
     n_draws = np.zeros(weights.shape[1], dtype=np.int64)
     if used.any():
@@ -81,3 +95,49 @@ def _dual(multipliers: Floats, squares: Floats, limit: float) -> float:
     multiple of μ gives (Σ_c √(μ·squares))² / (limit Σ μ).
     """
     return float(np.sqrt(multipliers @ squares).sum() ** 2 / (limit * multipliers.sum()))
+
+
+def total_variance(own: InputTally) -> float:
+    """P(1 - p) of a stratum; two imaginary draws, one of each answer, keep it above 0."""
+    n_drawn, n_agreed = own.sum(axis=1)
+    rate = (n_agreed + 1) / (n_drawn + 2)
+    return float(rate * (1 - rate))
+
+
+def within_variance(own: InputTally, neighbours: Sequence[InputTally]) -> float:
+    """The mean variance within inputs of one draw, estimated from draws of the same input.
+
+    Two draws of one input at the same size differ with probability 2 τ(1 - τ). Two of adjacent sizes
+    with rates τ and σ differ with probability τ(1 - τ) + σ(1 - σ) + (τ - σ)²: rather too much.
+    Without enough such pairs the total variance takes its place.
+    """
+    total = total_variance(own)
+    estimates = [_from_repeats(own), *(_from_pairs(own, other) for other in neighbours)]
+    enough = [(estimate, n) for estimate, n in estimates if n >= _ENOUGH]
+    if not enough:
+        return total
+    estimate, n = enough[0] if estimates[0][1] >= _ENOUGH else max(enough)
+    # One imaginary pair that differs.
+    return min(total, (estimate * n + 0.5) / (n + 1))
+
+
+def variance_of_mean(n_draws: int, n_inputs: int, *, within: float, total: float) -> float:
+    """Variance of the mean of a stratum's draws, given in turns to the inputs of a random order."""
+    extra = n_draws % n_inputs
+    unequal = extra * (n_inputs - extra) / max(1, n_inputs - 1)
+    return within / n_draws + unequal * (total - within) / n_draws**2
+
+
+def _from_repeats(own: InputTally) -> tuple[float, int]:
+    n_drawn, n_agreed = own[:, own[0] >= 2]
+    if len(n_drawn) == 0:
+        return 0.0, 0
+    return float(np.mean(n_agreed * (n_drawn - n_agreed) / (n_drawn * (n_drawn - 1)))), len(n_drawn)
+
+
+def _from_pairs(own: InputTally, other: InputTally) -> tuple[float, int]:
+    both = (own[0] > 0) & (other[0] > 0)
+    if not both.any():
+        return 0.0, 0
+    here, there = own[1, both] / own[0, both], other[1, both] / other[0, both]
+    return float(np.mean(here * (1 - there) + there * (1 - here)) / 2), int(both.sum())

@@ -6,46 +6,170 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from holdfast.bounds import Interval, clopper_pearson
-from holdfast.certification.curve import check_radii
-from holdfast.certification.pooling import PooledSubject, run_pooled
-from holdfast.certification.subject import (
-    Outcome,
-    Settings,
-    Subject,
-    decides_early,
-    make_certificate,
-    reference_masks,
-)
+from holdfast.certification.certificate import Certificate, make_certificate
+from holdfast.certification.curve import StabilityCurve, draw_for, sparkline
+from holdfast.certification.notebook import comparison_html
+from holdfast.certification.question import PlanKeywords, Procedure, asks
+from holdfast.certification.reference import Outcome, Reference, decides_early, reference_masks
+from holdfast.certification.serialization import Value, make_frame
+from holdfast.certification.shared_draws import SharedDraws
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.evaluation import Evaluator, Tally, evaluating
-from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import Plan, share_risk
-from holdfast.results.certificate import Certificate
-from holdfast.results.comparison import Comparison, Difference
-from holdfast.results.curve import StabilityCurve
-from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
-from holdfast.validation import check_label, check_selection
+from holdfast.evaluation import Evaluator, Tally
+from holdfast.neighborhood import Neighborhood
+from holdfast.plans import Plan, most_rows, share_risk
+from holdfast.types import Mask, MaskedModel
+from holdfast.validation import check_label, check_selection, shown
+from holdfast.words import calls, quoted
 
 
+@dataclass(frozen=True, eq=False)
+class Difference(Value):
+    """How much larger the rate of ``first`` is than that of ``second`` at one radius.
+
+    ``estimate`` is unbiased; ``paired`` says that the interval comes from the draws on which the two
+    disagree, not from the two rates' own intervals.
+    """
+
+    first: str
+    second: str
+    radius: int
+    estimate: float
+    interval: Interval
+    paired: bool
+
+    schema: ClassVar[str] = "holdfast.difference"
+
+    @property
+    def better(self) -> str | None:
+        """The explanation certified to be more stable, or None if the draws cannot tell."""
+        if self.interval.low > 0:
+            return self.first
+        return self.second if self.interval.high < 0 else None
+
+    @property
+    def worse(self) -> str | None:
+        """The explanation certified to be less stable, or None if the draws cannot tell."""
+        if self.better is None:
+            return None
+        return self.second if self.better == self.first else self.first
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Value):
+    """Which of several explanations of one prediction is more stable.
+
+    With probability at least ``confidence`` all ``differences`` lie in their intervals at once, so
+    every claim of ``ranking`` is true. The rates' own intervals hold at that confidence each on its
+    own, or all at once if the curves are ``simultaneous``.
+    """
+
+    names: tuple[str, ...]
+    curves: tuple[StabilityCurve, ...]
+    differences: tuple[Difference, ...]
+    confidence: float
+    n_calls: int
+    n_rounds: int
+
+    schema: ClassVar[str] = "holdfast.comparison"
+
+    def check(self) -> None:
+        """Raise if the parts do not belong together."""
+        if len(self.names) != len(self.curves) or len(self.names) < 2:
+            raise InvalidValueError("`curves` must be one per name, at least two.")
+        for name in self.names:
+            check_label(name, "names")
+        for curve in self.curves:
+            curve.check()
+        pairs = {(one.first, one.second, one.radius) for one in self.differences}
+        if pairs != {(a, b, radius) for a, b in combinations(self.names, 2) for radius in self.radii}:
+            raise InvalidValueError("`differences` must be one per pair and radius.")
+
+    @property
+    def radii(self) -> tuple[int, ...]:
+        """The radii compared."""
+        return self.curves[0].radii
+
+    def curve(self, name: str) -> StabilityCurve:
+        """The curve of one explanation."""
+        if name not in self.names:
+            raise InvalidValueError(argument="name", must=f"be one of {', '.join(self.names)}", got=shown(name))
+        return self.curves[self.names.index(name)]
+
+    def __iter__(self) -> Iterator[Difference]:
+        return iter(self.differences)
+
+    def __len__(self) -> int:
+        return len(self.differences)
+
+    def __getitem__(self, radius: int) -> tuple[Difference, ...]:
+        """All differences at one radius."""
+        if radius not in self.radii:
+            must = f"be one of {', '.join(map(str, self.radii))}"
+            raise InvalidValueError(argument="radius", must=must, got=shown(radius))
+        return tuple(one for one in self.differences if one.radius == radius)
+
+    def ranking(self, radius: int) -> tuple[tuple[str, str], ...]:
+        """All pairs (more stable, less stable) that are certified at this radius."""
+        return tuple((one.better, one.worse) for one in self[radius] if one.better and one.worse)
+
+    def to_frame(self) -> Any:
+        """The differences as a pandas ``DataFrame``, one row per pair and radius."""
+        return make_frame(
+            [
+                {
+                    "first": one.first,
+                    "second": one.second,
+                    "radius": one.radius,
+                    "estimate": one.estimate,
+                    "low": one.interval.low,
+                    "high": one.interval.high,
+                    "better": one.better,
+                }
+                for one in self.differences
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        return comparison_html(self)
+
+    def __str__(self) -> str:
+        width = max(map(len, self.names))
+        head = " " * width + "  " + "".join(f"{f'r={radius}':>8}" for radius in self.radii)
+        rows = [f"{name:>{width}}  {_cells(curve)}  {_wrong(curve)}" for name, curve in self._pairs()]
+        claims = [f"r={radius}: {self._claims(radius)}" for radius in self.radii]
+        foot = f"All claims hold together with confidence {self.confidence}; {calls(self.n_calls)}."
+        return "\n".join([head, *rows, *claims, foot])
+
+    def _pairs(self) -> Iterator[tuple[str, StabilityCurve]]:
+        return zip(self.names, self.curves, strict=True)
+
+    def _claims(self, radius: int) -> str:
+        known = [f"{better} > {worse}" for better, worse in self.ranking(radius)]
+        return ", ".join(known) or "cannot tell them apart"
+
+
+def _cells(curve: StabilityCurve) -> str:
+    return "".join(f"{rate:8.3f}" for rate in curve.rates) + "  " + sparkline(curve.rates)
+
+
+def _wrong(curve: StabilityCurve) -> str:
+    first = curve.certificates[0]
+    return f"predicts {quoted(first.prediction, first.prediction_name)}" + (
+        "" if first.consistent else ", unlike the full input"
+    )
+
+
+@asks(PlanKeywords, plan="exact")
 def compare(
     model: MaskedModel,
     explanations: Mapping[str, Any],
     radii: Iterable[int],
-    *,
-    tolerance: float = 0.1,
-    confidence: float = 0.9,
-    plan: str = "exact",
-    agree: Any = "same_top_class",
-    neighborhood: str = "additions",
-    batch_size: int | None = None,
-    progress: Progress | bool | None = None,
-    check_determinism: bool = True,
-    rng: Rng = None,
+    **keywords: Unpack[PlanKeywords],
 ) -> Comparison:
     """Compare the stability of several explanations of one input, claiming only what is certified.
 
@@ -57,6 +181,8 @@ def compare(
     ----------
     explanations : mapping of str to Boolean array
         Name → selected features as in ``certify``, at least two.
+    radii : iterable of int
+        The radii, in any order; see ``certify`` for the other parameters.
     plan : str
         With a fixed number of draws ("exact", "hoeffding") differences come from the draws on
         which two explanations disagree, by exact binomial intervals; with "sequential" from the
@@ -72,110 +198,103 @@ def compare(
     >>> compare(model, {"a": with_key, "b": without}, [8], rng=0).ranking(8)
     (('a', 'b'),)
     """
-    asked = check_radii(radii)
-    settings = Settings.check(
-        "paired",
-        tolerance=tolerance,
-        confidence=confidence,
-        neighborhood=neighborhood,
-        agree=agree,
-        check_determinism=check_determinism,
-        rng=rng,
-        plan=plan,
-    )
+    procedure = Procedure.check(compare, "paired", keywords, radii=radii)
+    question = procedure.question
     _check_explanations(explanations)
-    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
+    with procedure.evaluating(model) as evaluator:
         before = evaluator.n_calls
         masks = {name: check_selection(mask, name, evaluator) for name, mask in explanations.items()}
-        settings = settings.keyed(evaluator.provenance, *masks.values())
-        nearby: list[list[Neighborhood]] = [
-            [NEIGHBORHOODS[neighborhood](mask, radius) for radius in asked] for mask in masks.values()
-        ]
-        ask = _ask_in_sequence if plan == "sequential" else _ask_in_pairs
-        answers, n_rounds = ask(nearby, settings.make_plan(), evaluator, settings)
+        procedure = procedure.keyed(evaluator.provenance, *masks.values())
+        nearby = [[question.neighborhood_of(mask, radius) for radius in question.radii] for mask in masks.values()]
+        run = _run_in_sequence if question.plan == "sequential" else _run_in_pairs
+        answers, n_rounds = run(nearby, question.make_plan(), evaluator, procedure)
         evaluator.settle()
         n_calls = evaluator.n_calls - before
         curves = [
-            StabilityCurve(answer.certificates(settings, n_calls), plan == "sequential", n_calls, n_rounds)
+            StabilityCurve(answer.certificates(procedure, n_calls), question.plan == "sequential", n_calls, n_rounds)
             for answer in answers
         ]
         return Comparison(
             names=tuple(masks),
             curves=tuple(curves),
-            differences=tuple(_differences(list(masks), curves, answers, 1 - settings.confidence)),
-            confidence=float(settings.confidence),
+            differences=tuple(_differences(list(masks), curves, answers, 1 - question.confidence)),
+            confidence=float(question.confidence),
             n_calls=n_calls,
             n_rounds=n_rounds,
         )
 
 
 def _check_explanations(explanations: Any) -> None:
+    must = "map names to Boolean masks"
     if not isinstance(explanations, Mapping):
-        raise InvalidTypeError(f"`explanations` must map names to Boolean masks, got {type(explanations).__name__}.")
-    strange = next((name for name in explanations if not isinstance(name, str)), None)
-    if strange is not None:
-        raise InvalidTypeError(f"`explanations` must map names to Boolean masks, got the name {strange!r}, no string.")
+        raise InvalidTypeError(argument="explanations", must=must, got=type(explanations).__name__)
     for name in explanations:
+        if not isinstance(name, str):
+            raise InvalidTypeError(argument="explanations", must=must, got=f"the name {shown(name)}, no string")
         check_label(name, "explanations")
     if len(explanations) < 2:
-        raise InvalidValueError(f"`explanations` must have at least two entries, got {len(explanations)}.")
+        raise InvalidValueError(argument="explanations", must="have at least two entries", got=len(explanations))
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """The outcomes of one explanation by radius; ``kept`` says draw by draw what agreed."""
+    """The outcomes of one explanation by radius; ``agreed`` says draw by draw what agreed."""
 
-    subject: Subject
+    reference: Reference
     nearby: Sequence[Neighborhood]
     outcomes: Sequence[Outcome]
-    kept: Sequence[Mask | None]
+    agreed: Sequence[Mask | None]
 
-    def certificates(self, settings: Settings, n_calls: int) -> tuple[Certificate, ...]:
+    def certificates(self, procedure: Procedure, n_calls: int) -> tuple[Certificate, ...]:
         pairs = zip(self.nearby, self.outcomes, strict=True)
-        return tuple(make_certificate(self.subject, near, found, settings, n_calls=n_calls) for near, found in pairs)
+        return tuple(make_certificate(self.reference, near, tally, procedure, n_calls=n_calls) for near, tally in pairs)
 
 
-def _ask_in_sequence(
-    nearby: list[list[Neighborhood]], plan: Plan, evaluator: Evaluator, settings: Settings
+def _run_in_sequence(
+    nearby: list[list[Neighborhood]], plan: Plan, evaluator: Evaluator, procedure: Procedure
 ) -> tuple[list[_Answer], int]:
     """Each rate by the sequential plan, at a share of the risk that makes all hold at once."""
     plan = share_risk(plan, sum(map(len, nearby)))
-    pooled = [PooledSubject(nears[0].selected, nears, plan, settings.stream) for nears in nearby]
-    n_rounds = run_pooled(pooled, evaluator, settings)
+    evaluator.expect(sum(most_rows(nears, plan) for nears in nearby))
+    shared = SharedDraws(
+        evaluator, procedure, [draw_for(nears[0].selected, nears, plan, procedure.stream) for nears in nearby]
+    )
+    shared.run()
     return [
-        _Answer(one.subject, nears, [one.outcome(near) for near in nears], [None] * len(nears))
-        for one, nears in zip(pooled, nearby, strict=True)
-    ], n_rounds
+        _Answer(draws.reference, nears, [draws.outcome(near) for near in nears], [None] * len(nears))
+        for draws, nears in zip(shared.explanations, nearby, strict=True)
+    ], shared.n_rounds
 
 
-def _ask_in_pairs(
-    nearby: list[list[Neighborhood]], plan: Plan, evaluator: Evaluator, settings: Settings
+def _run_in_pairs(
+    nearby: list[list[Neighborhood]], plan: Plan, evaluator: Evaluator, procedure: Procedure
 ) -> tuple[list[_Answer], int]:
     """The same rows of random bits for every explanation and radius, all evaluated together."""
-    masks = [[_enumerated_or_drawn(near, plan, settings) for near in nears] for nears in nearby]
-    references = [reference_masks(nears[0].selected) for nears in nearby]
-    evaluator.expect(sum(len(drawn) for drawns in masks for drawn in drawns))
-    if not decides_early(evaluator, settings.agree):
-        evaluator(np.concatenate([*references, *(drawn for drawns in masks for drawn in drawns)]))
-    return [
-        _paired_answer(nears, drawns, plan, evaluator, settings) for nears, drawns in zip(nearby, masks, strict=True)
-    ], 1
-
-
-def _enumerated_or_drawn(near: Neighborhood, plan: Plan, settings: Settings) -> Masks:
-    if near.is_larger_than(plan.max_draws):
-        return near.sample(plan.max_draws, settings.stream("rows"))
-    return np.concatenate(list(near.enumerate(plan.max_draws)))
-
-
-def _paired_answer(
-    nears: list[Neighborhood], drawns: list[Masks], plan: Plan, evaluator: Evaluator, settings: Settings
-) -> _Answer:
-    subject = Subject(evaluator, nears[0].selected, settings)
-    kept = [subject.judge(drawn) for drawn in drawns]
-    sampled = [near.is_larger_than(plan.max_draws) for near in nears]
-    outcomes = [Outcome(Tally(int(k.sum()), len(k)), plan if s else None) for k, s in zip(kept, sampled, strict=True)]
-    return _Answer(subject, nears, outcomes, [k if s else None for k, s in zip(kept, sampled, strict=True)])
+    masks = [
+        [
+            near.sample(plan.max_draws, procedure.stream("rows"))
+            if near.is_larger_than(plan.max_draws)
+            else np.concatenate(list(near.enumerate(plan.max_draws)))
+            for near in nears
+        ]
+        for nears in nearby
+    ]
+    rows = [part for parts in masks for part in parts]
+    evaluator.expect(sum(map(len, rows)))
+    if not decides_early(evaluator, procedure.question.agree):
+        evaluator(np.concatenate([*(reference_masks(nears[0].selected) for nears in nearby), *rows]))
+    answers = []
+    for nears, parts in zip(nearby, masks, strict=True):
+        reference = Reference(evaluator, nears[0].selected, procedure)
+        agreed = [reference.judge(part) for part in parts]
+        sampled = [near.is_larger_than(plan.max_draws) for near in nears]
+        outcomes = [
+            Outcome(Tally(int(kept.sum()), len(kept)), plan if drawn else None)
+            for kept, drawn in zip(agreed, sampled, strict=True)
+        ]
+        pairs = [kept if drawn else None for kept, drawn in zip(agreed, sampled, strict=True)]
+        answers.append(_Answer(reference, nears, outcomes, pairs))
+    return answers, 1
 
 
 def _differences(
@@ -187,7 +306,7 @@ def _differences(
     for a, b in pairs:
         for i, radius in enumerate(curves[0].radii):
             first, second = curves[a].certificates[i], curves[b].certificates[i]
-            interval, paired = _difference_interval(first, second, answers[a].kept[i], answers[b].kept[i], share)
+            interval, paired = _difference_interval(first, second, answers[a].agreed[i], answers[b].agreed[i], share)
             estimate = (first.rate_unbiased or 0.0) - (second.rate_unbiased or 0.0)
             yield Difference(names[a], names[b], radius, estimate, interval, paired)
 

@@ -2,43 +2,153 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar, Unpack
 
 from holdfast.bounds import Interval
-from holdfast.certification.pooling import PooledSubject, run_pooled
-from holdfast.certification.single import worst_of
-from holdfast.certification.subject import Outcome, Settings, make_certificate
+from holdfast.certification.certificate import Certificate, make_certificate
+from holdfast.certification.notebook import curve_html
+from holdfast.certification.question import Procedure, RateKeywords, asks
+from holdfast.certification.reference import worst_of
+from holdfast.certification.serialization import Value, make_frame
+from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws, Streams
 from holdfast.errors import InvalidValueError
-from holdfast.evaluation import Evaluator, evaluating
-from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import Plan, parts_of, plan_for, share_risk
-from holdfast.results.certificate import Certificate
-from holdfast.results.curve import StabilityCurve
-from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import MOST_ENTRIES, check_flag, check_list, check_selection, check_whole
+from holdfast.neighborhood import Neighborhood
+from holdfast.plans import Plan, is_valid_design, most_rows, parts_of, plan_for, share_risk
+from holdfast.plans.search import Goal
+from holdfast.types import Mask, MaskedModel
+from holdfast.validation import shown
+from holdfast.words import bracket, calls, event, kept, lower_first, unlike
 
 _FLOAT_SLACK = 1e-12
+_BARS = "▁▂▃▄▅▆▇█"
+_MOST_ROWS = 24
 
 
+@dataclass(frozen=True, eq=False)
+class StabilityCurve(Value):
+    """Stability rates over radii, from shared model calls.
+
+    If ``simultaneous``, all intervals contain their true rates at once with probability at least
+    ``confidence``; the curve may be read as a whole. If not, each radius has that probability on
+    its own, and a reader who picks a radius after seeing the curve has no guarantee.
+
+    Attributes
+    ----------
+    certificates : tuple of Certificate
+        One ``Certificate`` per radius asked for, by increasing radius. Their ``n_calls``
+        is that of the whole curve.
+    n_calls : int
+        Rows the model computed for the whole curve.
+    n_rounds : int
+        How many times masks were sent to the model together.
+    """
+
+    certificates: tuple[Certificate, ...]
+    simultaneous: bool
+    n_calls: int
+    n_rounds: int
+
+    schema: ClassVar[str] = "holdfast.stability_curve"
+
+    def check(self) -> None:
+        """Raise if the certificates are not one curve."""
+        if not self.certificates:
+            raise InvalidValueError("`certificates` must not be empty.")
+        for one in self.certificates:
+            one.check()
+        questions = {(one.rng_key, one.tolerance, one.confidence, one.rate_kind) for one in self.certificates}
+        if len(questions) > 1 or list(self.radii) != sorted(set(self.radii)):
+            raise InvalidValueError("`certificates` must answer one question at increasing radii.")
+        designs = [one.design for one in self.certificates if one.design is not None]
+        if len(set(designs)) > 1:
+            raise InvalidValueError("`design` must be the same at every radius.")
+        goal = Goal(Fraction(str(self.certificates[0].tolerance)), self._risk_of_one(len(designs)))
+        if not all(is_valid_design(one, goal) for one in set(designs)):
+            raise InvalidValueError("`design` must be proven for the risk that each radius has.")
+
+    def _risk_of_one(self, n_sampled: int) -> Fraction:
+        risk = 1 - Fraction(str(self.certificates[0].confidence))
+        return risk / max(1, n_sampled) if self.simultaneous else risk
+
+    @property
+    def radii(self) -> tuple[int, ...]:
+        """The radii asked for."""
+        return tuple(one.radius for one in self.certificates)
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The rate at each radius."""
+        return tuple(one.rate for one in self.certificates)
+
+    def __iter__(self) -> Iterator[Certificate]:
+        return iter(self.certificates)
+
+    def __len__(self) -> int:
+        return len(self.certificates)
+
+    def __getitem__(self, radius: int) -> Certificate:
+        """The certificate of one radius."""
+        for certificate in self.certificates:
+            if certificate.radius == radius:
+                return certificate
+        must = f"be one of {', '.join(map(str, self.radii))}"
+        raise InvalidValueError(argument="radius", must=must, got=shown(radius))
+
+    def to_frame(self) -> Any:
+        """The curve as a pandas ``DataFrame``, one row per radius."""
+        names = [
+            f.name for f in fields(Certificate) if f.name not in ("interval", "design", "selected", "counterexample")
+        ]
+        rows = [
+            {name: getattr(one, name) for name in names} | {"low": one.interval.low, "high": one.interval.high}
+            for one in self.certificates
+        ]
+        return make_frame(rows)
+
+    def _repr_html_(self) -> str:
+        return curve_html(self)
+
+    def __str__(self) -> str:
+        last = self.certificates[-1]
+        scope = "for all radii at once" if self.simultaneous else "for each radius on its own"
+        doing = lower_first(event(last.neighborhood, last.rate_kind, "r")).rstrip(",")
+        head = f"{sparkline(self.rates)}  how often {kept(last)} is kept when {doing}, {scope}"
+        wrong = [] if last.consistent else [f"Beware: {unlike(last.rate)}."]
+        foot = f"±{last.tolerance} at confidence {last.confidence}; {calls(self.n_calls)}."
+        return "\n".join([head, " radius    rate  interval          agreed/drawn", *self._rows(), *wrong, foot])
+
+    def _rows(self) -> Iterator[str]:
+        step = -(-len(self) // _MOST_ROWS)
+        if step > 1:
+            yield f"  (every {step}{'nd' if step == 2 else 'rd' if step == 3 else 'th'} radius)"
+        for one in self.certificates[::-step][::-1]:
+            counts = f"{one.n_agreed:>6}/{one.n_evaluated:<6}" + (" exact" if one.exact else "")
+            yield f"{one.radius:>7}  {one.rate:6.3f}  {bracket(one.interval):<16}  {counts}".rstrip()
+
+
+def sparkline(rates: tuple[float, ...]) -> str:
+    """Rates in [0, 1] as a row of bars.
+
+    Examples
+    --------
+    >>> sparkline((0.0, 0.5, 1.0))
+    '▁▅█'
+    """
+    return "".join(_BARS[min(len(_BARS) - 1, int(rate * len(_BARS)))] for rate in rates)
+
+
+@asks(RateKeywords)
 def certify_radii(
     model: MaskedModel,
     selected: Any,
     *,
     radii: Iterable[int],
-    tolerance: float = 0.1,
-    confidence: float = 0.9,
-    plan: str = "sequential",
-    agree: Any = "same_top_class",
-    neighborhood: str = "additions",
-    rate_kind: str = "uniform",
     simultaneous: bool = False,
-    batch_size: int | None = None,
-    progress: Progress | bool | None = None,
-    check_determinism: bool = True,
-    rng: Rng = None,
+    **keywords: Unpack[RateKeywords],
 ) -> StabilityCurve:
     """Certify the stability rate at many radii, from model calls that the radii share.
 
@@ -63,77 +173,43 @@ def certify_radii(
     >>> curve[16].rate, curve.n_calls < 16 * 150
     (1.0, True)
     """
-    asked = check_radii(radii)
-    check_flag(simultaneous, "simultaneous")
-    settings = Settings.check(
-        "pooled",
-        tolerance=tolerance,
-        confidence=confidence,
-        neighborhood=neighborhood,
-        agree=agree,
-        check_determinism=check_determinism,
-        rng=rng,
-        plan=plan,
-        rate_kind=rate_kind,
-    )
-    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
-        mask = check_selection(selected, "selected", evaluator)
-        settings = settings.keyed(evaluator.provenance, mask)
-        nearby = [NEIGHBORHOODS[neighborhood](mask, radius) for radius in asked]
-        made = settings.make_plan()
-        if rate_kind == "worst_size":
-            return _worst_size_curve(evaluator, mask, nearby, made, settings)
-        distinct = {one.effective_radius: one for one in nearby}
-        if simultaneous:
-            made = share_risk(made, len(distinct))
-        if rate_kind == "exactly":
-            distinct = {r: one.exactly(r) for r, one in distinct.items()}
-        run = _Run(evaluator, mask, list(distinct.values()), made, settings)
-        outcomes = [run.pooled.outcome(distinct[one.effective_radius]) for one in nearby]
-        curve = run.curve(nearby, outcomes, simultaneous=simultaneous)
-        return _tightened(curve, nearby) if simultaneous and rate_kind == "uniform" else curve
-
-
-def check_radii(radii: Any) -> list[int]:
-    """Distinct whole numbers in increasing order, at least one."""
-    given = check_list(radii, "radii", "be whole numbers such as range(1, 11)", most=MOST_ENTRIES)
-    asked = sorted({check_whole(radius, "radii") for radius in given})
-    if not asked:
-        raise InvalidValueError("`radii` must name at least one radius, got none.")
-    return asked
-
-
-class _Run:
-    """Pooled answers about several neighbourhoods of one explanation."""
-
-    def __init__(
-        self, evaluator: Evaluator, mask: Mask, nearby: Sequence[Neighborhood], plan: Plan, settings: Settings
-    ) -> None:
-        self._evaluator, self._settings, self._before = evaluator, settings, evaluator.n_calls
-        self.pooled = PooledSubject(mask, nearby, plan, lambda purpose: settings.own_stream(mask, purpose))
-        self._n_rounds = run_pooled([self.pooled], evaluator, settings)
-
-    def curve(
-        self, nearby: Sequence[Neighborhood], outcomes: Sequence[Outcome], *, simultaneous: bool
-    ) -> StabilityCurve:
-        self._evaluator.settle()
-        n_calls = self._evaluator.n_calls - self._before
+    procedure = Procedure.check(certify_radii, "pooled", keywords, radii=radii, simultaneous=simultaneous)
+    question = procedure.question
+    with procedure.about(model, selected) as (evaluator, mask, procedure):
+        nearby = [question.neighborhood_of(mask, radius) for radius in question.radii]
+        plan = question.make_plan()
+        worst_size = question.rate_kind == "worst_size"
+        if worst_size:  # every size is certified once; each radius takes the worst of its sizes
+            sampled = dict(enumerate(parts_of(nearby[-1], "worst_size")))
+            plan = plan_for(sampled.values(), plan)
+        else:
+            sampled = {near.effective_radius: near for near in nearby}
+            plan = share_risk(plan, len(sampled)) if simultaneous else plan
+            if question.rate_kind == "exactly":
+                sampled = {radius: near.exactly(radius) for radius, near in sampled.items()}
+        before = evaluator.n_calls
+        evaluator.expect(most_rows(sampled.values(), plan))
+        draws = draw_for(mask, list(sampled.values()), plan, lambda purpose: procedure.own_stream(mask, purpose))
+        shared = SharedDraws(evaluator, procedure, [draws])
+        shared.run()
+        outcomes = {radius: draws.outcome(near) for radius, near in sampled.items()}
+        if worst_size:
+            outcomes = {radius: worst_of([outcomes[size] for size in range(radius + 1)]) for radius in outcomes}
+        evaluator.settle()
+        n_calls = evaluator.n_calls - before
         certificates = tuple(
-            make_certificate(self.pooled.subject, one, outcome, self._settings, n_calls=n_calls)
-            for one, outcome in zip(nearby, outcomes, strict=True)
+            make_certificate(draws.reference, near, outcomes[near.effective_radius], procedure, n_calls=n_calls)
+            for near in nearby
         )
-        return StabilityCurve(certificates, simultaneous, n_calls, self._n_rounds)
+        curve = StabilityCurve(certificates, simultaneous or worst_size, n_calls, shared.n_rounds)
+        return _tightened(curve, nearby) if simultaneous and question.rate_kind == "uniform" else curve
 
 
-def _worst_size_curve(
-    evaluator: Evaluator, mask: Mask, nearby: Sequence[Neighborhood], plan: Plan, settings: Settings
-) -> StabilityCurve:
-    """Certify every size once, all at once; each radius then takes the worst of its sizes."""
-    rings = parts_of(nearby[-1], "worst_size")
-    run = _Run(evaluator, mask, rings, plan_for(rings, plan), settings)
-    by_size = [run.pooled.outcome(ring) for ring in rings]
-    outcomes = [worst_of(by_size[: one.effective_radius + 1]) for one in nearby]
-    return run.curve(nearby, outcomes, simultaneous=True)
+def draw_for(selected: Mask, nearby: list[Neighborhood], plan: Plan, streams: Streams) -> ExplanationDraws:
+    """The draws of one explanation for these neighbourhoods, by one plan."""
+    draws = ExplanationDraws(max(nearby, key=lambda near: near.effective_radius), streams)
+    draws.follow(plan, nearby)
+    return draws
 
 
 def _tightened(curve: StabilityCurve, nearby: Sequence[Neighborhood]) -> StabilityCurve:
@@ -142,7 +218,7 @@ def _tightened(curve: StabilityCurve, nearby: Sequence[Neighborhood]) -> Stabili
     Hence ρ τ_r ≤ τ_r′ ≤ ρ τ_r + 1 - ρ. All intervals hold at once, so what they imply for each
     other holds as well. Going up and down the radii once carries every implication along.
     """
-    intervals = [one.interval for one in curve]
+    intervals = [certificate.interval for certificate in curve]
     shares = [small.size / large.size for small, large in pairwise(nearby)]
     for i, share in enumerate(shares):
         intervals[i + 1] = _meet(intervals[i + 1], share * intervals[i].low, share * intervals[i].high + 1 - share)
@@ -150,15 +226,11 @@ def _tightened(curve: StabilityCurve, nearby: Sequence[Neighborhood]) -> Stabili
         low, high = intervals[i + 1]
         if share > 0:
             intervals[i] = _meet(intervals[i], 1 - (1 - low) / share, high / share)
-    pairs = zip(curve, intervals, strict=True)
-    return replace(curve, certificates=tuple(_with_interval(one, interval) for one, interval in pairs))
+    certificates = (replace(certificate, interval=met) for certificate, met in zip(curve, intervals, strict=True))
+    return replace(curve, certificates=tuple(certificates))
 
 
 def _meet(interval: Interval, low: float, high: float) -> Interval:
     """The common part; the interval itself if there is none (some interval has missed) or it is a point."""
     met = Interval(max(interval.low, low - _FLOAT_SLACK), min(interval.high, high + _FLOAT_SLACK))
     return met if met.low <= met.high and interval.low < interval.high else interval
-
-
-def _with_interval(certificate: Certificate, interval: Interval) -> Certificate:
-    return certificate if interval == certificate.interval else replace(certificate, interval=interval)

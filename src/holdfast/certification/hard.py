@@ -1,37 +1,202 @@
-"""A masked model, an explanation and a radius → a hard certificate (Theorem 2 of the paper, or a proof)."""
+"""A masked model, an explanation and a radius → a hard certificate: a proof, a refutation or Theorem 2 of the paper.
+
+The hard certificates of smoothed models, by votes (``mus``), have the same form.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Unpack
 
-from holdfast.bounds import smallest_power_within
-from holdfast.certification.single import portions
-from holdfast.certification.subject import Settings, Subject
+from holdfast.bounds import check_counts, smallest_power_within
+from holdfast.certification.question import PrecisionKeywords, Procedure, asks
+from holdfast.certification.reference import Reference, portions
+from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
-from holdfast.evaluation import Tally, evaluating
-from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.results.hard import SMALLEST_TOLERANCE, HardCertificate
-from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import check_selection, check_whole
+from holdfast.neighborhood import NEIGHBORHOODS
+from holdfast.types import Mask, MaskedModel, Provenance
+from holdfast.validation import check_mask, check_name, check_share, check_whole
+from holdfast.words import NOT_RIGHT, calls, event, kept, lower_first, quoted, repeats, unlike
+
+SMALLEST_TOLERANCE = Fraction(1, 10_000)
 
 _PORTION = 256
 """Masks enumerated before looking for a change; not the batch size, which must not matter."""
 
+MOST_ENUMERATED = 10**7
+"""Most masks of a proof that can be read: each is a model call, so more would take weeks to repeat."""
 
+VOTED = ("mus", "bernoulli")
+"""Methods that prove stability of a smoothed model from its votes."""
+
+
+@dataclass(frozen=True, eq=False)
+class HardCertificate(Value):
+    """How far an explanation can be changed with no change of the prediction at all.
+
+    Attributes
+    ----------
+    method : str
+        "enumeration" (a proof), "sampling" (Theorem 2 of the paper: a probability), "mus" or
+        "bernoulli" (a proof about the smoothed model, from its votes).
+    stable : bool
+        No mask that was evaluated changes the prediction.
+    radius : int
+        The radius this certificate vouches for; 0 if it vouches for none.
+    requested_radius, effective_radius : int
+        As asked; and clamped to the features that can change. Votes are not asked for a radius.
+    tolerance, confidence : float or None
+        For "sampling", a fresh random mask changes the prediction with probability
+        at most ``tolerance``, at this confidence; None for a proof.
+    n_agreed, n_evaluated : int
+        Masks that agreed and masks evaluated; for votes, those for the prediction and all.
+    consistent : bool or None
+        Whether the full input gets the same prediction; None if that was not asked.
+    removal_radius : int or None
+        For votes: how many selected features can be hidden.
+    input_removal_radius : int or None
+        For votes: how many features of the full input can be hidden; None if the full input is
+        predicted differently, or if that was not asked.
+    keep_probability : float or tuple of float or None
+        For votes: the share with which features were kept, one per feature if they differ.
+    n_levels : int or None
+        For votes: the number of masks that voted.
+    criterion : str or None
+        For votes: "votes" or "lipschitz".
+    """
+
+    method: str
+    stable: bool
+    radius: int
+    requested_radius: int
+    effective_radius: int
+    tolerance: float | None
+    confidence: float | None
+    n_agreed: int
+    n_evaluated: int
+    n_calls: int
+    n_repeated: int
+    rng_key: int
+    prediction: Any
+    prediction_name: str | None
+    consistent: bool | None
+    selected: Mask
+    counterexample: Mask | None
+    neighborhood: str
+    agree: str
+    provenance: Provenance
+    removal_radius: int | None = None
+    input_removal_radius: int | None = None
+    keep_probability: float | tuple[float, ...] | None = None
+    n_levels: int | None = None
+    criterion: str | None = None
+
+    schema: ClassVar[str] = "holdfast.hard_certificate"
+
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        check_mask(self.selected, "selected")
+        check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
+        check_name(self.method, "method", ["enumeration", "sampling", *VOTED])
+        for name in ("radius", "requested_radius", "effective_radius", "n_calls"):
+            check_whole(getattr(self, name), name)
+        n_agreed, n_evaluated = check_counts(self.n_agreed, self.n_evaluated)
+        known_change = self.counterexample is not None
+        all_agreed = n_agreed == n_evaluated or self.method in VOTED
+        if self.stable == known_change or (self.stable and not all_agreed):
+            raise InvalidValueError("`stable` must be false exactly if a mask that changes the prediction is known.")
+        if self.radius != self.requested_radius if self.stable else self.radius >= self.requested_radius:
+            raise InvalidValueError("`radius` must be the requested one if stable, and smaller if not.")
+        if self.method not in VOTED:
+            self._check_counts()
+
+    def _check_counts(self) -> None:
+        """As many masks as the claim needs: all there are for a proof, Theorem 2's for a probability."""
+        nearby = NEIGHBORHOODS[self.neighborhood](self.selected, self.requested_radius)
+        if self.effective_radius != nearby.effective_radius:
+            raise InvalidValueError(f"`effective_radius` must be {nearby.effective_radius}.")
+        if self.method == "enumeration":
+            if nearby.is_larger_than(MOST_ENUMERATED):
+                raise InvalidValueError(f"`n_evaluated` must be all masks, at most {MOST_ENUMERATED} of them.")
+            needed = nearby.size
+        else:
+            tolerance = check_share(self.tolerance, "tolerance")
+            if tolerance < SMALLEST_TOLERANCE:
+                raise InvalidValueError(f"`tolerance` must be at least {float(SMALLEST_TOLERANCE)}.")
+            needed = smallest_power_within(1 - tolerance, 1 - check_share(self.confidence, "confidence"))
+        if self.n_evaluated > needed or (self.stable and self.n_evaluated < needed):
+            raise InvalidValueError(f"`n_evaluated` must be {needed} for what is claimed, got {self.n_evaluated}.")
+
+    @property
+    def exact(self) -> bool:
+        """Whether the answer is a proof."""
+        return self.method != "sampling" or not self.stable
+
+    def __str__(self) -> str:
+        return self._voted() if self.method in VOTED else self._found()
+
+    def _voted(self) -> str:
+        keep = self.keep_probability
+        share = f"{keep:g}" if isinstance(keep, float) else "one per feature"
+        votes = f"{self.n_agreed} of {self.n_evaluated} votes, keep probability {share}, {self.criterion} criterion"
+        return (
+            f"{self._vouched()} ({votes}, {calls(self.n_calls)}{repeats(self.n_repeated)}){self._wrong()}; "
+            "it is a fact about the smoothed model, not about the model that was smoothed, for this input and masking, "
+            f"{NOT_RIGHT}."
+        )
+
+    def _vouched(self) -> str:
+        """The changes that the votes vouch for; a radius of 0 is no change, and is said to be none."""
+        what = f"the prediction {quoted(self.prediction, self.prediction_name)} of the smoothed model"
+        doings = [
+            event("additions", "uniform", self.radius) if self.radius else "",
+            event("removals", "uniform", self.removal_radius) if self.removal_radius else "",
+            f"hiding up to {self.input_removal_radius} of the full input" if self.input_removal_radius else "",
+        ]
+        certain = [lower_first(doing) for doing in doings if doing]
+        if not certain:
+            return f"Nothing is certain: the votes leave open whether revealing or hiding one feature changes {what}"
+        others = "".join(f", nor does {one}" for one in certain[1:])
+        open_ = "" if self.radius else "; whether revealing one more feature does is left open"
+        return f"For certain, {certain[0]} never changes {what}{others}{open_}"
+
+    def _wrong(self) -> str:
+        rate = self.radius > 0 if self.method in VOTED else self.n_agreed / self.n_evaluated
+        return f"; {unlike(rate)}" if self.consistent is False else ""
+
+    def _found(self) -> str:
+        counts = f"({self.n_agreed} of {self.n_evaluated} agreed, {calls(self.n_calls)}{repeats(self.n_repeated)})"
+        return f"{self._claim()} {counts}{self._wrong()}; {self._scope()}."
+
+    def _claim(self) -> str:
+        doing, what = event(self.neighborhood, "uniform", self.effective_radius), kept(self)
+        if not self.stable:
+            return f"{doing} can change {what}: {self._refutation()}"
+        if self.method == "enumeration":
+            return f"{doing} never changes {what}"
+        risk = f"with probability at most {self.tolerance}"
+        return f"With confidence {self.confidence}, {lower_first(doing)} at random changes {what} {risk}"
+
+    def _refutation(self) -> str:
+        changed = 0 if self.counterexample is None else int((self.counterexample != self.selected).sum())
+        found = f"a mask that differs in {changed} {'feature' if changed == 1 else 'features'} does"
+        return f"{found}, none within radius {self.radius} does" if self.radius else found
+
+    def _scope(self) -> str:
+        if self.exact:
+            return f"it is a fact about this model, input and masking, {NOT_RIGHT}"
+        return f"it is a statement about probability, no proof that no such change exists, {NOT_RIGHT}"
+
+
+@asks(PrecisionKeywords)
 def certify_hard(
     model: MaskedModel,
     selected: Any,
     *,
     radius: int,
-    tolerance: float = 0.1,
-    confidence: float = 0.9,
-    agree: Any = "same_top_class",
-    neighborhood: str = "additions",
     max_enumerated: int | None = None,
-    batch_size: int | None = None,
-    progress: Progress | bool | None = None,
-    check_determinism: bool = True,
-    rng: Rng = None,
+    **keywords: Unpack[PrecisionKeywords],
 ) -> HardCertificate:
     """Certify that no change within ``radius`` was found to alter the prediction (Theorem 2).
 
@@ -50,68 +215,44 @@ def certify_hard(
     >>> hard.method, hard.stable, hard.radius
     ('enumeration', True, 1)
     """
-    settings = Settings.check(
-        "hard",
-        tolerance=tolerance,
-        confidence=confidence,
-        neighborhood=neighborhood,
-        agree=agree,
-        check_determinism=check_determinism,
-        rng=rng,
-        plan="hard",
-        plans=["hard"],
-    )
-    check_whole(radius, "radius")
-    eps, sure = settings.tolerance, settings.confidence
-    if eps < SMALLEST_TOLERANCE:
-        raise InvalidValueError(f"`tolerance` must be at least {float(SMALLEST_TOLERANCE)}, got {tolerance!r}.")
-    n_draws = smallest_power_within(1 - eps, 1 - sure)
+    procedure = Procedure.check(certify_hard, "hard", keywords, radii=[check_whole(radius, "radius")])
+    question = procedure.question
+    tolerance, confidence = question.tolerance, question.confidence
+    if tolerance < SMALLEST_TOLERANCE:
+        must = f"be at least {float(SMALLEST_TOLERANCE)}"
+        raise InvalidValueError(argument="tolerance", must=must, got=keywords.get("tolerance"))
+    n_draws = smallest_power_within(1 - tolerance, 1 - confidence)
     affordable = n_draws if max_enumerated is None else check_whole(max_enumerated, "max_enumerated")
-    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
-        mask = check_selection(selected, "selected", evaluator)
-        settings = settings.keyed(evaluator.provenance, mask)
-        nearby = NEIGHBORHOODS[neighborhood](mask, radius)
+    with procedure.about(model, selected) as (evaluator, mask, procedure):
+        nearby = question.neighborhood_of(mask, radius)
         proof = not nearby.is_larger_than(affordable)
         evaluator.expect(nearby.size if proof else n_draws)
-        subject = Subject(evaluator, mask, settings)
-        stream = settings.own_stream(mask)
-        masks = nearby.enumerate(_PORTION) if proof else portions(nearby, n_draws, stream)
-        tally = subject.count(masks, until_changed=True)
-        return _make_hard(subject, nearby, tally, settings, proof=proof)
-
-
-def _make_hard(
-    subject: Subject, nearby: Neighborhood, tally: Tally, settings: Settings, *, proof: bool
-) -> HardCertificate:
-    changing = subject.counterexample_in(nearby)
-    return HardCertificate(
-        method="enumeration" if proof else "sampling",
-        stable=changing is None,
-        radius=_vouched_radius(nearby, changing, proof=proof),
-        requested_radius=nearby.radius,
-        effective_radius=nearby.effective_radius,
-        tolerance=None if proof else float(settings.tolerance),
-        confidence=None if proof else float(settings.confidence),
-        n_agreed=tally.n_agreed,
-        n_evaluated=tally.n_evaluated,
-        n_calls=subject.settle(),
-        n_repeated=subject.n_repeated,
-        rng_key=settings.key,
-        prediction=subject.prediction,
-        consistent=subject.consistent,
-        selected=subject.selected,
-        counterexample=changing,
-        neighborhood=settings.neighborhood,
-        agree=settings.agree.name,
-        provenance=subject.provenance,
-    )
-
-
-def _vouched_radius(nearby: Neighborhood, counterexample: Mask | None, *, proof: bool) -> int:
-    """As far as no change was found; enumeration goes outwards, so all nearer masks were seen."""
-    if counterexample is None:
-        return nearby.radius
-    if not proof:
-        return 0
-    changed = int((counterexample != nearby.selected).sum())
-    return changed // len(nearby.pools) - 1
+        reference = Reference(evaluator, mask, procedure)
+        masks = nearby.enumerate(_PORTION) if proof else portions(nearby, n_draws, procedure.own_stream(mask))
+        tally = reference.count(masks, until_changed=True)
+        changing = reference.counterexample_in(nearby)
+        vouched = nearby.radius if changing is None else 0
+        if changing is not None and proof:  # enumeration goes outwards, so all nearer masks were seen
+            vouched = int((changing != mask).sum()) // len(nearby.pools) - 1
+        return HardCertificate(
+            method="enumeration" if proof else "sampling",
+            stable=changing is None,
+            radius=vouched,
+            requested_radius=nearby.radius,
+            effective_radius=nearby.effective_radius,
+            tolerance=None if proof else float(tolerance),
+            confidence=None if proof else float(confidence),
+            n_agreed=tally.n_agreed,
+            n_evaluated=tally.n_evaluated,
+            n_calls=reference.settle(),
+            n_repeated=reference.n_repeated,
+            rng_key=procedure.key,
+            prediction=reference.prediction,
+            prediction_name=reference.prediction_name,
+            consistent=reference.consistent,
+            selected=mask,
+            counterexample=changing,
+            neighborhood=question.neighborhood,
+            agree=question.agree.name,
+            provenance=reference.provenance,
+        )

@@ -3,7 +3,8 @@
 When only the mean over a data set is wanted, inputs need not be certified one by one. The mean rate
 at radius r is a weighted sum, over the number k of changed features, of the mean rate at exactly k
 changes. Draws are spread over the inputs for each k, as many as make every radius precise enough
-(:mod:`holdfast.certification.allocation`), and serve all radii.
+(:mod:`holdfast.certification.allocation`), and serve all radii: a stratified sample, whose strata are
+the number k and the inputs that have equally many features to change.
 
 Why the intervals hold. For a fixed k the n draws go to the inputs of a random order, round after
 round, so each input has its turn equally often up to one. Their sum has, for every s, a moment
@@ -16,32 +17,172 @@ weighted sum of their means.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, MutableMapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds import Interval
-from holdfast.certification.allocation import allocate, squared_errors
-from holdfast.certification.curve import check_radii
-from holdfast.certification.subject import Settings
-from holdfast.certification.survey import Answer, Explained, Floats, Means, Subjects, Survey
+from holdfast.certification.allocation import (
+    Floats,
+    InputTally,
+    allocate,
+    squared_errors,
+    total_variance,
+    variance_of_mean,
+    within_variance,
+)
+from holdfast.certification.question import Procedure
+from holdfast.certification.reference import Reference, decides_early, reference_masks
+from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.progress import as_progress
-from holdfast.results.mean_curve import BOUNDS, MeanCurve
-from holdfast.types import Progress, Rng
-from holdfast.validation import check_flag, check_name, check_share
+from holdfast.types import Mask, MaskedModel, Progress, Rng
+from holdfast.validation import check_list, check_name, check_selection, check_share, shown
+from holdfast.words import bracket, calls
 
 _PILOT = 64
-"""Draws per cell before the normal approximation believes its own variances."""
+"""Draws per stratum before the normal approximation believes its own variances."""
 
 _SLACK = 1.02
 """Draws beyond what the estimated variances ask for, so that one further round is usually enough."""
 
 _WHOLE_ROUND = 0.5
 """From this share of the inputs on, a last round is made whole: then differences between inputs do not count."""
+
+BOUNDS = ("hoeffding", "normal")
+
+
+class MeanRate(NamedTuple):
+    """The mean at one radius: for these inputs, and for the population they are a sample of."""
+
+    radius: int
+    rate: float
+    interval: Interval
+    population: Interval
+
+
+@dataclass(frozen=True, eq=False)
+class MeanCurve(Value):
+    """The mean stability rate of many explanations, radius by radius; no single one is certified.
+
+    Two means are kept apart. ``intervals`` are about these inputs: the average of their true rates.
+    ``population_intervals`` are about the mean over all inputs such as these, if these were drawn
+    independently; they are wider, whatever the number of draws. Each holds on its own with
+    probability ``confidence``, or all of one kind at once if ``simultaneous``. With
+    ``bound="hoeffding"`` that is guaranteed; ``"normal"`` is an approximation for many draws.
+
+    Attributes
+    ----------
+    radii : tuple of int
+        The radii.
+    rates : tuple of float
+        Unbiased estimates of the mean rates.
+    n_inputs : int
+        Inputs averaged over.
+    n_consistent : int
+        Explanations with the prediction of the full input. The others may be stably wrong.
+    n_draws, n_calls : int
+        Draws counted, and rows the models computed.
+    """
+
+    radii: tuple[int, ...]
+    rates: tuple[float, ...]
+    intervals: tuple[Interval, ...]
+    population_intervals: tuple[Interval, ...]
+    bound: str
+    confidence: float
+    half_width: float
+    simultaneous: bool
+    n_inputs: int
+    n_consistent: int
+    n_draws: int
+    n_calls: int
+    neighborhood: str
+    agree: str
+    rng_key: int
+
+    schema: ClassVar[str] = "holdfast.mean_curve"
+
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        check_name(self.bound, "bound", BOUNDS)
+        check_share(self.confidence, "confidence")
+        lengths = {len(column) for column in (self.radii, self.rates, self.intervals, self.population_intervals)}
+        if len(lengths) != 1:
+            raise InvalidValueError("`radii`, `rates` and both intervals must have one entry per radius.")
+
+    def __iter__(self) -> Iterator[MeanRate]:
+        columns = (self.radii, self.rates, self.intervals, self.population_intervals)
+        return (MeanRate(*row) for row in zip(*columns, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.radii)
+
+    def __getitem__(self, radius: int) -> MeanRate:
+        for mean in self:
+            if mean.radius == radius:
+                return mean
+        raise KeyError(radius)
+
+    def to_frame(self) -> Any:
+        """A data frame with one row per radius."""
+        return make_frame(
+            [
+                {
+                    "radius": mean.radius,
+                    "rate": mean.rate,
+                    "low": mean.interval.low,
+                    "high": mean.interval.high,
+                    "population_low": mean.population.low,
+                    "population_high": mean.population.high,
+                }
+                for mean in self
+            ]
+        )
+
+    def __str__(self) -> str:
+        sure = "guaranteed" if self.bound == "hoeffding" else "by normal approximation"
+        scope = "all radii at once" if self.simultaneous else "each radius on its own"
+        head = f"Mean stability rate of {self.n_inputs} explanations (confidence {self.confidence:g} {sure}, {scope}):"
+        rows = [
+            f"  r = {mean.radius:<4} {mean.rate:.3f}  these inputs {bracket(mean.interval)}"
+            f"  population {bracket(mean.population)}"
+            for mean in self
+        ]
+        share = self.n_consistent / self.n_inputs
+        foot = f"{calls(self.n_calls)}; {share:.1%} of the explanations have the prediction of the full input."
+        condition = "The population's intervals are for inputs drawn independently from it."
+        return "\n".join([head, *rows, foot, condition])
+
+
+Explained = tuple[MaskedModel, Any]
+FreeFeatures = tuple[int, ...]
+"""How many features can change, in each pool of the neighbourhood: inputs alike in this share all laws."""
+
+Stratum = tuple[FreeFeatures, int]
+"""Inputs with so many features to change, and how many of them change."""
+
+
+class InputCounts(NamedTuple):
+    """What one input contributed when it was asked: agreements, in the order of the sizes, and what it cost."""
+
+    n_agreed: tuple[int, ...]
+    consistent: bool
+    n_calls: int
+
+
+@dataclass(frozen=True)
+class StratumWeights:
+    """The mean at each radius as a weighted sum over strata; ``constant`` is what needs no draws."""
+
+    strata: list[Stratum]
+    table: Floats
+    constant: Floats
 
 
 def mean_curve(
@@ -54,7 +195,7 @@ def mean_curve(
     simultaneous: bool = False,
     agree: Any = "same_top_class",
     neighborhood: str = "additions",
-    memory: MutableMapping[str, Answer] | None = None,
+    memory: MutableMapping[str, InputCounts] | None = None,
     batch_size: int | None = None,
     progress: Progress | bool | None = None,
     rng: Rng = None,
@@ -79,6 +220,8 @@ def mean_curve(
     bound : str
         "hoeffding": guaranteed whatever the rates are. "normal": approximate, for many draws and many
         inputs, with variances estimated on the way; several times cheaper.
+    simultaneous, agree, neighborhood, batch_size, progress, rng
+        See ``certify_radii``.
     memory : mapping, optional
         Where the answers of each input are kept, such as a dict: the same question about the same
         subjects with the same ``rng`` (a number) goes on where it was interrupted.
@@ -92,61 +235,55 @@ def mean_curve(
     >>> abs(curve[6].rate - 0.5) < 0.05
     True
     """
-    given, asked = _check_subjects(subjects), check_radii(radii)
+    explained = _check_subjects(subjects)
     if memory is not None and (rng is None or not isinstance(memory, MutableMapping)):
-        raise InvalidTypeError(
-            "`memory` must be a mapping such as a dict, and `rng` then a number that can be repeated."
-        )
-    wide, sure = float(check_share(half_width, "half_width")), float(check_share(confidence, "confidence"))
+        must = "be a mapping such as a dict, and `rng` then a number that can be repeated"
+        raise InvalidTypeError(argument="memory", must=must)
+    half = float(check_share(half_width, "half_width"))
     check_name(bound, "bound", BOUNDS)
-    risk = (1 - sure) / (len(asked) if check_flag(simultaneous, "simultaneous") else 1)
-    settings = Settings.check(
-        "mean",
-        tolerance=half_width,
-        confidence=confidence,
-        neighborhood=neighborhood,
-        agree=agree,
-        check_determinism=False,
-        rng=rng,
-        plan="mean",
-        plans=["mean"],
-    )
-    survey = Survey(given, settings, {} if memory is None else memory, batch_size, as_progress(progress))
-    means = survey.means(asked)
-    find = {"hoeffding": _ask_as_hoeffding, "normal": _ask_as_normal}[bound]
-    rates, halves, further = find(survey, means, wide, risk)
+    keywords = {"confidence": confidence, "agree": agree, "neighborhood": neighborhood, "batch_size": batch_size}
+    fixed = {"radii": radii, "simultaneous": simultaneous, "check_determinism": False}
+    procedure = Procedure.check(mean_curve, "mean", keywords | {"rng": rng}, **fixed)
+    question = procedure.question
+    sure = float(question.confidence)
+    risk = (1 - sure) / (len(question.radii) if simultaneous else 1)
+    sample = StratifiedSample(explained, procedure, {} if memory is None else memory, as_progress(progress))
+    find = {"hoeffding": _draw_for_hoeffding, "normal": _draw_for_normal}[bound]
+    rates, halves, further = find(sample, sample.weights(question.radii), half, risk)
     return MeanCurve(
-        radii=tuple(asked),
+        radii=question.radii,
         rates=tuple(float(rate) for rate in rates),
         intervals=_around(rates, halves),
         population_intervals=_around(rates, further),
         bound=bound,
         confidence=sure,
-        half_width=wide,
+        half_width=half,
         simultaneous=simultaneous,
-        n_inputs=survey.n_inputs,
-        n_consistent=survey.n_consistent,
-        n_draws=survey.n_draws,
-        n_calls=survey.n_calls,
+        n_inputs=sample.n_inputs,
+        n_consistent=sample.n_consistent,
+        n_draws=sample.n_draws,
+        n_calls=sample.n_calls,
         neighborhood=neighborhood,
-        agree=survey.agree.name,
-        rng_key=survey.key,
+        agree=question.agree.name,
+        rng_key=procedure.key,
     )
 
 
-def _ask_as_hoeffding(survey: Survey, means: Means, half_width: float, risk: float) -> tuple[Floats, Floats, Floats]:
+def _draw_for_hoeffding(
+    sample: StratifiedSample, weights: StratumWeights, half_width: float, risk: float
+) -> tuple[Floats, Floats, Floats]:
     """Rates, half-widths for these inputs and for the population; guaranteed.
 
     2 exp(-2 h² / Σ weight²/n) ≤ risk. For the population half of the risk goes to the draws and half
     to the inputs, whose rates are independent numbers in [0, 1].
     """
-    ones = np.ones(len(means.cells))
-    n_draws = allocate(means.weights, ones, hoeffding_limit(half_width, risk))
-    survey.ask(dict(zip(means.cells, n_draws.tolist(), strict=True)))
-    errors = squared_errors(means.weights, ones, n_draws) / 2
-    between = 1 / (2 * survey.n_inputs)
+    ones = np.ones(len(weights.strata))
+    n_draws = allocate(weights.table, ones, hoeffding_limit(half_width, risk))
+    sample.draw(dict(zip(weights.strata, n_draws.tolist(), strict=True)))
+    errors = squared_errors(weights.table, ones, n_draws) / 2
+    between = 1 / (2 * sample.n_inputs)
     halves, shared = (np.sqrt(errors * math.log(parts / risk)) for parts in (2, 4))
-    return survey.rates(means), halves, shared + math.sqrt(between * math.log(4 / risk))
+    return sample.rates(weights), halves, shared + math.sqrt(between * math.log(4 / risk))
 
 
 def hoeffding_limit(half_width: float, risk: float) -> float:
@@ -154,25 +291,27 @@ def hoeffding_limit(half_width: float, risk: float) -> float:
     return 2 * half_width**2 / math.log(2 / risk)
 
 
-def _ask_as_normal(survey: Survey, means: Means, half_width: float, risk: float) -> tuple[Floats, Floats, Floats]:
+def _draw_for_normal(
+    sample: StratifiedSample, weights: StratumWeights, half_width: float, risk: float
+) -> tuple[Floats, Floats, Floats]:
     """The same by the normal approximation: variances from a first round, then draws until the width is reached."""
     quantile = NormalDist().inv_cdf(1 - risk / 2)
-    limit, n_members = (half_width / quantile) ** 2, survey.n_members(means.cells)
-    wanted = _first_round(allocate(means.weights, np.full(len(means.cells), 0.25), limit), n_members)
+    limit, n_members = (half_width / quantile) ** 2, sample.n_members(weights.strata)
+    n_draws = _first_round(allocate(weights.table, np.full(len(weights.strata), 0.25), limit), n_members)
     while True:
-        survey.ask(dict(zip(means.cells, wanted.tolist(), strict=True)))
-        errors = squared_errors(means.weights, survey.spreads(means.cells, wanted), wanted)
+        sample.draw(dict(zip(weights.strata, n_draws.tolist(), strict=True)))
+        errors = squared_errors(weights.table, sample.spreads(weights.strata, n_draws), n_draws)
         if (errors <= limit).all():
             break
         # The spread depends on the number of draws, which depends on the spread: twice is near enough.
-        more = allocate(means.weights, survey.spreads(means.cells, n_members), limit)
-        more = allocate(means.weights, survey.spreads(means.cells, np.maximum(more, 1)), limit)
-        wanted = np.maximum(wanted + 1, _whole_rounds(np.ceil(_SLACK * more), n_members)).astype(np.int64)
-    rates, halves = survey.rates(means), quantile * np.sqrt(errors)
+        more = allocate(weights.table, sample.spreads(weights.strata, n_members), limit)
+        more = allocate(weights.table, sample.spreads(weights.strata, np.maximum(more, 1)), limit)
+        n_draws = np.maximum(n_draws + 1, _whole_rounds(np.ceil(_SLACK * more), n_members)).astype(np.int64)
+    rates, halves = sample.rates(weights), quantile * np.sqrt(errors)
     # Rates lie in [0, 1], so their variance is at most that of a coin with the same mean. Two imaginary
     # inputs, one stable and one not, stand for what so few inputs have not shown.
-    imagined = (rates * survey.n_inputs + 1) / (survey.n_inputs + 2)
-    between = quantile**2 * imagined * (1 - imagined) / survey.n_inputs
+    imagined = (rates * sample.n_inputs + 1) / (sample.n_inputs + 2)
+    between = quantile**2 * imagined * (1 - imagined) / sample.n_inputs
     return rates, halves, np.sqrt(halves**2 + between)
 
 
@@ -195,14 +334,146 @@ def _around(rates: Floats, halves: Floats) -> tuple[Interval, ...]:
     )
 
 
-def _check_subjects(subjects: Any) -> Subjects:
-    wanted = "`subjects` must be functions that return a pair (model, selected)"
-    try:
-        given = list(subjects)
-    except TypeError as error:
-        raise InvalidTypeError(f"{wanted}, got {subjects!r}.") from error
-    if not given:
-        raise InvalidValueError(f"{wanted}, got none.")
-    if not all(callable(one) for one in given):
-        raise InvalidTypeError(f"{wanted}, got {next(one for one in given if not callable(one))!r}.")
-    return given
+def _check_subjects(subjects: Any) -> list[Callable[[], Explained]]:
+    must = "be functions that return a pair (model, selected)"
+    functions = check_list(subjects, "subjects", must)
+    if not functions:
+        raise InvalidValueError(argument="subjects", must=must, got="none")
+    for function in functions:
+        if not callable(function):
+            raise InvalidTypeError(argument="subjects", must=must, got=shown(function))
+    return functions
+
+
+class StratifiedSample:
+    """The inputs, and for each stratum how many draws were made and how many agreed."""
+
+    def __init__(
+        self,
+        subjects: Sequence[Callable[[], Explained]],
+        procedure: Procedure,
+        memory: MutableMapping[str, InputCounts],
+        progress: Progress | None,
+    ) -> None:
+        self._subjects, self._procedure, self._memory, self._progress = subjects, procedure, memory, progress
+        self._drawn: defaultdict[Stratum, int] = defaultdict(int)
+        self._tallies: dict[Stratum, InputTally] = {}
+        self._consistent: dict[int, bool] = {}
+        self.n_calls, self.n_inputs = 0, len(subjects)
+        self._members: defaultdict[FreeFeatures, list[int]] = defaultdict(list)
+        for i, subject in enumerate(subjects):
+            nearby = procedure.question.neighborhood_of(_explained(subject)[1], 0)
+            self._members[tuple(len(pool) for pool in nearby.pools)].append(i)
+
+    @property
+    def n_consistent(self) -> int:
+        return sum(self._consistent.values())
+
+    @property
+    def n_draws(self) -> int:
+        return sum(self._drawn.values())
+
+    def weights(self, radii: Sequence[int]) -> StratumWeights:
+        """The weights of all strata in the mean at each radius."""
+        shares: dict[Stratum, Floats] = {}
+        constant = np.zeros(len(radii))
+        for free, members in self._members.items():
+            for row, radius in enumerate(radii):
+                first, *others = (len(members) / self.n_inputs * share for share in size_law(free, radius))
+                constant[row] += first
+                for size, weight in enumerate(others, start=1):
+                    shares.setdefault((free, size), np.zeros(len(radii)))[row] = weight
+        strata = sorted(shares)
+        table = np.stack([shares[stratum] for stratum in strata], axis=1) if strata else np.zeros((len(radii), 0))
+        return StratumWeights(strata, table, constant)
+
+    def rates(self, weights: StratumWeights) -> Floats:
+        """The mean rate at each radius."""
+        tallies = [self._tallies[stratum].sum(axis=1) for stratum in weights.strata]
+        by_stratum = np.array([n_agreed / n_drawn for n_drawn, n_agreed in tallies])
+        return np.asarray(weights.constant + weights.table @ by_stratum)
+
+    def n_members(self, strata: Sequence[Stratum]) -> NDArray[np.int64]:
+        """Inputs that share each stratum."""
+        return np.array([len(self._members[free]) for free, _ in strata], dtype=np.int64)
+
+    def spreads(self, strata: Sequence[Stratum], n_draws: NDArray[np.int64]) -> Floats:
+        """Estimated variance of each stratum's mean after so many draws, times their number."""
+        return np.array([int(n) * self._variance(stratum, int(n)) for stratum, n in zip(strata, n_draws, strict=True)])
+
+    def _variance(self, stratum: Stratum, n: int) -> float:
+        free, size = stratum
+        own = self._tallies[stratum]
+        near = [self._tallies[other] for other in ((free, size - 1), (free, size + 1)) if other in self._tallies]
+        within = within_variance(own, near)
+        return variance_of_mean(n, own.shape[1], within=within, total=total_variance(own))
+
+    def draw(self, n_draws: dict[Stratum, int]) -> None:
+        """Draw in every stratum up to this number; each input gets all its draws in one call."""
+        # For each input and stratum, its draws from which to which number; every input is asked for its prediction.
+        turns: dict[int, dict[Stratum, tuple[int, int]]] = {
+            i: {} for i in range(self.n_inputs) if i not in self._consistent
+        }
+        for stratum, n in n_draws.items():
+            before, after = (self._turns(stratum, count) for count in (self._drawn[stratum], int(n)))
+            for place, member in enumerate(self._members[stratum[0]]):
+                if after[place] > before[place]:
+                    turns.setdefault(member, {})[stratum] = (int(before[place]), int(after[place]))
+        for done, (i, spans) in enumerate(sorted(turns.items())):
+            self._draw_for_input(i, spans)
+            if self._progress is not None:
+                self._progress(done + 1, len(turns))
+        for stratum, n in n_draws.items():
+            self._drawn[stratum] = max(self._drawn[stratum], int(n))
+
+    def _turns(self, stratum: Stratum, n: int) -> NDArray[np.int64]:
+        """How many of the first n draws of a stratum go to each of its inputs."""
+        members = self._members[stratum[0]]
+        order = self._procedure.stream("order", repr(stratum)).permutation(len(members))
+        turns = np.full(len(members), n // len(members), dtype=np.int64)
+        turns[order[: n % len(members)]] += 1
+        return turns
+
+    def _draw_for_input(self, i: int, spans: dict[Stratum, tuple[int, int]]) -> None:
+        question = self._procedure.question
+        parts = [f"{size}:{start}-{stop}" for (_, size), (start, stop) in spans.items()]
+        key = " ".join([str(self._procedure.key), question.neighborhood, question.agree.name, str(i), *parts])
+        counts = self._memory.get(key)
+        if counts is None:
+            counts = self._memory[key] = self._compute(i, spans)
+        self._consistent[i] = counts.consistent
+        self.n_calls += counts.n_calls
+        for (stratum, (start, stop)), n_agreed in zip(spans.items(), counts.n_agreed, strict=True):
+            members = self._members[stratum[0]]
+            tally = self._tallies.setdefault(stratum, np.zeros((2, len(members)), dtype=np.int64))
+            tally[:, members.index(i)] += (stop - start, n_agreed)
+
+    def _compute(self, i: int, spans: dict[Stratum, tuple[int, int]]) -> InputCounts:
+        model, mask = _explained(self._subjects[i])
+        question = self._procedure.question
+        full = question.neighborhood_of(mask, len(mask))
+        drawn = []
+        for (_, size), (start, stop) in spans.items():
+            rng = self._procedure.stream("masks", str(i), str(size))
+            drawn.append(full.exactly(size).sample(stop, rng)[start:])
+        with self._procedure.evaluating(model) as evaluator:
+            before = evaluator.n_calls
+            if not decides_early(evaluator, question.agree):
+                evaluator(np.concatenate([reference_masks(mask), *drawn]))
+            reference = Reference(evaluator, mask, self._procedure)
+            n_agreed = tuple(int(reference.judge(masks).sum()) for masks in drawn)
+            return InputCounts(n_agreed, reference.consistent, evaluator.n_calls - before)
+
+
+def size_law(free: FreeFeatures, radius: int) -> list[float]:
+    """Probabilities of 0, 1, … changes within a radius, where so many features of each pool can change."""
+    rings = [math.prod(math.comb(n, k) for n in free) for k in range(min(radius, *free) + 1)]
+    return [ring / sum(rings) for ring in rings]
+
+
+def _explained(subject: Callable[[], Explained]) -> tuple[MaskedModel, Mask]:
+    """The model and the checked explanation of one input."""
+    pair = subject()
+    if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], MaskedModel):
+        raise InvalidTypeError(argument="subjects", must="return pairs (model, selected)", got=shown(pair))
+    return pair[0], check_selection(pair[1], "selected", pair[0])

@@ -3,21 +3,140 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Unpack
 
-import numpy as np
-
-from holdfast.certification.curve import check_radii
-from holdfast.certification.pooling import Question, SizePool
-from holdfast.certification.subject import Settings, Subject
-from holdfast.evaluation import evaluating
+from holdfast.bounds import check_counts
+from holdfast.certification.question import JudgeKeywords, Procedure, asks
+from holdfast.certification.reference import Reference
+from holdfast.certification.serialization import Value
+from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
+from holdfast.errors import InvalidValueError
+from holdfast.evaluation import Evaluator
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import RateTest, rate_test
-from holdfast.results.radius import RadiusCertificate, RadiusStep
-from holdfast.types import MaskedModel, Progress, Rng
-from holdfast.validation import check_selection
+from holdfast.types import Mask, MaskedModel, Provenance
+from holdfast.validation import check_mask, check_name, check_share
+from holdfast.words import NOT_RIGHT, calls, event, kept, lower_first, repeats, unlike
+
+_MOST_READ = 10**7
+_MOST_DRAWS = 5_000
+"""Tests of more draws are not computed anew when a file is read, which would take minutes; ``recheck`` does so."""
 
 
+@dataclass(frozen=True, eq=False)
+class RadiusStep(Value):
+    """What was found at one tested radius.
+
+    ``answer`` is True if the minimum rate was certified, False if a smaller rate was, None if the
+    draws could not tell.
+    """
+
+    radius: int
+    effective_radius: int
+    answer: bool | None
+    n_agreed: int
+    n_evaluated: int
+    exact: bool
+
+    schema: ClassVar[str] = "holdfast.radius_step"
+
+
+@dataclass(frozen=True, eq=False)
+class RadiusCertificate(Value):
+    """Up to which radius the stability rate is certified to be at least ``min_rate``.
+
+    With probability at least ``confidence``, every tested radius up to ``radius`` has a rate of at
+    least ``min_rate``. This does not say that larger radii have a smaller rate: rates are not
+    monotone in the radius, and the first radius that was not certified ended the search.
+
+    Attributes
+    ----------
+    radius : int
+        The last tested radius that was certified; 0 if the first was not.
+    trail : tuple of RadiusStep
+        One ``RadiusStep`` per tested radius, in order.
+    max_draws : int
+        Most draws per radius: with ``min_rate`` and ``confidence`` it decides when each test looks and stops.
+    n_calls, n_repeated : int
+        Rows needed, and those of them computed twice to see whether the model is deterministic.
+    """
+
+    radius: int
+    min_rate: float
+    confidence: float
+    trail: tuple[RadiusStep, ...]
+    max_draws: int
+    n_calls: int
+    n_repeated: int
+    rng_key: int
+    prediction: Any
+    prediction_name: str | None
+    consistent: bool
+    selected: Mask
+    counterexample: Mask | None
+    neighborhood: str
+    agree: str
+    provenance: Provenance
+
+    schema: ClassVar[str] = "holdfast.radius_certificate"
+
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        check_mask(self.selected, "selected")
+        check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
+        check_share(self.min_rate, "min_rate")
+        check_share(self.confidence, "confidence")
+        if not 1 <= self.max_draws <= _MOST_READ or (1 - self.min_rate) * _MOST_READ < 1:
+            raise InvalidValueError(f"`max_draws` must be from 1 to {_MOST_READ}, and enough for `min_rate`.")
+        small = self.max_draws <= _MOST_DRAWS
+        test = rate_test(self.min_rate, self.confidence, self.max_draws) if small else None
+        for step in self.trail:
+            check_counts(step.n_agreed, step.n_evaluated)
+            nearby = NEIGHBORHOODS[self.neighborhood](self.selected, step.radius)
+            if step.effective_radius != nearby.effective_radius or not _follows(step, test, nearby, self.min_rate):
+                raise InvalidValueError(f"`answer` must follow from the counts at radius {step.radius}.")
+        answers = [step.answer for step in self.trail]
+        if not answers or False in map(bool, answers[:-1]):
+            raise InvalidValueError("`trail` must end at the first radius that is not certified.")
+        if self.radius != max((step.radius for step in self._certified()), default=0):
+            raise InvalidValueError("`radius` must be the last certified one of the trail.")
+
+    def __str__(self) -> str:
+        wrong = "" if self.consistent else f" {unlike(self.min_rate if self._certified() else 0)};"
+        scope = "it is about random masks for this model, input and masking, not about larger or untested radii"
+        radii = "radius" if len(self.trail) == 1 else "radii"
+        cost = f"({len(self.trail)} {radii} tested, {calls(self.n_calls)}{repeats(self.n_repeated)})"
+        return f"{self._claim()} {cost};{wrong} {scope}, {NOT_RIGHT}."
+
+    def _claim(self) -> str:
+        rate, keeps = f"at least {self.min_rate} of cases", kept(self)
+        if not self._certified():
+            return f"No radius is certified to keep {keeps} in {rate}"
+        doing = lower_first(event(self.neighborhood, "uniform", self._certified()[-1].effective_radius))
+        every = " (and every smaller tested radius)" if len(self._certified()) > 1 else ""
+        return f"With confidence {self.confidence}, {doing}{every} keeps {keeps} in {rate}"
+
+    def _certified(self) -> list[RadiusStep]:
+        return [step for step in self.trail if step.answer]
+
+
+def _follows(step: RadiusStep, test: RateTest | None, nearby: Neighborhood, min_rate: float) -> bool:
+    """Whether the counts of a step say what it answers, by the rules of its test."""
+    reached = step.n_agreed >= Fraction(str(min_rate)) * step.n_evaluated
+    if step.exact:
+        return (
+            not nearby.is_larger_than(step.n_evaluated)
+            and step.n_evaluated == nearby.size
+            and step.answer is bool(reached)
+        )
+    if test is None:
+        return step.answer is None or step.answer is bool(reached)
+    return step.n_evaluated in test.looks and step.answer is test.answer(step.n_evaluated, step.n_agreed)
+
+
+@asks(JudgeKeywords)
 def certified_radius(
     model: MaskedModel,
     selected: Any,
@@ -26,12 +145,7 @@ def certified_radius(
     confidence: float = 0.9,
     radii: Iterable[int] | None = None,
     max_draws: int | None = None,
-    agree: Any = "same_top_class",
-    neighborhood: str = "additions",
-    batch_size: int | None = None,
-    progress: Progress | bool | None = None,
-    check_determinism: bool = True,
-    rng: Rng = None,
+    **keywords: Unpack[JudgeKeywords],
 ) -> RadiusCertificate:
     """Find the radius up to which the stability rate is certified to be at least ``min_rate``.
 
@@ -59,97 +173,76 @@ def certified_radius(
     5
     """
     test = rate_test(min_rate, confidence, max_draws)
-    asked = None if radii is None else check_radii(radii)
-    settings = Settings.check(
-        "decision",
-        tolerance=1 - test.min_rate,
-        confidence=test.confidence,
-        neighborhood=neighborhood,
-        agree=agree,
-        check_determinism=check_determinism,
-        rng=rng,
-        plan="decision",
-        plans=["decision"],
-    )
-    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
-        mask = check_selection(selected, "selected", evaluator)
-        settings = settings.keyed(evaluator.provenance, mask)
-        kind = NEIGHBORHOODS[neighborhood]
-        tested = asked or range(1, max(1, kind(mask, len(mask)).effective_radius) + 1)
+    procedure = Procedure.check(certified_radius, "decision", keywords, radii=[1] if radii is None else radii)
+    with procedure.about(model, selected) as (evaluator, mask, procedure):
+        widest = procedure.question.neighborhood_of(mask, len(mask)).effective_radius
+        tested = range(1, max(1, widest) + 1) if radii is None else procedure.question.radii
         evaluator.expect(len(tested) * test.max_draws)
-        subject = Subject(evaluator, mask, settings)
-        trail = decide_in_order(tested, test, subject, settings)
-        return make_radius_certificate(subject, trail, test, settings)
+        reference = Reference(evaluator, mask, procedure)
+        trail = decide_in_order(tested, test, evaluator, reference, procedure)
+        return make_radius_certificate(reference, trail, test, procedure)
 
 
 def make_radius_certificate(
-    subject: Subject, trail: list[RadiusStep], test: RateTest, settings: Settings
+    reference: Reference, trail: list[RadiusStep], test: RateTest, procedure: Procedure
 ) -> RadiusCertificate:
     """Write down what was asked and what was decided."""
-    nearby = NEIGHBORHOODS[settings.neighborhood](subject.selected, trail[-1].radius)
+    question = procedure.question
     return RadiusCertificate(
         radius=max((step.radius for step in trail if step.answer), default=0),
         min_rate=float(test.min_rate),
         confidence=float(test.confidence),
         trail=tuple(trail),
-        n_calls=subject.settle(),
-        n_repeated=subject.n_repeated,
+        n_calls=reference.settle(),
+        n_repeated=reference.n_repeated,
         max_draws=test.max_draws,
-        rng_key=settings.key,
-        prediction=subject.prediction,
-        consistent=subject.consistent,
-        selected=subject.selected,
-        counterexample=subject.counterexample_in(nearby),
-        neighborhood=settings.neighborhood,
-        agree=settings.agree.name,
-        provenance=subject.provenance,
+        rng_key=procedure.key,
+        prediction=reference.prediction,
+        prediction_name=reference.prediction_name,
+        consistent=reference.consistent,
+        selected=reference.selected,
+        counterexample=reference.counterexample_in(question.neighborhood_of(reference.selected, trail[-1].radius)),
+        neighborhood=question.neighborhood,
+        agree=question.agree.name,
+        provenance=reference.provenance,
     )
 
 
-def decide_in_order(radii: Sequence[int], test: RateTest, subject: Subject, settings: Settings) -> list[RadiusStep]:
+def decide_in_order(
+    radii: Sequence[int], test: RateTest, evaluator: Evaluator, reference: Reference, procedure: Procedure
+) -> list[RadiusStep]:
     """Fixed-sequence testing: go on while the answer is yes."""
-    kind = NEIGHBORHOODS[settings.neighborhood]
-    pool = SizePool(kind(subject.selected, radii[-1]), lambda purpose: settings.own_stream(subject.selected, purpose))
+    selected, question = reference.selected, procedure.question
+    widest = question.neighborhood_of(selected, radii[-1])
+    draws = ExplanationDraws(widest, lambda purpose: procedure.own_stream(selected, purpose), reference)
+    shared = SharedDraws(evaluator, procedure, [draws])
     trail: list[RadiusStep] = []
     for radius in radii:
-        one = kind(subject.selected, radius)
-        if trail and trail[-1].effective_radius == one.effective_radius:
-            step = _same_masks(trail[-1], one.radius)
+        nearby = question.neighborhood_of(selected, radius)
+        if trail and trail[-1].effective_radius == nearby.effective_radius:  # the same masks
+            step = replace(trail[-1], radius=radius)
         else:
-            step = _test_radius(one, test, subject, pool)
+            step = _test_radius(nearby, test, reference, draws, shared)
         trail.append(step)
         if not step.answer:
             break
     return trail
 
 
-def _same_masks(step: RadiusStep, radius: int) -> RadiusStep:
-    """A larger radius with the same masks has the same answer."""
-    return RadiusStep(radius, step.effective_radius, step.answer, step.n_agreed, step.n_evaluated, step.exact)
-
-
-def _test_radius(nearby: Neighborhood, test: RateTest, subject: Subject, pool: SizePool) -> RadiusStep:
+def _test_radius(
+    nearby: Neighborhood, test: RateTest, reference: Reference, draws: ExplanationDraws, shared: SharedDraws
+) -> RadiusStep:
     """Enumerate what is no dearer than the first look; else draw, and enumerate if draws cannot tell."""
-    if not nearby.is_larger_than(test.looks[0]):
-        return _enumerate(nearby, test, subject)
-    question = Question(nearby, test.looks, lambda n, k: test.answer(n, k) is not None)
-    while not question.done:
-        wanted = question.wants(pool)
-        drawn = pool.draw(wanted)
-        pool.record(wanted, subject.judge(np.concatenate(drawn)) if drawn else np.zeros(0, dtype=bool))
-        question.take(pool)
-    tally = question.tally
-    answer = test.answer(tally.n_evaluated, tally.n_agreed)
-    if answer is None and not nearby.is_larger_than(test.max_draws):
-        return _enumerate(nearby, test, subject)
-    return _step(nearby, answer, tally.n_agreed, tally.n_evaluated, exact=False)
-
-
-def _enumerate(nearby: Neighborhood, test: RateTest, subject: Subject) -> RadiusStep:
-    tally = subject.count(nearby.enumerate(test.max_draws))
-    holds = tally.n_agreed >= test.min_rate * tally.n_evaluated
-    return _step(nearby, bool(holds), tally.n_agreed, tally.n_evaluated, exact=True)
-
-
-def _step(nearby: Neighborhood, answer: bool | None, n_agreed: int, n_evaluated: int, *, exact: bool) -> RadiusStep:
-    return RadiusStep(nearby.radius, nearby.effective_radius, answer, n_agreed, n_evaluated, exact)
+    if nearby.is_larger_than(test.looks[0]):
+        sequence = draws.open(nearby, test.looks, lambda n, k: test.answer(n, k) is not None)
+        while sequence.is_open:
+            shared.round()
+        tally = sequence.tally
+        answer = test.answer(tally.n_evaluated, tally.n_agreed)
+        if answer is not None or nearby.is_larger_than(test.max_draws):
+            return RadiusStep(
+                nearby.radius, nearby.effective_radius, answer, tally.n_agreed, tally.n_evaluated, exact=False
+            )
+    tally = reference.count(nearby.enumerate(test.max_draws))
+    holds = bool(tally.n_agreed >= test.min_rate * tally.n_evaluated)
+    return RadiusStep(nearby.radius, nearby.effective_radius, holds, tally.n_agreed, tally.n_evaluated, exact=True)

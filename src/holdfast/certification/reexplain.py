@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,19 +14,134 @@ from holdfast.attribution import METHODS, attribute
 from holdfast.attribution.external import from_array
 from holdfast.attribution.methods import GRADIENT_METHODS
 from holdfast.bounds import Interval, clopper_pearson
-from holdfast.certification.single import certify
-from holdfast.certification.subject import Settings
-from holdfast.errors import InvalidTypeError
+from holdfast.certification.certificate import Certificate, certify
+from holdfast.certification.question import Question, RateKeywords
+from holdfast.certification.serialization import Value
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.randomness import stream, stream_key
 from holdfast.results.attribution import Attribution
-from holdfast.results.certificate import Certificate
-from holdfast.results.reexplanation import Reexplanation
 from holdfast.selection import top_fraction
 from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import check_name, check_selection, check_share, check_whole
+from holdfast.validation import check_name, check_selection, check_whole, shown
+from holdfast.words import NOT_RIGHT, calls, event
 
 _PAPER_SHARE = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Reexplanation(Value):
+    """How far repeated explanations of one prediction agree, and how far their stability rates differ.
+
+    Two statements, each true with probability at least ``confidence``. The expected overlap of two
+    fresh explanations lies in ``overlap_interval`` (Hoeffding's inequality for U-statistics). The
+    true rates of the selections that were made differ by an amount in ``rate_spread_interval``
+    (exact binomial intervals for all of them at once).
+
+    Attributes
+    ----------
+    attributions : tuple of Attribution
+        One per repeat.
+    certificates : tuple of Certificate
+        One per distinct selection, each with its own guarantee.
+    which : tuple of int
+        For each repeat the number of its certificate.
+    rate_intervals : tuple of Interval
+        Intervals of the rates, one per certificate, that hold all at once.
+    overlap : float
+        Mean Jaccard index, shared over joint features, of all pairs of repeats; 1 for two empty ones.
+    overlap_interval : Interval
+        Where its expectation lies; a point if the method draws nothing at random.
+    overlap_error : float or None
+        Approximate standard error of the overlap (jackknife), without a guarantee; None for two repeats.
+    n_calls : int
+        Rows the model computed in all.
+    """
+
+    method: str
+    attributions: tuple[Attribution, ...]
+    certificates: tuple[Certificate, ...]
+    which: tuple[int, ...]
+    rate_intervals: tuple[Interval, ...]
+    overlap: float
+    overlap_interval: Interval
+    overlap_error: float | None
+    confidence: float
+    n_calls: int
+    rng_key: int
+
+    schema: ClassVar[str] = "holdfast.reexplanation"
+
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        if len(self.attributions) < 2 or len(self.which) != len(self.attributions):
+            raise InvalidValueError("`which` must name the certificate of each of at least two attributions.")
+        if set(self.which) != set(range(len(self.certificates))) or len(self.rate_intervals) != len(self.certificates):
+            raise InvalidValueError("`certificates` must be one per distinct selection, and so must `rate_intervals`.")
+        for part in (*self.attributions, *self.certificates):
+            part.check()
+        if not 0 <= self.overlap_interval.low <= self.overlap <= self.overlap_interval.high <= 1:
+            raise InvalidValueError("`overlap` must lie in its interval.")
+
+    @property
+    def n_repeats(self) -> int:
+        """How often the prediction was explained."""
+        return len(self.attributions)
+
+    @property
+    def selections(self) -> tuple[Mask, ...]:
+        """The selected features of each repeat."""
+        return tuple(self.certificates[i].selected for i in self.which)
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The stability rate of each repeat, as observed."""
+        return tuple(self.certificates[i].rate for i in self.which)
+
+    @property
+    def rate_spread(self) -> float:
+        """The largest rate minus the smallest, as observed."""
+        return max(self.rates) - min(self.rates)
+
+    @property
+    def rate_spread_interval(self) -> Interval:
+        """Where the largest true rate minus the smallest lies."""
+        if len(self.certificates) == 1:
+            return Interval(0.0, 0.0)
+        lows, highs = zip(*self.rate_intervals, strict=True)
+        return Interval(max(0.0, max(lows) - min(highs)), max(highs) - min(lows))
+
+    @property
+    def n_consistent(self) -> int:
+        """Repeats whose selection gets the prediction of the full input."""
+        return sum(self.certificates[i].consistent for i in self.which)
+
+    def __str__(self) -> str:
+        # Selections of unlike size may leave unlike numbers of features to reveal.
+        widest = max(self.certificates, key=lambda certificate: certificate.effective_radius)
+        doing = event(widest.neighborhood, widest.rate_kind, widest.effective_radius)
+        return (
+            f"{self.method}, {self.n_repeats} times: two selections share {self.overlap:.0%} of their features on "
+            f"average ({self._shared()}). {doing} keeps the prediction in {min(self.rates):.1%} to "
+            f"{max(self.rates):.1%} of cases ({self._apart()}). {self.n_consistent} of {self.n_repeats} selections get "
+            f"the full input's prediction; {calls(self.n_calls)}. It is about this model, input and masking, "
+            f"{NOT_RIGHT}."
+        )
+
+    def _shared(self) -> str:
+        low, high = self.overlap_interval
+        if low == high:
+            return "the method draws nothing at random"
+        return f"expected: {low:.0%} to {high:.0%} with confidence {self.confidence}"
+
+    def _apart(self) -> str:
+        low, high = self.rate_spread_interval
+        if len(self.certificates) == 1:
+            return "all selections are the same"
+        return (
+            f"the true rates of {len(self.certificates)} distinct selections differ by {low:.2f} to {high:.2f} "
+            f"with confidence {self.confidence}"
+        )
 
 
 def reexplain(
@@ -77,39 +193,44 @@ def reexplain(
     >>> import numpy as np
     >>> from holdfast import mask_function, reexplain
     >>> model = mask_function(lambda masks: masks[:, :3].sum(axis=1) > 1, n_features=12)
-    >>> found = reexplain(model, "lime", n_repeats=3, radius=4, n_samples=200, rng=0)
-    >>> found.overlap, found.rate_spread_interval
+    >>> again = reexplain(model, "lime", n_repeats=3, radius=4, n_samples=200, rng=0)
+    >>> again.overlap, again.rate_spread_interval
     (1.0, Interval(low=0.0, high=0.0))
     """
     repeats = check_whole(n_repeats, "n_repeats", minimum=2)
     check_whole(radius, "radius")
-    risk = 1 - check_share(confidence, "confidence")
     key = stream_key(rng)
-    asked = {"tolerance": tolerance, "confidence": confidence, "agree": agree, "plan": "exact"}
-    Settings.check("single", neighborhood="additions", check_determinism=True, rng=key, **asked)
+    question: RateKeywords = {
+        "tolerance": tolerance,
+        "confidence": confidence,
+        "agree": agree,
+        "plan": "exact",
+        "rng": key,
+    }
+    risk = 1 - Question.check({**question, "radii": [radius]}).confidence
     if not (select is None or callable(select)):
-        raise InvalidTypeError(f"`select` must be a function of an attribution, or None, got {select!r}.")
+        raise InvalidTypeError(argument="select", must="be a function of an attribution, or None", got=shown(select))
     explain = _explainer(method, {"target": target, "n_samples": n_samples, **options})
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         before = evaluator.n_calls
-        found = [explain(evaluator, _key_of(key, 0))]
+        attributions = [explain(evaluator, _key_of(key, 0))]
         n_first = evaluator.n_calls - before
-        found += [explain(evaluator, _key_of(key, i)) for i in range(1, repeats)]
+        attributions += [explain(evaluator, _key_of(key, i)) for i in range(1, repeats)]
         # Gradients go past the evaluator: what a method says of its calls, less the rows that each repeat needs.
         gradients = not callable(method) and method in GRADIENT_METHODS
-        n_gradients = sum(one.n_calls - n_first for one in found) if gradients else 0
-        masks = [_selected(select, one, evaluator) for one in found]
+        n_gradients = sum(attribution.n_calls - n_first for attribution in attributions) if gradients else 0
+        masks = [_selected(select, attribution, evaluator) for attribution in attributions]
         distinct = {mask.tobytes(): mask for mask in masks}
-        certificates = [certify(evaluator, mask, radius=radius, rng=key, **asked) for mask in distinct.values()]
+        certificates = [certify(evaluator, mask, radius=radius, **question) for mask in distinct.values()]
         overlap, error = mean_overlap(masks)
         return Reexplanation(
-            method=found[0].method,
-            attributions=tuple(found),
+            method=attributions[0].method,
+            attributions=tuple(attributions),
             certificates=tuple(certificates),
             which=tuple(list(distinct).index(mask.tobytes()) for mask in masks),
             rate_intervals=tuple(_joint_intervals(certificates, risk)),
             overlap=overlap,
-            overlap_interval=_overlap_interval(overlap, found, float(risk), known=not callable(method)),
+            overlap_interval=_overlap_interval(overlap, attributions, float(risk), known=not callable(method)),
             overlap_error=error,
             confidence=float(confidence),
             n_calls=n_gradients + evaluator.n_calls - before,
@@ -140,9 +261,10 @@ def mean_overlap(masks: list[Mask]) -> tuple[float, float | None]:
 
 def _explainer(method: Any, options: dict[str, Any]) -> Callable[[Evaluator, int], Attribution]:
     """How one repeat is made from a key."""
-    asked = sorted(name for name, value in options.items() if value is not None)
-    if callable(method) and asked:
-        raise InvalidTypeError(f"`method` must take its options itself if it is a function, got {asked}.")
+    options_set = sorted(name for name, value in options.items() if value is not None)
+    if callable(method) and options_set:
+        must = "take its options itself if it is a function"
+        raise InvalidTypeError(argument="method", must=must, got=options_set)
     if not callable(method):
         name = check_name(method, "method", METHODS)
         return lambda model, key: attribute(model, name, rng=key, **options)
@@ -167,20 +289,20 @@ def _selected(select: Callable[[Attribution], Any] | None, attribution: Attribut
 
 def _joint_intervals(certificates: list[Certificate], risk: Any) -> list[Interval]:
     """Exact binomial intervals that share the risk; enumerated rates are points and need none of it."""
-    n_sampled = sum(not one.exact for one in certificates)
+    n_sampled = sum(not certificate.exact for certificate in certificates)
     return [
-        one.interval
-        if one.exact
-        else clopper_pearson(one.n_agreed, one.n_evaluated, confidence=1 - risk / max(1, n_sampled))
-        for one in certificates
+        certificate.interval
+        if certificate.exact
+        else clopper_pearson(certificate.n_agreed, certificate.n_evaluated, confidence=1 - risk / max(1, n_sampled))
+        for certificate in certificates
     ]
 
 
-def _overlap_interval(overlap: float, found: list[Attribution], risk: float, *, known: bool) -> Interval:
+def _overlap_interval(overlap: float, attributions: list[Attribution], risk: float, *, known: bool) -> Interval:
     """Where the expected overlap lies; a point if a method of ours says that it draws nothing."""
-    if known and all(one.rng_key is None for one in found):
+    if known and all(attribution.rng_key is None for attribution in attributions):
         return Interval(overlap, overlap)
-    return bound_mean_of_pairs(overlap, len(found), risk)
+    return bound_mean_of_pairs(overlap, len(attributions), risk)
 
 
 def bound_mean_of_pairs(mean: float, n: int, risk: float) -> Interval:

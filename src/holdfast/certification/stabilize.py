@@ -4,25 +4,144 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast.certification.radius import decide_in_order, make_radius_certificate
-from holdfast.certification.subject import Settings, Subject
+from holdfast.bounds import check_counts
+from holdfast.certification.question import Procedure, RunKeywords, asks
+from holdfast.certification.radius import RadiusCertificate, decide_in_order, make_radius_certificate
+from holdfast.certification.reference import Reference
+from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.evaluation import Evaluator, evaluating
-from holdfast.plans import RateTest, rate_test
-from holdfast.results.radius import RadiusCertificate
-from holdfast.results.stable import SizeStep, StableSelection
+from holdfast.plans import rate_test
 from holdfast.selection import rank
-from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import check_whole
+from holdfast.types import Mask, MaskedModel
+from holdfast.validation import check_label, check_whole, shown
+from holdfast.words import NOT_RIGHT, calls, event, kept, lower_first, unlike
 
 _N_SIZES = 16
 
 
+@dataclass(frozen=True, eq=False)
+class SizeStep(Value):
+    """What was found at one tested size of the selection.
+
+    ``answer`` is True if the minimum rate was certified, False if a smaller rate was, None if the
+    draws could not tell. ``consistent`` says whether the full input gets the same prediction.
+    """
+
+    size: int
+    answer: bool | None
+    n_agreed: int
+    n_evaluated: int
+    exact: bool
+    prediction: Any
+    consistent: bool
+
+    schema: ClassVar[str] = "holdfast.size_step"
+
+
+@dataclass(frozen=True, eq=False)
+class StableSelection(Value):
+    """The leading features of a ranking, as many as are certified stable.
+
+    Sizes were tested from the full set downwards, on a grid fixed in advance, each by a one-sided
+    exact sequential test at the full risk, and the first that was not certified ended the search.
+    With probability at least ``confidence``, every size of the trail that was certified, this one
+    included, has a stability rate of at least ``min_rate``. Nothing is said about other sizes: one
+    with fewer features may be stable as well.
+
+    Attributes
+    ----------
+    size : int
+        How many of the leading features are selected.
+    certificate : RadiusCertificate
+        The claim about this selection.
+    trail : tuple of SizeStep
+        What was found at each tested size, from the full set downwards.
+    sizes : tuple of int
+        The grid, in the order of the tests.
+    ranking : tuple of int
+        All features, the highest score first.
+    needs_consistent : bool
+        Whether the search also ended where the prediction differs from that on the full input.
+    """
+
+    size: int
+    certificate: RadiusCertificate
+    trail: tuple[SizeStep, ...]
+    sizes: tuple[int, ...]
+    ranking: tuple[int, ...]
+    needs_consistent: bool
+    method: str
+    n_calls: int
+
+    schema: ClassVar[str] = "holdfast.stable_selection"
+
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        self.certificate.check()
+        check_whole(self.n_calls, "n_calls")
+        for step in self.trail:
+            check_counts(step.n_agreed, step.n_evaluated)
+        tested = tuple(step.size for step in self.trail)
+        if tested != self.sizes[: len(tested)] or list(self.sizes) != sorted(set(self.sizes), reverse=True):
+            raise InvalidValueError("`trail` must follow `sizes`, which must decrease.")
+        passed = [self._passes(step) for step in self.trail]
+        if not passed or not all(passed[:-1]) or (not passed[-1] and len(passed) == 1):
+            raise InvalidValueError("`trail` must end at the first size that is not certified.")
+        last = self.trail[len(passed) - 1 - (not passed[-1])]
+        if not self.size == last.size == int(self.selected.sum()) or not self.certificate.radius:
+            raise InvalidValueError("`size` must be the last certified one of the trail.")
+        check_label(self.method, "method")
+        if sorted(self.ranking) != list(range(len(self.selected))):
+            raise InvalidValueError("`ranking` must name every feature once.")
+        if not self.selected[list(self.ranking[: self.size])].all():
+            raise InvalidValueError("`certificate.selected` must be the leading features of the ranking.")
+
+    @property
+    def selected(self) -> Mask:
+        """The selected features, Boolean (n_features,)."""
+        return self.certificate.selected
+
+    @property
+    def min_rate(self) -> float:
+        """The rate that is certified."""
+        return self.certificate.min_rate
+
+    @property
+    def radius(self) -> int:
+        """How many more features may be revealed."""
+        return self.certificate.radius
+
+    @property
+    def confidence(self) -> float:
+        """Of all the claims of the trail together."""
+        return self.certificate.confidence
+
+    def _passes(self, step: SizeStep) -> bool:
+        return bool(step.answer) and (step.consistent or not self.needs_consistent)
+
+    def __str__(self) -> str:
+        cost = f"({len(self.trail)} of {len(self.sizes)} sizes tested downwards, {calls(self.n_calls)})"
+        wrong = "" if self.certificate.consistent else f" {unlike(self.certificate.min_rate)};"
+        scope = f"it is about random masks for this model, input and masking, {NOT_RIGHT}"
+        return f"{self._claim()} {cost};{wrong} {scope}; another size may be stable too."
+
+    def _claim(self) -> str:
+        n = len(self.selected)
+        if self.size == n:
+            return f"No part of the ranking by {self.method} short of all {n} features is certified stable"
+        cert = self.certificate
+        doing = lower_first(event(cert.neighborhood, "uniform", cert.trail[-1].effective_radius))
+        keeps = f"keeps {kept(cert)} in at least {cert.min_rate} of cases"
+        are = "feature ranked highest by {} is" if self.size == 1 else "features ranked highest by {} are"
+        leading = f"the {self.size} of {n} {are.format(self.method)} certified stable"
+        return f"With confidence {cert.confidence}, {leading}: {doing} {keeps}"
+
+
+@asks(RunKeywords)
 def stabilize(
     model: MaskedModel,
     attribution: Any,
@@ -35,10 +154,7 @@ def stabilize(
     consistent: bool = True,
     max_draws: int | None = None,
     agree: Any = "same_top_class",
-    batch_size: int | None = None,
-    progress: Progress | bool | None = None,
-    check_determinism: bool = True,
-    rng: Rng = None,
+    **keywords: Unpack[RunKeywords],
 ) -> StableSelection:
     """Cut a ranking of features where it is still certified stable.
 
@@ -79,39 +195,42 @@ def stabilize(
     >>> import numpy as np
     >>> from holdfast import mask_function, stabilize
     >>> model = mask_function(lambda masks: masks[:, :4].sum(axis=1) > 2, n_features=20)
-    >>> found = stabilize(model, np.arange(20, 0, -1), min_rate=0.9, radius=3, rng=0)
-    >>> found.size, found.certificate.prediction
+    >>> stable = stabilize(model, np.arange(20, 0, -1), min_rate=0.9, radius=3, rng=0)
+    >>> stable.size, stable.certificate.prediction
     (3, True)
     """
     test = rate_test(min_rate, confidence, max_draws)
-    asked = check_whole(radius, "radius", minimum=1)
+    radii = [check_whole(radius, "radius", minimum=1)]
     ranking = rank(attribution, absolute=absolute)
     grid = _check_sizes(sizes, len(ranking))
-    settings = Settings.check(
-        "stabilize",
-        tolerance=1 - test.min_rate,
-        confidence=test.confidence,
-        neighborhood="additions",
-        agree=agree,
-        check_determinism=check_determinism,
-        rng=rng,
-        plan="decision",
-        plans=["decision"],
-    )
-    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
+    procedure = Procedure.check(stabilize, "stabilize", keywords, radii=radii, agree=agree)
+    with procedure.evaluating(model) as evaluator:
         if evaluator.n_features != len(ranking):
-            raise InvalidValueError(
-                f"`attribution` must have one score per feature: the model has {evaluator.n_features}, "
-                f"got {len(ranking)}."
-            )
-        settings = settings.keyed(evaluator.provenance, np.ones(len(ranking), dtype=bool))
+            must = f"have one score per feature: the model has {evaluator.n_features}"
+            raise InvalidValueError(argument="attribution", must=must, got=len(ranking))
+        procedure = procedure.keyed(evaluator.provenance, np.ones(len(ranking), dtype=bool))
         before = evaluator.n_calls
         evaluator.expect(len(grid) * test.max_draws)
-        search = _Search(evaluator, ranking, asked, test, settings)
-        passed, trail = _descend(search, grid, consistent=consistent)
+        trail: list[SizeStep] = []
+        # Fixed-sequence testing: go on to fewer features while the answer is yes. All features shown,
+        # there is nothing to reveal: stable without a draw.
+        for size in grid:
+            mask = np.zeros(len(ranking), dtype=bool)
+            mask[ranking[:size]] = True
+            mask.setflags(write=False)
+            # One repeated row shows whether the model is deterministic; one per size would add nothing.
+            checked = replace(procedure, check_determinism=procedure.check_determinism and len(trail) == 1)
+            reference = Reference(evaluator, mask, checked)
+            step = decide_in_order(radii, test, evaluator, reference, procedure)[0]
+            certificate = make_radius_certificate(reference, [step], test, procedure)
+            counts = (step.n_agreed, step.n_evaluated, step.exact)
+            trail.append(SizeStep(size, step.answer, *counts, reference.prediction, reference.consistent))
+            if len(trail) > 1 and not (step.answer and (reference.consistent or not consistent)):
+                break
+            stable = certificate
         return StableSelection(
-            size=int(passed.certificate.selected.sum()),
-            certificate=replace(passed.certificate, n_repeated=evaluator.n_repeated),
+            size=int(stable.selected.sum()),
+            certificate=replace(stable, n_repeated=evaluator.n_repeated),
             trail=tuple(trail),
             sizes=tuple(grid),
             ranking=tuple(int(feature) for feature in ranking),
@@ -121,63 +240,14 @@ def stabilize(
         )
 
 
-@dataclass(frozen=True)
-class _Tested:
-    """One size: the step of the trail, and the claim that it would make."""
-
-    step: SizeStep
-    certificate: RadiusCertificate
-
-
-@dataclass(frozen=True)
-class _Search:
-    """What all sizes have in common."""
-
-    evaluator: Evaluator
-    ranking: NDArray[np.intp]
-    radius: int
-    test: RateTest
-    settings: Settings
-
-    def prefix(self, size: int) -> Mask:
-        """The leading features."""
-        mask = np.zeros(len(self.ranking), dtype=bool)
-        mask[self.ranking[:size]] = True
-        mask.setflags(write=False)
-        return mask
-
-    def decide(self, size: int, *, check_determinism: bool) -> _Tested:
-        """Test one size on draws of its own."""
-        settings = replace(self.settings, check_determinism=check_determinism)
-        subject = Subject(self.evaluator, self.prefix(size), settings)
-        trail = decide_in_order([self.radius], self.test, subject, settings)
-        seen = (trail[0].n_agreed, trail[0].n_evaluated, trail[0].exact, subject.prediction, subject.consistent)
-        certificate = make_radius_certificate(subject, trail, self.test, settings)
-        return _Tested(SizeStep(size, trail[0].answer, *seen), certificate)
-
-
-def _descend(search: _Search, grid: list[int], *, consistent: bool) -> tuple[_Tested, list[SizeStep]]:
-    """Fixed-sequence testing: go on to fewer features while the answer is yes."""
-    # All features shown, there is nothing to reveal: stable without a draw.
-    best = search.decide(grid[0], check_determinism=False)
-    trail = [best.step]
-    for size in grid[1:]:
-        # One repeated row shows whether the model is deterministic; one per size would add nothing.
-        found = search.decide(size, check_determinism=search.settings.check_determinism and len(trail) == 1)
-        trail.append(found.step)
-        if not found.step.answer or (consistent and not found.step.consistent):
-            break
-        best = found
-    return best, trail
-
-
 def _check_sizes(sizes: Any, n_features: int) -> list[int]:
     """The grid from the full set downwards."""
     if sizes is None:
         return sorted({-(-n_features * i // _N_SIZES) for i in range(1, _N_SIZES + 1)}, reverse=True)
     if isinstance(sizes, (str, bytes)) or not isinstance(sizes, Iterable):
-        raise InvalidTypeError(f"`sizes` must be whole numbers such as range(1, 11), got {sizes!r}.")
-    given = {check_whole(size, "sizes") for size in sizes}
-    if max(given, default=0) > n_features:
-        raise InvalidValueError(f"`sizes` must be at most the number of features, {n_features}, got {max(given)}.")
-    return sorted(given | {n_features}, reverse=True)
+        raise InvalidTypeError(argument="sizes", must="be whole numbers such as range(1, 11)", got=shown(sizes))
+    grid = {check_whole(size, "sizes") for size in sizes}
+    if max(grid, default=0) > n_features:
+        must = f"be at most the number of features, {n_features}"
+        raise InvalidValueError(argument="sizes", must=must, got=max(grid))
+    return sorted(grid | {n_features}, reverse=True)

@@ -60,4 +60,5 @@ def _fill_in(options: argparse.Namespace) -> None:
     if options.model is None and not has_input:
         options.model, options.input = _MODEL, _INPUT
     elif options.model is None or not has_input:
-        raise InvalidValueError("`--model` and an input (`--image`, `--text`, `--table` or `--input`) go together.")
+        statement = "and an input (`--image`, `--text`, `--table` or `--input`) go together."
+        raise InvalidValueError(statement, argument="--model")

@@ -12,8 +12,8 @@ from holdfast.commands.codes import EXIT_OK
 from holdfast.commands.parsing import Commands, add_explanation, add_input, add_output, add_question
 
 if TYPE_CHECKING:
+    from holdfast.certification.certificate import Certificate
     from holdfast.evaluation import Evaluator
-    from holdfast.results import Certificate
 
 
 def add(commands: Commands) -> None:
@@ -38,9 +38,8 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Certify, print, and write if asked."""
-    from holdfast.certification import certify
+    from holdfast.certification.certificate import certify
     from holdfast.question import bind_named, choose_selection, describe
-    from holdfast.report.page.wording import with_classes
     from holdfast.study.files import write_whole
 
     model, classes = bind_named(options)
@@ -61,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     about = describe(options, model, classes, selected)
     if options.output:
         write_whole(options.output, certificate.to_json(about) + "\n")
-    told = with_classes(str(certificate), [certificate.prediction], classes) + _sameness(model, certificate)
+    told = str(certificate) + _sameness(model, certificate)
     print(certificate.to_json(about) if options.json else told)
     return EXIT_OK
 

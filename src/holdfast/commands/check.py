@@ -9,8 +9,8 @@ import time
 import traceback
 from typing import Any
 
+from holdfast.commands.errors import error_message
 from holdfast.commands.parsing import Commands, add_explanation, add_input, add_question, parse_target
-from holdfast.commands.telling import tell
 from holdfast.commands.verdict import CANNOT_TELL, DOES_NOT_HOLD, ERROR, HOLDS, Verdict
 from holdfast.errors import HoldfastError
 
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         answer, reason, certificate = decide(options)
     except Exception as error:  # a model may raise anything, and Python would end with the code of "does not hold"
-        answer, reason, certificate = ERROR, _told(error, options), None
+        answer, reason, certificate = ERROR, _reason(error, options), None
     seconds = time.perf_counter() - start
     verdict = Verdict(options.name, answer, reason, seconds, certificate, needs_consistent=options.consistent)
     _report(verdict, options)
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
 def decide(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
     """The answer, the reason in words, and the certificate."""
-    from holdfast.certification import certified_radius
+    from holdfast.certification.radius import certified_radius
     from holdfast.question import bind_named, choose_selection, describe
 
     model, classes = bind_named(options)
@@ -96,10 +96,10 @@ def in_words(found: Any, *, needs_consistent: bool) -> tuple[str, str]:
     return DOES_NOT_HOLD, f"{counts} at radius {step.radius}, below {found.min_rate}: {sure}."
 
 
-def _told(error: Exception, options: argparse.Namespace) -> str:
-    """What went wrong; a surprise is told with where it came from."""
+def _reason(error: Exception, options: argparse.Namespace) -> str:
+    """What went wrong; a surprise comes with its traceback."""
     if isinstance(error, (HoldfastError, OSError)):
-        return tell(error, options)
+        return error_message(error, options)
     traceback.print_exc()
     return f"{type(error).__name__}: {error}"
 

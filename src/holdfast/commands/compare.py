@@ -35,7 +35,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare, print, and write if asked."""
-    from holdfast.certification import compare
+    from holdfast.certification.comparison import compare
     from holdfast.question import bind_named, choose_selections, describe
     from holdfast.study.files import write_whole
 

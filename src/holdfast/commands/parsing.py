@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from holdfast.commands.codes import EXIT_ERROR
-from holdfast.commands.telling import cut
+from holdfast.commands.errors import shorten
 from holdfast.validation import MOST_ENTRIES, shown
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End with the usage, the message and the exit code of an error."""
         self.print_usage(sys.stderr)
-        self.exit(EXIT_ERROR, f"{self.prog}: {cut(message)}\n")
+        self.exit(EXIT_ERROR, f"{self.prog}: {shorten(message)}\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override]
         """The options, and as ``flags`` how each is typed.
@@ -177,7 +177,7 @@ def check_targets(options: argparse.Namespace) -> None:
         check_spared(target, options.flags.get(name, name.upper()), sources)
     if len({target.resolve() for target in targets.values()}) < len(targets):
         raise InvalidValueError(
-            f"`--junit` must be another file than `--output`, got {str(targets['junit'])!r} for both."
+            argument="--junit", must="be another file than `--output`", got=f"{str(targets['junit'])!r} for both"
         )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from holdfast.commands.codes import EXIT_INTERRUPTED, EXIT_NO, EXIT_OK
 from holdfast.commands.parsing import Commands, parse_radii
 from holdfast.errors import InvalidValueError
+from holdfast.validation import shown
 
 if TYPE_CHECKING:
     from holdfast.experiments import Experiment, Request, Subject
@@ -177,7 +178,7 @@ def _chosen(ids: Sequence[str]) -> list[Experiment]:
     from holdfast.experiments import EXPERIMENTS, find_experiment
 
     if "list" in ids:
-        raise InvalidValueError("`list` must stand alone: holdfast reproduce list.")
+        raise InvalidValueError(argument="list", must="stand alone: holdfast reproduce list")
     named = [one for name in ids for one in (EXPERIMENTS if name == "all" else [find_experiment(name)])]
     return list({one.id: one for one in named}.values())
 
@@ -186,7 +187,7 @@ def _folder(output: str | None, experiment: Experiment, *, several: bool) -> Pat
     if output is None:
         return None
     if not output.strip():
-        raise InvalidValueError(f"`--output` must name a folder, got {output!r}.")
+        raise InvalidValueError(argument="--output", must="name a folder", got=shown(output))
     return Path(output) / experiment.id if several else Path(output)
 
 
@@ -214,7 +215,9 @@ def _subjects(options: argparse.Namespace) -> tuple[Subject, ...] | None:
         return None
     if not models or len(data) not in (1, len(models)):
         raise InvalidValueError(
-            f"`--data` must be given with `--model`, once or once per model, got {len(models)} and {len(data)}."
+            argument="--data",
+            must="be given with `--model`, once or once per model",
+            got=f"{len(models)} and {len(data)}",
         )
     names = ("kind", "split", "target", "device")
     settings = {name: getattr(options, name) for name in names} | {"grid": _grid(options.grid)}
@@ -225,7 +228,7 @@ def _subjects(options: argparse.Namespace) -> tuple[Subject, ...] | None:
 def _refuse_alone(options: argparse.Namespace) -> None:
     for name in ("kind", "grid", "split", "target", "device"):
         if getattr(options, name) is not None:
-            raise InvalidValueError(f"`--{name}` must be given with `--model` and `--data`.")
+            raise InvalidValueError(argument=f"--{name}", must="be given with `--model` and `--data`")
 
 
 def _distinct(subjects: Sequence[Subject]) -> tuple[Subject, ...]:
@@ -242,7 +245,7 @@ def _grid(text: str | None) -> tuple[int, int] | None:
         return None
     match = re.fullmatch(r"(\d+)[x×](\d+)", text)
     if not match:
-        raise InvalidValueError(f"`--grid` must look like 14x14, got {text!r}.")
+        raise InvalidValueError(argument="--grid", must="look like 14x14", got=shown(text))
     return int(match[1]), int(match[2])
 
 

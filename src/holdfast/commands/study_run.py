@@ -147,7 +147,7 @@ def _engine(options: argparse.Namespace) -> Any:
         return options.engine
     if options.engine != "ray":
         flag = "--" + next(iter(given)).replace("_", "-")
-        raise InvalidValueError(f"`{flag}` must come with `--engine ray`, got `--engine {options.engine}`.")
+        raise InvalidValueError(argument=flag, must="come with `--engine ray`", got=f"`--engine {options.engine}`")
     from holdfast.study.engines import Ray
 
     return Ray(**given)

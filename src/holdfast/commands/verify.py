@@ -16,8 +16,8 @@ from holdfast.errors import InvalidValueError
 from holdfast.validation import read_text
 
 if TYPE_CHECKING:
+    from holdfast.certification.serialization import Value
     from holdfast.evaluation import Evaluator
-    from holdfast.results.values import Value
 
 _GUARANTEE = "holdfast.data_set_guarantee"
 _INPUTS = ("image", "text", "table", "input")
@@ -53,14 +53,16 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Ask again and say whether everything is as stated."""
-    from holdfast.certification import recheck
+    from holdfast.certification.verify import recheck
     from holdfast.question import bind_named
 
     result, about, gate = _read(options.result)
     if result.schema == _GUARANTEE:
         return _verify_guarantee(options, result)
     if options.model is None or not any(getattr(options, name) is not None for name in _INPUTS):
-        raise InvalidValueError(f"`--model` must be given, and one of {', '.join(f'`--{name}`' for name in _INPUTS)}.")
+        raise InvalidValueError(
+            argument="--model", must=f"be given, and one of {', '.join(f'`--{name}`' for name in _INPUTS)}"
+        )
     if options.batch_size is None and isinstance(about.get("batch_size"), int):
         options.batch_size = max(1, about["batch_size"])
     model, classes = bind_named(options)
@@ -77,13 +79,13 @@ def run(options: argparse.Namespace) -> int:
 
 def _verify_guarantee(options: argparse.Namespace, stated: Any) -> int:
     """A guarantee follows from a study: the same question to its file, with the same draws."""
-    from holdfast.results.recheck import differences
+    from holdfast.certification.verify import differences
     from holdfast.study.aggregate import study_guarantee
     from holdfast.study.spec_file import spec_from_plain
     from holdfast.study.store import Store
 
     if options.study is None:
-        raise InvalidValueError("`--study` must name the file of results that the guarantee is about.")
+        raise InvalidValueError(argument="--study", must="name the file of results that the guarantee is about")
     names = ("method", "radius", "min_rate", "confidence", "top_fraction", "keep_probability")
     question = {name: getattr(stated, name) for name in names}
     stored = stated.source == "stored"
@@ -118,7 +120,7 @@ def show(options: argparse.Namespace) -> int:
 
 def _read(file: str) -> tuple[Value, dict[str, Any], dict[str, Any]]:
     """The result of a file, what the file says about it, and the gate whose certificate it is, if it is one's."""
-    from holdfast.results.values import from_any_json, read_about, read_object
+    from holdfast.certification.serialization import from_any_json, read_about, read_object
 
     try:
         text = read_text(Path(file))

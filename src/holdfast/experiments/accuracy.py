@@ -19,7 +19,7 @@ from holdfast.randomness import stream, stream_key
 from holdfast.report.figures.accuracies import plot_accuracy
 from holdfast.report.figures.style import entitle, make_panels, note_below
 from holdfast.results.accuracy import SmoothedAccuracy
-from holdfast.smoothing.accuracy import smoothed_accuracy
+from holdfast.smoothing import smoothed_accuracy
 from holdfast.study.files import replacing
 
 if TYPE_CHECKING:
@@ -76,10 +76,9 @@ def _labelled(opened: Opened) -> list[int]:
     """The inputs that have a label."""
     numbers = [index for index in range(opened.n) if opened.dataset.labels[index] >= 0]
     if not numbers:
-        column = " Name their column with --target." if opened.subject.kind == "table" else ""
-        raise InvalidValueError(
-            f"`--data` must have labels to measure accuracy with, {opened.dataset.name} has none.{column}"
-        )
+        column = "Name their column with --target." if opened.subject.kind == "table" else None
+        must = f"have labels to measure accuracy with, {opened.dataset.name} has none"
+        raise InvalidValueError(argument="--data", must=must, hint=column)
     return numbers
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.experiments.experiment import Experiment, Request
 from holdfast.experiments.subjects import FOR_FILES, Subject
-from holdfast.packages import check_installed
+from holdfast.extras import check_installed
 from holdfast.study.spec import PRECISIONS
-from holdfast.validation import check_name, check_whole, is_number
+from holdfast.validation import check_name, check_whole, is_number, shown
 
 
 def check_request(experiment: Experiment, request: Any) -> Request:
@@ -26,7 +26,7 @@ def check_request(experiment: Experiment, request: Any) -> Request:
     holdfast.errors.InvalidTypeError: `keep` must be a tuple of numbers, got 0.5.
     """
     if not isinstance(request, Request):
-        raise InvalidTypeError(f"`request` must be a Request, got {type(request).__name__}.")
+        raise InvalidTypeError(argument="request", must="be a Request", got=type(request).__name__)
     _check_options(experiment, request)
     _check_lists(request)
     if request.n is not None:
@@ -51,9 +51,9 @@ def check_packages(experiment: Experiment, request: Request) -> None:
 def _check_options(experiment: Experiment, request: Request) -> None:
     for option in request.given():
         if option not in experiment.options:
-            known = ", ".join(one.replace("_", "-") for one in experiment.options)
-            shown = option.replace("_", "-")
-            raise InvalidValueError(f"`{shown}` is no option of {experiment.id}, which takes {known} and seed.")
+            name, *known = (word.replace("_", "-") for word in (option, *experiment.options))
+            statement = f"is no option of {experiment.id}, which takes {', '.join(known)} and seed."
+            raise InvalidValueError(statement, argument=name)
 
 
 _LISTS = {"subjects": "Subjects", "methods": "names", "radii": "whole numbers", "keep": "numbers"}
@@ -66,17 +66,19 @@ def _check_lists(request: Request) -> None:
         if values is None:
             continue
         if not isinstance(values, (tuple, list)):
-            raise InvalidTypeError(f"`{name}` must be a tuple of {what}, got {values!r}.")
+            raise InvalidTypeError(argument=name, must=f"be a tuple of {what}", got=shown(values))
         if not values:
-            shown = "model" if name == "subjects" else name
-            raise InvalidValueError(f"`{shown}` must not be empty; leave it out for the experiment's own choice.")
+            argument = "model" if name == "subjects" else name
+            raise InvalidValueError(
+                argument=argument, must="not be empty; leave it out for the experiment's own choice"
+            )
 
 
 def _check_parts(request: Request) -> None:
     """Every part of what was asked for can be used, and none is there twice."""
     for subject in request.subjects or ():
         if not isinstance(subject, Subject):
-            raise InvalidTypeError(f"`subjects` must be a tuple of Subjects, got {subject!r} in it.")
+            raise InvalidTypeError(argument="subjects", must="be a tuple of Subjects", got=f"{subject!r} in it")
     request.method_specs(())  # an unknown name is an error
     _check_once("methods", "method", request.methods or ())
     for radius in request.radii or ():
@@ -89,14 +91,14 @@ def _check_parts(request: Request) -> None:
 
 def _check_once(name: str, what: str, values: Sequence[Any]) -> None:
     if len(set(values)) < len(values):
-        raise InvalidValueError(f"`{name}` must name each {what} once, got {', '.join(map(str, values))}.")
+        raise InvalidValueError(argument=name, must=f"name each {what} once", got=", ".join(map(str, values)))
 
 
 def _check_keep(keep: Any) -> None:
     if not is_number(keep):
-        raise InvalidTypeError(f"`keep` must be numbers above 0 and at most 1, got {keep!r}.")
+        raise InvalidTypeError(argument="keep", must="be numbers above 0 and at most 1", got=shown(keep))
     if not 0 < keep <= 1:
-        raise InvalidValueError(f"`keep` must be numbers above 0 and at most 1, got {keep:g}.")
+        raise InvalidValueError(argument="keep", must="be numbers above 0 and at most 1", got=f"{keep:g}")
 
 
 def _check_levels(experiment: Experiment, keeps: Sequence[float]) -> None:
@@ -108,8 +110,9 @@ def _check_levels(experiment: Experiment, keeps: Sequence[float]) -> None:
         nearest = max(1, round(Fraction(keep) * levels))
         if nearest / levels != keep:
             raise InvalidValueError(
-                f"`keep` must be multiples of 1/{levels} for {experiment.id}, got {keep:g}; "
-                f"the nearest is {nearest}/{levels}."
+                argument="keep",
+                must=f"be multiples of 1/{levels} for {experiment.id}",
+                got=f"{keep:g}; the nearest is {nearest}/{levels}",
             )
 
 
@@ -121,11 +124,13 @@ def _check_numbers(experiment: Experiment, request: Request) -> None:
     )
     for name, values, wanted in counts:
         if values is not None and wanted is not None and len(values) != wanted:
-            raise InvalidValueError(f"`{name}` must name {_times(wanted)} for {experiment.id}, got {len(values)}.")
+            raise InvalidValueError(argument=name, must=f"name {_times(wanted)} for {experiment.id}", got=len(values))
     elsewhere = [one.device for one in request.subjects or () if one.device != "cpu"]
     if experiment.cpu_only and elsewhere:
         raise InvalidValueError(
-            f"`device` must be cpu for {experiment.id}, which measures processor time, got {elsewhere[0]!r}."
+            argument="device",
+            must=f"be cpu for {experiment.id}, which measures processor time",
+            got=shown(elsewhere[0]),
         )
 
 

@@ -13,7 +13,7 @@ from holdfast.experiments.experiment import Experiment
 from holdfast.experiments.files import FINDINGS, heading
 from holdfast.experiments.registry import EXPERIMENTS
 from holdfast.study.store import Store
-from holdfast.validation import check_path
+from holdfast.validation import check_path, shown
 
 _Q4 = next(one for one in EXPERIMENTS if one.id == "q4-accuracy")
 
@@ -23,19 +23,18 @@ def check_folder(experiment: Experiment, folder: Any) -> Path:
 
     Other results of the same experiment, such as those of another number of inputs, may be there.
     """
-    wanted = f"`output` must be a folder for {experiment.id}"
+    must = f"be a folder for {experiment.id}"
     if not isinstance(folder, (str, Path)):
-        raise InvalidTypeError(f"{wanted}, got {folder!r}.")
+        raise InvalidTypeError(argument="output", must=must, got=shown(folder))
     if not str(folder).strip():
-        raise InvalidValueError(f"{wanted}, got an empty name.")
+        raise InvalidValueError(argument="output", must=must, got="an empty name")
     path = check_path(folder, "output")
     if path.exists() and not path.is_dir():
-        raise InvalidValueError(f"{wanted}, got {str(folder)!r}, which is a file.")
+        raise InvalidValueError(argument="output", must=must, got=f"{shown(str(folder))}, which is a file")
     for other, file in owners(path):
         if other.id != experiment.id:
-            raise InvalidValueError(
-                f"{wanted} alone, got {str(folder)!r}, which holds results of {other.id} ({file.name}). Name another."
-            )
+            got = f"{shown(str(folder))}, which holds results of {other.id} ({file.name})"
+            raise InvalidValueError(argument="output", must=f"{must} alone", got=got, hint="Name another.")
     return path
 
 

@@ -37,19 +37,20 @@ def reaching(spec: StudySpec, name: str) -> StudySpec:
         if n_found == (wanted or 1):
             return spec if wanted is None else replace(spec, data=replace(spec.data, n=index + 1))
     if n_found == 0:
-        raise InvalidValueError(none_left(name, spec.data.min_features))
+        raise none_left(name, spec.data.min_features)
     return replace(spec, data=replace(spec.data, n=len(data)))
 
 
-def none_left(name: str, least: int) -> str:
-    """What is said where every input is too short.
+def none_left(name: str, least: int) -> InvalidValueError:
+    """The error where every input is too short.
 
     Examples
     --------
-    >>> none_left("vader", 40)
-    '`--min-tokens` must leave an input of vader, got 40: every one has fewer features.'
+    >>> print(none_left("vader", 40))
+    `--min-tokens` must leave an input of vader, got 40: every one has fewer features.
     """
-    return f"`--min-tokens` must leave an input of {name}, got {least}: every one has fewer features."
+    got = f"{least}: every one has fewer features"
+    return InvalidValueError(argument="--min-tokens", must=f"leave an input of {name}", got=got)
 
 
 def left_out(name: str, n_left_out: int, *, of: int, least: int) -> list[str]:

@@ -63,7 +63,9 @@ def open_subject(subject: Subject) -> Opened:
     dataset = data.load(subject.data.spec, **subject.data.options)
     wanted = len(dataset) if subject.data.n is None else subject.data.n
     if wanted > len(dataset):
-        raise InvalidValueError(f"`--n` must be at most the number of inputs there are, {len(dataset)}, got {wanted}.")
+        raise InvalidValueError(
+            argument="--n", must=f"be at most the number of inputs there are, {len(dataset)}", got=wanted
+        )
     return Opened(subject, load_model(subject.model), dataset, wanted)
 
 

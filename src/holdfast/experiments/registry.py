@@ -159,7 +159,9 @@ def find_experiment(name: str) -> Experiment:
     begun = [one for one in EXPERIMENTS if one.id.startswith(name)] if isinstance(name, str) and name else []
     exact = [one for one in begun if one.id == name]
     if len(begun) > 1 and not exact:
-        raise InvalidValueError(f"`id` must be one experiment: {name!r} could be {', '.join(one.id for one in begun)}.")
+        raise InvalidValueError(
+            argument="id", must=f"be one experiment: {name!r} could be {', '.join(one.id for one in begun)}"
+        )
     if not begun:
         check_name(name, "id", IDS)
     return (exact or begun)[0]

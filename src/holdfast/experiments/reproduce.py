@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.experiments.advice import advising
+from holdfast.errors import ColumnsError, HoldfastError, MissingGradientsError, StudyError
 from holdfast.experiments.checks import check_packages, check_request
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request
 from holdfast.experiments.files import write_outcome
@@ -17,6 +19,9 @@ from holdfast.validation import check_whole
 
 FOLDER = Path("build/reproduce")
 """Where results go unless another folder is named."""
+
+_NO_GRADIENTS = ("lime", "shap", "random")
+"""Methods of the paper that every model can be explained by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +76,7 @@ def reproduce(
     folder = check_folder(experiment, folder_of(experiment, output))
     desk = Desk(folder, check_whole(workers, "workers"), progress)
     check_packages(experiment, asked)
-    with themed(), advising(experiment, asked):
+    with themed(), _naming_options(experiment, asked):
         outcome = experiment.run(experiment, asked, desk)
     if experiment.hindsight and asked.subjects is None and asked.n is None:
         outcome = replace(outcome, findings=f"{outcome.findings} {experiment.hindsight}")
@@ -81,3 +86,24 @@ def reproduce(
 def folder_of(experiment: Experiment, output: str | Path | None) -> str | Path:
     """Where the results of an experiment go."""
     return FOLDER / experiment.id if output is None else output
+
+
+@contextmanager
+def _naming_options(experiment: Experiment, request: Request) -> Iterator[None]:
+    """Errors inside say which option of ``holdfast reproduce`` helps, if one does."""
+    try:
+        yield
+    except HoldfastError as error:
+        cause = error.cause if isinstance(error, StudyError) and error.cause else error
+        if option := _helping_option(cause, experiment, request):
+            error.add_hint(f"With `holdfast reproduce`: {option}.")
+        raise
+
+
+def _helping_option(cause: HoldfastError, experiment: Experiment, request: Request) -> str | None:
+    if isinstance(cause, MissingGradientsError):
+        return f"--methods {','.join(_NO_GRADIENTS[: experiment.n_methods])}"
+    tables = (subject.data for subject in request.subjects or () if subject.kind == "table")
+    if isinstance(cause, ColumnsError) and any("target" not in data.options for data in tables):
+        return "--target COLUMN names the column that holds the labels and is no feature"
+    return None

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast.certification.comparison import compare
-from holdfast.certification.single import certify
+from holdfast.certification.certificate import certify
+from holdfast.certification.comparison import Comparison, Difference, compare
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.methods import radii_for
 from holdfast.experiments.opening import Explained, open_subject
@@ -17,7 +17,6 @@ from holdfast.experiments.subjects import RESNET
 from holdfast.experiments.words import counted, joined, percent, points, share
 from holdfast.report.figures.curves import plot_curves
 from holdfast.report.figures.style import label_of, make_panels, note_below
-from holdfast.results.comparison import Comparison, Difference
 from holdfast.types import Mask
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.certification.bracket import stability_bracket
-from holdfast.certification.curve import certify_radii
+from holdfast.certification.curve import StabilityCurve, certify_radii
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.opening import Explained, Opened, open_subject
 from holdfast.experiments.radii import up_to
@@ -15,7 +15,6 @@ from holdfast.experiments.subjects import RESNET
 from holdfast.experiments.words import counted, percent, share
 from holdfast.report.figures.curves import plot_curves
 from holdfast.report.figures.style import COLOURS, label_of, make_panels, note_below
-from holdfast.results.curve import StabilityCurve
 from holdfast.results.witness import StabilityBracket
 from holdfast.types import Mask
 

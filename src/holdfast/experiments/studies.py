@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds import betting_mean
-from holdfast.errors import StudyError
+from holdfast.errors import StudyError, StudyMismatchError
 from holdfast.experiments.experiment import Desk, Experiment, Request
 from holdfast.experiments.lengths import left_out, reaching
 from holdfast.experiments.radii import features_left, without_repeats
@@ -126,9 +126,9 @@ def _run(spec: StudySpec, path: Path, desk: Desk) -> StudyRun:
     try:
         return run_study(spec, path, workers=desk.workers, progress=progress)
     except StudyError as error:
-        if "another file" not in str(error):
-            raise
-        raise StudyError(f"{error} With `holdfast reproduce`: choose another --output, or remove {path}.") from error
+        if isinstance(error.cause or error, StudyMismatchError):
+            error.add_hint(f"With `holdfast reproduce`: choose another --output, or remove {path}.")
+        raise
 
 
 def _check_whole(run: StudyRun, path: Path) -> None:

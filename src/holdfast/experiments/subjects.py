@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.errors import InvalidValueError
 from holdfast.experiments.radii import up_to
-from holdfast.packages import check_installed, needed
+from holdfast.extras import check_installed, needed
 from holdfast.selection import top_fraction
 from holdfast.study.spec import DataSpec, MaskingSpec, ModelSpec
 
@@ -126,7 +126,7 @@ def make_subject(
     settings = _given(kind=kind, device=device)
     found = datasets.load(data, **options)
     if grid is not None and found.kind != "image":
-        raise InvalidValueError(f"`--grid` must be left out: {data!r} holds inputs of kind {found.kind!r}.")
+        raise InvalidValueError(argument="--grid", must=f"be left out: {data!r} holds inputs of kind {found.kind!r}")
     return Subject(
         name=short_name(model),
         kind=found.kind,

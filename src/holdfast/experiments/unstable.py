@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.bounds import clopper_pearson
-from holdfast.errors import InvalidValueError
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.lengths import left_out, none_left
 from holdfast.experiments.opening import Explained, Opened, open_subject
@@ -85,7 +84,7 @@ def search(opened: Opened, method: str, *, seed: int, least: int) -> tuple[list[
         if explained.model.n_features >= least:
             found.append(_searched(explained, method))
     if not found:
-        raise InvalidValueError(none_left(opened.subject.name, least))
+        raise none_left(opened.subject.name, least)
     return found, len(opened.dataset)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from holdfast.bounds import Interval
-from holdfast.results.rounding import outward
 from holdfast.study.aggregate import FEW
+from holdfast.words import outward
 
 TOLD = (
     "Brackets are 95 % intervals over inputs by the bootstrap, as in the paper, which are approximate; "

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from holdfast.agreement import same_top_class
 from holdfast.types import Mask
+from holdfast.words import class_label
 
 MOST_CLASSES, _SHOWN_CLASSES = 50, 20
 """Of a model with more classes than these, only the leading ones are told."""
@@ -52,9 +53,7 @@ class Answers:
 
     def name(self, prediction: Any) -> str:
         """What a class is called; labels are their own names."""
-        if isinstance(prediction, (int, np.integer)) and 0 <= prediction < len(self.classes):
-            return str(self.classes[int(prediction)])
-        return str(prediction)
+        return class_label(prediction, self.classes) or ""
 
     def _scores(self, output: NDArray[Any], wanted: int) -> list[Plain]:
         shares = _shares(output)

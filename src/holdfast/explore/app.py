@@ -280,7 +280,7 @@ def _no_constant(name: str) -> None:
 
 def _number(text: str, name: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise InvalidValueError(f"`{name}` must be a whole number ≥ 0, got {text[:40]!r}.")
+        raise InvalidValueError(argument=name, must="be a whole number ≥ 0", got=repr(text[:40]))
     return int(text)
 
 
@@ -288,7 +288,7 @@ def _tab(request: Request) -> str:
     """Who asks; a tab that does not say so shares its turns with all that do not."""
     tab = request.headers.get("x-holdfast-tab", "-")
     if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", tab):
-        raise InvalidValueError(f"`X-Holdfast-Tab` must be up to 64 letters, digits and -, got {tab[:80]!r}.")
+        raise InvalidValueError(argument="X-Holdfast-Tab", must="be up to 64 letters, digits and -", got=repr(tab[:80]))
     return tab
 
 

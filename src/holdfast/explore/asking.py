@@ -5,12 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from holdfast.certification.curve import check_radii
+from holdfast.certification.question import check_radii
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.explore.view import check_object
 from holdfast.plans import PLANS
 from holdfast.plans.catalog import DIVISORS, SHIPPED_RISKS, SHIPPED_TOLERANCES
-from holdfast.validation import check_name, check_share, check_whole
+from holdfast.validation import check_name, check_share, check_whole, shown
 
 TOLERANCES = tuple(float(one) for one in SHIPPED_TOLERANCES)
 CONFIDENCES = tuple(float(1 - one) for one in sorted(SHIPPED_RISKS, reverse=True))
@@ -57,11 +57,11 @@ def read_options(kind: str, plain: Any) -> dict[str, Any]:
 def _read_curve(given: dict[str, Any]) -> dict[str, Any]:
     radii = given.get("radii", [1, 2, 4, 8, 16])
     if not isinstance(radii, list) or len(radii) > MOST_RADII:
-        raise InvalidTypeError(f"`radii` must be a list of at most {MOST_RADII} whole numbers.")
+        raise InvalidTypeError(argument="radii", must=f"be a list of at most {MOST_RADII} whole numbers")
     simultaneous = given.get("simultaneous", True)
     if not isinstance(simultaneous, bool):
-        raise InvalidTypeError(f"`simultaneous` must be true or false, got {simultaneous!r}.")
-    return {"radii": check_radii(radii), "simultaneous": simultaneous}
+        raise InvalidTypeError(argument="simultaneous", must="be true or false", got=shown(simultaneous))
+    return {"radii": list(check_radii(radii)), "simultaneous": simultaneous}
 
 
 def _with_plan(options: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -82,9 +82,10 @@ def _check_shared(options: dict[str, Any]) -> dict[str, Any]:
         pair = (options["tolerance"], options["confidence"])
         known = " or ".join(f"{tolerance} with {confidence}" for tolerance, confidence in SHARED_PRECISIONS)
         raise InvalidValueError(
-            f"`tolerance` and `confidence` must be {known} for up to {DIVISORS[-1]} radii at once, "
+            f"and `confidence` must be {known} for up to {DIVISORS[-1]} radii at once, "
             f"got {pair[0]} with {pair[1]} for {len(options['radii'])}. "
-            "Take each radius on its own, or the plan 'hoeffding'."
+            "Take each radius on its own, or the plan 'hoeffding'.",
+            argument="tolerance",
         )
     return options
 
@@ -95,8 +96,10 @@ def _read_precision(given: dict[str, Any]) -> dict[str, Any]:
     confidence = check_share(given.get("confidence", DEFAULT_CONFIDENCE), "confidence")
     if float(tolerance) < LEAST_TOLERANCE:
         raise InvalidValueError(
-            f"`tolerance` must be at least {LEAST_TOLERANCE} here, got {float(tolerance)}. "
-            "For smaller ones use `holdfast certify`."
+            argument="tolerance",
+            must=f"be at least {LEAST_TOLERANCE} here",
+            got=float(tolerance),
+            hint="For smaller ones use `holdfast certify`.",
         )
     if plan != "hoeffding":
         _check_shipped(tolerance, "tolerance", TOLERANCES)
@@ -107,6 +110,8 @@ def _read_precision(given: dict[str, Any]) -> dict[str, Any]:
 def _check_shipped(value: Fraction, name: str, known: tuple[float, ...]) -> None:
     if float(value) not in known:
         raise InvalidValueError(
-            f"`{name}` must be one of {', '.join(map(str, known))} here, got {float(value)}. "
-            "Other values need a plan that is searched first: use `holdfast certify`, or the plan 'hoeffding'."
+            argument=name,
+            must=f"be one of {', '.join(map(str, known))} here",
+            got=float(value),
+            hint="Other values need a plan that is searched first: use `holdfast certify`, or the plan 'hoeffding'.",
         )

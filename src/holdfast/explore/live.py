@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from holdfast.bounds import Interval
-from holdfast.certification.single import Look
+from holdfast.certification.certificate import Look
 
 _A = _B = 0.5
 """The prior of Jeffreys: narrow for rates near 0 and 1, which are the common ones."""

@@ -41,7 +41,9 @@ def open_workbench(
     """
     if model is None:
         if dataset is not None:
-            raise InvalidValueError("`--data` must come with `--model`: say which model is to be explored on them.")
+            raise InvalidValueError(
+                argument="--data", must="come with `--model`: say which model is to be explored on them"
+            )
         return Workbench(bundled_entries(device))
     asked = {"device": device, "kind": kind, "trusted": tuple(trusted)}
     options = {name: value for name, value in asked.items() if value not in (None, ())}
@@ -57,7 +59,7 @@ def _find_bundled(model: str, device: str | None) -> Entry:
     """The entry of a bundled model, which has data of its own; an unknown name is answered with the nearest."""
     scheme, _, name = model.partition(":")
     if scheme != "bundled":
-        raise InvalidValueError("`--data` must be given with `--model`: the inputs to explore it on.")
+        raise InvalidValueError(argument="--data", must="be given with `--model`: the inputs to explore it on")
     entries = {entry.name: entry for entry in bundled_entries(device)}
     return entries[check_name(name, "bundled:", entries)]
 
@@ -65,9 +67,11 @@ def _find_bundled(model: str, device: str | None) -> Entry:
 def _open_one(model: str, dataset: str, *, groups: Any, options: dict[str, Any]) -> Workbench:
     classifier, inputs = models.load(model, **options), data.load(dataset)
     if classifier.kind != inputs.kind:
-        raise InvalidValueError(f"`--model` must classify the {inputs.kind}s that are given, got {classifier.kind}s.")
+        raise InvalidValueError(
+            argument="--model", must=f"classify the {inputs.kind}s that are given", got=f"{classifier.kind}s"
+        )
     if len(inputs) == 0:
-        raise InvalidValueError(f"`--data` must have inputs, got none in {dataset!r}.")
+        raise InvalidValueError(argument="--data", must="have inputs", got=f"none in {dataset!r}")
     first = next((i for i, one in enumerate(inputs.inputs) if not isinstance(one, str) or one.strip()), 0)
     entry = given_entry(model, dataset, classifier, groups=groups, options=options)
     bound = bind(classifier, inputs, entry, View(model, first))

@@ -11,22 +11,21 @@ from typing import Any
 import numpy as np
 
 from holdfast.attribution.methods import attribute, names_of
+from holdfast.certification.certificate import Certificate, Look, certify
 from holdfast.certification.curve import certify_radii
-from holdfast.certification.single import Look, certify
 from holdfast.evaluation import Evaluator
 from holdfast.explore.answers import Answers, Plain, indices, step_through
 from holdfast.explore.live import Narrowing
 from holdfast.explore.paced import in_turns
 from holdfast.explore.recent import Recent
-from holdfast.explore.sentences import certificate_sentence, curve_sentence, witness_sentence
+from holdfast.explore.sentences import curve_sentence, witness_sentence
 from holdfast.explore.turns import Errand, Gate
 from holdfast.explore.view import OWN, View, check_features
 from holdfast.explore.workbench import Workbench
 from holdfast.report.page.pictures import describe_input
 from holdfast.results.attribution import Attribution
-from holdfast.results.certificate import Certificate
 from holdfast.selection import top_fraction
-from holdfast.smoothing.model import smooth
+from holdfast.smoothing import smooth
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
 from holdfast.witness import find_witness
 
@@ -129,7 +128,7 @@ class Questions:
             progress=_progress(tell),
             rng=view.seed,
         )
-        return describe_certificate(found, self.classes(view))
+        return describe_certificate(found)
 
     def witness(self, view: View, errand: Errand, tell: Tell, **options: Any) -> Plain:
         """The smallest additions found that change the prediction, in an order to step through."""
@@ -146,7 +145,7 @@ class Questions:
             "proven": found.proven,
             "cleared_radius": found.cleared_radius,
             "max_radius": found.max_radius,
-            "sentence": witness_sentence(found, answers.classes, names_of(self.bound(view, errand))),
+            "sentence": witness_sentence(found, names_of(self.bound(view, errand))),
             "n_calls": found.n_calls,
         }
 
@@ -161,7 +160,7 @@ class Questions:
             "lows": [one.interval.low for one in found],
             "highs": [one.interval.high for one in found],
             "simultaneous": found.simultaneous,
-            "sentence": curve_sentence(found, self.classes(view)),
+            "sentence": curve_sentence(found),
             "n_calls": found.n_calls,
         }
 
@@ -198,13 +197,13 @@ def as_mask(features: Any, n_features: int) -> Mask:
     return mask
 
 
-def describe_certificate(found: Certificate, classes: tuple[str, ...]) -> Plain:
+def describe_certificate(found: Certificate) -> Plain:
     """A certificate for the page; ``text`` is the file that ``holdfast verify`` reads."""
     text = found.to_json()
     return {
         "certificate": json.loads(text),
         "text": text,
-        "sentence": certificate_sentence(found, classes),
+        "sentence": str(found),
         "interval": [found.interval.low, found.interval.high],
         "rate": found.rate,
         "exact": found.exact,

@@ -4,43 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.report.page.wording import percent, shortened, span, with_classes
-from holdfast.results.certificate import Certificate
-from holdfast.results.curve import StabilityCurve
+from holdfast.certification.certificate import Certificate
+from holdfast.certification.curve import StabilityCurve
 from holdfast.results.witness import Witness
-from holdfast.results.wording import calls
+from holdfast.words import calls, percent, quoted, shortened, span
 
 _MOST_NAMES = 8
 
 
-def certificate_sentence(found: Certificate, classes: Sequence[str]) -> str:
-    """What is certified, and what the class is called."""
-    return with_classes(str(found), [found.prediction], classes)
-
-
-def witness_sentence(found: Witness, classes: Sequence[str], names: Sequence[str] | None) -> str:
-    """What changes the prediction, and what its features and classes are called."""
-    told = with_classes(str(found), [found.original_prediction, found.prediction], classes)
+def witness_sentence(found: Witness, names: Sequence[str] | None) -> str:
+    """What changes the prediction, and what its features are called."""
     if names is None:
-        return told
+        return str(found)
     named = [f"Feature {one} is “{shortened(names[one], 40)}”." for one in found.added[:_MOST_NAMES]]
-    return " ".join([told, *named])
+    return " ".join([str(found), *named])
 
 
-def curve_sentence(found: StabilityCurve, classes: Sequence[str]) -> str:
+def curve_sentence(found: StabilityCurve) -> str:
     """How often the prediction is kept: least, if that may be read off the whole curve, else at the largest radius."""
     lowest = min(found, key=lambda one: (one.interval.low, one.radius))
     first, last = found.radii[0], found.radii[-1]
+    name = quoted(lowest.prediction, lowest.prediction_name)
     where = f"at radius {first}" if first == last else f"at every radius asked for from {first} to {last}"
     sure = "For certain" if all(one.exact for one in found) else f"With confidence {lowest.confidence}"
     if found.simultaneous or first == last:
-        least = f"the prediction {lowest.prediction!r} is kept in at least {percent(_floor(lowest))} of cases"
+        least = f"the prediction {name} is kept in at least {percent(_floor(lowest))} of cases"
         told = f"{sure}, {least} {where}"
         told += "" if first == last else f"; the lowest interval is that of radius {lowest.radius}, {_cases(lowest)}"
     else:  # the lowest would be one that is picked afterwards
-        kept = f"the prediction {lowest.prediction!r} is kept in {_cases(found[last])} of cases at radius {last}"
+        kept = f"the prediction {name} is kept in {_cases(found[last])} of cases at radius {last}"
         told = f"{sure} for each radius on its own, and not for one picked afterwards, {kept}"
-    return with_classes(f"{told} ({calls(found.n_calls)}).", [lowest.prediction], classes)
+    return f"{told} ({calls(found.n_calls)})."
 
 
 def _cases(one: Certificate) -> str:

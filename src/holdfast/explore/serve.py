@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.explore.workbench import Workbench
+from holdfast.validation import shown
 
 ADDRESS = "127.0.0.1"
 """Nobody on another machine can reach it."""
@@ -88,7 +89,7 @@ def make_server(workbench: Workbench, sock: socket.socket, *, patience: float | 
 def listen(port: int) -> socket.socket:
     """A socket on the loopback address, which from now on holds who comes until the server answers."""
     if not isinstance(port, int) or not 0 <= port <= 65535:
-        raise InvalidValueError(f"`port` must be a whole number from 0 to 65535, got {port!r}.")
+        raise InvalidValueError(argument="port", must="be a whole number from 0 to 65535", got=shown(port))
     # Named as TCP, or asyncio leaves small packets to wait for each other: 40 ms per answer.
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     if os.name == "posix":  # elsewhere it would let others listen on the same port
@@ -98,7 +99,9 @@ def listen(port: int) -> socket.socket:
         sock.listen(_MOST_CONNECTIONS)
     except OSError as error:
         sock.close()
-        raise InvalidValueError(f"`port` must be free, but {port} is not ({error.strerror}). Use 0 for any.") from error
+        raise InvalidValueError(
+            argument="port", must=f"be free, but {port} is not ({error.strerror})", hint="Use 0 for any."
+        ) from error
     return sock
 
 

@@ -84,7 +84,7 @@ def read_view(plain: Any, entries: Mapping[str, Entry], *, count: Callable[[str]
     entry = entries[check_name(given.get("model"), "model", entries)]
     method = check_name(given.get("method", View.method), "method", (*entry.methods, OWN))
     if (method == OWN) != ("selected" in given and given["selected"] is not None):
-        raise InvalidValueError(f"`selected` must be given for the method {OWN!r}, and for no other.")
+        raise InvalidValueError(argument="selected", must=f"be given for the method {OWN!r}, and for no other")
     return View(
         model=entry.spec,
         input=_check_input(given.get("input"), count(entry.spec)),
@@ -100,29 +100,31 @@ def read_view(plain: Any, entries: Mapping[str, Entry], *, count: Callable[[str]
 def check_object(plain: Any, name: str, *, names: Any) -> dict[str, Any]:
     """A JSON object with no other than these names."""
     if not isinstance(plain, dict):
-        raise InvalidTypeError(f"`{name}` must be an object, got {_short(plain)}.")
+        raise InvalidTypeError(argument=name, must="be an object", got=_short(plain))
     strange = next((key for key in plain if key not in names), None)
     if strange is not None:
-        raise InvalidValueError(f"`{name}` must have no other fields than {', '.join(names)}, got {_short(strange)}.")
+        raise InvalidValueError(
+            argument=name, must=f"have no other fields than {', '.join(names)}", got=_short(strange)
+        )
     return plain
 
 
 def check_features(value: Any, name: str, *, n_features: int | None = None) -> tuple[int, ...]:
     """Numbers of features, each once, in increasing order."""
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-        raise InvalidTypeError(f"`{name}` must be a list of numbers of features, got {_short(value)}.")
+        raise InvalidTypeError(argument=name, must="be a list of numbers of features", got=_short(value))
     features = tuple(sorted({check_whole(one, name) for one in value}))
     if n_features is not None and features and features[-1] >= n_features:
-        raise InvalidValueError(f"`{name}` must be features from 0 to {n_features - 1}, got {features[-1]}.")
+        raise InvalidValueError(argument=name, must=f"be features from 0 to {n_features - 1}", got=features[-1])
     return features
 
 
 def _check_input(value: Any, n_inputs: int) -> int:
-    wanted = f"`input` must be the id of an input, from '0' to '{n_inputs - 1}', got {_short(value)}."
+    must = f"be the id of an input, from '0' to '{n_inputs - 1}'"
     if not isinstance(value, str):
-        raise InvalidTypeError(wanted)
+        raise InvalidTypeError(argument="input", must=must, got=_short(value))
     if not (value.isascii() and value.isdigit() and len(value) < 16 and int(value) < n_inputs):
-        raise InvalidValueError(wanted)
+        raise InvalidValueError(argument="input", must=must, got=_short(value))
     return int(value)
 
 
@@ -134,18 +136,18 @@ def _check_fill(value: Any, entry: Entry) -> str | None:
 
 
 def _check_keep(value: Any) -> float:
-    wanted = f"`keep_probability` must be a number in (0, 1], got {_short(value)}."
+    must = "be a number in (0, 1]"
     if not is_number(value):
-        raise InvalidTypeError(wanted)
+        raise InvalidTypeError(argument="keep_probability", must=must, got=_short(value))
     if not 0 < value <= 1:
-        raise InvalidValueError(wanted)
+        raise InvalidValueError(argument="keep_probability", must=must, got=_short(value))
     return float(value)
 
 
 def _check_seed(value: Any) -> int:
     seed = check_whole(value, "seed")
     if seed > MOST_SEED:
-        raise InvalidValueError(f"`seed` must be at most {MOST_SEED}, got {seed}.")
+        raise InvalidValueError(argument="seed", must=f"be at most {MOST_SEED}", got=seed)
     return seed
 
 

@@ -13,13 +13,13 @@ from holdfast.explore.entries import Entry
 from holdfast.explore.paced import Pace
 from holdfast.explore.recent import Recent
 from holdfast.explore.view import View
+from holdfast.extras import check_installed, needed
 from holdfast.inputs import data, models
 from holdfast.inputs.data.dataset import Dataset
 from holdfast.inputs.models.classifier import Classifier
-from holdfast.packages import check_installed, needed
 from holdfast.report.page.pictures import thumbnail
-from holdfast.report.page.wording import method_label, shortened
 from holdfast.types import MaskedModel
+from holdfast.words import method_label, shortened
 
 _MOST_BOUND = 64
 _MOST_LETTERS = 60
@@ -108,7 +108,9 @@ def bind(classifier: Classifier, dataset: Dataset, entry: Entry, view: View) -> 
     """One input as a function of masks, as the entry and the view say."""
     one = dataset.inputs[view.input]
     if isinstance(one, str) and not one.strip():
-        raise InvalidValueError("`input` must be a text with words, got an empty one. Choose another input.")
+        raise InvalidValueError(
+            argument="input", must="be a text with words", got="an empty one", hint="Choose another input."
+        )
     rows = {} if dataset.background is None else {"background": dataset.background}
     return classifier.bind(one, groups=entry.groups, fill=entry.fill(view.fill).value, **rows)
 

@@ -10,7 +10,7 @@ from threading import RLock
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.packages import check_installed, needed
+from holdfast.extras import check_installed, needed
 from holdfast.validation import shown, split_spec
 
 _Value = TypeVar("_Value")
@@ -71,7 +71,7 @@ def split_model(spec: Any) -> tuple[str, str]:
     >>> split_model("hf:google/vit-base-patch16-224")
     ('hf', 'google/vit-base-patch16-224')
     """
-    return _split(spec, MODELS, advise_model)
+    return _split(spec, "model", MODELS, advise_model)
 
 
 def split_data(spec: Any) -> tuple[str, str]:
@@ -82,13 +82,13 @@ def split_data(spec: Any) -> tuple[str, str]:
     >>> split_data("images:photos")
     ('images', 'photos')
     """
-    return _split(spec, DATA, advise_data)
+    return _split(spec, "data", DATA, advise_data)
 
 
-def _split(spec: Any, loaders: Mapping[str, Loader], advise: Callable[[str], str | None]) -> tuple[str, str]:
-    scheme, place = split_spec(spec, loaders, advise)
+def _split(spec: Any, name: str, loaders: Mapping[str, Loader], advise: Callable[[str], str | None]) -> tuple[str, str]:
+    scheme, place = split_spec(spec, name, loaders, advise)
     if not place:
-        raise InvalidValueError(argument="spec", must=f"be {loaders[scheme].form}", got=repr(spec))
+        raise InvalidValueError(argument=name, must=f"be {loaders[scheme].form}", got=shown(spec))
     return scheme, place
 
 

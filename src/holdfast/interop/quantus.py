@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from holdfast.certification.certificate import Certificate
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
 from holdfast.interop.scoring import Question, Stream, as_tensor
-from holdfast.masking.torch_support import is_module
-from holdfast.results import Certificate
+from holdfast.masking.torch import is_module
 
 try:
     from quantus.helpers.enums import DataType, EvaluationCategory, ModelType, ScoreDirection
@@ -104,7 +104,7 @@ class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
     def __call__(self, model: Any, x_batch: Any, y_batch: Any, a_batch: Any = None, **given: Any) -> list[float]:
         """The rate of each input; see the metrics of Quantus for what else can be given."""
         if not is_module(model):
-            raise InvalidTypeError(f"`model` must be a torch module, got {type(model).__name__}.")
+            raise InvalidTypeError(argument="model", must="be a torch module", got=type(model).__name__)
         self.certificates, self._stream = [], Stream(self._rng)
         rates: list[float] = super().__call__(model, x_batch, y_batch, a_batch, **(_LEFT_OUT | given))
         return rates
@@ -112,7 +112,9 @@ class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
     def evaluate_batch(self, model: Any, x_batch: Any, y_batch: Any, a_batch: Any, **_: Any) -> list[float]:
         """Certify the explanations of one batch (b, C, H, W) or (b, d)."""
         if len(x_batch) != len(a_batch):
-            raise InvalidValueError(f"`a_batch` must be as long as `x_batch`, {len(x_batch)}, got {len(a_batch)}.")
+            raise InvalidValueError(
+                argument="a_batch", must=f"be as long as `x_batch`, {len(x_batch)}", got=len(a_batch)
+            )
         module = model.get_model()
         found = [
             self.question.answer(module, as_tensor(one), as_tensor(_own_shape(scores)), rng=self._stream.following())

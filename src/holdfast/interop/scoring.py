@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.attribution.external import from_array
-from holdfast.certification import certify
+from holdfast.certification.certificate import Certificate, certify
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.image import mask_image
-from holdfast.masking.tabular import mask_tabular
-from holdfast.masking.torch_support import import_torch
+from holdfast.masking.image.mask_image import mask_image
+from holdfast.masking.table.mask_tabular import mask_tabular
+from holdfast.masking.torch import import_torch
 from holdfast.plans import PLANS
 from holdfast.randomness import stream, stream_key
-from holdfast.results import Certificate
 from holdfast.selection import top_fraction
 from holdfast.types import MaskedModel
 from holdfast.validation import check_name, check_share, check_whole

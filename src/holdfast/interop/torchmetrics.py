@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.bounds import Interval, betting_mean
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
 from holdfast.interop.scoring import Question, Stream, as_tensor
-from holdfast.masking.torch_support import import_torch, is_module
+from holdfast.masking.torch import import_torch, is_module
 
 try:
     from torchmetrics import Metric
@@ -69,7 +69,7 @@ class StabilityRate(Metric):  # type: ignore[misc]
         **settings: Any,
     ) -> None:
         if not is_module(module):
-            raise InvalidTypeError(f"`module` must be a torch module, got {type(module).__name__}.")
+            raise InvalidTypeError(argument="module", must="be a torch module", got=type(module).__name__)
         super().__init__(**settings)
         # In a list: a module that is an attribute would become part of the metric, and of its state.
         self._classifier = [module]
@@ -90,9 +90,11 @@ class StabilityRate(Metric):  # type: ignore[misc]
         """Certify the explanations of a batch: inputs (b, C, H, W) or (b, d), attributions per feature or element."""
         batch, given = as_tensor(inputs), as_tensor(attributions)
         if batch.ndim == 0 or given.ndim == 0:
-            raise InvalidValueError("`inputs` and `attributions` must be batches, got a single number.")
+            raise InvalidValueError("and `attributions` must be batches, got a single number.", argument="inputs")
         if len(batch) != len(given):
-            raise InvalidValueError(f"`attributions` must be as long as `inputs`, {len(batch)}, got {len(given)}.")
+            raise InvalidValueError(
+                argument="attributions", must=f"be as long as `inputs`, {len(batch)}", got=len(given)
+            )
         for one, scores in zip(batch, given, strict=True):
             found = self.question.answer(self._classifier[0], one, scores, rng=self._stream.following())
             self.rates.append(as_tensor([found.rate_unbiased]).to(self.device))
@@ -109,7 +111,9 @@ class StabilityRate(Metric):  # type: ignore[misc]
 
     def _all_rates(self) -> Any:
         if len(self.rates) == 0:
-            raise InvalidValueError("`update` must be called with at least one input before the mean is asked for.")
+            raise InvalidValueError(
+                argument="update", must="be called with at least one input before the mean is asked for"
+            )
         return dim_zero_cat(self.rates)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from holdfast.answers import answers_of
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.outputs import answers_of
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import as_array, check_whole
 

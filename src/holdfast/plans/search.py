@@ -4,7 +4,7 @@ Three steps, all deterministic. The smallest valid fixed sample size is found by
 itself (validity is not monotone in the size). A family of boundaries, "stop when the plug-in normal
 half-width is small enough", gives a first sequential design. A seeded annealing over looks and
 limits then lowers the expected number of draws. Candidates are screened at the jumps of the miss
-probability; the one returned has passed the proof in :mod:`holdfast.plans.verification`.
+probability; the one returned has passed the proof in :mod:`holdfast.plans.proof`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from holdfast.bounds import hoeffding_draws, smallest_power_within
 from holdfast.plans.design import ByShare, Design, Floats, probabilities
-from holdfast.plans.verification import bound_miss_probability
+from holdfast.plans.proof import bound_miss_probability
 from holdfast.progress import tell_search
 
 N_LOOKS = 12

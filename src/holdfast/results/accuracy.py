@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from holdfast.bounds import Interval, check_counts, clopper_pearson
+from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidValueError
-from holdfast.results.frames import make_frame
-from holdfast.results.values import Value
 from holdfast.validation import check_share
 
 

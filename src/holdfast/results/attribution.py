@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.certification.notebook import attribution_html
+from holdfast.certification.serialization import Value, frozen_numbers
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.results.html import attribution_html
-from holdfast.results.values import Value, frozen_numbers
-from holdfast.results.wording import calls
 from holdfast.types import Provenance
 from holdfast.validation import check_whole
+from holdfast.words import calls
 
 _N_SHOWN = 3
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from holdfast.certification.hard import HardCertificate
+from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
-from holdfast.results.hard import HardCertificate
-from holdfast.results.values import Value
-from holdfast.results.wording import NOT_RIGHT, calls, same
 from holdfast.types import Mask, Provenance
 from holdfast.validation import check_mask, check_whole
+from holdfast.words import NOT_RIGHT, calls, prediction_kept, quoted
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,8 @@ class Witness(Value):
         Their number; None if nothing was found.
     prediction, original_prediction : int, str, float or None
         With the additions (None if nothing was found), and on the explanation.
+    prediction_name, original_name : str or None
+        What the model calls these classes; None if it does not say.
     proven : bool
         No smaller set of additions exists; or, if nothing was found, none within ``max_radius``.
     cleared_radius : int
@@ -40,7 +42,9 @@ class Witness(Value):
     added: tuple[int, ...]
     n_added: int | None
     prediction: Any
+    prediction_name: str | None
     original_prediction: Any
+    original_name: str | None
     proven: bool
     cleared_radius: int
     max_radius: int
@@ -72,11 +76,11 @@ class Witness(Value):
         size = f"feature {names}" if self.n_added == 1 else f"{self.n_added} features ({names})"
         left = f"whether fewer can, but more than {self.cleared_radius}, is open"
         minimal = "no smaller addition does" if self.proven else left
-        what = same(self.original_prediction, self.agree)
-        return f"Revealing {size} changes {what} to {self.prediction!r}; {minimal}"
+        what = prediction_kept(self.original_prediction, self.original_name, self.agree)
+        return f"Revealing {size} changes {what} to {quoted(self.prediction, self.prediction_name)}; {minimal}"
 
     def _not_found(self) -> str:
-        what = same(self.original_prediction, self.agree)
+        what = prediction_kept(self.original_prediction, self.original_name, self.agree)
         if self.proven:
             return f"No addition of up to {self.max_radius} features changes {what}"
         known = f"that none of up to {self.cleared_radius} features does is proven"

@@ -28,7 +28,7 @@ def check_text(value: Any, name: str) -> str:
 def check_flag(value: Any, name: str) -> bool:
     """True or False, nothing that only behaves so; in the words of TOML."""
     if not isinstance(value, bool):
-        raise InvalidTypeError(f"`{name}` must be true or false, got {shown(value)}.")
+        raise InvalidTypeError(argument=name, must="be true or false", got=shown(value))
     return value
 
 
@@ -59,10 +59,10 @@ def check_each(
     entries = check_list(values, name, "be a list", most=MOST_ENTRIES)
     checked = tuple(check(value, name) for value in entries)
     if not checked and not may_be_empty:
-        raise InvalidValueError(f"`{name}` must have at least one entry, got none.")
+        raise InvalidValueError(argument=name, must="have at least one entry", got="none")
     if len(set(checked)) < len(checked):
         twice = next(value for value, count in Counter(checked).items() if count > 1)
-        raise InvalidValueError(f"`{name}` must have distinct entries, got {twice!r} more than once.")
+        raise InvalidValueError(argument=name, must="have distinct entries", got=f"{twice!r} more than once")
     return checked
 
 
@@ -86,7 +86,7 @@ def check_method_options(method: str, options: Mapping[str, Any], name: str) -> 
     known = list(inspect.signature(METHODS[method]).parameters)[1:]
     for key in options:
         if not known:
-            raise InvalidValueError(f"`{name}` must be empty: {method!r} takes no options, got {key!r}.")
+            raise InvalidValueError(argument=name, must=f"be empty: {method!r} takes no options", got=shown(key))
         check_name(key, name, known)
 
 
@@ -95,4 +95,4 @@ def checked_as(name: str, check: Callable[[], Any]) -> None:
     try:
         check()
     except HoldfastError as error:
-        raise InvalidValueError(f"`{name}` must be valid: {error}") from error
+        raise InvalidValueError(f"must be valid: {error}", argument=name) from error

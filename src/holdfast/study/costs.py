@@ -26,7 +26,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.masking.function import mask_function
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.plans import make_plan, share_risk
-from holdfast.smoothing.model import smooth
+from holdfast.smoothing import smooth
 from holdfast.study.spec import CertifySpec, MethodSpec, SmoothingSpec
 from holdfast.types import Mask, MaskedModel, Masks
 from holdfast.witness import ALWAYS_EXHAUSTED, find_witness

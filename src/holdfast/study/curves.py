@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import product
 
-from holdfast.results.mean_curve import MeanCurve
+from holdfast.certification.mean_curve import MeanCurve
 from holdfast.study.question import Plain
 from holdfast.study.results import stored_json
 from holdfast.study.store import CURVE_KEY, OF_STUDY, CurveKey, Store

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from holdfast.certification.serialization import make_frame
 from holdfast.errors import MissingExtraError, StudyError
-from holdfast.results.frames import make_frame
 from holdfast.study.curves import current_means
 from holdfast.study.files import check_spared, replacing
 from holdfast.study.status import status_of

@@ -71,8 +71,10 @@ def check_spared(target: str | Path, name: str, sources: Mapping[str, Iterable[s
     for what, texts in sources.items():
         if any(_is_or_holds(place, real) for text in texts for place in _places(str(text))):
             raise InvalidValueError(
-                f"`{name}` must be another file than {what}, got {str(target)!r}, which would be written over. "
-                "Choose a name that does not exist yet."
+                argument=name,
+                must=f"be another file than {what}",
+                got=f"{str(target)!r}, which would be written over",
+                hint="Choose a name that does not exist yet.",
             )
 
 

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from holdfast.errors import StudyError
+from holdfast.errors import InvalidValueError
 from holdfast.randomness import stream
 from holdfast.study.spec import StudySpec
 
@@ -54,7 +54,7 @@ def inputs_of(spec: StudySpec, n_there: int) -> Sequence[int]:
     """The inputs of a study by their numbers in the data: all, the first n, or n at random in a random order."""
     n = spec.data.n
     if n is not None and n > n_there:
-        raise StudyError(f"`data.n` must be at most the number of inputs there are, {n_there}, got {n}.")
+        raise InvalidValueError(argument="data.n", must=f"be at most the number of inputs there are, {n_there}", got=n)
     if n is None or n == n_there:
         return range(n_there)
     return ordered(spec, n_there)[:n]

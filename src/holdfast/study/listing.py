@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from holdfast.errors import StudyError
+from holdfast.errors import StudyMismatchError
 from holdfast.inputs.data.dataset import Dataset
 
 
@@ -52,7 +52,7 @@ def check_listing(before: Mapping[int, Listed], now: Mapping[int, Listed]) -> No
     """Raise where a number stands for another input than before."""
     for number in sorted(before.keys() & now.keys()):
         if before[number].differs(now[number]):
-            raise StudyError(
+            raise StudyMismatchError(
                 f"Input {number} was {before[number]} and is now {now[number]}: the numbers in the file of results "
                 "would mean other inputs. Put new inputs after the old ones, or use another file."
             )

@@ -12,15 +12,13 @@ import json
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 
-from holdfast.certification.mean_curve import mean_curve
-from holdfast.certification.survey import Answer
-from holdfast.errors import StoreError, StudyError
+from holdfast.certification.mean_curve import InputCounts, MeanCurve, mean_curve
+from holdfast.errors import StoreError, StudyError, StudyMismatchError
 from holdfast.evaluation import Evaluator
-from holdfast.results.mean_curve import MeanCurve
 from holdfast.selection import top_fraction
-from holdfast.smoothing.model import smooth
+from holdfast.smoothing import smooth
 from holdfast.study.curves import current_curve, curve_inputs, curve_keys
-from holdfast.study.engines.engine import describe
+from holdfast.study.engines.engine import at_input
 from holdfast.study.question import plain_spec
 from holdfast.study.results import stored_json
 from holdfast.study.spec import StudySpec
@@ -34,20 +32,20 @@ class StoppedError(Exception):
     """Somebody asked to stop; what was finished is stored."""
 
 
-class StoredAnswers(MutableMapping[str, Answer]):
+class StoredAnswers(MutableMapping[str, InputCounts]):
     """The answers of inputs for one mean curve, kept in the store."""
 
     def __init__(self, store: StoreWriter, scope: str, wish: Callable[[], bool]) -> None:
         self._store, self._scope, self._wish = store, scope, wish
 
-    def __getitem__(self, key: str) -> Answer:
+    def __getitem__(self, key: str) -> InputCounts:
         found = self._store.answer(self._scope, key)
         if found is None:
             raise KeyError(key)
         n_agreed, consistent, n_calls = stored_json(found, list)
-        return Answer(tuple(n_agreed), consistent, n_calls)
+        return InputCounts(tuple(n_agreed), consistent, n_calls)
 
-    def __setitem__(self, key: str, answer: Answer) -> None:
+    def __setitem__(self, key: str, answer: InputCounts) -> None:
         self._store.add_answer(self._scope, key, json.dumps(answer))
         if self._wish():
             raise StoppedError
@@ -127,7 +125,7 @@ def _naming_last(at_work: list[int]) -> Iterator[None]:
     except (StoppedError, StoreError):
         raise
     except Exception as error:
-        raise StudyError(describe(at_work[0], error)) from error
+        raise at_input(at_work[0], error) from error
 
 
 def _scope(key: CurveKey, inputs: tuple[int, ...]) -> str:
@@ -142,7 +140,7 @@ def explained(
     """One input bound to the model, smoothed if asked, and its stored explanation."""
     bound, attribution = worker.bind(index), store.attribution(index, key.method)
     if isinstance(bound, Skipped):
-        raise StudyError(
+        raise StudyMismatchError(
             f"its explanation is stored, but now it would be left out ({bound.reason}). What is asked is about the "
             "inputs that were explained: put it back as it was, or use another file."
         )

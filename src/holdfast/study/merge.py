@@ -59,7 +59,7 @@ def merge_studies(paths: Iterable[str | Path], out: str | Path) -> Merged:
     given = check_list(paths, "paths", "be a list of files of results")
     target, sources = check_path(out, "out"), [check_path(path, "paths") for path in given]
     if len(sources) < 1:
-        raise InvalidValueError("`paths` must name at least one file of results, got none.")
+        raise InvalidValueError(argument="paths", must="name at least one file of results", got="none")
     if target.exists():
         raise StoreError(f"{str(out)!r} exists already: a merge makes a new file.")
     with ExitStack() as stack:

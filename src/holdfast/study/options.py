@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.validation import shown
 
 
 class Options(Mapping[str, Any]):
@@ -57,12 +58,14 @@ def _frozen(value: Any) -> Any:
 
 def check_options(value: Any, name: str, *, taken: tuple[str, ...] = ()) -> Options:
     """Options with names for keys, none of them among those ``taken`` by keys of their own."""
-    wanted = f"`{name}` must map names to settings, got"
+    must = "map names to settings"
     if not isinstance(value, Mapping):
-        raise InvalidTypeError(f"{wanted} {value!r}.")
+        raise InvalidTypeError(argument=name, must=must, got=shown(value))
     if twice := [key for key in taken if key in value]:
-        raise InvalidValueError(f"`{name}` must not have `{twice[0]}`, got {value[twice[0]]!r}: it is no option.")
+        raise InvalidValueError(
+            argument=name, must=f"not have `{twice[0]}`", got=f"{value[twice[0]]!r}: it is no option"
+        )
     strange = next((key for key in value if not isinstance(key, str)), None)
     if strange is not None:
-        raise InvalidTypeError(f"{wanted} the key {strange!r}.")
+        raise InvalidTypeError(argument=name, must=must, got=f"the key {shown(strange)}")
     return Options(value)

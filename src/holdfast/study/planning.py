@@ -13,7 +13,7 @@ import numpy as np
 
 from holdfast.attribution.methods import GRADIENT_METHODS
 from holdfast.bounds import hoeffding_draws
-from holdfast.results.values import Value
+from holdfast.certification.serialization import Value
 from holdfast.study.costs import Calls, attribution_calls, mean_calls, most_masks, try_curve, try_witness, witness_calls
 from holdfast.study.items import items_of
 from holdfast.study.probing import Probe, probe_study

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
-from holdfast.errors import InvalidTypeError, StudyError
+from holdfast.errors import InvalidTypeError, StudyMismatchError
 from holdfast.study.spec import StudySpec, keys_of
 
 Plain = dict[str, Any]
@@ -46,8 +46,9 @@ def _plain(value: Any, path: str) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise InvalidTypeError(
-        f"`{path}` must be something a file can hold (text, numbers, lists), got {type(value).__name__}: "
-        "a study is stored, and its workers are told, by name."
+        argument=path,
+        must="be something a file can hold (text, numbers, lists)",
+        got=f"{type(value).__name__}: a study is stored, and its workers are told, by name",
     )
 
 
@@ -58,7 +59,7 @@ def check_same_question(stored: Plain, asked: Plain) -> None:
     depend on nothing of the kind. Anything else would mix answers to different questions.
     """
     for path, before, now in _differences(_question(stored), _question(asked), ""):
-        raise StudyError(
+        raise StudyMismatchError(
             f"`{path}` is {json.dumps(before, ensure_ascii=False)} in the stored study and "
             f"{json.dumps(now, ensure_ascii=False)} in this one: their items do not belong together. "
             "Use another file for another question."

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from holdfast.certification.curve import StabilityCurve
+from holdfast.certification.hard import HardCertificate
+from holdfast.certification.serialization import SCHEMA_VERSION, Value
 from holdfast.errors import StoreError
 from holdfast.results.attribution import Attribution
-from holdfast.results.curve import StabilityCurve
-from holdfast.results.hard import HardCertificate
-from holdfast.results.values import SCHEMA_VERSION, Value
 from holdfast.results.witness import Witness
 from holdfast.study.items import Item
 from holdfast.types import Mask

@@ -162,7 +162,7 @@ def _check_inputs(inputs: Any, n_inputs: int) -> list[int]:
     wanted = sorted({check_whole(index, "inputs") for index in given})
     if not wanted or wanted[-1] >= n_inputs:
         shown = f"up to {wanted[-1]}" if wanted else "none"
-        raise InvalidValueError(f"`inputs` must be places from 0 to {n_inputs - 1}, got {shown}.")
+        raise InvalidValueError(argument="inputs", must=f"be places from 0 to {n_inputs - 1}", got=shown)
     return wanted
 
 

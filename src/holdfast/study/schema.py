@@ -213,7 +213,7 @@ def wrapping_errors(path: Path) -> Iterator[None]:
     except sqlite3.IntegrityError:
         raise
     except sqlite3.OperationalError as error:
-        if "decode to UTF-8" in str(error):
+        if "decode to UTF-8" in str(error):  # Python's sqlite3 gives this error no code to tell it by
             raise _damaged(path, error) from error
         raise StoreError(
             f"{str(path)!r} cannot be read or written: {error}. Is the disk full, or the folder read-only? "

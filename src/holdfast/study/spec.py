@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.agreement import as_agreement
 from holdfast.attribution.methods import METHODS
+from holdfast.certification.mean_curve import BOUNDS
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import STEADY_BATCH_SIZE
 from holdfast.masking import lookup_table
@@ -15,7 +16,6 @@ from holdfast.mus import CRITERIA, mus_model
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.plans import PLANS
 from holdfast.randomness import CANONICAL, is_canonical
-from holdfast.results.mean_curve import BOUNDS
 from holdfast.study.checks import (
     check_each,
     check_flag,
@@ -28,7 +28,7 @@ from holdfast.study.checks import (
     checked_as,
 )
 from holdfast.study.options import Options, check_options, frozen
-from holdfast.validation import check_list, check_name, check_whole
+from holdfast.validation import check_list, check_name, check_whole, shown
 
 PRECISIONS = ("per-input", "data-set")
 ORDERS = ("random", "first")
@@ -99,7 +99,9 @@ class ModelSpec:
         options = check_options(self.options, "model.options", taken=("spec",))
         for name, instead in _NEVER_STORED.items():
             if name in options:
-                raise InvalidValueError(f"`model.options` must not hold `{name}`: no file decides that. Use {instead}.")
+                raise InvalidValueError(
+                    argument="model.options", must=f"not hold `{name}`: no file decides that", hint=f"Use {instead}."
+                )
         _check_part(self.trust, "trust", Trust)
         _keep(self, spec=check_text(self.spec, "model.spec"), options=options)
 
@@ -320,7 +322,9 @@ class StudySpec:
 def check_spec(value: Any) -> StudySpec:
     """A study, and not the file it is written in."""
     if not isinstance(value, StudySpec):
-        raise InvalidTypeError(f"`spec` must be a StudySpec, got {type(value).__name__}. Read a file with `read_spec`.")
+        raise InvalidTypeError(
+            argument="spec", must="be a StudySpec", got=type(value).__name__, hint="Read a file with `read_spec`."
+        )
     return value
 
 
@@ -336,5 +340,5 @@ _PARTS = {
 
 def _check_part(value: Any, name: str, kind: type) -> Any:
     if not isinstance(value, kind):
-        raise InvalidTypeError(f"`{name}` must be a {kind.__name__}, got {value!r}.")
+        raise InvalidTypeError(argument=name, must=f"be a {kind.__name__}", got=shown(value))
     return value

@@ -27,7 +27,7 @@ from holdfast.study.spec import (
     keys_of,
 )
 from holdfast.study.toml_text import format_toml, quoted
-from holdfast.validation import check_path, read_text
+from holdfast.validation import check_path, read_text, shown
 
 _SECTIONS: dict[str, type] = {
     "model": ModelSpec,
@@ -87,7 +87,7 @@ def parse_spec(text: str, *, name: str = "text", trust: Trust = NO_TRUST) -> Stu
     holdfast.errors.InvalidValueError: `sede` is no key of a study. Did you mean `seed`?
     """
     if not isinstance(text, str):
-        raise InvalidTypeError(f"`text` must be TOML, got {text!r}.")
+        raise InvalidTypeError(argument="text", must="be TOML", got=shown(text))
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # what is no TOML, and numbers of thousands of digits
@@ -144,7 +144,7 @@ def _part(value: Any, name: str) -> Any:
     if name != "methods":
         return _section(value, name)
     if not isinstance(value, (list, tuple)):
-        raise InvalidTypeError(f"`methods` must be a list of names or of [[methods]] tables, got {value!r}.")
+        raise InvalidTypeError(argument="methods", must="be a list of names or of [[methods]] tables", got=shown(value))
     return tuple(_section(one, name) for one in value)
 
 
@@ -153,7 +153,7 @@ def _section(value: Any, name: str) -> Any:
     if isinstance(value, str) and name in _SHORT:
         value = {_SHORT[name]: value}
     if not isinstance(value, Mapping):
-        raise InvalidTypeError(f"`{name}` must be a table of settings, got {value!r}.")
+        raise InvalidTypeError(argument=name, must="be a table of settings", got=shown(value))
     _check_keys(value, kind, f"{name}.")
     _check_complete(value, kind, f"{name}.")
     return kind(**value)
@@ -163,14 +163,14 @@ def _check_complete(values: Mapping[str, Any], kind: type, path: str) -> None:
     for field in keys_of(kind):
         required = field.default is MISSING and field.default_factory is MISSING
         if required and field.name not in values:
-            raise InvalidValueError(f"`{path}{field.name}` must be given, got nothing.")
+            raise InvalidValueError(argument=f"{path}{field.name}", must="be given", got="nothing")
 
 
 def _check_keys(values: Mapping[str, Any], kind: type, path: str) -> None:
     known = [field.name for field in keys_of(kind)]
     for key in values:
         if key not in known:
-            raise InvalidValueError(f"`{path}{key}` is no key of a study.{_hint(key, known, path)}")
+            raise InvalidValueError(f"is no key of a study.{_hint(key, known, path)}", argument=f"{path}{key}")
 
 
 def _hint(key: str, known: list[str], path: str) -> str:

@@ -8,13 +8,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.results.mean_curve import MeanCurve
-from holdfast.results.rounding import outward
-from holdfast.results.wording import calls
+from holdfast.certification.mean_curve import MeanCurve
 from holdfast.showing import Shown
 from holdfast.study.curves import current_means, curve_inputs, curve_keys
 from holdfast.study.question import Plain
 from holdfast.study.store import OF_STUDY, CurveKey, Store
+from holdfast.words import calls, outward
 
 _BY_METHOD = """
 SELECT i.method, count(*), avg(r.rate), sum(i.n_computed), sum(i.seconds)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.errors import InvalidTypeError
-from holdfast.validation import is_number
+from holdfast.validation import is_number, shown
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -75,7 +75,7 @@ def _value(value: Any, name: str) -> str:
     if isinstance(value, Mapping):
         entries = (f"{_key(key)} = {_value(item, name)}" for key, item in value.items() if item is not None)
         return f"{{ {', '.join(entries)} }}"
-    raise InvalidTypeError(f"`{name}` must be made of texts, numbers, flags, lists and tables, got {value!r}.")
+    raise InvalidTypeError(argument=name, must="be made of texts, numbers, flags, lists and tables", got=shown(value))
 
 
 def quoted(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 from holdfast.errors import InvalidTypeError
 from holdfast.progress import TerminalBar
 from holdfast.terminal import neutral, unescaped
+from holdfast.validation import shown
 
 _WIDTH = 24
 _SECONDS_BETWEEN_LINES = 0.1
@@ -123,4 +124,6 @@ def as_watcher(progress: Any) -> Callable[[Moment], None] | None:
         return JsonLines()
     if callable(progress):
         return progress  # type: ignore[no-any-return]
-    raise InvalidTypeError(f"`progress` must be True, False, None, 'json' or a function of a Moment, got {progress!r}.")
+    raise InvalidTypeError(
+        argument="progress", must="be True, False, None, 'json' or a function of a Moment", got=shown(progress)
+    )

@@ -13,19 +13,19 @@ import numpy as np
 from holdfast.attribution.methods import GRADIENT_METHODS, attribute
 from holdfast.attribution.task import check_differentiable, predicted
 from holdfast.certification.curve import certify_radii
+from holdfast.certification.hard import HardCertificate
 from holdfast.errors import InvalidValueError, StudyError
 from holdfast.evaluation import Evaluator, steady_batch_size
+from holdfast.extras import check_installed, needed
 from holdfast.inputs import data, models
 from holdfast.inputs.data.dataset import Dataset
 from holdfast.inputs.models.classifier import Classifier
 from holdfast.inputs.source import split_data, split_model
 from holdfast.mus import certify_mus
-from holdfast.packages import check_installed, needed
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.results.attribution import Attribution
-from holdfast.results.hard import HardCertificate
 from holdfast.selection import top_fraction
-from holdfast.smoothing.model import smooth
+from holdfast.smoothing import smooth
 from holdfast.study.items import Item, Task
 from holdfast.study.results import ItemResult, unpack_text
 from holdfast.study.spec import CertifySpec, MethodSpec, ModelSpec, StudySpec

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, overload
 
 from holdfast.errors import InvalidValueError
 from holdfast.inputs.data.dataset import Dataset, digest_bytes, no_labels, number_labels
-from holdfast.masking.pictures import open_picture
+from holdfast.masking.image.pixels import open_picture
 from holdfast.validation import read_text, shown
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -97,7 +97,8 @@ def _found(folder: Path) -> tuple[list[Path], list[str] | None]:
         if (folder / file).is_symlink():  # links to folders are not followed
             check_inside(folder, file)
     if not files:
-        raise InvalidValueError(f"`images:` must be followed by a folder with images, {str(folder)!r} has none.")
+        must = f"be followed by a folder with images, {str(folder)!r} has none"
+        raise InvalidValueError(argument="images:", must=must)
     astray = [file for file in files if len(file.parts) == 1]
     if len(astray) == len(files):
         return files, None

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.extras import import_extra
 from holdfast.inputs.data.dataset import UNKNOWN, Dataset, number_labels
 from holdfast.inputs.data.images import ImageFiles
 from holdfast.inputs.data.table_file import FrameRows, split_target
-from holdfast.masking.pictures import is_picture, is_tensor
-from holdfast.packages import check_installed
+from holdfast.masking.image.pixels import is_picture, is_tensor
 from holdfast.validation import check_list, is_number, shown
 
 _AXES = {1: "text", 2: "table", 4: "image"}
@@ -30,7 +30,7 @@ def as_dataset(data: Any, *, kind: str | None = None, target: str | None = None)
         return data, None
     frame = as_frame(data)
     if frame is not None and kind in (None, "table"):
-        features, words = split_target(frame, target, "`data`")
+        features, words = split_target(frame, target)
         return _dataset(data, "table", FrameRows(features), background=features), words
     if target is not None:
         raise InvalidValueError(argument="target", must="be left out: only data frames have columns", got=shown(target))
@@ -52,8 +52,9 @@ def as_dataset(data: Any, *, kind: str | None = None, target: str | None = None)
         is_files = all(isinstance(entry, (str, Path)) for entry in entries)
         return _dataset(data, "image", ImageFiles(tuple(map(Path, entries))) if is_files else entries), None
     if isinstance(entries[0], Mapping) or hasattr(entries[0], "iloc"):
+        pandas = import_extra("pandas", "Rows with names need")
         are_frames = all(getattr(entry, "ndim", 1) == 2 for entry in entries)
-        frame = _pandas().concat(entries) if are_frames else _pandas().DataFrame(list(entries))
+        frame = pandas.concat(entries) if are_frames else pandas.DataFrame(list(entries))
         return as_dataset(frame, target=target)
     try:
         return _of_array(np.asarray(entries), "table"), None
@@ -68,7 +69,9 @@ def as_frame(data: Any) -> Any:
     if callable(getattr(data, "to_pandas", None)):
         frame = data.to_pandas()
         return frame if hasattr(frame, "columns") else None
-    return _pandas().DataFrame(data.to_dicts()) if callable(getattr(data, "to_dicts", None)) else None
+    if callable(getattr(data, "to_dicts", None)):
+        return import_extra("pandas", "Rows with names need").DataFrame(data.to_dicts())
+    return None
 
 
 def number_known(labels: Any, n: int, classes: tuple[str, ...]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
@@ -126,10 +129,3 @@ def _dataset(data: Any, kind: str, inputs: Any, background: Any = None) -> Datas
     labels = np.full(len(inputs), UNKNOWN, dtype=np.intp)
     rows = background if len(inputs) > 1 else None  # filled from itself, a row would never change
     return Dataset(type(data).__name__, kind, inputs, labels, (), background=rows)
-
-
-def _pandas() -> Any:
-    check_installed("A data frame", ["pandas"])
-    import pandas
-
-    return pandas

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, overload
 
 from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.extras import import_extra
 from holdfast.inputs.data.dataset import Dataset, no_labels, number_labels
-from holdfast.packages import check_installed
 from holdfast.validation import MOST_TABLE, check_file, check_name
 
 READERS = {".csv": "read_csv", ".parquet": "read_parquet"}
@@ -80,7 +80,7 @@ def load_table(
     gone = [drop] if isinstance(drop, str) else [*drop]
     for name in gone:
         check_name(name, "drop", [str(column) for column in table.columns])
-    features, words = split_target(table.drop(columns=gone), target, f"The table {place!r}")
+    features, words = split_target(table, target, gone, name=f"The table {place!r}")
     rows = features if background is None else matching(read_table(background), features, background)
     labels, names = (no_labels(len(table)), ()) if words is None else number_labels(words, classes)
     where = tuple(f"{Path(place).name} row {number}" for number in range(len(table)))
@@ -95,10 +95,7 @@ def read_table(name: str, *, default: str | None = None) -> Any:
         raise InvalidValueError(f"A table must be a {' or '.join(READERS)} file, got {name!r}.")
     if not path.is_file():
         raise InvalidValueError(f"A table must be a file, got {name!r}, which is none.")
-    check_installed("A table", ["pandas"])
-    import pandas
-
-    reader: Callable[[Path], Any] = getattr(pandas, READERS[suffix])
+    reader: Callable[[Path], Any] = getattr(import_extra("pandas", "Tables need"), READERS[suffix])
     check_file(path, most=MOST_TABLE)
     try:
         if suffix == ".parquet":
@@ -122,21 +119,24 @@ def _check_cells(path: Path) -> None:
         raise ValueError(f"it must have at most {_MOST_CELLS} cells, got {facts.num_rows} × {facts.num_columns}")
 
 
-def split_target(table: Any, target: str | None, name: str) -> tuple[Any, list[str] | None]:
+def split_target(
+    table: Any, target: str | None, drop: Sequence[str] = (), *, name: str = "`data`"
+) -> tuple[Any, list[str] | None]:
     """The features, numbered from 0, and the labels as words, if a column holds them."""
     words = None
     if target is not None:
         column = table[check_name(target, "target", [str(column) for column in table.columns])]
         empty = column.isna().to_numpy()
         if empty.any():
-            got = f"no value in row {int(empty.argmax())} of {target!r}"
-            raise InvalidValueError(argument="target", must="be known for every row", got=got)
+            must = f"be known for every row, {target!r} is empty in row {int(empty.argmax())}"
+            raise InvalidValueError(argument="target", must=must)
         if column.dtype.kind == "f" and (column % 1 == 0).all():  # whole numbers stored as floats
             column = column.astype("int64")
         words = [str(label) for label in column]
-    features = table.drop(columns=[] if target is None else [target]).reset_index(drop=True)
+    gone = [*drop, *([] if target is None else [target])]
+    features = table.drop(columns=gone).reset_index(drop=True)
     if features.shape[1] == 0:
-        raise InvalidValueError(f"{name} must have a column of features, got none.")
+        raise InvalidValueError(f"{name} must have a column beside {', '.join(map(repr, gone))}, got none.")
     return features, words
 
 

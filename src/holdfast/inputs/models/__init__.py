@@ -57,10 +57,10 @@ def load(
 
     Examples
     --------
-    >>> load("pkl:a")
+    >>> load("pkl:")
     Traceback (most recent call last):
     ...
-    holdfast.errors.InvalidValueError: `spec` must start with one of hf:, onnx:, skops:, bundled:, python:, got 'pkl:a'.
+    holdfast.errors.InvalidValueError: `model` must start with one of hf:, onnx:, skops:, bundled:, python:, got 'pkl:'.
     """
     names = tuple(check_list(trusted, "trusted", "be a list of type names"))
     if not all(isinstance(name, str) for name in names):

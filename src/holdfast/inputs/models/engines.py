@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
-from holdfast.masking.acceleration import Acceleration, Runner
-from holdfast.masking.onnx_support import ImageSession
-from holdfast.masking.pictures import is_tensor, open_picture, pixels, scale_bytes
-from holdfast.masking.predictors import Predictor
-from holdfast.masking.text_tokens import length_limit
-from holdfast.masking.torch_support import evaluating_module, import_torch, score_tensor, to_numpy
+from holdfast.masking.image.pixels import is_tensor, open_picture, pixels, scale_bytes
+from holdfast.masking.onnx import ImageSession
+from holdfast.masking.speed import Acceleration, Runner
+from holdfast.masking.table.predictors import Predictor
+from holdfast.masking.text.tokens import length_limit
+from holdfast.masking.torch import evaluating_module, import_torch, score_tensor, to_numpy
 from holdfast.types import MaskedModel
 from holdfast.validation import shown
 
@@ -45,7 +45,7 @@ class ModuleOnImages:
             return to_numpy(score_tensor(self._runner(torch.as_tensor(seen).to(self.device, self.dtype))))
 
     def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
-        from holdfast.masking.image import mask_image
+        from holdfast.masking.image.mask_image import mask_image
 
         own = _given(preprocess=self.preprocess, device=self.device, dtype=self.dtype) | self.acceleration.options
         return mask_image(self.module, one, **(own | settings))
@@ -65,7 +65,7 @@ class SessionOnImages:
         return run(_stack(seen, channels_first=channels_first).astype(run.dtype))
 
     def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
-        from holdfast.masking.image import mask_image
+        from holdfast.masking.image.mask_image import mask_image
 
         return mask_image(self.session, one, **(_given(preprocess=self.preprocess) | settings))
 
@@ -85,7 +85,7 @@ class FunctionOnImages:
         return as_scores(self.function(_stack([pixels(image) for image in seen], channels_first=False)))
 
     def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
-        from holdfast.masking.image import mask_image
+        from holdfast.masking.image.mask_image import mask_image
 
         return mask_image(self.function, one, **(_given(preprocess=self.preprocess) | settings))
 
@@ -127,7 +127,7 @@ class ModuleOnTexts:
         return encoding
 
     def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
-        from holdfast.masking.text import mask_text
+        from holdfast.masking.text.mask_text import mask_text
 
         own = _given(tokenizer=self.tokenizer, max_length=self.max_length) | self.acceleration.options
         return mask_text(self.module, one, **(own | _as_features(settings)))
@@ -143,7 +143,7 @@ class FunctionOnTexts:
         return as_scores(self.function(check_texts(texts)))
 
     def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
-        from holdfast.masking.text import mask_text
+        from holdfast.masking.text.mask_text import mask_text
 
         return mask_text(self.function, one, **_as_features(settings))
 
@@ -168,7 +168,7 @@ class PredictorOnRows:
         return rows if labels is not None or is_open else rows.to_numpy()
 
     def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
-        from holdfast.masking.tabular import mask_tabular
+        from holdfast.masking.table.mask_tabular import mask_tabular
 
         return mask_tabular(self.source, one, **settings)
 
@@ -180,7 +180,8 @@ def _frame(rows: Any, labels: Sequence[Any]) -> Any:
     try:
         return pandas.DataFrame(rows, columns=list(labels))
     except ValueError as error:
-        raise InvalidValueError(f"`inputs` must be rows of {len(labels)} columns ({labels[0]}, …): {error}.") from error
+        must = f"be rows of {len(labels)} columns ({labels[0]}, …): {error}"
+        raise InvalidValueError(argument="inputs", must=must) from error
 
 
 def as_scores(outputs: Any, classes: Sequence[Any] = ()) -> NDArray[Any]:

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import InvalidValueError
+from holdfast.extras import check_installed
 from holdfast.fingerprints import canonical, digest_files, digest_module, fingerprint
 from holdfast.inputs.models.classifier import Classifier, make_classifier
 from holdfast.inputs.models.engines import ModuleOnImages, ModuleOnTexts, check_device, check_dtype
 from holdfast.inputs.models.hub import PREPROCESSING, fetch, pickles_among
-from holdfast.masking.acceleration import Acceleration
-from holdfast.masking.pictures import import_pillow, is_picture, open_picture, pixels
-from holdfast.masking.torch_support import import_torch
-from holdfast.packages import check_installed
+from holdfast.masking.image.pixels import import_pillow, is_picture, open_picture, pixels
+from holdfast.masking.speed import Acceleration
+from holdfast.masking.torch import import_torch
 from holdfast.validation import check_flag, check_name, check_whole, read_text, shown
 
 _PLAIN_FIELDS = ("_attn_implementation", "attn_implementation")

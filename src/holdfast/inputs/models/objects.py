@@ -21,9 +21,9 @@ from holdfast.inputs.models.engines import (
     check_device,
     check_dtype,
 )
-from holdfast.masking.acceleration import Acceleration
-from holdfast.masking.predictors import as_predictor
-from holdfast.masking.torch_support import device_of, dtype_of, is_module
+from holdfast.masking.speed import Acceleration
+from holdfast.masking.table.predictors import as_predictor
+from holdfast.masking.torch import device_of, dtype_of, is_module
 from holdfast.validation import check_name, shown
 
 
@@ -65,7 +65,7 @@ def load_python(
     """
     name, _, factory = place.partition(":")
     if not factory or not all(part.isidentifier() for part in [*name.split("."), factory]):
-        raise InvalidValueError(argument="spec", must="be python:<module>:<factory>", got=f"'python:{place}'")
+        raise InvalidValueError(argument="model", must="be python:<module>:<factory>", got=shown(f"python:{place}"))
     module = _import(name)
     make = getattr(module, factory, None)
     if not callable(make):
@@ -80,7 +80,8 @@ def load_python(
         raise InvalidValueError(_raised(place, "when called", error)) from error
     if not (callable(model) or isinstance(model, Classifier) or is_estimator(model)):
         raise InvalidTypeError(
-            f"'python:{place}' must return a Classifier, torch module, estimator or callable, got {shown(model)}."
+            f"'python:{place}' must return a Classifier, a torch module, an estimator or a callable, "
+            f"got {shown(model)}."
         )
     if is_module(model):  # which the factory made for this call
         where = device_of(model) if device is None else check_device(device)

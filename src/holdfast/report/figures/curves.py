@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.bounds import Interval
+from holdfast.certification.comparison import Comparison
+from holdfast.certification.curve import StabilityCurve
+from holdfast.certification.mean_curve import MeanCurve
 from holdfast.errors import InvalidTypeError
 from holdfast.report.figures.style import Look, as_axes, label_of, look_of, shade_between, tidy, whole_ticks
-from holdfast.results.comparison import Comparison
-from holdfast.results.curve import StabilityCurve
-from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.aggregate import FEW, MeanAt, StudySummary
 from holdfast.validation import drawing
 
@@ -125,8 +125,9 @@ def lines_of(result: Any) -> tuple[Line, ...]:
     if isinstance(result, StudySummary):
         return _study_lines(result)
     raise InvalidTypeError(
-        "`result` must be a StabilityCurve, a Comparison, a MeanCurve, a StudySummary or a mapping of names to "
-        f"curves, got {type(result).__name__}."
+        argument="result",
+        must="be a StabilityCurve, a Comparison, a MeanCurve, a StudySummary or a mapping of names to curves",
+        got=type(result).__name__,
     )
 
 

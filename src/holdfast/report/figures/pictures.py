@@ -71,7 +71,9 @@ def _stretched(image: Any) -> NDArray[np.float64]:
 def _check_groups(groups: Any, shape: tuple[int, ...]) -> NDArray[np.intp]:
     features = np.asarray(-1 if groups is None else groups)
     if features.shape != shape:
-        raise InvalidValueError(f"`groups` must have the image's height and width, {shape}, got {features.shape}.")
+        raise InvalidValueError(
+            argument="groups", must=f"have the image's height and width, {shape}", got=features.shape
+        )
     return features
 
 

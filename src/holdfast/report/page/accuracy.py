@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.errors import StudyError
 from holdfast.results.accuracy import SmoothedAccuracy
-from holdfast.smoothing.accuracy import smoothed_accuracy
+from holdfast.smoothing import smoothed_accuracy
 from holdfast.study.items import ordered
 from holdfast.study.spec import StudySpec
 from holdfast.study.work import Skipped, Worker, item_rng, load_data, load_model

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
+from holdfast.certification.certificate import Certificate
 from holdfast.evaluation import Evaluator
 from holdfast.report.page.choice import Chosen
 from holdfast.report.page.draws import N_DRAWS, sample_draws
@@ -13,11 +13,9 @@ from holdfast.report.page.flips import known_flip
 from holdfast.report.page.pictures import describe_input, lay_grid
 from holdfast.report.page.rows import InputRows
 from holdfast.report.page.source import Source
-from holdfast.report.page.wording import class_name, method_label, shortened, with_classes
-from holdfast.results.certificate import Certificate
-from holdfast.results.rounding import outward
 from holdfast.study.results import ItemResult
 from holdfast.study.store import Store
+from holdfast.words import class_label, method_label, outward, shortened
 
 Plain = dict[str, Any]
 
@@ -42,7 +40,7 @@ def make_card(store: Store, source: Source, rows: InputRows, chosen: Chosen) -> 
     n_features = len(results[0].selected)
     one, why_not = source.input(index, bound)
     picture = describe_input(one, bound, first.feature_names, n_features=n_features)
-    prediction = class_name(results[0].prediction, source.classes)
+    prediction = class_label(results[0].prediction, source.classes)
     return {
         "input": index,
         "title": rows.names[chosen.place] or (shortened(one) if isinstance(one, str) else f"input {index}"),
@@ -65,7 +63,7 @@ def _order(result: ItemResult, source: Source) -> tuple[int, float, float]:
 
 
 def _facts(result: ItemResult, prediction: str | None, source: Source) -> str:
-    label = class_name(result.label, source.classes)
+    label = class_label(result.label, source.classes)
     told = "" if label is None else f", labelled {label}"
     return f"Input {result.input}: {len(result.selected)} features, predicted {prediction}{told}."
 
@@ -86,13 +84,13 @@ def explain(result: ItemResult, source: Source, shared: Evaluator | None) -> Pla
         "label": method_label(result.method),
         "title": _title(result),
         "selected": result.selected.nonzero()[0].tolist(),
-        "prediction": class_name(curve[0].prediction, source.classes),
+        "prediction": class_label(curve[0].prediction, source.classes),
         "consistent": curve[0].consistent,
         "radii": radii,
         "curve": _curve(curve) if certified else {"radii": [], "rates": [], "low": [], "high": []},
-        **_certificates(shown, source.classes),
+        **_certificates(shown),
         "witness": known_flip(result, shared, agree=source.spec.certify.agree, classes=source.classes),
-        "mus": [with_classes(str(one), [one.prediction], source.classes) for one in result.mus],
+        "mus": [str(one) for one in result.mus],
         "draws": draws,
         "no_draws": None if draws else (_NO_MODEL if is_plain else _SMOOTHED),
     }
@@ -126,7 +124,7 @@ def _curve(curve: tuple[Certificate, ...]) -> Plain:
     }
 
 
-def _certificates(shown: list[Certificate], classes: Sequence[str]) -> Plain:
+def _certificates(shown: list[Certificate]) -> Plain:
     """Sentences and JSON; what all certificates of a curve share is written once.
 
     Fields are kept as the JSON text that ``to_json`` wrote: keys of random streams have more digits
@@ -141,7 +139,7 @@ def _certificates(shown: list[Certificate], classes: Sequence[str]) -> Plain:
             "rate": one.rate,
             "low": one.interval.low,
             "high": one.interval.high,
-            "sentence": with_classes(str(one), [one.prediction], classes),
+            "sentence": str(one),
             "json": mine,
         }
         for one, mine in zip(shown, own, strict=True)

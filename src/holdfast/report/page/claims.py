@@ -11,10 +11,9 @@ import numpy as np
 from holdfast.bounds import Interval
 from holdfast.report.page.rows import GroupColumns, InputRows
 from holdfast.report.page.together import Joint
-from holdfast.report.page.wording import counted, listed, method_label, percent, span
 from holdfast.results.accuracy import SmoothedAccuracy
-from holdfast.results.wording import event, lower_first
 from holdfast.study.aggregate import GroupSummary, MeanAt, MusSummary, StudySummary
+from holdfast.words import counted, event, listed, lower_first, method_label, percent, span
 
 Plain = dict[str, Any]
 

@@ -12,11 +12,11 @@ from holdfast.agreement import as_agreement, prediction_of
 from holdfast.evaluation import Evaluator
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.randomness import stream
-from holdfast.report.page.wording import class_name
 from holdfast.study.results import ItemResult
 from holdfast.study.spec import StudySpec
 from holdfast.study.work import item_rng
 from holdfast.types import Mask, Masks
+from holdfast.words import class_label
 
 N_DRAWS = 16
 """Masks shown per radius."""
@@ -38,7 +38,7 @@ def sample_draws(
     """
     masks = [_draw(result.selected, spec, radius, result.key) for radius in radii]
     flips = _judge(evaluator, result.selected, np.concatenate(masks), spec)
-    names = [None if one is None else class_name(one, classes) for one in flips]
+    names = [None if one is None else class_label(one, classes) for one in flips]
     known = sorted({name for name in names if name is not None})
     places = [None if name is None else known.index(name) for name in names]
     return {

@@ -18,8 +18,8 @@ from holdfast.report.page.claims import (
     main_groups,
     unlike_counts,
 )
-from holdfast.report.page.wording import counted, listed, method_label, percent
 from holdfast.study.aggregate import GroupSummary, MusSummary
+from holdfast.words import counted, listed, method_label, percent
 
 
 def page_findings(studies: Sequence[Told]) -> list[str]:

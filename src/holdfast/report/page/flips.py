@@ -9,10 +9,10 @@ import numpy as np
 
 from holdfast.agreement import Agreement, as_agreement, prediction_of
 from holdfast.evaluation import Evaluator
-from holdfast.report.page.wording import class_name, counted, with_classes
 from holdfast.results.witness import Witness
 from holdfast.study.results import ItemResult
 from holdfast.types import Mask
+from holdfast.words import class_label, counted
 
 Plain = dict[str, Any]
 
@@ -38,7 +38,7 @@ def known_flip(result: ItemResult, shared: Evaluator | None, *, agree: str, clas
             "it is the nearest among the draws, and may hold features that do not matter for it",
         )
     mask = reduce_flip(shared, result.selected, nearest, as_agreement(agree))
-    name = class_name(prediction_of(shared(mask[None])[0]), classes)
+    name = class_label(prediction_of(shared(mask[None])[0]), classes)
     return _seen(
         mask,
         result.selected,
@@ -53,8 +53,8 @@ def _stored(found: Witness, classes: Sequence[str]) -> Plain:
         "found": found.found,
         "title": "The smallest change found" if found.found else "The search for the smallest change",
         "added": list(found.added),
-        "prediction": class_name(found.prediction, classes),
-        "sentence": with_classes(str(found), [found.original_prediction, found.prediction], classes),
+        "prediction": class_label(found.prediction, classes),
+        "sentence": str(found),
         "json": found.to_json(),
     }
 

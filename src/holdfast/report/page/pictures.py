@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.masking.groups import grid
-from holdfast.report.page.wording import shortened
+from holdfast.masking.image.groups import grid
 from holdfast.types import MaskedModel
+from holdfast.words import shortened
 
 Plain = dict[str, Any]
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.report.page.source import Source
-from holdfast.report.page.wording import class_name, shortened
 from holdfast.study.aggregate.columns import group_keys
 from holdfast.study.results import unpack_text
 from holdfast.study.store import CURVE_KEY, OF_STUDY, CurveKey, Store
+from holdfast.words import class_label, shortened
 
 Plain = dict[str, Any]
 Floats = NDArray[np.float64]
@@ -66,8 +66,8 @@ class InputRows:
         return {
             "input": self.inputs.tolist(),
             "name": [self._name(place, source) for place in range(len(self.inputs))],
-            "prediction": [class_name(one, source.classes) for one in self.predictions],
-            "label": [class_name(one, source.classes) for one in self.labels],
+            "prediction": [class_label(one, source.classes) for one in self.predictions],
+            "label": [class_label(one, source.classes) for one in self.labels],
             "right": [_is_right(*pair) for pair in zip(self.labels, self.predictions, strict=True)],
             "groups": [_plain_group(one) for one in self.groups],
         }

@@ -11,13 +11,11 @@ from holdfast.report.page.claims import Told, findings, headline, main_groups, r
 from holdfast.report.page.rows import MOST_INPUTS, InputRows, read_rows
 from holdfast.report.page.source import Source
 from holdfast.report.page.together import joint_means
-from holdfast.report.page.wording import counted, method_label, percent, span
 from holdfast.results.accuracy import SmoothedAccuracy
-from holdfast.results.rounding import outward
-from holdfast.results.wording import event, lower_first
 from holdfast.study.aggregate import GroupSummary, MeanAt, StudySummary
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.store import Store
+from holdfast.words import counted, event, lower_first, method_label, outward, percent, span
 
 Plain = dict[str, Any]
 Tell = Callable[[int, int], None]

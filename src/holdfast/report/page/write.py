@@ -19,7 +19,7 @@ from holdfast.study.files import check_spared, replacing
 from holdfast.study.spec import NO_TRUST, Trust
 from holdfast.study.store import Store
 from holdfast.types import Progress
-from holdfast.validation import check_flag, check_list, check_path, check_whole
+from holdfast.validation import check_flag, check_list, check_path, check_whole, shown
 
 SCHEMA_VERSION = 1
 
@@ -75,9 +75,9 @@ def write_report(
     paths, target = _check_paths(results), check_path(output, "output")
     check_whole(n_gallery, "n_gallery")
     if title is not None and not isinstance(title, str):
-        raise InvalidTypeError(f"`title` must be a text, got {title!r}.")
+        raise InvalidTypeError(argument="title", must="be a text", got=shown(title))
     if not (accuracy is None or isinstance(accuracy, Mapping)):
-        raise InvalidTypeError(f"`accuracy` must map names of studies to accuracies, got {accuracy!r}.")
+        raise InvalidTypeError(argument="accuracy", must="map names of studies to accuracies", got=shown(accuracy))
     check_flag(use_model, "use_model")
     check_spared(target, "output", {"the results": paths})
     payload = make_payload(
@@ -100,7 +100,7 @@ def _check_paths(results: Any) -> list[Path]:
     must = "be a file of results, or a list of them"
     paths = [results] if isinstance(results, (str, Path)) else check_list(results, "results", must)
     if not paths:
-        raise InvalidValueError("`results` must be at least one file of results, got none.")
+        raise InvalidValueError(argument="results", must="be at least one file of results", got="none")
     return [check_path(one, "results") for one in paths]
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from holdfast.bounds import Interval
+from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidValueError
-from holdfast.results.frames import make_frame
-from holdfast.results.rounding import outward
-from holdfast.results.values import Value
+from holdfast.validation import shown
+from holdfast.words import outward
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class PairedDifference(Value):
             if one.radius == radius:
                 return one
         there = ", ".join(str(one.radius) for one in self.rows)
-        raise InvalidValueError(f"`radius` must be one of {there}, got {radius!r}.")
+        raise InvalidValueError(argument="radius", must=f"be one of {there}", got=shown(radius))
 
     def reversed(self) -> PairedDifference:
         """The same with the methods exchanged."""

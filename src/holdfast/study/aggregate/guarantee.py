@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from holdfast.bounds import certified_count, certified_share, check_counts
+from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
-from holdfast.results.values import Value
-from holdfast.results.wording import calls, event, lower_first
 from holdfast.validation import check_name, check_share
+from holdfast.words import calls, event, lower_first
 
 SOURCES = ("fresh", "stored")
 
@@ -80,7 +80,8 @@ class DataSetGuarantee(Value):
         count = certified_count(self.n_certified, self.n_inputs, **self._risks)
         stated = share if self.share is None else self.share
         if not math.isclose(share, stated, abs_tol=1e-9) or count != self.count:
-            raise InvalidValueError("`share` and `count` must follow from the counts, the level and the confidence.")
+            statement = "and `count` must follow from the counts, the level and the confidence."
+            raise InvalidValueError(statement, argument="share")
 
     @property
     def _risks(self) -> dict[str, float]:

@@ -25,7 +25,7 @@ from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.store import CURVE_KEY, OF_STUDY, CurveKey, Store
 from holdfast.study.work import item_rng, load_worker
 from holdfast.types import Progress
-from holdfast.validation import check_name, check_share, check_whole
+from holdfast.validation import check_name, check_share, check_whole, shown
 
 LEVEL = 0.02
 """The risk of a wrong yes per input, unless another is asked for."""
@@ -95,10 +95,12 @@ def study_guarantee(
         check_share(LEVEL if level is None else level, "level"),
     )
     if not isinstance(stored, bool):
-        raise InvalidTypeError(f"`stored` must be True or False, got {stored!r}.")
+        raise InvalidTypeError(argument="stored", must="be True or False", got=shown(stored))
     if stored and level is not None:
         raise InvalidValueError(
-            f"`level` must be left out if `stored`, got {level}: stored certificates have that of their confidence."
+            argument="level",
+            must="be left out if `stored`",
+            got=f"{level}: stored certificates have that of their confidence",
         )
     watch = as_progress(progress, what="inputs")
     with nullcontext(results) if isinstance(results, Store) else Store(results) as store:
@@ -124,11 +126,14 @@ class _Question:
         asked = store.spec["certify"]
         if asked["precision"] != "per-input":
             raise InvalidValueError(
-                "`stored` must be False for a study with precision 'data-set': it has no certificates of single inputs."
+                argument="stored",
+                must="be False for a study with precision 'data-set': it has no certificates of single inputs",
             )
         if self.radius not in asked["radii"]:
             radii = ", ".join(map(str, asked["radii"]))
-            raise InvalidValueError(f"`radius` must be one of the study's if `stored`, {radii}, got {self.radius}.")
+            raise InvalidValueError(
+                argument="radius", must=f"be one of the study's if `stored`, {radii}", got=self.radius
+            )
         level = 1 - check_share(asked["confidence"], "certify.confidence")
         return _Question(self.radius, self.min_rate, self.confidence, level)
 
@@ -149,7 +154,7 @@ def _choose(store: Store, method: str, top_fraction: float | None, keep: float |
     for name, value in wanted.items():
         there = sorted({getattr(key, name) for key in keys})
         if (value is None and len(there) > 1) or (value is not None and value not in there):
-            raise InvalidValueError(f"`{name}` must be one of {', '.join(map(str, there))}, got {value!r}.")
+            raise InvalidValueError(argument=name, must=f"be one of {', '.join(map(str, there))}", got=shown(value))
         wanted[name] = there[0] if value is None else value
     return next(key for key in keys if key == (method, wanted["top_fraction"], wanted["keep_probability"]))
 

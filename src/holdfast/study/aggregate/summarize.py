@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds import Interval, betting_mean, clopper_pearson
+from holdfast.certification.mean_curve import MeanCurve
 from holdfast.errors import StudyError
 from holdfast.randomness import stream_key
-from holdfast.results.mean_curve import MeanCurve
 from holdfast.study.aggregate.bootstrap import bootstrap_means
 from holdfast.study.aggregate.columns import Columns, group_keys, read_columns
 from holdfast.study.aggregate.differences import DifferenceAt, PairedDifference

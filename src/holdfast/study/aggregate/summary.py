@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from holdfast.bounds import Interval
+from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidValueError
-from holdfast.results.frames import make_frame
-from holdfast.results.values import Value
 from holdfast.study.aggregate.differences import PairedDifference
 from holdfast.study.aggregate.wording import in_words
 from holdfast.validation import check_share
@@ -181,7 +180,7 @@ class StudySummary(Value):
         check_share(self.confidence, "confidence")
         keys = [one.key for one in self.groups]
         if len(set(keys)) < len(keys):
-            raise InvalidValueError("`groups` must differ in method, fraction or keep probability.")
+            raise InvalidValueError(argument="groups", must="differ in method, fraction or keep probability")
 
     def __iter__(self) -> Iterator[GroupSummary]:
         return iter(self.groups)
@@ -223,9 +222,8 @@ class StudySummary(Value):
         cut = {"top_fraction": top_fraction, "keep_probability": keep_probability}
         chosen = [one for one in self.differences if _fits(one, cut)]
         if len({(one.top_fraction, one.keep_probability) for one in chosen}) > 1:
-            raise InvalidValueError(
-                "`top_fraction` and `keep_probability` must choose one of several: rank at one cut."
-            )
+            statement = "and `keep_probability` must choose one of several: rank at one cut."
+            raise InvalidValueError(statement, argument="top_fraction")
         found = (one[radius].better(approximate=approximate) for one in chosen)
         pairs = zip(chosen, found, strict=True)
         return tuple(
@@ -251,4 +249,6 @@ def _only(among: tuple[_Kind, ...], given: dict[str, Any], what: str) -> _Kind:
         return found[0]
     asked = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
     there = "; ".join(", ".join(f"{name}={getattr(one, name)!r}" for name in given) for one in among) or "none"
-    raise InvalidValueError(f"`{what}` must have exactly one with {asked}, got {len(found)}. There are: {there}.")
+    raise InvalidValueError(
+        argument=what, must=f"have exactly one with {asked}", got=len(found), hint=f"There are: {there}."
+    )

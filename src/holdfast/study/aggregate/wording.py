@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from holdfast.bounds import Interval
-from holdfast.results.rounding import outward
-from holdfast.results.wording import calls
+from holdfast.words import calls, outward
 
 if TYPE_CHECKING:
     from holdfast.study.aggregate.summary import GroupSummary, MeanAt, StudySummary

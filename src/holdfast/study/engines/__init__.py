@@ -58,8 +58,9 @@ def _limit(engine: Engine, **limits: Any) -> Engine:
         return engine
     if not isinstance(engine, (Processes, Ray)):
         raise InvalidValueError(
-            f"`{next(iter(given))}` must come with worker processes, which can be ended: set `workers` to 1 or more, "
-            f"got {engine}."
+            argument=next(iter(given)),
+            must="come with worker processes, which can be ended: set `workers` to 1 or more",
+            got=engine,
         )
     return replace(engine, **given)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from holdfast.errors import StudyError
+from holdfast.errors import HoldfastError, StudyError
 from holdfast.study.engines.engine import Event, GivenUp
 from holdfast.study.items import Task
 from holdfast.study.results import Record
@@ -249,9 +249,8 @@ def _left_of(task: Task, event: Event) -> Task:
     return replace(task, items=()) if isinstance(event, Skipped) else task
 
 
-def error_of(content: tuple[str, str]) -> StudyError:
+def error_of(content: tuple[HoldfastError, str]) -> HoldfastError:
     """What went wrong in a worker, with its trace."""
-    message, trace = content
-    error = StudyError(message)
+    error, trace = content
     error.add_note(f"In a worker process:\n{trace}")
     return error

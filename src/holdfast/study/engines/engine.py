@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
-from holdfast.errors import StudyError
+from holdfast.errors import HoldfastError, StudyError
 from holdfast.study.items import Task
 from holdfast.study.results import ItemResult, Record, encode
 from holdfast.study.spec import StudySpec
@@ -35,7 +35,8 @@ class Engine(Protocol):
     def run(self, spec: StudySpec, tasks: Iterator[Task], stop: Callable[[], bool], /) -> Iterator[Event]:
         """Events of the tasks, which are taken one by one; once ``stop()`` is true, only begun items are finished.
 
-        An error of the model or the data is raised as a ``StudyError`` that names the input.
+        An error of the model or the data is raised as a ``StudyError`` that names the input, an error of loading as
+        it is.
         """
         ...
 
@@ -51,10 +52,21 @@ def naming_input(index: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise StudyError(describe(index, error)) from error
+        raise at_input(index, error) from error
 
 
-def describe(index: int, error: Exception) -> str:
-    """What went wrong at an input, in one line."""
-    kind = "" if isinstance(error, StudyError) else f"{type(error).__name__}: "
-    return f"Input {index}: {kind}{error}"
+def at_input(index: int, error: Exception) -> StudyError:
+    """What went wrong at an input, in one line; our own errors keep their fields."""
+    if isinstance(error, StudyError):
+        return StudyError(f"Input {index}: {error}", cause=error.cause or error)
+    return StudyError(f"Input {index}: {type(error).__name__}: {error}", cause=error if _is_own(error) else None)
+
+
+def sendable(error: Exception) -> HoldfastError:
+    """What went wrong, as another process can read it: our own errors as they are, others by what they say."""
+    return error if _is_own(error) else StudyError(str(error))
+
+
+def _is_own(error: Exception) -> TypeGuard[HoldfastError]:
+    """Another process need not know the classes of a model."""
+    return isinstance(error, HoldfastError) and type(error).__module__.startswith("holdfast.")

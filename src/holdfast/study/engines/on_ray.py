@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.deadline import check_seconds
 from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
-from holdfast.packages import check_installed
+from holdfast.extras import check_installed
 from holdfast.study.engines.crew import ERROR, EVENT, error_of
 from holdfast.study.engines.engine import Event
 from holdfast.study.engines.ray_link import SECONDS_TO_LEAVE, WANT, attend
@@ -25,7 +25,7 @@ from holdfast.study.engines.serve import STOP, holding_back_ctrl_c
 from holdfast.study.items import Task
 from holdfast.study.spec import StudySpec
 from holdfast.study.work import Load, load_worker
-from holdfast.validation import check_whole, is_number
+from holdfast.validation import check_whole, is_number, shown
 
 _SECONDS_BETWEEN_LOOKS = 0.1
 
@@ -184,23 +184,23 @@ class _Link:
 
 
 def _check_address(address: Any) -> None:
-    wanted = "`address` must be 'auto', or host and port of the head of a cluster, such as '10.0.0.1:6379', got"
+    must = "be 'auto', or host and port of the head of a cluster, such as '10.0.0.1:6379'"
     if address is not None and not isinstance(address, str):
-        raise InvalidTypeError(f"{wanted} {address!r}.")
+        raise InvalidTypeError(argument="address", must=must, got=shown(address))
     if address is not None and address != "auto" and (":" not in address or "://" in address):
-        raise InvalidValueError(f"{wanted} {address!r}.")
+        raise InvalidValueError(argument="address", must=must, got=shown(address))
 
 
 def _check_amount(amount: Any, name: str, *, may_be_zero: bool) -> None:
     """A number of CPUs or GPUs: parts of one, or whole ones."""
     _check_number(amount, name, may_be_zero=may_be_zero)
     if amount == math.inf or (amount > 1 and amount != int(amount)):
-        raise InvalidValueError(f"`{name}` must be whole where it is above 1, got {amount!r}.")
+        raise InvalidValueError(argument=name, must="be whole where it is above 1", got=shown(amount))
 
 
 def _check_number(value: Any, name: str, *, may_be_zero: bool) -> None:
-    wanted = f"`{name}` must be a number {'≥' if may_be_zero else '>'} 0, got {value!r}."
+    must = f"be a number {'≥' if may_be_zero else '>'} 0"
     if not is_number(value):
-        raise InvalidTypeError(wanted)
+        raise InvalidTypeError(argument=name, must=must, got=shown(value))
     if not value >= 0 or (value == 0 and not may_be_zero):
-        raise InvalidValueError(wanted)
+        raise InvalidValueError(argument=name, must=must, got=shown(value))

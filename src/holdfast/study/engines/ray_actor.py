@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.study.engines.crew import DONE, ERROR, EVENT, READY, Message
-from holdfast.study.engines.engine import as_event, describe
+from holdfast.study.engines.engine import as_event, at_input, sendable
 from holdfast.study.engines.serve import share_cores
 from holdfast.study.items import Task
 from holdfast.study.spec import StudySpec
@@ -79,7 +79,7 @@ class Actor:
             self._worker = load(spec)
             share_cores(n_threads)
         except Exception as error:
-            return [(ERROR, (str(error), traceback.format_exc()))]
+            return [(ERROR, (sendable(error), traceback.format_exc()))]
         return [(READY, None)]
 
     def begin(self, task: Task) -> list[Message]:
@@ -102,4 +102,4 @@ class Actor:
             found = next(self._found, None)
             return (DONE, None) if found is None else (EVENT, as_event(found))
         except Exception as error:
-            return ERROR, (describe(self._task.input, error), traceback.format_exc())
+            return ERROR, (at_input(self._task.input, error), traceback.format_exc())

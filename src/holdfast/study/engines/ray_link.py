@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import StudyError
 from holdfast.study.engines.crew import DONE, ERROR, EVENT, Crew
+from holdfast.study.engines.engine import sendable
 from holdfast.study.engines.ray_site import RESUME, RaySite, alive_nodes, room_for
 from holdfast.study.engines.serve import STOP, end_with_parent
 from holdfast.study.items import Task
@@ -60,7 +61,7 @@ def attend(pipe: Connection[Any, Any], engine: Ray, spec: StudySpec, folder: str
         # Nobody listens any more.
         return
     except Exception as error:
-        pipe.send((ERROR, (str(error), traceback.format_exc())))
+        pipe.send((ERROR, (sendable(error), traceback.format_exc())))
     finally:
         # The parent does this too, unless it was killed.
         shutil.rmtree(folder, ignore_errors=True)
@@ -107,8 +108,8 @@ class _Patience:
         self._timer.cancel()
 
     def _end(self) -> None:
-        told = f"There was no connection to a Ray cluster within {self._seconds:g} s. {RESUME}"
-        self._pipe.send((ERROR, (told, "(waiting for Ray)")))
+        error = StudyError(f"There was no connection to a Ray cluster within {self._seconds:g} s. {RESUME}")
+        self._pipe.send((ERROR, (error, "(waiting for Ray)")))
         os._exit(1)
 
 

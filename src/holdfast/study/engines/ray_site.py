@@ -73,7 +73,7 @@ class RaySite:
         if self.own_node not in alive:
             raise StudyError(f"The node of the Ray cluster that this process is on was lost. {RESUME}")
         if place is None:
-            return Died(_last_line(error), counts="creation task" in str(error))
+            return Died(_last_line(error), counts=getattr(error, "actor_init_failed", False))
         if place.node not in alive or getattr(error, "preempted", False):
             return Died(f"its node {place.host} was lost", counts=False)
         return Died(f"its process on {place.host} was killed or crashed, as when memory runs out")

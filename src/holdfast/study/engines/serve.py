@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from holdfast.study.engines.crew import DONE, ERROR, EVENT, READY
-from holdfast.study.engines.engine import as_event, describe
+from holdfast.study.engines.engine import as_event, at_input, sendable
 from holdfast.study.items import Task
 from holdfast.study.spec import StudySpec
 from holdfast.study.work import Load, Worker
@@ -41,7 +41,7 @@ def _serve(pipe: Connection[Any, Any], spec: StudySpec, load: Load, n_threads: i
         worker = load(spec)
         share_cores(n_threads)
     except Exception as error:
-        pipe.send((ERROR, (str(error), traceback.format_exc())))
+        pipe.send((ERROR, (sendable(error), traceback.format_exc())))
         return
     pipe.send((READY, None))
     while isinstance(task := pipe.recv(), Task):
@@ -60,7 +60,7 @@ def _answer(pipe: Connection[Any, Any], worker: Worker, task: Task) -> bool:
     except (BrokenPipeError, ConnectionResetError):
         raise
     except Exception as error:
-        pipe.send((ERROR, (describe(task.input, error), traceback.format_exc())))
+        pipe.send((ERROR, (at_input(task.input, error), traceback.format_exc())))
         return False
     return True
 

@@ -1,0 +1,353 @@
+"""A masked model, an explanation and a radius → a certificate (Theorem 1 of the paper, with fewer calls)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Unpack
+
+from holdfast.bounds import Interval, check_counts, hoeffding_draws
+from holdfast.certification.notebook import certificate_html
+from holdfast.certification.question import Procedure, RateKeywords, asks
+from holdfast.certification.reference import Outcome, Reference, portions, worst_of
+from holdfast.certification.serialization import Value
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.evaluation import Tally
+from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
+from holdfast.plans import PLANS, RATE_KINDS, Plan, most_rows, parts_of, plan_for
+from holdfast.plans.design import Design
+from holdfast.types import Mask, MaskedModel, Provenance
+from holdfast.validation import check_mask, check_name, check_share, check_size, check_whole, is_number, shown
+from holdfast.words import NOT_RIGHT, calls, event, kept, lower_first, outward, repeats, unlike
+
+MOST_DRAWS = 10**7
+"""Most draws of a certificate that can be read: each is a model call, so more would take weeks to repeat."""
+
+DRAWS = ("single", "pooled", "paired")
+"""Whom the draws were made for: one radius alone, a curve, or a comparison. They name the random stream."""
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate(Value):
+    """How often a prediction survives random changes to its explanation, with a guarantee.
+
+    Before drawing, the probability that the whole procedure (stopping included) ends with
+    |rate - true rate| ≤ tolerance was at least ``confidence``. It is about random masks near this
+    explanation, of this model, input and masking. It is not a proof that no mask changes the
+    prediction, does not say that the prediction is right, and is void if the seed or the settings
+    were chosen after seeing results.
+
+    Attributes
+    ----------
+    rate : float
+        n_agreed / n_evaluated.
+    rate_unbiased : float or None
+        An exactly unbiased estimate, for averages over many inputs (a stopped rate leans
+        towards its stopping boundary); None for ``rate_kind="worst_size"``, where none is known.
+    interval : Interval
+        Where the true rate lies at this confidence; a point if ``exact``.
+    n_agreed, n_evaluated : int
+        Draws that agreed, draws counted (repeats count each time).
+    n_calls : int
+        Rows this certificate needs when nothing is known before, the explanation, the full input and
+        repeated rows included.
+    n_repeated : int
+        Rows computed twice to see whether the model is deterministic; 0 if that is assumed.
+    exact : bool
+        Every mask of the neighbourhood was evaluated.
+    prediction : int, str, bool or float
+        Class index or label on the selected features.
+    prediction_name : str or None
+        What the model calls that class; None if it does not say.
+    consistent : bool
+        Whether the full input gets the same prediction. An explanation can be stably wrong.
+    counterexample : Boolean array or None
+        The nearest mask seen that changes the prediction, or None.
+    radius, effective_radius : int
+        As asked; and clamped to the number of features that can change.
+    rng_key : int
+        Give it back as ``rng`` to repeat the draws.
+    design : Design or None
+        When the plan looked and stopped; None if every mask was evaluated.
+    draws : str
+        "single" for draws made for this radius alone, "pooled" for draws shared by a curve,
+        "paired" for draws shared by a comparison.
+    provenance : Provenance
+        The masking, model and input, as far as the masked model tells.
+    """
+
+    rate: float
+    rate_unbiased: float | None
+    interval: Interval
+    n_agreed: int
+    n_evaluated: int
+    n_calls: int
+    n_repeated: int
+    exact: bool
+    radius: int
+    effective_radius: int
+    tolerance: float
+    confidence: float
+    plan: str
+    design: Design | None
+    rng_key: int
+    prediction: Any
+    prediction_name: str | None
+    consistent: bool
+    selected: Mask
+    counterexample: Mask | None
+    neighborhood: str
+    rate_kind: str
+    agree: str
+    draws: str
+    provenance: Provenance
+
+    schema: ClassVar[str] = "holdfast.certificate"
+
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        n_agreed, n_evaluated = check_counts(self.n_agreed, self.n_evaluated)
+        check_share(self.tolerance, "tolerance")
+        check_share(self.confidence, "confidence")
+        check_mask(self.selected, "selected")
+        check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
+        check_name(self.rate_kind, "rate_kind", RATE_KINDS)
+        check_name(self.plan, "plan", PLANS)
+        check_name(self.draws, "draws", DRAWS)
+        nearby = NEIGHBORHOODS[self.neighborhood](self.selected, self.radius)
+        if self.effective_radius != nearby.effective_radius or self.exact != (self.design is None):
+            raise InvalidValueError("`effective_radius` and `exact` must follow from the question.")
+        if self.design is not None:
+            check_size(self.design.max_draws, "design.looks", most=MOST_DRAWS)
+            fewest = hoeffding_draws(Fraction(str(self.tolerance)), Fraction(str(self.confidence)))
+            if self.plan == "hoeffding" and self.design.max_draws < fewest:
+                raise InvalidValueError(f"`design` must draw {fewest} times for plan 'hoeffding'.")
+            alone = self.draws == "single" and self.rate_kind != "worst_size"
+            if alone and not (n_evaluated in self.design.looks and self.design.stops(n_evaluated, n_agreed)):
+                raise InvalidValueError(f"`design` must stop at {n_agreed} of {n_evaluated}.")
+        own = interval_around(n_agreed, n_evaluated, Fraction(0 if self.exact else str(self.tolerance)))
+        inside = own.low <= self.interval.low <= self.interval.high <= own.high
+        if self.rate != n_agreed / n_evaluated or not inside or (self.draws == "single" and self.interval != own):
+            raise InvalidValueError(f"`rate` and `interval` must follow from {n_agreed} of {n_evaluated}.")
+        changing = self.counterexample
+        if changing is not None and not nearby.contains(check_mask(changing, "counterexample")):
+            raise InvalidValueError("`counterexample` must lie within the radius.")
+
+    def holds(self, rate: float) -> bool:
+        """Whether the certificate shows that the true rate is at least ``rate``.
+
+        False means "not shown", not "shown to be false". To ask about one rate from the start, a
+        one-sided test is cheaper than this two-sided certificate.
+        """
+        if not is_number(rate):
+            raise InvalidTypeError(f"`rate` must be a number from 0 to 1, got {rate!r}.")
+        asked = Fraction(int(rate)) if rate in (0, 1) else check_share(rate, "rate")
+        return Fraction(repr(self.interval.low)) >= asked
+
+    def _repr_html_(self) -> str:
+        return certificate_html(self)
+
+    def __str__(self) -> str:
+        return f"{self._claim()} {self._evidence()}{self._caveats()}"
+
+    def _claim(self) -> str:
+        doing = event(self.neighborhood, self.rate_kind, self.effective_radius)
+        keeps = f"keeps {kept(self)}"
+        if self.exact:
+            exactly = "exactly " if self.n_repeated else ""
+            return f"{doing} {keeps} in {exactly}{self.n_agreed} of {self.n_evaluated} cases"
+        low, high = outward(self.interval)
+        sure = f"With confidence {self.confidence}"
+        return f"{sure}, {lower_first(doing)} {keeps} in {100 * low:g}% to {100 * high:g}% of cases"
+
+    def _evidence(self) -> str:
+        where = " at the worst" if self.rate_kind == "worst_size" else ""
+        counts = f"{self.n_agreed} of {self.n_evaluated} draws agreed{where}"
+        how = "every mask was evaluated" if self.exact else counts
+        return f"({how}, {calls(self.n_calls)}{repeats(self.n_repeated)});"
+
+    def _caveats(self) -> str:
+        clamped = ""
+        if self.effective_radius < self.radius:
+            clamped = f" the radius {self.radius} was clamped to {self.effective_radius}, the largest there is;"
+        wrong = "" if self.consistent else f" {unlike(self.rate)};"
+        empty = "" if self.selected.any() else f" {self._emptiness()};"
+        fact = "it is a fact about" if self.n_repeated else "it is about"
+        meaning = fact if self.exact else "it is about random masks for"
+        no_proof = "" if self.exact else ", is no proof that none of them changes the prediction"
+        return f"{empty}{clamped}{wrong} {meaning} this model, input and masking{no_proof}, {NOT_RIGHT}."
+
+    def _emptiness(self) -> str:
+        same_everywhere = self.consistent and self.n_agreed == self.n_evaluated
+        said = ", and the model said the same for every mask, the full input included" if same_everywhere else ""
+        return f"no feature is selected{said}"
+
+
+def interval_around(n_agreed: int, n_evaluated: int, tolerance: Fraction) -> Interval:
+    """The rate ± tolerance within [0, 1], rounded once at the very end."""
+    slack, scale = tolerance.numerator * n_evaluated, tolerance.denominator * n_evaluated
+    agreed = n_agreed * tolerance.denominator
+    return Interval(max(agreed - slack, 0) / scale, min(agreed + slack, scale) / scale)
+
+
+@dataclass(frozen=True)
+class Look:
+    """How far a certification is: what was counted, and the most that may be.
+
+    Attributes
+    ----------
+    n_agreed, n_evaluated : int
+        Masks that kept the prediction, masks counted.
+    n_most : int
+        The most draws of the plan; if ``exact``, the number of all masks.
+    exact : bool
+        Masks are listed one and all, and not drawn: the counts are then no random sample.
+    """
+
+    n_agreed: int
+    n_evaluated: int
+    n_most: int
+    exact: bool
+
+
+OnLook = Callable[[Look], None]
+
+
+@asks(RateKeywords)
+def certify(
+    model: MaskedModel,
+    selected: Any,
+    *,
+    radius: int,
+    on_look: OnLook | None = None,
+    **keywords: Unpack[RateKeywords],
+) -> Certificate:
+    """Certify how often the prediction survives when up to ``radius`` more features are revealed.
+
+    The stability rate τ is the share of all masks within the radius on which the model agrees with
+    its prediction on ``selected``. With probability at least ``confidence`` over the draws, the
+    returned ``rate`` is within ``tolerance`` of τ. When there are no more masks than the plan could
+    draw, all are evaluated and the rate is exact.
+
+    This is a statement about random masks: rare changes that flip the prediction may exist (see
+    ``counterexample``), and a stable explanation may still belong to a wrong prediction
+    (see ``consistent``).
+
+    Parameters
+    ----------
+    model : MaskedModel
+        Function of masks (b, n_features); see ``mask_function``.
+    selected : Boolean array of shape (n_features,), or list of names or indices
+        The explanation: which features are selected.
+    radius : int
+        Largest number of changes; clamped to the number of features that can change.
+    tolerance, confidence : float
+        The rate is to be within ``tolerance`` of the true one with probability ``confidence``.
+    plan : str
+        "sequential" (fewest calls), "exact" (fixed number), "hoeffding" (the paper's number).
+    agree : str, Agreement or callable
+        "same_top_class", ``same_top_set(k)``, ``within(margin)`` or a function of
+        (outputs (b, ...), reference) that returns Boolean (b,).
+    neighborhood : str
+        "additions", "removals" or "swaps".
+    rate_kind : str
+        "uniform" (all masks within the radius), "exactly" (``radius`` changes exactly) or
+        "worst_size" (the smallest rate over the sizes 0 … radius).
+    batch_size : int, optional
+        Most rows per model call; never changes the result.
+    progress : bool or callable, optional
+        True for a bar, or a function of (rows computed, most rows expected).
+    on_look : callable, optional
+        Told a ``Look`` (``n_agreed``, ``n_evaluated``, ``n_most``, ``exact``) after every batch, for "worst_size"
+        of each size in turn. It changes nothing. The interval of the certificate belongs to the end alone:
+        counts seen on the way need an interval of their own, valid at every look.
+    check_determinism : bool
+        Compute a few rows twice (two of 25, five of 64 or more) and raise if an answer differs. If False, a
+        random model is certified as the function that happens to be drawn.
+    rng : Generator, int, "canonical" or None
+        Seed, generator or None; ``rng_key`` of the certificate repeats the draws. "canonical" derives the key
+        from model, input, explanation and question, so that nobody can try seeds until one pleases.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import certify, mask_function
+    >>> model = mask_function(lambda masks: masks[:, 0] | (masks.sum(axis=1) > 15), n_features=20)
+    >>> selected = np.arange(20) < 4
+    >>> cert = certify(model, selected, radius=5, rng=0)
+    >>> cert.rate, cert.holds(0.9)
+    (1.0, True)
+    """
+    if on_look is not None and not callable(on_look):
+        raise InvalidTypeError(argument="on_look", must="be a function of a Look, or None", got=shown(on_look))
+    procedure = Procedure.check(certify, "single", keywords, radii=[check_whole(radius, "radius")])
+    question = procedure.question
+    with procedure.about(model, selected) as (evaluator, mask, procedure):
+        nearby = question.neighborhood_of(mask, radius)
+        parts = parts_of(nearby, question.rate_kind)
+        plan = plan_for(parts, question.make_plan())
+        if evaluator.progress is not None:
+            evaluator.expect(most_rows(parts, plan))
+        reference = Reference(evaluator, mask, procedure)
+        outcomes = [_enumerate_or_sample(part, plan, reference, procedure, on_look) for part in parts]
+        outcome = worst_of(outcomes) if question.rate_kind == "worst_size" else outcomes[0]
+        return make_certificate(reference, nearby, outcome, procedure, n_calls=reference.settle())
+
+
+def _enumerate_or_sample(
+    nearby: Neighborhood, plan: Plan, reference: Reference, procedure: Procedure, on_look: OnLook | None
+) -> Outcome:
+    """Evaluate every mask if there are no more than the plan could draw; else follow the plan."""
+    exact = not nearby.is_larger_than(plan.max_draws)
+    n_most = nearby.size if exact else plan.max_draws
+
+    def tell(tally: Tally) -> None:
+        if on_look is not None:
+            on_look(Look(tally.n_agreed, tally.n_evaluated, n_most, exact))
+
+    on_count = None if on_look is None else tell
+    if exact:
+        return Outcome(reference.count(nearby.enumerate(plan.max_draws), on_count=on_count), None)
+    rng = procedure.own_stream(reference.selected, str(nearby.smallest))
+    looks, tally, stopped = iter(plan.design.looks), Tally(), False
+    while not stopped:  # every design stops at its last look
+        masks = portions(nearby, next(looks) - tally.n_evaluated, rng)
+        tally = reference.count(masks, after=tally, on_count=on_count)
+        stopped = plan.design.stops(tally.n_evaluated, tally.n_agreed)
+    return Outcome(tally, plan)
+
+
+def make_certificate(
+    reference: Reference, nearby: Neighborhood, outcome: Outcome, procedure: Procedure, *, n_calls: int
+) -> Certificate:
+    """Write down what was asked and what was seen."""
+    tally, exact, question = outcome.tally, outcome.plan is None, procedure.question
+    reach = nearby.exactly(nearby.radius) if question.rate_kind == "exactly" else nearby
+    return Certificate(
+        rate=tally.n_agreed / tally.n_evaluated,
+        rate_unbiased=outcome.rate_unbiased,
+        interval=interval_around(tally.n_agreed, tally.n_evaluated, Fraction(0) if exact else question.tolerance),
+        n_agreed=tally.n_agreed,
+        n_evaluated=tally.n_evaluated,
+        n_calls=n_calls,
+        n_repeated=reference.n_repeated,
+        exact=exact,
+        radius=nearby.radius,
+        effective_radius=nearby.effective_radius,
+        tolerance=float(question.tolerance),
+        confidence=float(question.confidence),
+        plan=question.plan,
+        design=outcome.plan.design if outcome.plan else None,
+        rng_key=procedure.key,
+        prediction=reference.prediction,
+        prediction_name=reference.prediction_name,
+        consistent=reference.consistent,
+        selected=reference.selected,
+        counterexample=reference.counterexample_in(reach),
+        neighborhood=question.neighborhood,
+        rate_kind=question.rate_kind,
+        agree=question.agree.name,
+        draws=procedure.draws,
+        provenance=reference.provenance,
+    )

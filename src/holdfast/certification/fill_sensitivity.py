@@ -1,0 +1,229 @@
+"""A binding of fills to masked models, and an explanation → its certificate under every fill, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Unpack
+
+from holdfast.certification.certificate import Certificate, certify
+from holdfast.certification.question import RateKeywords, asks
+from holdfast.certification.serialization import Value, make_frame
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.evaluation import Evaluator
+from holdfast.randomness import stream_key
+from holdfast.types import Mask, MaskedModel
+from holdfast.validation import check_list, check_selection, check_whole, is_number, shown
+from holdfast.words import NOT_RIGHT, bracket, calls, counted, event, lower_first, quoted
+
+
+@dataclass(frozen=True, eq=False)
+class FillSensitivity(Value):
+    """How the stability of one explanation moves with what hidden features look like.
+
+    Each certificate holds on its own at its confidence; nothing is promised of all of them at once
+    beyond ``joint_confidence``, and nothing of a fill picked after seeing them. A rate that moves
+    says that the explanation's stability is partly a property of the fill, not of the model alone.
+
+    Attributes
+    ----------
+    names : tuple of str
+        A name per fill, in the order asked.
+    certificates : tuple of Certificate
+        One per fill, from the same draws of masks.
+    n_calls : int
+        Rows the models computed in all.
+    """
+
+    names: tuple[str, ...]
+    certificates: tuple[Certificate, ...]
+    n_calls: int
+
+    schema: ClassVar[str] = "holdfast.fill_sensitivity"
+
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        if not self.names or len(set(self.names)) != len(self.names) or len(self.names) != len(self.certificates):
+            raise InvalidValueError("`names` must be distinct, one per certificate, at least one.")
+        for one in self.certificates:
+            one.check()
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The rate under each fill."""
+        return tuple(one.rate for one in self.certificates)
+
+    @property
+    def predictions(self) -> tuple[Any, ...]:
+        """The prediction on the selected features under each fill."""
+        return tuple(one.prediction for one in self.certificates)
+
+    @property
+    def spread(self) -> float:
+        """The largest rate minus the smallest, as observed."""
+        return max(self.rates) - min(self.rates)
+
+    @property
+    def same_prediction(self) -> bool:
+        """Whether the selected features alone get the same prediction under every fill."""
+        return all(prediction == self.predictions[0] for prediction in self.predictions)
+
+    @property
+    def joint_confidence(self) -> float:
+        """With at least this probability all intervals hold at once; exact rates cost nothing (union bound)."""
+        risk = sum(1 - Fraction(repr(one.confidence)) for one in self.certificates if not one.exact)
+        return float(max(Fraction(0), 1 - risk))
+
+    def __iter__(self) -> Iterator[Certificate]:
+        return iter(self.certificates)
+
+    def __len__(self) -> int:
+        return len(self.certificates)
+
+    def __getitem__(self, name: str) -> Certificate:
+        """The certificate of one fill."""
+        if name not in self.names:
+            raise InvalidValueError(argument="name", must=f"be one of {', '.join(self.names)}", got=shown(name))
+        return self.certificates[self.names.index(name)]
+
+    def to_frame(self) -> Any:
+        """A pandas ``DataFrame``, one row per fill."""
+        return make_frame([_cells(name, one) for name, one in self._pairs()])
+
+    def __str__(self) -> str:
+        first = self.certificates[0]
+        doing = lower_first(event(first.neighborhood, first.rate_kind, first.effective_radius)).rstrip(",")
+        width = max(len("fill"), *map(len, self.names))
+        head = f"How often the prediction is kept when {doing}, under {counted(len(self), 'fill')}"
+        titles = f"{'fill':>{width}}    rate  interval          agreed/drawn  prediction"
+        rows = [f"{name:>{width}}  {_line(one)}" for name, one in self._pairs()]
+        return "\n".join([head, titles, *rows, self._movement(), self._guarantee()])
+
+    def _pairs(self) -> Iterator[tuple[str, Certificate]]:
+        return zip(self.names, self.certificates, strict=True)
+
+    def _movement(self) -> str:
+        moved = f"The rate goes from {min(self.rates):.3f} to {max(self.rates):.3f}"
+        if self.same_prediction:
+            name = quoted(self.predictions[0], self.certificates[0].prediction_name)
+            return f"{moved}; the prediction on the selected features is {name} under every fill."
+        return f"{moved}; the prediction on the selected features changes with the fill."
+
+    def _guarantee(self) -> str:
+        holds = f"Each of the {counted(len(self), 'certificate')} holds on its own"
+        if not all(one.exact for one in self.certificates):
+            tolerance, confidence = self.certificates[0].tolerance, self.certificates[0].confidence
+            joint = math.floor(1000 * self.joint_confidence) / 1000
+            holds += f" (±{tolerance} at confidence {confidence}; all at once only at {joint:g})"
+        return f"{holds}, for its fill, {NOT_RIGHT}; {calls(self.n_calls)}."
+
+
+def _cells(name: str, one: Certificate) -> dict[str, Any]:
+    return {
+        "fill": name,
+        "rate": one.rate,
+        "low": one.interval.low,
+        "high": one.interval.high,
+        "exact": one.exact,
+        "prediction": one.prediction,
+        "consistent": one.consistent,
+        "n_agreed": one.n_agreed,
+        "n_evaluated": one.n_evaluated,
+        "n_calls": one.n_calls,
+        "masking": one.provenance.masking,
+    }
+
+
+def _line(one: Certificate) -> str:
+    counts = f"{one.n_agreed}/{one.n_evaluated}" + (" exact" if one.exact else "")
+    prediction = quoted(one.prediction, one.prediction_name) + ("" if one.consistent else ", unlike the full input")
+    return f"{one.rate:6.3f}  {bracket(one.interval):<16}  {counts:<12}  {prediction}"
+
+
+@asks(RateKeywords)
+def fill_sensitivity(
+    bind: Callable[[Any], MaskedModel],
+    selected: Any,
+    fills: Mapping[str, Any] | Iterable[Any],
+    *,
+    radius: int,
+    **keywords: Unpack[RateKeywords],
+) -> FillSensitivity:
+    """Certify one explanation under several fills, to see how much its stability owes to the fill.
+
+    Every fill gets the certificate that ``certify`` would give with the same ``rng``: the same draws of
+    masks, so that rates differ by the fill and not by the draws. Each certificate holds on its own at
+    ``confidence``. Picking the fill with the best rate afterwards has no such guarantee.
+
+    Parameters
+    ----------
+    bind : callable
+        A fill → the masked model with that fill, such as ``lambda fill: mask_tabular(f, row, fill=fill)``.
+        All models must have the same features.
+    selected : Boolean (n_features,), or list of names or indices
+        The explanation.
+    fills : mapping or iterable
+        Name → fill, or fills. Without names, texts and numbers name themselves, and any other fill
+        is named by the ``provenance`` of its model.
+    radius : int
+        See ``certify`` for this and the other parameters.
+
+    Returns
+    -------
+    FillSensitivity
+        The certificates by name of the fill.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import mask_function
+    >>> row = np.array([3.0, 1.0, 1.0, 1.0])
+    >>> def bind(fill):
+    ...     return mask_function(lambda masks: np.where(masks, row, fill).sum(axis=1) > 4, n_features=4)
+    >>> moved = fill_sensitivity(bind, [True, False, False, False], {"zero": 0.0, "one": 1.0}, radius=1, rng=0)
+    >>> moved.rates, moved.predictions
+    ((1.0, 1.0), (False, True))
+    """
+    check_whole(radius, "radius")
+    keywords["rng"] = stream_key(keywords.get("rng"))  # the same draws for every fill
+    models = _bind_all(bind, fills)
+    mask = _check_for_all(models, selected)
+    certificates = tuple(certify(model, mask, radius=radius, **keywords) for model in models.values())
+    return FillSensitivity(tuple(models), certificates, sum(certificate.n_calls for certificate in certificates))
+
+
+def _bind_all(bind: Any, fills: Any) -> dict[str, Evaluator]:
+    """Every model by name, bound and checked before the first is called."""
+    if not callable(bind):
+        raise InvalidTypeError(argument="bind", must="be a function fill → masked model", got=type(bind).__name__)
+    if isinstance(fills, Mapping):
+        pairs = list(fills.items())
+        if not all(isinstance(name, str) for name, _ in pairs):
+            raise InvalidTypeError(argument="fills", must="have texts for names", got=shown(list(fills)))
+    else:
+        pairs = [(None, fill) for fill in check_list(fills, "fills", "be a list of fills or a mapping name → fill")]
+    if not pairs:
+        raise InvalidValueError(argument="fills", must="have at least one fill", got="none")
+    models: dict[str, Evaluator] = {}
+    for name, fill in pairs:
+        bound = bind(fill)
+        model = bound if isinstance(bound, Evaluator) else Evaluator(bound)
+        own = str(fill) if isinstance(fill, str) or is_number(fill) else model.provenance.masking or repr(fill)
+        label = own if name is None else name
+        if label in models:
+            got, hint = f"{shown(label)} twice", "Map names to fills."
+            raise InvalidValueError(argument="fills", must="have distinct names", got=got, hint=hint)
+        models[label] = model
+    return models
+
+
+def _check_for_all(models: dict[str, Evaluator], selected: Any) -> Mask:
+    """The selected features, which must be features with every fill."""
+    mask = check_selection(selected, "selected", next(iter(models.values())))
+    for name, model in models.items():
+        if model.n_features != len(mask):
+            must = f"have one entry per feature: with fill {name!r} the model has {model.n_features} features"
+            raise InvalidValueError(argument="selected", must=must, got=len(mask))
+    return mask

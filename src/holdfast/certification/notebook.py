@@ -1,0 +1,169 @@
+"""Results → small pieces of HTML for notebooks: styled in place, without scripts, every text escaped."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.showing import BOX
+from holdfast.words import calls, outward
+
+if TYPE_CHECKING:
+    from holdfast.bounds import Interval
+    from holdfast.certification.certificate import Certificate
+    from holdfast.certification.comparison import Comparison
+    from holdfast.certification.curve import StabilityCurve
+    from holdfast.results.attribution import Attribution
+
+_COLORS = ("#0072b2", "#d55e00", "#009e73", "#b0478a", "#b87f00", "#2f8fc7", "#5a6b70", "#8a8000")
+"""Told apart by those who see few colours; legible on white and on black."""
+
+_SMALL = "font-size:.85em;opacity:.8;margin:.4em 0 0"
+_CELL = "padding:.15em .8em .15em 0;text-align:left;font-variant-numeric:tabular-nums;border:0;background:none"
+_MOST_ROWS, _MOST_FEATURES, _LONGEST_NAME = 12, 10, 60
+_WIDTH, _HEIGHT = 280, 90
+
+
+def certificate_html(one: Certificate) -> str:
+    """A certificate: its rate and interval on a line, and its sentence."""
+    rate = f"<strong>{_percent(one.rate)}</strong> {_span(one.interval)}"
+    head = f"{rate} kept at radius {one.radius}{', exactly' if one.exact else ''}"
+    return _box(f"<div>{head} {_range(one.rate, *one.interval)}</div>", str(one))
+
+
+def curve_html(curve: StabilityCurve) -> str:
+    """A curve: drawn with its intervals, and as a table."""
+    last = curve.certificates[-1]
+    scope = "for all radii at once" if curve.simultaneous else "for each radius on its own"
+    foot = f"±{last.tolerance} at confidence {last.confidence}, {scope}; {calls(curve.n_calls)}."
+    wrong = "" if last.consistent else " Beware: the full input is predicted differently."
+    step = -(-len(curve) // _MOST_ROWS)
+    rows = [(str(one.radius), _percent(one.rate), _span(one.interval)) for one in curve.certificates[::-step][::-1]]
+    head = f"<div>How often the prediction <strong>{_text(last.prediction)}</strong> is kept</div>"
+    return _box(head + _plot([curve]) + _table(("radius", "rate", "interval"), rows), foot + wrong)
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """A comparison: a curve per explanation, the rates, and what is certified."""
+    heads = ("", *(f"r = {radius}" for radius in comparison.radii[:_MOST_ROWS]))
+    rows = [
+        (_key(i) + _text(name), *(_percent(rate) for rate in curve.rates[:_MOST_ROWS]))
+        for i, (name, curve) in enumerate(zip(comparison.names, comparison.curves, strict=True))
+    ]
+    claims = [_claims(comparison, radius) for radius in comparison.radii[:_MOST_ROWS]]
+    sure = f"All claims hold together with confidence {comparison.confidence}; {calls(comparison.n_calls)}."
+    listed = "".join(f"<li>{claim}</li>" for claim in claims)
+    parts = (
+        _plot(comparison.curves) + _table(heads, rows) + f'<ul style="margin:.4em 0;padding-left:1.2em">{listed}</ul>'
+    )
+    return _box(parts, sure)
+
+
+def _claims(comparison: Comparison, radius: int) -> str:
+    known = [f"{_text(better)} &gt; {_text(worse)}" for better, worse in comparison.ranking(radius)]
+    return f"r = {radius}: {', '.join(known) or 'cannot tell them apart'}"
+
+
+def attribution_html(one: Attribution) -> str:
+    """Scores: the largest as bars, those against the target on the other side."""
+    largest = max(float(abs(one.scores).max()), 1e-300)
+    rows = [(_name(one, i), _bar(float(one.scores[i]) / largest), f"{one.scores[i]:.3g}") for i in _leaders(one)]
+    more = f" The {len(rows)} largest of {one.n_features}." if one.n_features > len(rows) else ""
+    target = "" if one.target is None else f" for <strong>{_text(one.target)}</strong>"
+    head = f"<div>Scores by <strong>{_text(one.method)}</strong>{target}</div>"
+    return _box(
+        head + _table(("feature", "", "score"), rows),
+        f"They say what this method finds, not that the features suffice.{more}",
+    )
+
+
+def _leaders(one: Attribution) -> list[int]:
+    return [int(i) for i in one.ranking[:_MOST_FEATURES]]
+
+
+def _name(one: Attribution, i: int) -> str:
+    name = f"feature {i}" if one.feature_names is None else one.feature_names[i]
+    return _text(name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…")
+
+
+# -- pieces -----------------------------------------------------------------------------------------
+
+
+def _box(content: str, foot: str) -> str:
+    return f'<div style="{BOX}">{content}<p style="{_SMALL}">{html.escape(foot)}</p></div>'
+
+
+def _text(value: Any) -> str:
+    return html.escape(str(value))
+
+
+def _percent(share: float) -> str:
+    if 0.9995 <= share < 1:
+        return "&gt;99.9%"
+    return "&lt;0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}".removesuffix(".0") + "%"
+
+
+def _span(interval: Interval) -> str:
+    """An interval, rounded outwards as in the sentence of a certificate."""
+    low, high = outward(interval)
+    return f"[{_percent(low)}, {_percent(high)}]"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of pieces that are escaped already."""
+    top = "".join(f'<th scope="col" style="{_CELL}">{head}</th>' for head in heads)
+    body = "".join("<tr>" + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) + "</tr>" for row in rows)
+    style = "border-collapse:collapse;margin:.3em 0"
+    return f'<table style="{style}"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def _range(rate: float, low: float, high: float) -> str:
+    return (
+        '<svg width="160" height="12" viewBox="0 0 160 12" role="img" aria-label="rate and interval" '
+        'style="vertical-align:middle;margin-left:.5em"><line x1="0" x2="160" y1="6" y2="6" stroke="#8a9a9a"/>'
+        f'<rect x="{160 * low:.1f}" y="3" width="{max(1.0, 160 * (high - low)):.1f}" height="6" fill="{_COLORS[0]}" '
+        'opacity=".35"/>'
+        f'<rect x="{160 * rate - 1.5:.1f}" y="0" width="3" height="12" fill="{_COLORS[0]}"/></svg>'
+    )
+
+
+def _bar(share: float) -> str:
+    color = _COLORS[0] if share >= 0 else _COLORS[1]
+    start = 60 if share >= 0 else 60 + 60 * share
+    return (
+        '<svg width="120" height="10" viewBox="0 0 120 10" aria-hidden="true">'
+        '<line x1="60" x2="60" y1="0" y2="10" stroke="#8a9a9a"/>'
+        f'<rect x="{start:.1f}" y="1" width="{abs(60 * share):.1f}" height="8" fill="{color}"/></svg>'
+    )
+
+
+def _key(i: int) -> str:
+    return f'<span aria-hidden="true" style="color:{_COLORS[i % len(_COLORS)]}">●</span> '
+
+
+def _plot(curves: Sequence[StabilityCurve]) -> str:
+    """The rates from 0 to 1 against the radii, each curve with its band."""
+    last = max(curves[0].radii[-1], 1)
+    lines = "".join(_line(curve, _COLORS[i % len(_COLORS)], last) for i, curve in enumerate(curves))
+    frame = "".join(
+        f'<line x1="0" x2="{_WIDTH}" y1="{y}" y2="{y}" stroke="#8a9a9a" stroke-opacity=".4"/>' for y in (1, _HEIGHT - 1)
+    )
+    return (
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'aria-label="rates from 0 to 1 by radius up to {last}" style="max-width:100%;margin:.3em 0">'
+        f"{frame}{lines}</svg>"
+    )
+
+
+def _line(curve: StabilityCurve, color: str, last: int) -> str:
+    def at(radius: int, rate: float) -> str:
+        return f"{4 + (_WIDTH - 8) * radius / last:.1f},{1 + (_HEIGHT - 2) * (1 - rate):.1f}"
+
+    middle = " ".join(at(one.radius, one.rate) for one in curve)
+    upper = [at(one.radius, one.interval.high) for one in curve]
+    lower = [at(one.radius, one.interval.low) for one in curve][::-1]
+    return (
+        f'<polygon points="{" ".join(upper + lower)}" fill="{color}" opacity=".14"/>'
+        f'<polyline points="{middle}" fill="none" stroke="{color}" stroke-width="2"/>'
+    )

@@ -1,0 +1,241 @@
+"""Keywords of a verb → what is asked, checked before any model call, and the random streams that answer it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, NamedTuple, TypedDict, TypeVar
+
+import numpy as np
+
+from holdfast.agreement import Agreement, as_agreement
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.evaluation import Evaluator, evaluating
+from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
+from holdfast.plans import PLANS, RATE_KINDS, Plan, make_plan
+from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
+from holdfast.types import Mask, MaskedModel, Progress, Provenance, Rng
+from holdfast.validation import (
+    MOST_ENTRIES,
+    check_flag,
+    check_list,
+    check_name,
+    check_selection,
+    check_share,
+    check_whole,
+    did_you_mean,
+)
+
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
+
+
+def check_radii(radii: Any, name: str = "radii") -> tuple[int, ...]:
+    """Distinct whole numbers in increasing order, at least one."""
+    numbers = check_list(radii, name, "be whole numbers such as range(1, 11)", most=MOST_ENTRIES)
+    if not numbers:
+        raise InvalidValueError(argument=name, must="name at least one radius", got="none")
+    return tuple(sorted({check_whole(radius, name) for radius in numbers}))
+
+
+class Field(NamedTuple):
+    """One thing that can be asked: its default, how it is checked, and what it means, for options and pages."""
+
+    default: Any
+    check: Callable[[Any, str], Any]
+    help: str
+
+
+FIELDS: Mapping[str, Field] = {
+    "radii": Field((), check_radii, "how many more features may be revealed: 1,5,10 or a span such as 1-10"),
+    "tolerance": Field(0.1, check_share, "largest error of the rate"),
+    "confidence": Field(0.9, check_share, "probability that the claim is true"),
+    "plan": Field(
+        "sequential",
+        lambda value, name: check_name(value, name, PLANS),
+        "sequential (fewest model calls), exact (fixed number) or hoeffding (the paper's number)",
+    ),
+    "agree": Field(
+        "same_top_class",
+        as_agreement,
+        "what counts as the same prediction: same_top_class, same_top_set(k) or within(margin)",
+    ),
+    "neighborhood": Field(
+        "additions",
+        lambda value, name: check_name(value, name, NEIGHBORHOODS),
+        "what changes: additions, removals or swaps",
+    ),
+    "rate_kind": Field(
+        "uniform",
+        lambda value, name: check_name(value, name, RATE_KINDS),
+        "uniform (all masks within the radius), exactly (that many changes) or worst_size",
+    ),
+    "simultaneous": Field(False, check_flag, "all radii hold at once, not each on its own"),
+}
+"""What can be asked, by the keyword of the verbs; keys of study files, options and fields of pages are the same."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of an explanation; see ``certify`` for what the fields mean."""
+
+    radii: tuple[int, ...]
+    tolerance: Fraction
+    confidence: Fraction
+    plan: str
+    agree: Agreement
+    neighborhood: str
+    rate_kind: str
+    simultaneous: bool
+
+    @classmethod
+    def check(cls, keywords: Mapping[str, Any], *, prefix: str = "") -> Question:
+        """The question that these keywords ask, defaults included; ``prefix`` comes before their names in errors."""
+        values = {name: keywords.get(name, field.default) for name, field in FIELDS.items()}
+        return cls(**{name: FIELDS[name].check(value, f"{prefix}{name}") for name, value in values.items()})
+
+    def make_plan(self) -> Plan:
+        """The plan asked for; searching a design may take a while, so only when all else is checked."""
+        return make_plan(self.plan, tolerance=self.tolerance, confidence=self.confidence)
+
+    def neighborhood_of(self, selected: Mask, radius: int) -> Neighborhood:
+        """The masks within a radius."""
+        return NEIGHBORHOODS[self.neighborhood](selected, radius)
+
+
+class RunKeywords(TypedDict, total=False):
+    """How a question is put to the model; see ``certify``."""
+
+    batch_size: int | None
+    progress: Progress | bool | None
+    check_determinism: bool
+    rng: Rng
+
+
+class JudgeKeywords(RunKeywords, total=False):
+    """And what counts as the same prediction, of which masks."""
+
+    agree: Any
+    neighborhood: str
+
+
+class PrecisionKeywords(JudgeKeywords, total=False):
+    """And how sure the answer is to be."""
+
+    tolerance: float
+    confidence: float
+
+
+class PlanKeywords(PrecisionKeywords, total=False):
+    """And when to look and stop."""
+
+    plan: str
+
+
+class RateKeywords(PlanKeywords, total=False):
+    """And which rate is meant."""
+
+    rate_kind: str
+
+
+_RUN_DEFAULTS = {"batch_size": None, "progress": None, "check_determinism": True, "rng": None}
+
+
+def asks(keywords: type, **defaults: Any) -> Callable[[_Verb], _Verb]:
+    """Show the keywords of a verb, one by one, to ``help``, notebooks and whoever reads its signature.
+
+    Parameters
+    ----------
+    keywords : TypedDict class
+        What the verb takes as ``**keywords``.
+    **defaults
+        Where the defaults of this verb are others.
+    """
+    known = {name: field.default for name, field in FIELDS.items()} | _RUN_DEFAULTS | defaults
+
+    def show(verb: _Verb) -> _Verb:
+        own = inspect.signature(verb)
+        before = [parameter for parameter in own.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+        named = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=known[name], annotation=hint)
+            for name, hint in keywords.__annotations__.items()
+        ]
+        verb.__signature__ = own.replace(parameters=[*before, *named])  # type: ignore[attr-defined]
+        return verb
+
+    return show
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """A question, whom its draws are made for, and the key of the random streams that answer it."""
+
+    question: Question
+    draws: str
+    key: int
+    is_canonical: bool
+    check_determinism: bool
+    batch_size: int | None = None
+    progress: Progress | bool | None = None
+
+    @classmethod
+    def check(cls, verb: Callable[..., Any], draws: str, keywords: Any, **fixed: Any) -> Procedure:
+        """What a verb was asked, checked before any model call.
+
+        ``fixed`` is what the verb knows by itself, such as its radii; keywords that it does not take are refused.
+        """
+        taken = inspect.signature(verb).parameters
+        for name in keywords:
+            if name not in taken:
+                hint = did_you_mean(name, list(taken))
+                raise InvalidTypeError(argument=name, must=f"be a keyword of `{verb.__name__}`, and is none", hint=hint)
+        defaults = {name: parameter.default for name, parameter in taken.items() if name in FIELDS}
+        asked = {**_RUN_DEFAULTS, **defaults, **keywords, **fixed}
+        rng = asked["rng"]
+        return cls(
+            question=Question.check(asked),
+            draws=draws,
+            key=0 if is_canonical(rng) else stream_key(rng),
+            is_canonical=is_canonical(rng),
+            check_determinism=check_flag(asked["check_determinism"], "check_determinism"),
+            batch_size=asked["batch_size"],
+            progress=asked["progress"],
+        )
+
+    def evaluating(self, model: MaskedModel) -> Any:
+        """An evaluator of the model for this question alone, as a context."""
+        return evaluating(model, batch_size=self.batch_size, progress=self.progress)
+
+    @contextmanager
+    def about(self, model: MaskedModel, selected: Any) -> Iterator[tuple[Evaluator, Mask, Procedure]]:
+        """An evaluator for this question, the checked explanation, and the question with its random key."""
+        with self.evaluating(model) as evaluator:
+            mask = check_selection(selected, "selected", evaluator)
+            yield evaluator, mask, self.keyed(evaluator.provenance, mask)
+
+    def keyed(self, provenance: Provenance, *explanations: Mask) -> Procedure:
+        """The same with the key of this question, if the canonical one is asked for."""
+        if not self.is_canonical:
+            return self
+        return replace(self, key=self.canonical_key(provenance, *explanations))
+
+    def canonical_key(self, provenance: Provenance, *explanations: Mask) -> int:
+        """The key that follows from model, input, masking, explanations and the kind of question.
+
+        Radii, tolerance, confidence, plan and agreement do not count: who asks for others gets the same
+        draws, and none to choose from. They decide only how many are drawn and how they are judged.
+        """
+        features = sorted({tuple(np.flatnonzero(mask).tolist()) for mask in explanations})
+        known = (provenance.model, provenance.input, provenance.masking, len(explanations[0]))
+        asked = self.question
+        return stream_key(CANONICAL, *known, features, self.draws, asked.neighborhood, asked.rate_kind)
+
+    def stream(self, *purpose: str | bytes) -> np.random.Generator:
+        """The stream of this question for one purpose."""
+        return stream(self.key, self.draws, self.question.neighborhood, self.question.rate_kind, *purpose)
+
+    def own_stream(self, selected: Mask, *purpose: str) -> np.random.Generator:
+        """The stream that belongs to one explanation."""
+        return self.stream(*purpose, np.packbits(selected).tobytes())

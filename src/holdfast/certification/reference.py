@@ -1,0 +1,153 @@
+"""An explanation and a model → the prediction that is to survive, who agrees with it, and counts of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from holdfast.agreement import Agreement, prediction_of, same_top_class
+from holdfast.certification.question import Procedure
+from holdfast.errors import InvalidValueError
+from holdfast.evaluation import Evaluator, Tally
+from holdfast.neighborhood import Neighborhood
+from holdfast.plans import Plan
+from holdfast.types import Mask, Masks
+from holdfast.words import class_name
+
+NOTHING = Tally()
+"""The tally before the first draw."""
+
+_PORTION_BYTES = 1 << 26
+"""Most memory for masks drawn at a time."""
+
+
+class Reference:
+    """What the model says of ``selected``, who agrees with it, and the nearest mask that does not."""
+
+    def __init__(self, evaluator: Evaluator, selected: Mask, procedure: Procedure) -> None:
+        self._evaluator = evaluator
+        self._calls_before, self._repeated_before = evaluator.n_calls, evaluator.n_repeated
+        self._agree = procedure.question.agree
+        self.selected = selected
+        self.counterexample: Mask | None = None
+        outputs = evaluator(reference_masks(selected))
+        self._output = outputs[0]
+        agreed = self._agree(outputs, self._output)
+        if not agreed[0]:
+            must = "hold between an output and itself"
+            raise InvalidValueError(argument="agree", must=f"{must}; {self._agree.name} does not")
+        self.consistent = bool(agreed[1])
+        self.prediction = prediction_of(self._output)
+        self.prediction_name = class_name(self.prediction, evaluator.classes)
+        self.provenance = evaluator.provenance
+        self._decides = decides_early(evaluator, self._agree)
+        if procedure.check_determinism:
+            evaluator.check_determinism(selected)
+
+    def judge(self, masks: Masks) -> Mask:
+        """Which masks (b, n_features) keep the prediction, Boolean (b,)."""
+        if self._decides:
+            agreed = self._evaluator.keeps_top_class(masks, self.prediction)
+        else:
+            agreed = self._agree(self._evaluator(masks), self._output)
+        if not agreed.all():
+            self._remember_nearest(masks[~agreed])
+        return agreed
+
+    def count(
+        self,
+        batches: Iterable[Masks],
+        *,
+        after: Tally = NOTHING,
+        until_changed: bool = False,
+        on_count: Callable[[Tally], None] | None = None,
+    ) -> Tally:
+        """Tally the agreements after those known, if asked only up to the batch where the first change is seen."""
+        tally = after
+        for masks in batches if on_count is None else self._cut(batches):
+            tally += Tally(int(self.judge(masks).sum()), len(masks))
+            if on_count is not None:
+                on_count(tally)
+            if until_changed and self.counterexample is not None:
+                break
+        return tally
+
+    def _cut(self, batches: Iterable[Masks]) -> Iterator[Masks]:
+        """The same masks in batches that the model takes at a time: whoever watches sees each of them counted."""
+        size = self._evaluator.batch_size
+        return (masks[start : start + size] for masks in batches for start in range(0, len(masks), size))
+
+    def settle(self) -> int:
+        """End the evaluation and tell how many rows the model computed for it."""
+        self._evaluator.settle()
+        return self._evaluator.n_calls - self._calls_before
+
+    @property
+    def n_repeated(self) -> int:
+        """How many of those rows were computed twice."""
+        return self._evaluator.n_repeated - self._repeated_before
+
+    def counterexample_in(self, nearby: Neighborhood) -> Mask | None:
+        """The nearest mask known to change the prediction, if it lies in the neighbourhood."""
+        if self.counterexample is not None and nearby.contains(self.counterexample):
+            return self.counterexample
+        full = np.ones_like(self.selected)
+        full.setflags(write=False)
+        return full if not self.consistent and nearby.contains(full) else None
+
+    def _remember_nearest(self, changing: Masks) -> None:
+        distance = (changing != self.selected).sum(axis=1)
+        best = self.counterexample
+        if best is None or distance.min() < (best != self.selected).sum():
+            self.counterexample = changing[int(distance.argmin())].copy()
+            self.counterexample.setflags(write=False)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A tally and the plan it was drawn by; no plan means that every mask was evaluated.
+
+    Of the worst of several sizes no unbiased estimate is known, unless all were evaluated.
+    """
+
+    tally: Tally
+    plan: Plan | None
+    is_worst: bool = False
+
+    @property
+    def rate(self) -> Fraction:
+        """Share of agreements."""
+        return Fraction(self.tally.n_agreed, self.tally.n_evaluated)
+
+    @property
+    def rate_unbiased(self) -> float | None:
+        """Unbiased estimate of the true rate, where one is known."""
+        if self.plan is None:
+            return float(self.rate)
+        return None if self.is_worst else self.plan.design.unbiased_rate(self.tally.n_evaluated, self.tally.n_agreed)
+
+
+def decides_early(evaluator: Evaluator, agree: Agreement) -> bool:
+    """Whether the model can tell who agrees without computing its scores in full."""
+    return agree is same_top_class and evaluator.deciding is not None
+
+
+def reference_masks(selected: Mask) -> Masks:
+    """The explanation and the full input."""
+    return np.stack([selected, np.ones_like(selected)])
+
+
+def worst_of(outcomes: list[Outcome]) -> Outcome:
+    """The smallest rate; among equal ones the one with most draws."""
+    worst = min(outcomes, key=lambda outcome: (outcome.rate, -outcome.tally.n_evaluated))
+    return Outcome(worst.tally, next((outcome.plan for outcome in outcomes if outcome.plan), None), is_worst=True)
+
+
+def portions(nearby: Neighborhood, n: int, rng: np.random.Generator) -> Iterator[Masks]:
+    """Draw in portions that fit into memory; how they are cut does not change them."""
+    most = max(1, _PORTION_BYTES // len(nearby.selected))
+    for start in range(0, n, most):
+        yield nearby.sample(min(most, n - start), rng)

@@ -1,0 +1,264 @@
+"""Frozen dataclasses → JSON and back, and equality that compares masks and numbers by value."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from functools import cache
+from types import MappingProxyType, UnionType
+from typing import Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.bounds import Interval
+from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.plans.design import Design
+from holdfast.showing import Shown
+from holdfast.types import Provenance
+from holdfast.validation import check_size, is_number
+
+SCHEMA_VERSION = 1
+
+_UNTRUE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What happens to values that were edited."""
+
+_LARGEST = 2**256
+"""Keys of random streams have half as many digits; counts have far fewer."""
+
+_KINDS: dict[str, type[Value]] = {}
+_Kind = TypeVar("_Kind", bound="Value")
+
+
+class Value(Shown):
+    """Equality and JSON for a frozen dataclass that may hold masks, designs and other values."""
+
+    schema: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _KINDS[cls.schema] = cls
+
+    def to_json(self, about: Mapping[str, Any] | None = None) -> str:
+        """The value as JSON text with a schema version; ``from_json`` gives it back.
+
+        What is said ``about`` it, such as the date and the names of features, is written with it, for people to
+        read, and indented; ``read_about`` gives it back.
+        """
+        head: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
+        if about is None:
+            return json.dumps(head | _to_plain(self), allow_nan=False)
+        return json.dumps(
+            head | {"about": dict(about)} | _to_plain(self), allow_nan=False, ensure_ascii=False, indent=2
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The value that ``to_json`` wrote; anything else is refused with a reason."""
+        try:
+            data = json.loads(text, object_pairs_hook=_without_repeats)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidValueError(f"`text` must be the JSON of a {cls.schema}: {error}") from error
+        if not isinstance(data, dict) or data.get("schema") != cls.schema:
+            raise InvalidValueError(f"`text` must have schema {cls.schema!r}.")
+        version = data.pop("schema_version", None)
+        if version != SCHEMA_VERSION:
+            raise InvalidValueError(
+                f"`text` must have schema_version {SCHEMA_VERSION}, got {version!r}. Another holdfast wrote it."
+            )
+        data.pop("about", None)
+        value = _build(cls, data)
+        _restate(value)
+        return value
+
+    def check(self) -> None:
+        """Raise if the fields contradict each other; what is read from JSON may have been edited."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and isinstance(other, Value) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+
+def from_any_json(text: str) -> Value:
+    """The value of whatever kind that ``to_json`` wrote."""
+    return _kind_of(text).from_json(text)
+
+
+def read_object(text: str) -> dict[str, Any]:
+    """An object of JSON whose names come once."""
+    data = json.loads(text, object_pairs_hook=_without_repeats)
+    return data if isinstance(data, dict) else {}
+
+
+def read_about(text: str) -> dict[str, Any]:
+    """What a text that ``to_json`` wrote says about its value; nothing if it says nothing."""
+    about = json.loads(text).get("about", {})
+    return about if isinstance(about, dict) else {}
+
+
+def _kind_of(text: str) -> type[Value]:
+    try:
+        schema = json.loads(text).get("schema")
+    except (TypeError, ValueError, RecursionError, AttributeError) as error:
+        raise InvalidValueError(f"it is no JSON of holdfast: {error}") from error
+    if not isinstance(schema, str) or schema not in _KINDS:
+        raise InvalidValueError(f"its `schema` must be one of holdfast's, got {schema!r}.")
+    return _KINDS[schema]
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; a name that comes twice could show one value to people and another to programs."""
+    known: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in known:
+            raise ValueError(f"{name!r} comes twice")
+        known[name] = value
+    return known
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, Value):
+        content = {field.name: _to_plain(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]
+        return {"schema": value.schema} | content
+    if isinstance(value, Design):
+        return {"looks": list(value.looks), "limits": list(value.limits)}
+    if isinstance(value, Provenance):
+        return asdict(value)
+    if isinstance(value, Interval):
+        return {"low": value.low, "high": value.high}
+    if isinstance(value, np.ndarray):
+        if value.dtype != np.bool_:
+            return {"numbers": value.tolist()}
+        return {"n_features": len(value), "shown": np.flatnonzero(value).tolist()}
+    if isinstance(value, Mapping):
+        return {"entries": {name: _to_plain(item) for name, item in value.items()}}
+    return [_to_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _from_plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_from_plain(item) for item in value)
+    if not isinstance(value, dict):
+        return value
+    if "schema" in value:
+        return _build(_KINDS[value["schema"]], value)
+    if value.keys() == {"looks", "limits"}:
+        if not all(type(number) is int for number in (*value["looks"], *value["limits"])):
+            raise InvalidValueError("`design` must have whole numbers.")
+        return Design(tuple(value["looks"]), tuple(value["limits"]))
+    if value.keys() == {"masking", "model", "input"}:
+        return Provenance(**value)
+    if value.keys() == {"low", "high"}:
+        return Interval(value["low"], value["high"])
+    if value.keys() == {"entries"}:
+        return MappingProxyType({name: _from_plain(item) for name, item in value["entries"].items()})
+    if value.keys() == {"numbers"}:
+        return frozen_numbers(value["numbers"])
+    mask = np.zeros(check_size(value["n_features"], "n_features", most=10**7), dtype=bool)
+    shown = value["shown"]
+    if not isinstance(shown, list) or any(type(at) is not int or at < 0 for at in shown) or shown != sorted(set(shown)):
+        raise InvalidValueError("`shown` must list features once each, in increasing order.")
+    mask[shown] = True
+    mask.setflags(write=False)
+    return mask
+
+
+def frozen_numbers(values: Any) -> NDArray[np.float64]:
+    """A copy of a vector of numbers that cannot be written to."""
+    numbers = np.array(values, dtype=np.float64)
+    numbers.setflags(write=False)
+    return numbers
+
+
+def _build(kind: type[_Kind], data: dict[str, Any]) -> _Kind:
+    content = {name: value for name, value in data.items() if name != "schema"}
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    if content.keys() != names:
+        raise InvalidValueError(f"`text` has missing or unknown fields: {', '.join(sorted(names ^ content.keys()))}.")
+    try:
+        parts, hints = {name: _from_plain(value) for name, value in content.items()}, _hints_of(kind)  # type: ignore[arg-type]
+        strange = next((name for name, part in parts.items() if not fits(part, hints[name])), None)
+        if strange is not None:
+            raise InvalidValueError(f"`{strange}` cannot be {content[strange]!r}")
+        value = kind(**parts)
+        value.check()
+    except _UNTRUE as error:
+        raise InvalidValueError(f"`text` is not a true {kind.schema}: {error}") from error
+    return value
+
+
+def _restate(value: Value) -> None:
+    """Raise if what was read cannot be said: fields that fit one by one may still make no sentence."""
+    try:
+        str(value)
+        value.to_json()
+    except _UNTRUE as error:
+        raise InvalidValueError(f"`text` is not a true {value.schema}: {error!r}") from error
+
+
+@cache
+def _hints_of(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a declared type, all the way down; numbers must be finite.
+
+    Examples
+    --------
+    >>> fits((1, 2), tuple[int, ...]), fits(True, int), fits(float("inf"), float), fits(None, float | None)
+    (True, False, False, True)
+    """
+    if hint is Any:
+        return _is_finite(value)
+    if get_origin(hint) in (Union, UnionType):
+        return any(fits(value, option) for option in get_args(hint))
+    return _fits_parts(value, hint) if get_args(hint) else _fits_plain(value, hint)
+
+
+def _fits_parts(value: Any, hint: Any) -> bool:
+    """A tuple of equal parts, an array of a type of numbers, or a mapping."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(fits(item, parts[0]) for item in value)
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray) and value.dtype == get_args(parts[1])[0]
+    return isinstance(value, Mapping) and _is_finite(value)
+
+
+def _fits_plain(value: Any, hint: Any) -> bool:
+    if hint is float:
+        return is_number(value) and _is_small(value) and math.isfinite(value)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool) and _is_small(value)
+    if hint is Interval:
+        return isinstance(value, Interval) and fits(tuple(value), tuple[float, ...])
+    if hint is Provenance:
+        return isinstance(value, Provenance) and fits(tuple(vars(value).values()), tuple[str | None, ...])
+    return isinstance(value, hint)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether anything, as JSON can hold it, has only numbers that JSON can hold as well."""
+    if isinstance(value, Mapping):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _is_small(value: Any) -> bool:
+    return not isinstance(value, int) or abs(value) < _LARGEST
+
+
+def make_frame(rows: list[dict[str, Any]]) -> Any:
+    """A pandas ``DataFrame`` with one row per dictionary."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingExtraError("`to_frame` needs pandas: pip install 'holdfast[report]'") from error
+    return pandas.DataFrame(rows)

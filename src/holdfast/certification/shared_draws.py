@@ -1,0 +1,243 @@
+"""Many neighbourhoods of some explanations → counts for each of them, from masks that they share.
+
+For every size k there is one list of independent uniform masks of that size, drawn lazily. Draw j
+of a neighbourhood has a size given by the j-th run of a chain (shared by all of them) and takes the
+next mask of that size's list that this neighbourhood has not used. Each therefore sees independent
+uniform draws of its own, and which masks it uses depends neither on the others nor on their answers;
+but most masks serve many neighbourhoods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+import numpy as np
+
+from holdfast.certification.question import Procedure
+from holdfast.certification.reference import Outcome, Reference, decides_early, reference_masks
+from holdfast.evaluation import Evaluator, Tally
+from holdfast.neighborhood import NEIGHBORHOODS, Indices, Neighborhood
+from holdfast.plans import Plan
+from holdfast.types import Mask, Masks
+
+Streams = Callable[[str], np.random.Generator]
+Stops = Callable[[int, int], bool]
+
+_MOST_LAWS = 1024
+
+
+class SizeChain:
+    """The sizes of all draws at all radii: at each radius independent and of its own law, and as equal as can be.
+
+    Every draw starts with a size for the largest radius there is. The next smaller radius keeps the
+    size if it fits, and gets a fresh one of its own law if not. A size that fits is distributed by
+    the smaller radius's law, so both give it. Equal sizes are as likely as any coupling can make
+    them, and, draw for draw, a size used at some radius is used at all smaller radii it fits into:
+    the list of size k need be no longer than radius k alone would have it.
+
+    The chain always runs over all radii, so that no radius's sizes depend on which others are asked for.
+    """
+
+    def __init__(self, nearby: Neighborhood, rng: np.random.Generator) -> None:
+        self._kind, self._selected, self._rng = NEIGHBORHOODS[nearby.name], nearby.selected, rng
+        self._laws: dict[int, Neighborhood] = {}
+        self._reach = self._law(len(nearby.selected)).effective_radius
+        self._sizes: Indices = np.zeros((0, self._reach + 1), dtype=np.intp)
+
+    def sizes(self, radius: int, start: int, stop: int) -> Indices:
+        """The sizes of draws start, …, stop - 1 at one radius."""
+        if stop > len(self._sizes):
+            self._sizes = np.concatenate([self._sizes, self._run(stop - len(self._sizes))])
+        return self._sizes[start:stop, radius]
+
+    def _run(self, n: int) -> Indices:
+        words = self._rng.integers(0, 2**64, size=(n, self._reach + 1), dtype=np.uint64)
+        sizes = np.zeros((n, self._reach + 1), dtype=np.intp)
+        size = np.full(n, self._reach + 1, dtype=np.intp)
+        for radius in range(self._reach, 0, -1):
+            beyond = size > radius
+            if beyond.any():
+                size[beyond] = self._law(radius).distances(words[beyond, radius])
+            sizes[:, radius] = size
+        return sizes
+
+    def _law(self, radius: int) -> Neighborhood:
+        law = self._laws.get(radius) or self._kind(self._selected, radius)
+        # Each law knows every feature: for thousands of features they are made again instead.
+        if len(self._selected) <= _MOST_LAWS:
+            self._laws[radius] = law
+        return law
+
+
+class MaskLists:
+    """One list of masks per size, and for each mask whether it keeps the prediction."""
+
+    def __init__(self, widest: Neighborhood, streams: Streams) -> None:
+        n_sizes = widest.effective_radius + 1
+        self._widest, self._streams = widest, streams
+        self._rings: dict[int, tuple[Neighborhood, np.random.Generator]] = {}
+        self.lengths: Indices = np.zeros(n_sizes, dtype=np.intp)
+        self._agreed: Masks = np.zeros((n_sizes, 0), dtype=bool)
+        self._chain = SizeChain(widest, streams("sizes"))
+
+    def sizes(self, nearby: Neighborhood, start: int, stop: int) -> Indices:
+        """The sizes of draws start, …, stop - 1 of a neighbourhood."""
+        if nearby.smallest == nearby.effective_radius:
+            return np.full(stop - start, nearby.smallest, dtype=np.intp)
+        return self._chain.sizes(nearby.effective_radius, start, stop)
+
+    def extend(self, lengths: Indices) -> Masks:
+        """The masks that are missing for lists of these lengths, size by size."""
+        missing = [self._draw(int(k), int(lengths[k] - self.lengths[k])) for k in self._short(lengths)]
+        return np.concatenate([np.zeros((0, len(self._widest.selected)), dtype=bool), *missing])
+
+    def _short(self, lengths: Indices) -> Indices:
+        return np.flatnonzero(lengths > self.lengths)
+
+    def _draw(self, k: int, n: int) -> Masks:
+        if k not in self._rings:
+            self._rings[k] = (self._widest.exactly(k), self._streams(f"size {k}"))
+        ring, rng = self._rings[k]
+        return ring.sample(n, rng)
+
+    def record(self, lengths: Indices, agreed: Mask) -> None:
+        """Enter the answers for the masks that ``extend(lengths)`` returned, in the same order."""
+        room = int(lengths.max(initial=0)) - self._agreed.shape[1]
+        if room > 0:
+            self._agreed = np.pad(self._agreed, ((0, 0), (0, max(room, self._agreed.shape[1]))))
+        start = 0
+        for k in self._short(lengths):
+            stop = start + int(lengths[k] - self.lengths[k])
+            self._agreed[k, self.lengths[k] : lengths[k]] = agreed[start:stop]
+            self.lengths[k], start = lengths[k], stop
+
+    def answers(self, sizes: Indices, used: Indices) -> Mask:
+        """Answers of the next unused masks of these sizes, in the order of the draws."""
+        order = np.argsort(sizes, kind="stable")
+        ordered = sizes[order]
+        ranks = np.empty(len(sizes), dtype=np.intp)  # how many equal sizes come before
+        ranks[order] = np.arange(len(sizes)) - np.searchsorted(ordered, ordered)
+        return np.asarray(self._agreed[sizes, used[sizes] + ranks])
+
+
+class DrawSequence:
+    """The draws of one neighbourhood in order, up to the look at which they stop."""
+
+    def __init__(self, nearby: Neighborhood, looks: Sequence[int], stops: Stops, lists: MaskLists) -> None:
+        self.nearby, self._looks, self._stops, self._lists = nearby, looks, stops, lists
+        self.agreed: Mask = np.zeros(0, dtype=bool)
+        self.is_open = True
+        self._used: Indices = np.zeros(len(lists.lengths), dtype=np.intp)
+        self._sizes: Indices = np.zeros(0, dtype=np.intp)
+
+    @property
+    def tally(self) -> Tally:
+        """Draws so far."""
+        return Tally(int(self.agreed.sum()), len(self.agreed))
+
+    def needs(self) -> Indices:
+        """How long each list must be for the next look."""
+        n = len(self.agreed)
+        self._sizes = self._lists.sizes(self.nearby, n, next(look for look in self._looks if look > n))
+        return self._used + np.bincount(self._sizes, minlength=len(self._used))
+
+    def advance(self) -> None:
+        """Take the draws that were needed, and decide whether to go on."""
+        self.agreed = np.concatenate([self.agreed, self._lists.answers(self._sizes, self._used)])
+        self._used += np.bincount(self._sizes, minlength=len(self._used))
+        n = len(self.agreed)
+        self.is_open = n < self._looks[-1] and not self._stops(n, int(self.agreed.sum()))
+
+
+class ExplanationDraws:
+    """One explanation: its lists of masks, and the neighbourhoods that draw from them or are enumerated."""
+
+    def __init__(self, widest: Neighborhood, streams: Streams, reference: Reference | None = None) -> None:
+        self.selected, self.lists = widest.selected, MaskLists(widest, streams)
+        self._reference = reference
+        self._enumerated: list[Neighborhood] = []
+        self._sequences: dict[int, DrawSequence] = {}
+        self._plan: Plan | None = None
+
+    def follow(self, plan: Plan, nearby: Sequence[Neighborhood]) -> None:
+        """Enumerate what has no more masks than the plan could draw, and draw from the rest by the plan."""
+        self._plan = plan
+        self._enumerated = [near for near in nearby if not near.is_larger_than(plan.max_draws)]
+        for near in nearby:
+            if near.is_larger_than(plan.max_draws):
+                self.open(near, plan.design.looks, plan.design.stops)
+
+    def open(self, nearby: Neighborhood, looks: Sequence[int], stops: Stops) -> DrawSequence:
+        """Draw from one more neighbourhood."""
+        sequence = self._sequences[id(nearby)] = DrawSequence(nearby, looks, stops, self.lists)
+        return sequence
+
+    @property
+    def open_sequences(self) -> list[DrawSequence]:
+        """Neighbourhoods that go on drawing."""
+        return [sequence for sequence in self._sequences.values() if sequence.is_open]
+
+    @property
+    def reference(self) -> Reference:
+        """The prediction that is to survive; known from the first round on."""
+        return cast(Reference, self._reference)
+
+    def refer(self, evaluator: Evaluator, procedure: Procedure) -> Reference:
+        """The same, asked for where it is not known yet."""
+        if self._reference is None:
+            self._reference = Reference(evaluator, self.selected, procedure)
+        return self._reference
+
+    def first_masks(self) -> list[Masks]:
+        """What is needed whatever happens: the references and all masks of small neighbourhoods."""
+        return [reference_masks(self.selected), *(masks for near in self._enumerated for masks in _all_masks(near))]
+
+    def outcome(self, nearby: Neighborhood) -> Outcome:
+        """The counts of one of the neighbourhoods."""
+        if id(nearby) in self._sequences:
+            return Outcome(self._sequences[id(nearby)].tally, self._plan)
+        return Outcome(self.reference.count(_all_masks(nearby)), None)
+
+    def draws(self, nearby: Neighborhood) -> Mask | None:
+        """Draw by draw, whether the prediction was kept; None if every mask was evaluated."""
+        sequence = self._sequences.get(id(nearby))
+        return None if sequence is None else sequence.agreed
+
+
+class SharedDraws:
+    """Neighbourhoods of some explanations, brought from look to look by the same model calls."""
+
+    def __init__(self, evaluator: Evaluator, procedure: Procedure, explanations: Sequence[ExplanationDraws]) -> None:
+        self._evaluator, self._procedure, self.explanations = evaluator, procedure, explanations
+        self.n_rounds = 0
+
+    def run(self) -> None:
+        """Rounds until nothing is open; at least one, which finds out the predictions."""
+        self.round()
+        while any(explanation.open_sequences for explanation in self.explanations):
+            self.round()
+
+    def round(self) -> None:
+        """Draw the masks that are missing for the next look everywhere, ask the model once, and count."""
+        lengths, missing = [], []
+        for explanation in self.explanations:
+            needs = [sequence.needs() for sequence in explanation.open_sequences]
+            lengths.append(np.max([explanation.lists.lengths, *needs], axis=0))
+            missing.append(explanation.lists.extend(lengths[-1]))
+        rows = list(missing)
+        if self.n_rounds == 0:
+            rows += [masks for explanation in self.explanations for masks in explanation.first_masks()]
+        # A model that decides early is asked by each explanation for its own.
+        if any(map(len, rows)) and not decides_early(self._evaluator, self._procedure.question.agree):
+            self._evaluator(np.concatenate(rows))
+        for explanation, length, masks in zip(self.explanations, lengths, missing, strict=True):
+            reference = explanation.refer(self._evaluator, self._procedure)
+            explanation.lists.record(length, reference.judge(masks) if len(masks) else np.zeros(0, dtype=bool))
+            for sequence in explanation.open_sequences:
+                sequence.advance()
+        self.n_rounds += 1
+
+
+def _all_masks(nearby: Neighborhood) -> Iterator[Masks]:
+    return nearby.enumerate(nearby.size)

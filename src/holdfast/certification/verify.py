@@ -1,0 +1,385 @@
+"""A result and its model → the whole question asked again: a stored claim can be confirmed by anyone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from holdfast.agreement import as_agreement
+from holdfast.certification.certificate import Certificate, certify
+from holdfast.certification.comparison import Comparison, compare
+from holdfast.certification.curve import StabilityCurve, certify_radii
+from holdfast.certification.hard import VOTED, HardCertificate, certify_hard
+from holdfast.certification.question import Procedure, Question
+from holdfast.certification.radius import RadiusCertificate, certified_radius
+from holdfast.certification.serialization import Value
+from holdfast.certification.stabilize import StableSelection, stabilize
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.evaluation import Evaluator
+from holdfast.mus import certify_mus
+from holdfast.neighborhood import NEIGHBORHOODS
+from holdfast.plans import rate_test
+from holdfast.plans.catalog import shipped_designs
+from holdfast.randomness import CANONICAL, stream_key
+from holdfast.smoothing import SmoothedModel
+from holdfast.types import MaskedModel, Progress
+
+_N_MARGINS = 3
+
+_FINGERPRINTS = ("masking", "model", "input")
+_COSTS = ("n_calls", "n_repeated", "n_rounds")
+_MOST_SHOWN = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Recheck(Value):
+    """What became of a stored result when its whole question was asked again.
+
+    Attributes
+    ----------
+    stated : Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison or StableSelection
+        What was claimed.
+    repeated : the same kind
+        What the same question with the same random key gives now.
+    canonical_key : int or None
+        The key that follows from the question itself; a maker who used another one could have tried many.
+        None if nothing was drawn.
+    rng_key : int
+        The key that was used.
+    compares_cost : bool
+        Whether the numbers of calls are compared. A model that remembers its answers needs fewer each time.
+    notes : tuple of str
+        What else a reader should know.
+    smallest_margins : tuple of float
+        The smallest gaps between the two largest scores among the repeated masks. Where counts
+        differ and these are near zero, a tie in the model's arithmetic is the likely reason.
+    """
+
+    stated: Value
+    repeated: Value
+    canonical_key: int | None
+    rng_key: int
+    compares_cost: bool
+    notes: tuple[str, ...]
+    smallest_margins: tuple[float, ...]
+
+    schema: ClassVar[str] = "holdfast.recheck"
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether every field that is stated is what the question gives now, and all known fingerprints agree."""
+        return not self.differences
+
+    @property
+    def canonical(self) -> bool | None:
+        """Whether the random key follows from the question, so that nobody could choose it; None without draws."""
+        return None if self.canonical_key is None else self.rng_key == self.canonical_key
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """Every field that is stated otherwise than it is now, with both values."""
+        pairs = _pairs(json.loads(self.stated.to_json()), json.loads(self.repeated.to_json()))
+        counted = sorted((pair for pair in pairs if self._counts(*pair)), key=lambda pair: "provenance" not in pair[0])
+        return tuple(in_words(*pair) for pair in counted)
+
+    @property
+    def not_identified(self) -> tuple[str, ...]:
+        """Which of model, input and masking have no fingerprint, then or now: another one would not be noticed."""
+        pairs = list(_pairs(json.loads(self.stated.to_json()), json.loads(self.repeated.to_json()), every=True))
+        return tuple(
+            name
+            for name in _FINGERPRINTS
+            if any(path.endswith(f"provenance.{name}") and None in (before, now) for path, before, now in pairs)
+        )
+
+    def _counts(self, path: str, before: Any, now: Any) -> bool:
+        name = path.rpartition(".")[2]
+        unknown = name in _FINGERPRINTS and "provenance" in path and None in (before, now)
+        return not unknown and (self.compares_cost or name not in _COSTS)
+
+    def __str__(self) -> str:
+        return "\n".join(self._verdict())
+
+    def _verdict(self) -> Iterator[str]:
+        if self.confirmed:
+            yield f"Confirmed: {self.repeated}"
+        else:
+            shown = self.differences[:_MOST_SHOWN]
+            more = len(self.differences) - len(shown)
+            yield f"Not confirmed: {'; '.join(shown)}{f'; and {more} more' if more else ''}."
+            if self.smallest_margins:
+                yield f"Smallest margins of the scores: {', '.join(f'{m:.3g}' for m in self.smallest_margins)}."
+            return
+        if self.not_identified:
+            yield f"Not identified: {', '.join(self.not_identified)}. Another one with the same answers would pass too."
+        if self.canonical:
+            yield "The random key is canonical: it follows from the question, nobody chose it."
+        elif self.canonical is False:
+            yield "The random key is not canonical: whoever made this could have tried several and kept the best."
+        yield from self.notes
+
+
+def differences(stated: Value, repeated: Value) -> tuple[str, ...]:
+    """Every field that is stated otherwise than it is now, with both values."""
+    return tuple(in_words(*pair) for pair in _pairs(json.loads(stated.to_json()), json.loads(repeated.to_json())))
+
+
+def in_words(name: str, before: Any, now: Any) -> str:
+    """One difference."""
+    return f"{name} is stated as {_brief(before)} and is {_brief(now)}"
+
+
+def _pairs(before: Any, now: Any, path: str = "", *, every: bool = False) -> Iterator[tuple[str, Any, Any]]:
+    """Places in two JSON values where they differ, with what stands there; every place if asked."""
+    if isinstance(before, dict) and isinstance(now, dict) and "shown" not in before:
+        for name in {**before, **now}:
+            yield from _pairs(before.get(name), now.get(name), f"{path}.{name}" if path else name, every=every)
+    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        for i, (first, second) in enumerate(zip(before, now, strict=True)):
+            yield from _pairs(first, second, f"{path}[{i}]", every=every)
+    elif every or before != now or type(before) is not type(now):
+        yield path, before, now
+
+
+def _brief(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def recheck(
+    model: MaskedModel,
+    result: Value,
+    *,
+    agree: Any = None,
+    batch_size: int | None = None,
+    progress: Progress | bool | None = None,
+) -> Recheck:
+    """Ask the whole question of a result again, with its random key, and compare every field.
+
+    The same model, input and masking give the same result, up to ties in the model's arithmetic. Nothing
+    that the result says of itself is taken on trust but the question: radii, tolerance, confidence, plan,
+    and the random key. When to look and stop follows from the plan, as it ships.
+
+    Parameters
+    ----------
+    model : MaskedModel
+        The model and input the result is about.
+    result : Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison or StableSelection
+        What is to be confirmed. A certificate of a curve or a comparison is confirmed with the whole of it.
+    agree : callable, optional
+        Needed if the result was made with a function of the user's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import certify, mask_function, recheck
+    >>> model = mask_function(lambda masks: masks.sum(axis=1) < 10, n_features=20)
+    >>> cert = certify(model, np.arange(20) < 4, radius=8, rng=0)
+    >>> recheck(model, cert).confirmed
+    True
+    """
+    ask = _QUESTIONS.get(type(result))
+    if ask is None:
+        must = f"be one of {', '.join(kind.__name__ for kind in _QUESTIONS)}"
+        raise InvalidTypeError(argument="result", must=must, got=type(result).__name__)
+    evaluator = model if isinstance(model, Evaluator) else Evaluator(model)
+    options = {"batch_size": batch_size, "progress": progress}
+    first = _first(result)
+    judge = {} if first.agree == "same_top_class" and agree is None else {"agree": _agreement(first.agree, agree)}
+    repeated = ask(evaluator, result, options | judge)
+    return Recheck(
+        stated=result,
+        repeated=repeated,
+        canonical_key=_canonical_key(evaluator, repeated),
+        rng_key=first.rng_key,
+        compares_cost=evaluator.deciding is None,
+        notes=tuple(_notes(repeated)),
+        smallest_margins=_margins(evaluator),
+    )
+
+
+def _agreement(name: str, given: Any) -> Any:
+    try:
+        return as_agreement(name if given is None else given)
+    except InvalidValueError as error:
+        raise InvalidValueError(argument="agree", must=f"be given: the result was judged by {name!r}") from error
+
+
+def _first(result: Any) -> Any:
+    """The part of a result that repeats the question."""
+    if isinstance(result, Comparison):
+        result = result.curves[0]
+    if isinstance(result, StabilityCurve):
+        return result.certificates[0]
+    return result.certificate if isinstance(result, StableSelection) else result
+
+
+def _again_certificate(model: Evaluator, stated: Certificate, options: dict[str, Any]) -> Certificate:
+    if stated.draws != "single":
+        whole = {"pooled": "curve", "paired": "comparison"}[stated.draws]
+        raise InvalidValueError(argument="result", must=f"be the whole {whole} that this certificate is a part of")
+    return certify(model, stated.selected, radius=stated.radius, **_question(stated), **options)
+
+
+def _again_curve(model: Evaluator, stated: StabilityCurve, options: dict[str, Any]) -> StabilityCurve:
+    first = stated.certificates[0]
+    # A curve of worst sizes holds as a whole however it is asked for.
+    simultaneous = stated.simultaneous and first.rate_kind != "worst_size"
+    return certify_radii(
+        model, first.selected, radii=stated.radii, simultaneous=simultaneous, **_question(first), **options
+    )
+
+
+def _again_comparison(model: Evaluator, stated: Comparison, options: dict[str, Any]) -> Comparison:
+    masks = {name: stated.curve(name).certificates[0].selected for name in stated.names}
+    question = _question(stated.curves[0].certificates[0])
+    del question["rate_kind"]
+    return compare(model, masks, stated.radii, **question, **options)
+
+
+def _question(stated: Certificate) -> dict[str, Any]:
+    names = ("tolerance", "confidence", "plan", "neighborhood", "rate_kind")
+    return {name: getattr(stated, name) for name in names} | _common(stated)
+
+
+def _common(stated: Any) -> dict[str, Any]:
+    """Rows are repeated as before, or not at all; a random model is not to be confirmed by chance."""
+    return {"check_determinism": stated.n_repeated > 0, "rng": stated.rng_key}
+
+
+def _again_radius(model: Evaluator, stated: RadiusCertificate, options: dict[str, Any]) -> RadiusCertificate:
+    return certified_radius(
+        model,
+        stated.selected,
+        min_rate=stated.min_rate,
+        confidence=stated.confidence,
+        radii=[step.radius for step in stated.trail],
+        max_draws=stated.max_draws,
+        neighborhood=stated.neighborhood,
+        **_common(stated),
+        **options,
+    )
+
+
+def _again_stable(model: Evaluator, stated: StableSelection, options: dict[str, Any]) -> StableSelection:
+    scores = np.empty(len(stated.ranking))
+    scores[list(stated.ranking)] = np.arange(len(stated.ranking), 0, -1)
+    repeated = stabilize(
+        model,
+        scores,
+        min_rate=stated.min_rate,
+        radius=stated.certificate.trail[0].radius,
+        confidence=stated.confidence,
+        sizes=stated.sizes,
+        consistent=stated.needs_consistent,
+        max_draws=stated.certificate.max_draws,
+        check_determinism=stated.certificate.n_repeated > 0,
+        rng=stated.certificate.rng_key,
+        **options,
+    )
+    return replace(repeated, method=stated.method)
+
+
+def _again_hard(model: Evaluator, stated: HardCertificate, options: dict[str, Any]) -> HardCertificate:
+    if stated.method in VOTED:
+        return _again_votes(model, stated, options)
+    nearby = NEIGHBORHOODS[stated.neighborhood](stated.selected, stated.requested_radius)
+    question: dict[str, Any] = {"max_enumerated": nearby.size if stated.method == "enumeration" else 0}
+    if stated.tolerance is not None:
+        question |= {"tolerance": stated.tolerance, "confidence": stated.confidence}
+    return certify_hard(
+        model,
+        stated.selected,
+        radius=stated.requested_radius,
+        neighborhood=stated.neighborhood,
+        **question,
+        **_common(stated),
+        **options,
+    )
+
+
+def _again_votes(model: Evaluator, stated: HardCertificate, options: dict[str, Any]) -> HardCertificate:
+    options = {name: value for name, value in options.items() if name != "agree"}
+    bank: dict[str, Any] = {}
+    if not isinstance(model.model, SmoothedModel):
+        if stated.method != "mus":
+            must = "be the smoothed model itself: its random masks are not in the result"
+            raise InvalidValueError(argument="model", must=must)
+        bank = {"keep_probability": stated.keep_probability, "n_levels": stated.n_levels, "rng": stated.rng_key}
+    removals = stated.consistent is not None
+    return certify_mus(
+        model, stated.selected, criterion=str(stated.criterion), input_removals=removals, **bank, **options
+    )
+
+
+_QUESTIONS: dict[type, Callable[[Evaluator, Any, dict[str, Any]], Any]] = {
+    Certificate: _again_certificate,
+    StabilityCurve: _again_curve,
+    RadiusCertificate: _again_radius,
+    HardCertificate: _again_hard,
+    Comparison: _again_comparison,
+    StableSelection: _again_stable,
+}
+
+
+def _has_drawn(result: Any) -> bool:
+    """Whether chance played a part."""
+    if isinstance(result, Comparison):
+        return any(map(_has_drawn, result.curves))
+    if isinstance(result, StabilityCurve):
+        return any(map(_has_drawn, result.certificates))
+    if isinstance(result, (RadiusCertificate, StableSelection)):
+        return any(not step.exact for step in result.trail)
+    return bool(result.method != "enumeration") if isinstance(result, HardCertificate) else not result.exact
+
+
+def _canonical_key(model: Evaluator, result: Any) -> int | None:
+    """The key that the question would have had by itself; None if nothing was drawn."""
+    if not _has_drawn(result):
+        return None
+    first, known = _first(result), model.provenance
+    if isinstance(result, HardCertificate) and result.method in VOTED:
+        if isinstance(model.model, SmoothedModel):
+            known = model.model.base.provenance
+        return stream_key(CANONICAL, "mus", known.model, known.input, known.masking)
+    draws, masks = getattr(first, "draws", "hard"), [first.selected]
+    if isinstance(first, RadiusCertificate):
+        draws = "decision"
+    if isinstance(result, Comparison):
+        masks = [curve.certificates[0].selected for curve in result.curves]
+    if isinstance(result, StableSelection):
+        draws, masks = "stabilize", [np.ones_like(first.selected)]
+    kind = {"neighborhood": first.neighborhood, "rate_kind": getattr(first, "rate_kind", "uniform")}
+    procedure = Procedure(Question.check({"radii": [0], **kind}), draws, 0, True, True)
+    return procedure.canonical_key(known, *masks)
+
+
+def _notes(result: Any) -> Iterator[str]:
+    first = _first(result)
+    design = getattr(first, "design", None)
+    if design is not None and first.plan != "hoeffding" and design not in set(shipped_designs().values()):
+        yield "Its rules of stopping do not ship with holdfast: they were searched for here, with the same outcome."
+    if (
+        isinstance(first, RadiusCertificate)
+        and first.max_draws != rate_test(first.min_rate, first.confidence).max_draws
+    ):
+        yield f"Its maker chose at most {first.max_draws} draws per radius, which is not the default."
+    if isinstance(result, StableSelection):
+        yield "The name of the method is as the file gives it: what is confirmed is the ranking."
+    if first.n_repeated == 0:
+        yield "No row was repeated: the model is assumed to be deterministic."
+
+
+def _margins(evaluator: Evaluator) -> tuple[float, ...]:
+    """The smallest gaps between the two largest scores; none for labels and single scores."""
+    if evaluator.deciding is not None:
+        return ()
+    outputs = evaluator.outputs
+    if outputs.ndim == 1 or outputs.shape[1] < 2:
+        return ()
+    top = np.sort(outputs, axis=1)[:, -2:]
+    return tuple(float(gap) for gap in np.sort(top[:, 1] - top[:, 0])[:_N_MARGINS])

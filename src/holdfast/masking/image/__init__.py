@@ -1,0 +1,1 @@
+"""Images: features are groups of pixels."""

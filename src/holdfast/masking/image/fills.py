@@ -1,0 +1,259 @@
+"""An image → its baseline: the image of the same shape that is seen where pixels are hidden.
+
+A fill has a ``name`` that tells it from all others and enters every certificate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.masking.image.pixels import (
+    Pixels,
+    array_of,
+    fingerprint_array,
+    is_picture,
+    is_tensor,
+    pixels,
+    scale_bytes,
+)
+from holdfast.randomness import stream
+from holdfast.validation import check_name, check_whole, is_number
+
+
+@runtime_checkable
+class Fill(Protocol):
+    """What hidden pixels look like."""
+
+    @property
+    def name(self) -> str:
+        """Words that no other fill has."""
+        ...
+
+    def __call__(self, image: Pixels, /) -> Pixels:
+        """The baseline (H, W, C) of an image (H, W, C), of the same number type."""
+        ...
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One colour everywhere.
+
+    Parameters
+    ----------
+    value : float, or tuple of float
+        One number for all channels, or one per channel, in the units of the image that is filled.
+
+    Examples
+    --------
+    >>> Constant((1, 0, 0.5)).name
+    'constant (1.0, 0.0, 0.5)'
+    """
+
+    value: float | tuple[float, ...] = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", _as_colour(self.value))
+
+    @property
+    def name(self) -> str:
+        return f"constant {self.value}"
+
+    def __call__(self, image: Pixels, /) -> Pixels:
+        n_channels = image.shape[2]
+        colour = self.value if isinstance(self.value, tuple) else (self.value,) * n_channels
+        if len(colour) != n_channels:
+            raise InvalidValueError(
+                f"`fill` must have one number per channel: the image has {n_channels}, got {len(colour)}."
+            )
+        if image.dtype.kind != "f":
+            _check_whole_colour(colour, image.dtype)
+        return np.broadcast_to(np.array(colour, dtype=image.dtype), image.shape).copy()
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The image's own mean colour everywhere."""
+
+    @property
+    def name(self) -> str:
+        return "mean"
+
+    def __call__(self, image: Pixels, /) -> Pixels:
+        mean = image.mean(axis=(0, 1), dtype=np.float64)
+        return _as_type_of(np.broadcast_to(mean, image.shape), image)
+
+
+@dataclass(frozen=True)
+class Blur:
+    """The image itself, blurred by a Gaussian.
+
+    Parameters
+    ----------
+    sigma : float
+        Width of the Gaussian in pixels; edges are continued by reflection.
+    """
+
+    sigma: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not is_number(self.sigma):
+            raise InvalidTypeError(f"`sigma` must be a number > 0, got {self.sigma!r}.")
+        if not 0 < self.sigma < math.inf:
+            raise InvalidValueError(f"`sigma` must be a number > 0, got {self.sigma!r}.")
+
+    @property
+    def name(self) -> str:
+        return f"blur of sigma {float(self.sigma)}"
+
+    def __call__(self, image: Pixels, /) -> Pixels:
+        from scipy.ndimage import gaussian_filter
+
+        return _as_type_of(gaussian_filter(image.astype(np.float64), (self.sigma, self.sigma, 0)), image)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Independent random pixels, uniform over each channel's range in the image.
+
+    The same seed and the same image always give the same noise.
+
+    Parameters
+    ----------
+    seed : int
+        Key of the random stream; it is part of the name.
+    """
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_whole(self.seed, "seed")
+
+    @property
+    def name(self) -> str:
+        return f"noise of seed {self.seed}"
+
+    def __call__(self, image: Pixels, /) -> Pixels:
+        low, high = (bound.astype(np.float64) for bound in (image.min(axis=(0, 1)), image.max(axis=(0, 1))))
+        shares = stream(self.seed, "image fill").random(image.shape)
+        return _as_type_of(low + shares * (high - low), image)
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """Another image, of the same size.
+
+    Parameters
+    ----------
+    image : torch tensor, array or Pillow image
+        Bytes are scaled to [0, 1] if the image that is filled has floats.
+    """
+
+    image: Any
+
+    @property
+    def name(self) -> str:
+        return f"image {fingerprint_array(array_of(self.image, 'fill'))[:32]}"
+
+    def __call__(self, image: Pixels, /) -> Pixels:
+        values = self._laid_out_like(image)
+        if image.dtype.kind == "f":
+            values = scale_bytes(values)
+        elif values.dtype != image.dtype:
+            raise InvalidTypeError(f"`fill` must hold the image's number type, {image.dtype}, got {values.dtype}.")
+        return np.ascontiguousarray(values, dtype=image.dtype)
+
+    def _laid_out_like(self, image: Pixels) -> Pixels:
+        """Arrays are (H, W, C), or (C, H, W) if only that fits: what a preprocessing returns."""
+        height, width, n_channels = image.shape
+        turned = np.shape(self.image)[-3:] == (n_channels, height, width) != image.shape
+        values = pixels(self.image, "fill", channels_first=turned)
+        if values.shape != image.shape:
+            raise InvalidValueError(
+                f"`fill` must have the shape (H, W, C) = {image.shape} of the image that is filled, got {values.shape}."
+            )
+        return values
+
+
+@dataclass(frozen=True)
+class Drop:
+    """No pixels at all: patches are removed from the sequence of a vision transformer.
+
+    No image equals one with patches removed; zeros are the customary stand-in where one is needed.
+    """
+
+    @property
+    def name(self) -> str:
+        return "patch drop"
+
+    def __call__(self, image: Pixels, /) -> Pixels:
+        return np.zeros_like(image)
+
+
+NAMED_FILLS: dict[str, type[Mean] | type[Blur] | type[Noise] | type[Drop]] = {
+    "mean": Mean,
+    "blur": Blur,
+    "noise": Noise,
+    "drop": Drop,
+}
+
+
+def as_fill(fill: Any) -> Fill:
+    """The fill meant by a number, a tuple of numbers, a name, an image, or a fill itself.
+
+    Examples
+    --------
+    >>> as_fill(0.5).name, as_fill("blur").name
+    ('constant 0.5', 'blur of sigma 10.0')
+    """
+    if isinstance(fill, str):
+        return NAMED_FILLS[check_name(fill, "fill", NAMED_FILLS)]()
+    if is_number(fill) or (isinstance(fill, (tuple, list, np.ndarray)) and _is_flat(fill)):
+        return Constant(fill if is_number(fill) else tuple(fill))
+    if isinstance(fill, np.ndarray) or is_tensor(fill) or is_picture(fill):
+        return Picture(fill)
+    if isinstance(fill, Fill) and not isinstance(fill, type):
+        return fill
+    raise InvalidTypeError(
+        f"`fill` must be a number, one number per channel, one of {', '.join(NAMED_FILLS)}, an image, "
+        f"or a fill such as Blur(sigma=5), got {fill!r}."
+    )
+
+
+def _is_flat(values: Any) -> bool:
+    """Whether the values are in a row; what cannot be an array is not."""
+    try:
+        return np.ndim(values) == 1
+    except ValueError:
+        return False
+
+
+def _as_colour(value: Any) -> float | tuple[float, ...]:
+    parts = value if isinstance(value, tuple) else (value,)
+    for part in parts:
+        wanted = f"`fill` must be a finite number, or one per channel, got {value!r}."
+        if not is_number(part):
+            raise InvalidTypeError(wanted)
+        if not math.isfinite(part):
+            raise InvalidValueError(wanted)
+    colour = tuple(float(part) for part in parts)
+    return colour if isinstance(value, tuple) else colour[0]
+
+
+def _check_whole_colour(colour: tuple[float, ...], dtype: np.dtype[Any]) -> None:
+    limits = np.iinfo(dtype)
+    if any(part != math.floor(part) or not limits.min <= part <= limits.max for part in colour):
+        raise InvalidValueError(
+            f"`fill` must be whole numbers from {limits.min} to {limits.max}, as the image has {dtype} pixels, "
+            f"got {colour}."
+        )
+
+
+def _as_type_of(values: NDArray[Any], image: Pixels) -> Pixels:
+    rounded = values if image.dtype.kind == "f" else np.rint(values)
+    return np.ascontiguousarray(rounded, dtype=image.dtype)

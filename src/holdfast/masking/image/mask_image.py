@@ -1,0 +1,410 @@
+"""A classifier and one image → a ``MaskedModel`` whose features are groups of pixels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.masking.image.fills import Drop, Fill, as_fill
+from holdfast.masking.image.groups import Groups, check_groups, describe_groups
+from holdfast.masking.image.models import (
+    ArrayImageModel,
+    ImageModel,
+    ModuleImageModel,
+    TensorBatches,
+    TensorImageModel,
+    drop_patches,
+)
+from holdfast.masking.image.patches import patch_grid
+from holdfast.masking.image.pixels import (
+    Pixels,
+    fingerprint_array,
+    is_tensor,
+    open_picture,
+    pixels,
+    repaint,
+    scale_bytes,
+)
+from holdfast.masking.onnx import ImageSession, is_session, open_session
+from holdfast.masking.speed import Acceleration, Runner
+from holdfast.masking.torch import device_of, dtype_of, fingerprint_live, import_torch, is_module, warn_if_half
+from holdfast.types import Provenance
+from holdfast.validation import check_flag, check_name, check_whole
+
+_DEFAULT_GRID = 14
+"""Rows and columns of the paper's grid."""
+
+_MAX_BATCH_SIZE = 256
+_BATCH_BYTES = 2**25
+"""Batches of about this size are offered; activations take many times as much."""
+
+
+def mask_image(
+    classifier: Any,
+    image: Any,
+    *,
+    groups: Any = None,
+    fill: Any = 0.0,
+    preprocess: Callable[[Any], Any] | None = None,
+    fill_stage: str = "after",
+    device: Any = None,
+    dtype: Any = None,
+    batch_size: int | None = None,
+    softmax: bool = False,
+    autocast: str | None = None,
+    compile: bool | str = False,  # noqa: A002
+    fingerprint: str | None = None,
+) -> ImageModel:
+    """Bind a classifier and an image into a function of masks.
+
+    A pixel whose feature is shown is exactly the pixel the classifier would see without any mask;
+    a hidden one is exactly that of the baseline, which the fill makes of the image. All features
+    shown, the classifier gets the unmasked input, bit for bit.
+
+    Parameters
+    ----------
+    classifier : torch module, ONNX session, file or callable
+        A torch module takes (b, C, H, W) and returns scores, or a model output, dict or tuple with
+        them; it is run in evaluation mode without gradients and left as it was. An ONNX Runtime
+        session or the name of an ``.onnx`` file takes batches NCHW or NHWC, as the shape of its
+        input says. Any other callable gets NumPy batches (b, H, W, C) if the model's input is a
+        NumPy or Pillow image, torch batches (b, C, H, W) if it is a tensor, and returns scores
+        (b, n_classes) or labels (b,).
+    image : torch tensor, array, Pillow image or file name
+        Tensors are (C, H, W); arrays and Pillow images are (H, W, C), or (H, W) for one grey channel.
+        Bytes are scaled to [0, 1] for torch modules and ONNX models that take floats; floats are
+        left alone, and callables get what was given.
+    groups : whole numbers (H, W), or two numbers (rows, cols)
+        The feature of each pixel of the model's input, -1 for always shown; see :func:`grid`,
+        :func:`segments`, :func:`superpixels`. Default: a grid of 14 × 14 as in the paper, of one row
+        or column per pixel where the image has fewer; the model's own patches for ``fill="drop"``.
+    fill : number, tuple, name, image or Fill
+        What hidden pixels look like: a constant, one constant per channel, "mean", "blur", "noise",
+        an image of the same size, or e.g. ``Blur(sigma=5)``. Or "drop": hidden patches are removed
+        from the sequence of a vision transformer; features must be unions of whole patches.
+    preprocess : callable
+        Makes the model's input of the image, e.g. a Hugging Face image processor. It is called once
+        for the image, and once for the baseline if that is filled before.
+    fill_stage : {"after", "before"}
+        Whether the fill makes its baseline of the preprocessed image, in the units the model sees
+        (0 is then often the mean colour), or of the image as given, which is then preprocessed like
+        it (0 is then black). Features are groups of pixels of the model's input either way, and a
+        preprocessing that resizes never mixes shown and hidden pixels.
+    device : torch.device or str
+        Where masked batches are made; default: where the module is.
+    dtype : dtype or str
+        Number type of the batches; default: the module's.
+    batch_size : int
+        Most masks per call of the classifier; default: up to 256, fewer for large images, and on a CPU
+        what the first calls of a torch or ONNX model show to be fastest.
+    softmax : bool
+        Turn scores into probabilities. Default: scores are the classifier's raw outputs.
+    autocast : {"bf16", "fp16"}
+        Compute a module's matrix products in this precision; recorded in the provenance.
+    compile : bool or str
+        Compile a module with ``torch.compile``, by its default backend or the named one; recorded in
+        the provenance. The first calls are slow.
+    fingerprint : str
+        Identifies the classifier in certificates. Default: computed from the weights of a module or the
+        bytes of an ONNX file; a function has none.
+
+    Returns
+    -------
+    model : MaskedModel
+        With ``elements``, ``baseline`` and ``groups``; for a torch module also ``Differentiable``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> image = np.arange(8.0).reshape(2, 4, 1)
+    >>> model = mask_image(lambda batch: batch.sum(axis=(1, 2)), image, groups=(1, 2))
+    >>> model(np.array([[True, True], [True, False]])).tolist()
+    [[28.0], [10.0]]
+    """
+    classifier, preprocess = _without_pipeline(classifier, preprocess)
+    target = _as_target(classifier)
+    _check_options(target, preprocess=preprocess, fill_stage=fill_stage, device=device, fingerprint=fingerprint)
+    acceleration = _check_acceleration(target, autocast, compile)
+    chosen = as_fill(fill)
+    if isinstance(chosen, Drop):
+        _check_drop(target, acceleration, fill_stage)
+    scene = look(target, open_picture(image), chosen, preprocess=preprocess, fill_stage=fill_stage)
+    _check_channels(target, scene.elements)
+    bound = _Binding(
+        groups=_choose_groups(groups, scene.elements, target if isinstance(chosen, Drop) else None),
+        fill=scene.fill,
+        batch_size=_choose_batch_size(batch_size, scene.elements),
+        finds_batch_size=batch_size is None,
+        softmax=check_flag(softmax, "softmax"),
+        acceleration=acceleration,
+        fingerprint=fingerprint_live(classifier) if fingerprint is None else fingerprint,
+    )
+    if isinstance(target, ImageSession):
+        return _bind_session(target, scene, bound, dtype)
+    if is_module(target):
+        if dtype is None:
+            warn_if_half(target, device)
+        model = _bind_module(target, scene, bound, device, dtype)
+        return drop_patches(model) if isinstance(chosen, Drop) else model
+    if is_tensor(scene.model_input):
+        return _bind_tensor_function(target, scene, bound, device, dtype)
+    return _bind_array_function(target, scene, bound, dtype)
+
+
+@dataclass(frozen=True)
+class _Binding:
+    """What all bound images have, whatever runs the classifier."""
+
+    groups: Groups
+    fill: str
+    batch_size: int
+    finds_batch_size: bool
+    softmax: bool
+    acceleration: Acceleration
+    fingerprint: str | None
+
+    def fields(self, elements: Pixels, baseline: Pixels) -> dict[str, Any]:
+        """The fields of an ``ImageModel``; the arrays become read-only copies."""
+        words = [describe_groups(self.groups), f"fill {self.fill}", *(["softmax"] if self.softmax else [])]
+        words.extend(self.acceleration.words)
+        return {
+            "elements": _frozen(elements),
+            "baseline": _frozen(baseline),
+            "groups": self.groups,
+            "batch_size": self.batch_size,
+            "finds_batch_size": self.finds_batch_size,
+            "softmax": self.softmax,
+            "provenance": Provenance(", ".join(words), self.fingerprint, fingerprint_array(elements)),
+        }
+
+
+def _bind_module(module: Any, scene: Scene, bound: _Binding, device: Any, dtype: Any) -> ModuleImageModel:
+    place, kind = device_of(module, device), _torch_dtype(dtype_of(module), dtype)
+    batches = TensorBatches(scene.elements, scene.baseline, bound.groups, device=place, dtype=kind)
+    runner = Runner(module, bound.acceleration)
+    return ModuleImageModel(runner=runner, batches=batches, **bound.fields(*batches.arrays()))
+
+
+def _bind_tensor_function(function: Any, scene: Scene, bound: _Binding, device: Any, dtype: Any) -> ImageModel:
+    place = scene.model_input.device if device is None else import_torch().device(device)
+    kind = _torch_dtype(scene.model_input.dtype, dtype)
+    batches = TensorBatches(scene.elements, scene.baseline, bound.groups, device=place, dtype=kind)
+    return TensorImageModel(function=function, batches=batches, **bound.fields(*batches.arrays()))
+
+
+def _bind_session(session: ImageSession, scene: Scene, bound: _Binding, dtype: Any) -> ImageModel:
+    if dtype is not None:
+        raise InvalidValueError(f"`dtype` of an ONNX model is fixed by its file, {session.dtype}, got {dtype!r}.")
+    both = (values.astype(session.dtype) for values in (scene.elements, scene.baseline))
+    first = session.layout_for(scene.elements.shape)
+    return ArrayImageModel(function=session, channels_first=first, **bound.fields(*both))
+
+
+def _bind_array_function(function: Any, scene: Scene, bound: _Binding, dtype: Any) -> ImageModel:
+    kind = scene.elements.dtype if dtype is None else _array_dtype(dtype)
+    both = (values.astype(kind) for values in (scene.elements, scene.baseline))
+    return ArrayImageModel(function=function, **bound.fields(*both))
+
+
+def _array_dtype(dtype: Any) -> np.dtype[Any]:
+    """A type of real numbers."""
+    wanted = f"`dtype` must be a type of real numbers, such as 'float32', got {dtype!r}."
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # names that NumPy is about to forget are no numbers either
+            kind: np.dtype[Any] = np.dtype(dtype)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(wanted) from error
+    if kind.kind not in "fiu":
+        raise InvalidValueError(wanted)
+    return kind
+
+
+def _without_pipeline(classifier: Any, preprocess: Any) -> tuple[Any, Any]:
+    """The module and the image processor of a Transformers pipeline; anything else as it is."""
+    if not any(kind.__module__.startswith("transformers.pipelines.") for kind in type(classifier).__mro__):
+        return classifier, preprocess
+    processor = getattr(classifier, "image_processor", None)
+    if processor is None:
+        raise InvalidTypeError(
+            f"`classifier` must be an image-classification pipeline, got a {type(classifier).__name__}."
+        )
+    if preprocess is not None:
+        raise InvalidValueError("`preprocess` must be left out for a pipeline, which brings its own.")
+    return classifier.model, lambda picture: processor(images=picture, return_tensors="pt")["pixel_values"][0]
+
+
+def _as_target(classifier: Any) -> Any:
+    """A module, an ONNX session or a callable."""
+    if isinstance(classifier, (str, Path)):
+        return ImageSession.of(open_session(classifier))
+    if is_session(classifier):
+        return ImageSession.of(classifier)
+    if not callable(classifier):
+        raise InvalidTypeError(
+            "`classifier` must be a torch module, an ONNX Runtime session, the name of an .onnx file, or a "
+            f"callable on batches of images, got {classifier!r}."
+        )
+    return classifier
+
+
+def _check_options(target: Any, *, preprocess: Any, fill_stage: Any, device: Any, fingerprint: Any) -> None:
+    if preprocess is not None and not callable(preprocess):
+        raise InvalidTypeError(f"`preprocess` must be callable on one image, got {preprocess!r}.")
+    if check_name(fill_stage, "fill_stage", ("after", "before")) == "before" and preprocess is None:
+        raise InvalidValueError("`fill_stage` must be 'after' unless `preprocess` is given, got 'before'.")
+    if fingerprint is not None and not isinstance(fingerprint, str):
+        raise InvalidTypeError(f"`fingerprint` must be a string or None, got {fingerprint!r}.")
+    if device is not None and is_module(target):
+        _check_device(target, device)
+
+
+def _check_acceleration(target: Any, autocast: Any, compiled: Any) -> Acceleration:
+    acceleration = Acceleration.check(autocast, compiled)
+    for name, value in acceleration.options.items():
+        if not is_module(target):
+            raise InvalidTypeError(f"`{name}` works only with a torch module, got {value!r}.")
+    return acceleration
+
+
+def _check_drop(target: Any, acceleration: Acceleration, fill_stage: str) -> None:
+    if not is_module(target):
+        raise InvalidTypeError("`fill='drop'` works only with a vision transformer that is a torch module.")
+    if acceleration.backend is not None:
+        raise InvalidValueError("`compile` must be False for `fill='drop'`: compiled modules run on all patches.")
+    if fill_stage != "after":
+        raise InvalidValueError(f"`fill_stage` must be left out for `fill='drop'`, got {fill_stage!r}.")
+
+
+def _check_device(module: Any, device: Any) -> None:
+    wanted = import_torch().device(device)
+    places = {tensor.device for tensor in module.parameters()}
+    near = {place for place in places if place.type == wanted.type and wanted.index in (None, place.index)}
+    if places and not near:
+        found = ", ".join(sorted(map(str, places)))
+        raise InvalidValueError(
+            f"`device` must be where the module is, {found}, got {str(wanted)!r}. "
+            f"Move it: classifier.to({str(wanted)!r})."
+        )
+
+
+def _check_channels(target: Any, elements: Pixels) -> None:
+    """Compare with the number of channels the classifier declares, if it does."""
+    wanted = getattr(getattr(target, "config", None), "num_channels", None)
+    if isinstance(wanted, int) and wanted != elements.shape[2]:
+        raise InvalidValueError(f"`image` must have {wanted} channels for this model, got {elements.shape[2]}.")
+    if isinstance(target, ImageSession):
+        target.layout_for(elements.shape)
+
+
+def _choose_groups(groups: Any, elements: Pixels, transformer: Any = None) -> Groups:
+    """The groups given, or the patches of a transformer, or the paper's grid."""
+    height, width, _ = elements.shape
+    if groups is None and transformer is not None:
+        groups = patch_grid(transformer, (height, width))
+    elif groups is None:
+        groups = (min(_DEFAULT_GRID, height), min(_DEFAULT_GRID, width))
+    return check_groups(groups, (height, width))
+
+
+def _choose_batch_size(batch_size: int | None, elements: Pixels) -> int:
+    if batch_size is not None:
+        return check_whole(batch_size, "batch_size", minimum=1)
+    return max(1, min(_MAX_BATCH_SIZE, _BATCH_BYTES // elements.nbytes))
+
+
+def _torch_dtype(own: Any, dtype: Any) -> Any:
+    torch = import_torch()
+    chosen = own if dtype is None else getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(chosen, torch.dtype):
+        raise InvalidTypeError(f"`dtype` must be a torch number type, e.g. 'float16', got {dtype!r}.")
+    return chosen
+
+
+def _frozen(values: Pixels) -> Pixels:
+    copy = np.array(values, order="C")
+    copy.setflags(write=False)
+    return copy
+
+
+_DARKEST_BYTES, _WHITE = 32, 255
+"""Floats without a sign whose largest is in between are bytes: normalised images have signs and are smaller."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the classifier would see: everything, and nothing; both (H, W, C)."""
+
+    model_input: Any
+    elements: Pixels
+    baseline: Pixels
+    fill: str
+
+
+def look(target: Any, picture: Any, fill: Fill, *, preprocess: Any, fill_stage: str) -> Scene:
+    """The image and its baseline as the classifier would see them."""
+    if preprocess is None:
+        elements = _numbers_for(target, pixels(picture))
+        _check_scale(target, elements)
+        return Scene(picture, elements, _filled(fill, elements), fill.name)
+    model_input = _unwrapped(preprocess(picture))
+    elements = _read_input(target, model_input)
+    if fill_stage == "after":
+        baseline = _filled(fill, elements)
+    else:
+        baseline = _read_input(target, _unwrapped(preprocess(repaint(_filled(fill, pixels(picture)), picture))))
+    if baseline.shape != elements.shape:
+        raise InvalidValueError(
+            f"`preprocess` must give the image and its baseline one shape, got {elements.shape} and {baseline.shape}."
+        )
+    words = fill.name if isinstance(fill, Drop) else f"{fill.name} {fill_stage} normalisation"
+    return Scene(model_input, elements, baseline, words)
+
+
+def _check_scale(target: Any, values: Pixels) -> None:
+    """Refuse bytes that were turned into floats without being scaled; what ``preprocess`` returns is meant."""
+    takes_floats = is_module(target) or isinstance(target, ImageSession)
+    if takes_floats and values.dtype.kind == "f" and values.min() >= 0 and _DARKEST_BYTES < values.max() <= _WHITE:
+        raise InvalidValueError(
+            f"`image` must hold floats from 0 to 1, or bytes, for this model, got floats up to {values.max():g}. "
+            "Divide by 255; if the model takes 0 to 255, pass `preprocess=lambda image: image`."
+        )
+
+
+def _filled(fill: Fill, values: Pixels) -> Pixels:
+    baseline = pixels(fill(values), "fill")
+    if baseline.shape != values.shape:
+        raise InvalidValueError(f"`fill` must keep the image's shape, {values.shape}, got {baseline.shape}.")
+    return baseline
+
+
+def _unwrapped(prepared: Any) -> Any:
+    """The model's input in what a Hugging Face image processor returns."""
+    if not isinstance(prepared, Mapping):
+        return prepared
+    if "pixel_values" not in prepared:
+        raise InvalidValueError(f"`preprocess` must return an image or `pixel_values`, got {', '.join(prepared)}.")
+    return prepared["pixel_values"]
+
+
+def _read_input(target: Any, model_input: Any) -> Pixels:
+    """Preprocessed arrays have the layout the classifier takes; tensors and Pillow images have their own."""
+    first = target.channels_first if isinstance(target, ImageSession) else is_module(target)
+    return _numbers_for(target, pixels(model_input, "preprocess(image)", channels_first=first))
+
+
+def _numbers_for(target: Any, values: Pixels) -> Pixels:
+    """Floats for torch modules and most ONNX models; callables get what was given."""
+    if not (is_module(target) or isinstance(target, ImageSession)):
+        return values
+    takes_bytes = isinstance(target, ImageSession) and target.dtype == np.uint8
+    if values.dtype != np.uint8 and (takes_bytes or values.dtype.kind != "f"):
+        wanted = "bytes (uint8)" if takes_bytes else "bytes (uint8) or floats"
+        raise InvalidTypeError(f"`image` must hold {wanted} for this model, got {values.dtype}.")
+    return values if takes_bytes else scale_bytes(values)

@@ -1,0 +1,353 @@
+"""How a model is run fastest: precision and compilation on request, batch sizes and layouts found by timing.
+
+Calls that are made anyway are timed, no call is made for the sake of speed, and scores differ by rounding alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.masking.torch import device_of, import_torch, notes_of
+from holdfast.validation import check_name
+
+AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
+"""Names of mixed precisions → the number type of their matrix products."""
+
+_DEFAULT_BACKEND = "inductor"
+
+
+@dataclass(frozen=True)
+class Acceleration:
+    """What was asked for: both change scores a little, and so are part of what is certified."""
+
+    autocast: str | None = None
+    backend: str | None = None
+
+    @classmethod
+    def check(cls, autocast: Any, compile: Any) -> Acceleration:  # noqa: A002
+        """The options ``autocast`` and ``compile`` of a caller.
+
+        Examples
+        --------
+        >>> Acceleration.check("bf16", True).words
+        ('autocast bf16', 'compiled by inductor')
+        """
+        if autocast is not None:
+            check_name(autocast, "autocast", AUTOCASTS)
+        return cls(autocast, _check_backend(compile))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What certificates say of it."""
+        mixed = () if self.autocast is None else (f"autocast {self.autocast}",)
+        return mixed if self.backend is None else (*mixed, f"compiled by {self.backend}")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options again, those that were given."""
+        given = {"autocast": self.autocast, "compile": self.backend}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def casting(self, device: Any) -> AbstractContextManager[Any]:
+        """The precision that was asked for, on this device."""
+        if self.autocast is None:
+            return nullcontext()
+        torch = import_torch()
+        mixed: AbstractContextManager[Any] = torch.autocast(device.type, getattr(torch, AUTOCASTS[self.autocast]))
+        return mixed
+
+
+class Runner:
+    """A module as it is to be run; compiled at the first call, and anew where it travels to."""
+
+    def __init__(self, module: Any, acceleration: Acceleration | None = None) -> None:
+        self.module = module
+        self.acceleration = Acceleration() if acceleration is None else acceleration
+        self._compiled: Any = None
+
+    def __reduce__(self) -> tuple[type[Runner], tuple[Any, Acceleration]]:
+        return Runner, (self.module, self.acceleration)
+
+    def __call__(self, *batch: Any, **fields: Any) -> Any:
+        """What the module returns of a batch."""
+        with self.acceleration.casting(device_of(self.module)):
+            return self._fastest()(*batch, **fields)
+
+    def differentiable(self, *batch: Any, **fields: Any) -> Any:
+        """The same, never compiled: gradients are rare, and compiling them takes longer than they do."""
+        with self.acceleration.casting(device_of(self.module)):
+            return self.module(*batch, **fields)
+
+    def _fastest(self) -> Any:
+        backend = self.acceleration.backend
+        if backend is None:
+            return self.module
+        if self._compiled is None:
+            self._compiled = import_torch().compile(self.module, backend=backend)
+        return self._compiled
+
+
+def _check_backend(asked: Any) -> str | None:
+    if asked is None or asked is False:
+        return None
+    if asked is True:
+        return _DEFAULT_BACKEND
+    wanted = "`compile` must be True, False or a backend of torch.compile"
+    if not isinstance(asked, str):
+        raise InvalidTypeError(f"{wanted}, got {asked!r}.")
+    known = import_torch().compiler.list_backends(exclude_tags=())
+    if asked not in known:
+        raise InvalidValueError(f"{wanted}, one of {', '.join(known)}, got {asked!r}.")
+    return asked
+
+
+_GAIN = 1.03
+"""A size is worth its memory if it computes so many times the rows per second of the best before."""
+
+_REPEATS = 2
+"""Full calls that are timed per size; the best of them counts, since other work only adds time."""
+
+
+class BatchProbe:
+    """The size of the next call: doubled while that computes more rows per second, then kept.
+
+    It begins with ``first`` rows. No call is made for its sake, and no result depends on it. On a CPU
+    larger batches help until their activations no longer fit its caches, and from there on do harm.
+
+    Examples
+    --------
+    >>> probe = BatchProbe(first=4)
+    >>> for seconds in (4, 4, 5, 5, 10, 10):
+    ...     probe.record(probe.size, seconds)
+    >>> probe.size, probe.settled
+    (8, True)
+    """
+
+    def __init__(self, first: int = 4) -> None:
+        self.size = first
+        self.settled = False
+        self._best = (0.0, first)
+        self._seconds: list[float] = []
+
+    def record(self, n_rows: int, seconds: float) -> None:
+        """Take note of a call; calls of fewer rows than were offered say nothing about the size."""
+        if self.settled or n_rows != self.size:
+            return
+        self._seconds.append(seconds)
+        if len(self._seconds) == _REPEATS:
+            self._move_on(self.size / max(min(self._seconds), 1e-9))
+
+    def stop_at(self, n_rows: int) -> None:
+        """Never offer more rows than this: memory ran out."""
+        self.size, self.settled = min(self.size, max(1, n_rows)), True
+
+    def _move_on(self, rows_per_second: float) -> None:
+        if rows_per_second >= _GAIN * self._best[0]:
+            self._best = (rows_per_second, self.size)
+            self.size, self._seconds = 2 * self.size, []
+        else:
+            self.size, self.settled = self._best[1], True
+
+
+def batch_probe(module: Any, *question: Any, first: int = 4) -> BatchProbe:
+    """The probe of a module for inputs of one kind: what one input taught serves the next."""
+    probe: BatchProbe = notes_of(module).setdefault(("batch probe", *question), BatchProbe(first))
+    return probe
+
+
+_ROUNDS = 3
+"""Calls of one length that are timed in each layout; the best counts, since the first also warms up."""
+
+_LEAST = 4
+"""Rows of a call that says something: for fewer, laying out the weights anew outweighs the rest."""
+
+_LAYOUT_GAIN = 0.95
+"""Channels last must take at most this share of the time, or images stay as they are."""
+
+_REFUSALS = ("view size is not compatible", "contiguous", "stride")
+"""What torch says of modules that insist on the usual layout."""
+
+_SAME = 1e-4
+"""Most that scores may differ between layouts, of 1 or of the largest."""
+
+Work = Callable[[bool], Any]
+"""Whether channels are last → scores of one batch."""
+
+
+class LayoutProbe:
+    """Which layout a module is faster on; None until it is known.
+
+    Examples
+    --------
+    >>> probe = LayoutProbe()
+    >>> [probe.run(4, lambda channels_last: channels_last) for _ in range(4)]
+    [False, True, False, True]
+    """
+
+    def __init__(self) -> None:
+        self.channels_last: bool | None = None
+        self._seconds: dict[int, tuple[list[float], list[float]]] = {}
+
+    def run(self, n_rows: int, work: Work) -> Any:
+        """Compute a batch, in the layout that is known to be faster or was timed less often."""
+        if self.channels_last is not None or n_rows < _LEAST:
+            return work(bool(self.channels_last))
+        usual, last = self._seconds.setdefault(n_rows, ([], []))
+        channels_last, clock = len(last) < len(usual), _clock()
+        start = clock()
+        answer = self._try(work, channels_last)
+        (last if channels_last else usual).append(clock() - start)
+        if self.channels_last is None and len(last) >= _ROUNDS:
+            self.channels_last = min(last) <= _LAYOUT_GAIN * min(usual)
+            if self.channels_last and not _alike(answer, work(False)):
+                # A module that reads memory as it lies is not to be laid out anew.
+                self.channels_last = False
+                return work(False)
+        return answer
+
+    def _try(self, work: Work, channels_last: bool) -> Any:
+        """One batch; a module that refuses channels last gets it again, and never that layout."""
+        try:
+            return work(channels_last)
+        except RuntimeError as error:
+            if not channels_last or not any(sign in str(error) for sign in _REFUSALS):
+                raise
+            self.channels_last = False
+            return work(False)
+
+
+def _alike(found: Any, wanted: Any) -> bool:
+    """Whether both layouts give the same scores, rounding aside."""
+    one, other = np.asarray(found, dtype=np.float64), np.asarray(wanted, dtype=np.float64)
+    return one.shape == other.shape and bool(np.abs(one - other).max() <= _SAME * max(1.0, np.abs(other).max()))
+
+
+def layout_probe(module: Any, image: Any) -> LayoutProbe:
+    """The probe of a module for images like this tensor (C, H, W); settled at once where there is nothing to gain."""
+    torch = import_torch()
+    notes, question = notes_of(module), ("layout", tuple(image.shape), image.dtype, image.device.type)
+    if question not in notes:
+        notes[question] = LayoutProbe()
+        if image.device.type != "cpu" or image.dtype != torch.float32 or not _is_convolutional(module):
+            notes[question].channels_last = False
+    probe: LayoutProbe = notes[question]
+    return probe
+
+
+def _clock() -> Callable[[], float]:
+    """Time of this thread's own work, which others on the machine do not add to, if it does all the work."""
+    return time.thread_time if import_torch().get_num_threads() == 1 else time.perf_counter
+
+
+def _is_convolutional(module: Any) -> bool:
+    """Whether it has convolutions besides one that cuts patches."""
+    torch = import_torch()
+    return sum(isinstance(part, torch.nn.Conv2d) for part in module.modules()) > 1
+
+
+_READING = 24
+"""On a CPU, reading the weights once takes as long as computing about so many tokens with them."""
+
+_LAUNCHING = 250_000
+"""Multiplications in the time it takes to start one."""
+
+_ON_DEVICES = 1024
+"""On other devices a pass over a few hundred tokens more costs less than another pass."""
+
+
+def group_by_length(lengths: NDArray[Any], overhead: float) -> list[NDArray[np.intp]]:
+    """Cut rows into groups that cost least in all; a group costs its rows, padded, and one overhead.
+
+    Parameters
+    ----------
+    lengths : whole numbers (b,)
+        Tokens per row.
+    overhead : float
+        What one more pass costs, in tokens.
+
+    Returns
+    -------
+    groups : list of intp arrays
+        Indices of rows, shortest groups first; together each row once.
+
+    Examples
+    --------
+    >>> [group.tolist() for group in group_by_length(np.array([9, 2, 9, 2]), 4)]
+    [[1, 3], [0, 2]]
+    >>> [group.tolist() for group in group_by_length(np.array([9, 2, 9, 2]), 40)]
+    [[1, 3, 0, 2]]
+    """
+    order = np.argsort(lengths, kind="stable")
+    values, counts = np.unique(lengths, return_counts=True)
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    # best[j] is the least cost of the j shortest kinds of rows, cut[j] where their last group begins.
+    best, cut = np.zeros(len(ends)), np.zeros(len(ends), dtype=np.intp)
+    for j in range(1, len(ends)):
+        costs = best[:j] + (ends[j] - ends[:j]) * values[j - 1] + overhead
+        cut[j] = costs.argmin()
+        best[j] = costs[cut[j]]
+    groups, j = [], len(ends) - 1
+    while j > 0:
+        groups.append(order[ends[cut[j]] : ends[j]])
+        j = int(cut[j])
+    return groups[::-1]
+
+
+def pass_overhead(module: Any, device: Any) -> float:
+    """About how many tokens cost as much as one more pass through the module."""
+    if device.type != "cpu":
+        return _ON_DEVICES
+    notes = notes_of(module)
+    if "pass overhead" not in notes:
+        sizes = [weights.numel() for weights in module.parameters() if weights.ndim == 2] or [1]
+        notes["pass overhead"] = _READING + _LAUNCHING / float(np.median(sizes))
+    return float(notes["pass overhead"])
+
+
+_CLOSE = 1e-4
+"""Most that scores may differ, of 1 or of the largest score."""
+
+_SHARE = 1e-3
+"""Most that scores may differ, of what they vary by: a model that hardly looks at its input must not pass unseen."""
+
+_HALF_STEPS = 16
+"""Rounding steps that scores in half precision may differ by."""
+
+
+def same_scores(found: Any, wanted: Any) -> bool:
+    """Whether scores (b, n_classes) are those wanted, and every row has the same top class.
+
+    Parameters
+    ----------
+    found, wanted : tensors (b, n_classes)
+        The rows should be as unlike each other as the inputs at hand allow.
+
+    Examples
+    --------
+    >>> import torch
+    >>> wanted = torch.tensor([[1.0, 3.0], [2.0, 0.5]])
+    >>> same_scores(wanted + 5e-5, wanted), same_scores(wanted + 5e-4, wanted)
+    (True, False)
+    """
+    if found.shape != wanted.shape or not found.isfinite().all():
+        return False
+    gap = (found.float() - wanted.float()).abs().max()
+    return bool(gap <= _tolerance(wanted)) and bool((found.argmax(dim=-1) == wanted.argmax(dim=-1)).all())
+
+
+def _tolerance(wanted: Any) -> float:
+    rounding = float(import_torch().finfo(wanted.dtype).eps)
+    scores = wanted.float()
+    size = float(scores.abs().max())
+    if rounding > _CLOSE:
+        return _HALF_STEPS * rounding * size
+    spread = float((scores.amax(dim=0) - scores.amin(dim=0)).max())
+    return min(_CLOSE * max(1.0, size), _SHARE * spread)

@@ -1,0 +1,1 @@
+"""Rows of tables and short series: features are columns, groups of columns or windows of steps."""

@@ -1,0 +1,262 @@
+"""A classifier and one row of a table, or a short series → a ``MaskedModel`` whose features are columns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import ColumnsError, InvalidTypeError, InvalidValueError
+from holdfast.masking.table.columns import FeatureMap, as_feature_map
+from holdfast.masking.table.predictors import Predictor, as_predictor, softmaxed
+from holdfast.masking.table.rows import Draws, Fill, make_fill, read_table
+from holdfast.masking.table.tables import ArrayPalette, FramePalette, Palette, Table
+from holdfast.masking.torch import fingerprint_live
+from holdfast.randomness import stream_key
+from holdfast.types import Masks, Outputs, Provenance, Rng
+from holdfast.validation import check_flag, check_whole
+
+DEFAULT_ROWS = 8192
+"""Most rows the classifier gets at a time if the caller does not say."""
+
+_MOST_NAMED = 8
+
+
+@dataclass(frozen=True, eq=False)
+class TabularModel:
+    """A classifier on one row, as a function of which columns are shown.
+
+    Attributes
+    ----------
+    n_features : int
+        Number of features.
+    feature_names : tuple of str
+        A name per feature.
+    provenance : Provenance
+        The features and the fill in words, the row's sha256, and the model's fingerprint if known.
+    n_fills : int
+        Fill rows per mask: 1, or the number of background rows averaged over.
+    batch_size : int
+        Most masks per call that keep the rows within what was asked for.
+    """
+
+    predictor: Predictor
+    palette: Palette
+    features: FeatureMap
+    provenance: Provenance
+    n_fills: int
+    n_rows: int
+    softmax: bool
+
+    @property
+    def n_features(self) -> int:
+        """Number of features that can be shown or hidden."""
+        return self.features.n_features
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """A name per feature."""
+        return self.features.names
+
+    @property
+    def batch_size(self) -> int:
+        """Most masks per call that keep the rows within what was asked for."""
+        return max(1, self.n_rows // self.n_fills)
+
+    def __call__(self, masks: Masks, /) -> Outputs:
+        """Scores (b, n_classes), or labels (b,), of the row under masks (b, n_features)."""
+        shown = self._shown_columns(masks)
+        outputs = np.concatenate([self._predict(chosen) for chosen in self._portions(shown)])
+        by_mask = outputs.reshape(len(shown), self.n_fills, *outputs.shape[1:])
+        return _vote(by_mask) if outputs.ndim == 1 else _average(by_mask)
+
+    def rows(self, mask: Any) -> Any:
+        """The rows the classifier sees for one mask (n_features,): a table of ``n_fills`` rows."""
+        chosen = next(self._portions(self._shown_columns(np.asarray(mask)[None]), self.n_fills))
+        return self.palette.take(chosen)
+
+    def _shown_columns(self, masks: Any) -> NDArray[np.bool_]:
+        array = np.asarray(masks)
+        if array.dtype != np.bool_:
+            raise InvalidTypeError(f"`masks` must be Boolean, got {array.dtype}.")
+        if array.ndim != 2 or array.shape[1] != self.n_features or len(array) == 0:
+            raise InvalidValueError(f"`masks` must have shape (b, {self.n_features}), b ≥ 1, got {array.shape}.")
+        # Feature -1, always shown, finds the column of ones at the end.
+        with_always = np.concatenate([array, np.ones((len(array), 1), dtype=bool)], axis=1)
+        return with_always[:, self.features.of_column]
+
+    def _portions(self, shown: NDArray[np.bool_], size: int | None = None) -> Iterator[NDArray[np.intp]]:
+        """Which palette row each column takes, with all fill rows of a mask one after the other."""
+        size = size or self.n_rows
+        for start in range(0, len(shown) * self.n_fills, size):
+            at = np.arange(start, min(start + size, len(shown) * self.n_fills))
+            yield np.where(shown[at // self.n_fills], 0, 1 + at[:, None] % self.n_fills)
+
+    def _predict(self, chosen: NDArray[np.intp]) -> Outputs:
+        outputs = self.predictor(self.palette.take(chosen))
+        return softmaxed(outputs) if self.softmax else outputs
+
+
+def mask_tabular(
+    classifier: Any,
+    row: Any,
+    *,
+    background: Any = None,
+    fill: Any = "mean",
+    groups: Any = None,
+    n_background: int = 32,
+    columns: Sequence[Hashable] | None = None,
+    rng: Rng = 0,
+    batch_size: int | None = None,
+    softmax: bool = False,
+    device: Any = None,
+    dtype: Any = None,
+    fingerprint: str | None = None,
+) -> TabularModel:
+    """Bind a classifier and one row into a function of which columns are shown.
+
+    Shown columns hold the row's own values; hidden ones hold the fill. With every feature shown
+    the classifier sees the row exactly as it is. What is certified later is about this fill: see
+    ``fill_sensitivity`` for how much it matters.
+
+    With ``fill="background"`` the hidden columns of a mask are taken together from one background
+    row, once for each of ``n_background`` drawn rows, and the scores are averaged (after ``softmax``,
+    if asked for); labels are put to the vote, the smallest label winning a tie. The rows are drawn
+    without replacement, once, from a stream of ``rng`` that nothing else uses, and are the same for
+    every mask: the model stays a deterministic function. It is the average over these rows, not over
+    the distribution they come from.
+
+    Parameters
+    ----------
+    classifier : callable, estimator, torch module, ONNX session or file name
+        A callable gets what the row is: arrays (b, d), or data frames. It returns scores
+        (b, n_classes) or labels (b,); one real number per row is one score, for ``agree=within(margin)``.
+        Estimators and pipelines are asked for ``predict_proba``, else ``decision_function`` (that of
+        two classes becomes two columns -s, s), else ``predict``; fitted on frames they get frames.
+        Torch modules get float tensors, ONNX models their own number type.
+    row : array (d,), series (T,) or (T, channels), pandas Series or one-row DataFrame
+        The input. NaN and infinity are refused.
+    background : array (m, d) or DataFrame, optional
+        Rows to learn the fill from. Whole-number, text and categorical columns of a frame keep its types,
+        and categories that it does not have are refused.
+    fill : {"mean", "mode", "background"}, number, dict column → value, or array
+        What hidden columns hold. "mean" takes the mode of columns that are not numeric. A number may be
+        NaN for classifiers that know missing values.
+    groups : int array, mapping or ColumnGroups, optional
+        Column → feature (see ``columns``, ``column_groups``, ``windows``); -1 is always shown. Every column,
+        or step of a series, is a feature of its own if None.
+    n_background : int
+        Rows drawn for ``fill="background"``; all are used if there are no more.
+    columns : sequence, optional
+        Names of the columns of an array; the columns to use of a frame, in this order.
+    rng : Generator, int or None
+        For ``fill="background"`` alone.
+    batch_size : int, optional
+        Most rows the classifier gets at a time; 8192 if None.
+    softmax : bool
+        Turn scores into probabilities.
+    device, dtype : optional
+        For torch modules: those of the parameters if None.
+    fingerprint : str, optional
+        What identifies the classifier. If None, that of a torch module, an estimator or an ONNX file is computed;
+        a function has none.
+
+    Returns
+    -------
+    TabularModel
+        A ``MaskedModel`` with ``feature_names`` and ``provenance``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def is_large(rows):
+    ...     return rows.sum(axis=1) > 5
+    >>> model = mask_tabular(is_large, [4.0, 1.0, 2.0], background=[[0.0, 0.0, 1.0], [2.0, 0.0, 1.0]])
+    >>> model(np.array([[True, True, True], [True, False, False]])), model.provenance.masking[:46]
+    (array([ True, False]), '3 columns as 3 features; fill mean of 2 backgr')
+    """
+    check_flag(softmax, "softmax")
+    predictor = as_predictor(classifier, device=device, dtype=dtype)
+    n_rows = DEFAULT_ROWS if batch_size is None else check_whole(batch_size, "batch_size", minimum=1)
+    draws = Draws(check_whole(n_background, "n_background", minimum=1), stream_key(rng))
+    table = read_table(row, background, columns)
+    features = as_feature_map(groups, shape=table.shape, labels=table.labels)
+    made = make_fill(table, fill, hideable=features.hideable, draws=draws)
+    palette = table.palette(made.rows, features.hideable)
+    return TabularModel(
+        predictor=predictor,
+        palette=_suited(palette, table, predictor),
+        features=features,
+        provenance=Provenance(
+            masking=_describe(features, made, palette, softmax=softmax),
+            model=fingerprint_live(classifier) if fingerprint is None else fingerprint,
+            input=table.fingerprint,
+        ),
+        n_fills=len(made.rows),
+        n_rows=n_rows,
+        softmax=softmax,
+    )
+
+
+def _suited(palette: Palette, table: Table, predictor: Predictor) -> Palette:
+    """The palette in the form and with the columns the classifier was made for."""
+    known = predictor.labels
+    if isinstance(palette, FramePalette) and known is not None:
+        return _ordered(palette, known)
+    if predictor.n_columns not in (None, len(table.labels)) and len(table.shape) == 1:
+        must = f"have the {predictor.n_columns} columns the classifier was fitted on"
+        raise ColumnsError(argument="row", must=must, got=len(table.labels))
+    if isinstance(palette, ArrayPalette):
+        return palette if known is None else _ordered(palette.to_frame(_array_labels(table, known)), known)
+    # Frames whose labels are numbers leave no names in an estimator, so one fitted on them looks like one on arrays.
+    fitted_on_arrays = predictor.n_columns is not None and all(isinstance(label, str) for label in table.labels)
+    return palette if predictor.takes_frames and not fitted_on_arrays else palette.to_array()
+
+
+def _array_labels(table: Table, known: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    """The caller's names of an array's columns, or the classifier's, in its order."""
+    return known if table.labels == tuple(range(len(known))) else table.labels
+
+
+def _ordered(palette: FramePalette, known: tuple[Hashable, ...]) -> FramePalette:
+    """The palette with its columns in the classifier's order, if they are the same."""
+    given, wanted = set(palette.order), set(known)
+    missing = [f"no {label!r}" for label in known if label not in given]
+    extra = [f"{label!r} besides" for label in palette.order if label not in wanted]
+    if missing or extra:
+        got = ", ".join((missing + extra)[:_MOST_NAMED]) + (", …" if len(missing + extra) > _MOST_NAMED else "")
+        must = "have the columns the classifier was fitted on"
+        raise ColumnsError(argument="row", must=must, got=got, hint="Choose them with `columns=`.")
+    return replace(palette, order=known)
+
+
+def _describe(features: FeatureMap, fill: Fill, palette: Palette, *, softmax: bool) -> str:
+    """The features and the fill in words, and a digest that tells other maps and values apart."""
+    fills = palette.values[1:].tobytes() if isinstance(palette, ArrayPalette) else _csv(palette.frame.iloc[1:])
+    digest = hashlib.sha256(features.of_column.astype("<i8").tobytes() + fills).hexdigest()[:32]
+    n_columns = len(features.of_column)
+    what = f"{n_columns} columns as {features.n_features} features; fill {fill.name}"
+    return f"{what}{'; softmax' if softmax else ''}; digest {digest}"
+
+
+def _csv(frame: Any) -> bytes:
+    return bytes(frame.to_csv(index=False).encode())
+
+
+def _average(scores: Outputs) -> Outputs:
+    """Means (b, k) of scores (b, m, k): exactly the common score where all m are equal."""
+    first = scores[:, 0]
+    return np.asarray(first + (scores - first[:, None]).mean(axis=1)) if scores.shape[1] > 1 else first
+
+
+def _vote(labels: Outputs) -> Outputs:
+    """The most frequent of the labels (b, m) of each mask, the smallest of equals."""
+    if labels.shape[1] == 1:
+        return labels[:, 0]
+    known, votes = np.unique(labels, return_inverse=True)
+    counts = (votes.reshape(labels.shape)[:, :, None] == np.arange(len(known))).sum(axis=1)
+    return np.asarray(known[counts.argmax(axis=1)])

@@ -1,0 +1,1 @@
+"""Texts: features are tokens, words or segments."""

@@ -1,0 +1,251 @@
+"""Numbers and names → the words for them, the same in every result, page and command."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
+
+from holdfast.bounds import Interval
+
+NOT_RIGHT = "and does not say that the prediction is right"
+
+_STABLE = 0.9
+"""From this rate on an explanation that is predicted unlike its input may be called stably wrong."""
+
+_CHANGES = {
+    "additions": "Revealing {} more {}",
+    "removals": "Hiding {} of the selected features",
+    "swaps": "Trading {} selected for as many unselected features",
+}
+_COUNTS = {"uniform": "up to {}", "exactly": "exactly {}", "worst_size": "up to {}"}
+
+_METHODS = {
+    "lime": "LIME",
+    "shap": "SHAP",
+    "integrated_gradients": "Integrated Gradients",
+    "mfaba": "MFABA",
+    "occlusion": "Occlusion",
+    "random": "Random",
+}
+
+_DUST = 12
+
+
+# -- names ------------------------------------------------------------------------------------------
+
+
+def method_label(name: str) -> str:
+    """What a method is called in print.
+
+    Examples
+    --------
+    >>> method_label("lime"), method_label("my_own")
+    ('LIME', 'my own')
+    """
+    return _METHODS.get(name, name.replace("_", " "))
+
+
+def class_name(prediction: Any, classes: Sequence[str] | None) -> str | None:
+    """What the predicted class is called; None if there is no name for it.
+
+    Examples
+    --------
+    >>> class_name(1, ("bad", "good")), class_name(1, None), class_name("spam", None)
+    ('good', None, None)
+    """
+    is_index = isinstance(prediction, int) and not isinstance(prediction, bool)
+    return str(classes[prediction]) if is_index and classes is not None and 0 <= prediction < len(classes) else None
+
+
+def class_label(prediction: Any, classes: Sequence[str]) -> str | None:
+    """The name of a predicted class, or what the model returned in its place; None for no prediction.
+
+    Examples
+    --------
+    >>> class_label(1, ("bad", "good")), class_label(1, ()), class_label("spam", ()), class_label(None, ())
+    ('good', '1', 'spam', None)
+    """
+    return None if prediction is None else class_name(prediction, classes) or str(prediction)
+
+
+def quoted(prediction: Any, name: str | None) -> str:
+    """A prediction in a sentence: its name, if it has one, and else what the model returned.
+
+    Examples
+    --------
+    >>> quoted(1, "good"), quoted(1, None), quoted("spam", None)
+    ("'good'", '1', "'spam'")
+    """
+    return repr(prediction if name is None else name)
+
+
+def prediction_kept(prediction: Any, name: str | None, agree: str) -> str:
+    """What is kept, in words: the prediction, and what counts as the same if it is not the usual."""
+    judged = "" if agree == "same_top_class" else f" (as judged by {agree})"
+    return f"the prediction {quoted(prediction, name)}{judged}"
+
+
+def kept(certificate: Any) -> str:
+    """The same for a certificate."""
+    return prediction_kept(certificate.prediction, certificate.prediction_name, certificate.agree)
+
+
+# -- numbers ----------------------------------------------------------------------------------------
+
+
+def outward(interval: Interval, digits: int = 3) -> Interval:
+    """The interval with ends of so many digits, rounded away from each other: it never claims more than is known.
+
+    What is beyond the twelfth digit is dust of floating-point sums and is swept away first: 0.1 + 0.2 is 0.3.
+
+    Examples
+    --------
+    >>> outward(Interval(0.8577, 0.9171))
+    Interval(low=0.857, high=0.918)
+    >>> outward(Interval(0.1 + 0.2, 1.001), 2)
+    Interval(low=0.3, high=1.01)
+    """
+    return Interval(_rounded(interval.low, digits, ROUND_FLOOR), _rounded(interval.high, digits, ROUND_CEILING))
+
+
+def _rounded(end: float, digits: int, way: str) -> float:
+    if not math.isfinite(end):
+        return end
+    return float(Decimal(repr(round(float(end), _DUST))).quantize(Decimal(1).scaleb(-digits), way))
+
+
+def bracket(interval: Interval) -> str:
+    """The interval for a table, rounded outwards; a point, which is an exact rate, to the nearest.
+
+    Examples
+    --------
+    >>> bracket(Interval(0.73019, 0.93019)), bracket(Interval(22 / 23, 22 / 23))
+    ('[0.730, 0.931]', '[0.957, 0.957]')
+    """
+    low, high = interval if interval.low == interval.high else outward(interval)
+    return f"[{low:.3f}, {high:.3f}]"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage, without a decimal that says nothing; all and nothing are said only of all and nothing.
+
+    Examples
+    --------
+    >>> percent(0.5), percent(0.123), percent(0.9999), percent(0.0001), percent(1.0)
+    ('50%', '12.3%', '>99.9%', '<0.1%', '100%')
+    """
+    if 0.9995 <= share < 1:
+        return ">99.9%"
+    return "<0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}".removesuffix(".0") + "%"
+
+
+def span(interval: Interval) -> str:
+    """An interval of shares in words, rounded outwards.
+
+    Examples
+    --------
+    >>> span(Interval(0.12349, 0.5671))
+    '12.3% to 56.8%'
+    """
+    low, high = outward(interval)
+    return f"{percent(low)} to {percent(high)}"
+
+
+def counted(count: int, word: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> counted(1, "input"), counted(1200, "input")
+    ('1 input', '1,200 inputs')
+    """
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def calls(number: int) -> str:
+    """What it cost, in words.
+
+    Examples
+    --------
+    >>> calls(1), calls(1200)
+    ('1 model call', '1200 model calls')
+    """
+    return f"{number} model call{'' if number == 1 else 's'}"
+
+
+def repeats(number: int) -> str:
+    """How a model was seen to be deterministic, in words that follow its calls.
+
+    Examples
+    --------
+    >>> repeats(2), repeats(0)
+    (', 2 of them repeated', ', the model assumed deterministic')
+    """
+    return f", {number} of them repeated" if number else ", the model assumed deterministic"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words, to two digits.
+
+    Examples
+    --------
+    >>> duration(12.3), duration(5000), duration(90000)
+    ('12 s', '1.4 h', '25 h')
+    """
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.2g} {unit}" if seconds < 100 * size else f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.2g} s"
+
+
+# -- sentences --------------------------------------------------------------------------------------
+
+
+def event(neighborhood: str, rate_kind: str, radius: int | str) -> str:
+    """The change in words, such as 'Revealing up to 5 more features'."""
+    features = "feature" if radius == 1 else "features"
+    words = _CHANGES[neighborhood].format(_COUNTS[rate_kind].format(radius), features)
+    return f"{words}, at the worst number of them," if rate_kind == "worst_size" else words
+
+
+def unlike(rate: float) -> str:
+    """That the full input is predicted differently, and what may follow if the prediction is kept at this rate.
+
+    Examples
+    --------
+    >>> unlike(0.2)
+    'the full input is predicted differently'
+    """
+    follows = ", so the explanation may be stably wrong" if rate >= _STABLE else ""
+    return f"the full input is predicted differently{follows}"
+
+
+def listed(parts: Iterable[str]) -> str:
+    """Several things in a sentence.
+
+    Examples
+    --------
+    >>> listed(["LIME", "SHAP", "Random"])
+    'LIME, SHAP and Random'
+    """
+    *first, last = list(parts)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def lower_first(sentence: str) -> str:
+    """The sentence as the continuation of another."""
+    return sentence[0].lower() + sentence[1:]
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """The beginning of a text on one line.
+
+    Examples
+    --------
+    >>> shortened("a b  c", 80), shortened("abcdef", 4)
+    ('a b c', 'abc…')
+    """
+    line = " ".join(text[: 4 * most].split())
+    return line if len(line) <= most and len(text) <= 4 * most else line[: most - 1] + "…"
