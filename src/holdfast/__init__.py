@@ -62,6 +62,7 @@ __all__ = [
     "FillSensitivity",
     "HardCertificate",
     "HoldfastError",
+    "Inputs",
     "Interval",
     "InvalidTypeError",
     "InvalidValueError",
@@ -93,6 +94,7 @@ __all__ = [
     "anytime_interval",
     "as_shapiq_game",
     "attribute",
+    "bind",
     "certified_radius",
     "certify",
     "certify_hard",
@@ -144,6 +146,7 @@ _MODULES = {
 }
 
 _WHEN_ASKED_FOR = {
+    "Inputs": "holdfast.inputs.inputs",
     "as_shapiq_game": "holdfast.attribution",
     "attribute": "holdfast.attribution",
     "bind": "holdfast.inputs.inputs",
