@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.attribution.scores import Attribution
 from holdfast.attribution.task import Numbers, bare_model, names_of, predicted
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import evaluating
-from holdfast.results.attribution import Attribution
 from holdfast.types import MaskedModel
 from holdfast.validation import (
     MOST_UNPACKED,
@@ -30,6 +30,7 @@ from holdfast.validation import (
     read_text,
     shown,
 )
+from holdfast.words import class_name
 
 _SUFFIXES = (".npy", ".npz", ".csv")
 
@@ -201,9 +202,9 @@ def imported(
             feature_names if isinstance(feature_names, str) else check_list(feature_names, "feature_names", "be a list")
         )
         names = tuple(map(str, texts))
-    return Attribution(
-        scores, target=target, method=method, n_calls=n_calls, feature_names=names, details=dict(details)
-    )
+    name = class_name(target, getattr(model, "classes", None))
+    known = {"feature_names": names, "target_name": name, "details": dict(details)}
+    return Attribution(scores, target=target, method=method, n_calls=n_calls, **known)
 
 
 def full_scores(model: Any) -> tuple[Numbers | None, int]:

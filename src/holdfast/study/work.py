@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.attribution.methods import GRADIENT_METHODS, attribute
+from holdfast.attribution.scores import Attribution
 from holdfast.attribution.task import check_differentiable, predicted
 from holdfast.certification.curve import certify_radii
 from holdfast.certification.hard import HardCertificate
@@ -23,7 +24,6 @@ from holdfast.inputs.models.classifier import Classifier
 from holdfast.inputs.source import split_data, split_model
 from holdfast.mus import certify_mus
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
-from holdfast.results.attribution import Attribution
 from holdfast.selection import top_fraction
 from holdfast.smoothing import smooth
 from holdfast.study.items import Item, Task
