@@ -202,9 +202,15 @@ def imported(
             feature_names if isinstance(feature_names, str) else check_list(feature_names, "feature_names", "be a list")
         )
         names = tuple(map(str, texts))
-    name = class_name(target, getattr(model, "classes", None))
-    known = {"feature_names": names, "target_name": name, "details": dict(details)}
-    return Attribution(scores, target=target, method=method, n_calls=n_calls, **known)
+    return Attribution(
+        scores,
+        target=target,
+        method=method,
+        n_calls=n_calls,
+        feature_names=names,
+        details=dict(details),
+        target_name=class_name(target, getattr(model, "classes", None)),
+    )
 
 
 def full_scores(model: Any) -> tuple[Numbers | None, int]:
