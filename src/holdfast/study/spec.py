@@ -218,6 +218,7 @@ class CertifySpec:
         check_name(self.precision, "certify.precision", PRECISIONS)
         check_name(self.bound, "certify.bound", BOUNDS)
         check_text(self.agree, "certify.agree")
+        check_flag(self.simultaneous, "certify.simultaneous")
         radii = check_radii(self.radii, "certify.radii")
         question = Question.check(self.keywords | {"radii": radii}, prefix="certify.")
         _keep(
