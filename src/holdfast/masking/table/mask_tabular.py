@@ -209,6 +209,9 @@ def mask_tabular(
     digest = hashlib.sha256(features.of_column.astype("<i8").tobytes() + values).hexdigest()[:32]
     masking = f"{len(features.of_column)} columns as {features.n_features} features; fill {words}"
     scoring = predictor.asked if isinstance(predictor, EstimatorPredictor) else classifier
+    names = classes_of(scoring, classes)
+    if isinstance(predictor, EstimatorPredictor) and predictor.method == "predict":
+        names = None  # labels are names themselves, or numbers that need not count from 0
     return TabularModel(
         predictor=predictor,
         palette=_suited(palette, table, predictor),
@@ -221,7 +224,7 @@ def mask_tabular(
         n_fills=len(rows),
         n_rows=n_rows,
         softmax=softmax,
-        classes=classes_of(scoring, classes),
+        classes=names,
     )
 
 
