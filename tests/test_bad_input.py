@@ -14,6 +14,7 @@ import pytest
 import holdfast as hf
 from holdfast import HoldfastError, InvalidTypeError, InvalidValueError
 from holdfast.certification.hard import SMALLEST_TOLERANCE
+from holdfast.errors import ArgumentError
 from holdfast.plans.catalog import find_design
 from tests.fakes import Recorded, score_table
 
@@ -98,6 +99,7 @@ def refuses(error: type[HoldfastError], wanted: str, call: Callable[[], Any]) ->
         call()
     assert wanted in str(caught.value)
     assert SHAPE.match(str(caught.value))
+    assert not isinstance(caught.value, ArgumentError) or caught.value.argument is not None
 
 
 def ask(function: Any, model: Any, **changed: Any) -> Any:

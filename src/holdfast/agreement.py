@@ -58,9 +58,8 @@ class SameTopSet:
     def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
         _need_scores(outputs, self.name)
         if outputs.shape[1] <= self.k:
-            raise InvalidValueError(
-                f"`same_top_set(k)` needs k below the number of classes ({outputs.shape[1]}), got {self.k}."
-            )
+            statement = f"needs k below the number of classes ({outputs.shape[1]}), got {self.k}."
+            raise InvalidValueError(statement, argument="same_top_set(k)")
         return np.asarray((self._tops(outputs) == self._tops(reference[None])).all(axis=1))
 
     def _tops(self, outputs: Outputs) -> Outputs:

@@ -17,7 +17,7 @@ KINDS = ("image", "text", "table")
 """What a classifier can be asked about."""
 
 
-class Engine(Protocol):
+class ClassifierEngine(Protocol):
     """How one kind of classifier is computed; ``inputs`` is one batch."""
 
     def score(self, inputs: Any, /) -> NDArray[Any]:
@@ -47,7 +47,7 @@ class Classifier:
     kind: str
     classes: tuple[str, ...]
     fingerprint: str | None
-    engine: Engine = field(repr=False)
+    engine: ClassifierEngine = field(repr=False)
 
     def __post_init__(self) -> None:
         check_name(self.kind, "kind", KINDS)
@@ -106,7 +106,7 @@ class Classifier:
         return self.engine.bind(input, **({name: value for name, value in own.items() if value is not None} | options))
 
 
-def make_classifier(engine: Engine, *, kind: str, classes: Any, fingerprint: str | None) -> Classifier:
+def make_classifier(engine: ClassifierEngine, *, kind: str, classes: Any, fingerprint: str | None) -> Classifier:
     """A classifier whose classes are called by words, whatever the source calls them by."""
     return Classifier(kind, tuple(str(name) for name in classes), fingerprint, engine)
 

@@ -160,7 +160,7 @@ class ModuleImageModel(ImageModel):
         try:
             output = self._call(self.runner if run is None else run, batch, **fields)
         except RuntimeError as error:
-            if "channels" not in str(error):
+            if "channels" not in str(error):  # torch says it in words alone
                 raise
             got = f"{self.elements.shape[2]}: {error}"
             raise InvalidValueError(
