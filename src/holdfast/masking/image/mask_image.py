@@ -206,14 +206,13 @@ class _Binding:
         return TensorImageModel(function=self.target, batches=batches, **self._fields(*batches.arrays()))
 
     def with_arrays(self, dtype: Any) -> ArrayImageModel:
-        elements, target = self.scene.elements, self.target
-        channels_first, kind = False, elements.dtype if dtype is None else _array_dtype(dtype)
-        if isinstance(target, ImageSession):
-            if dtype is not None:
-                raise InvalidValueError(
-                    f"`dtype` of an ONNX model is fixed by its file, {target.dtype}, got {dtype!r}."
-                )
-            channels_first, kind = target.layout_for(elements.shape), target.dtype
+        elements, target, channels_first = self.scene.elements, self.target, False
+        if not isinstance(target, ImageSession):
+            kind = elements.dtype if dtype is None else _array_dtype(dtype)
+        elif dtype is None:
+            kind, channels_first = target.dtype, target.layout_for(elements.shape)
+        else:
+            raise InvalidValueError(f"`dtype` of an ONNX model is fixed by its file, {target.dtype}, got {dtype!r}.")
         both = (values.astype(kind) for values in (elements, self.scene.baseline))
         return ArrayImageModel(function=target, channels_first=channels_first, **self._fields(*both))
 
