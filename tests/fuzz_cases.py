@@ -180,6 +180,16 @@ QUESTIONS = {
 }
 
 INPUTS = {
+    "bind": Case(
+        hf.bind,
+        lambda: (
+            {"model": classify_texts, "data": ["a day at sea", "so bad"], "features": "words", "fill": None}
+            | {"labels": [1, 0], "names": ["a", "b"], "classes": ["no", "yes"], "kind": "text", "target": None}
+            | {"background": None, "tokenizer": None, "processor": None, "device": None, "trusted": ()}
+            | {"model_options": None, "data_options": None}
+        ),
+        allowed=(OSError,),
+    ),
     "mask_image": Case(
         hf.mask_image,
         lambda: (

@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
+from holdfast.errors import InvalidTypeError, InvalidValueError, MissingGradientsError, ModelError, StudyError
 from holdfast.inputs.data.dataset import Dataset
 from holdfast.inputs.models.classifier import Classifier
 from holdfast.study.engines import Engine, Event, InProcess, Processes, make_engine
+from holdfast.study.engines.engine import at_input, sendable
 from holdfast.study.items import Task, tasks_of
 from holdfast.study.results import ItemResult, Record
 from holdfast.study.run import run_study
@@ -192,8 +193,10 @@ def test_workers_that_die_while_loading_stop_the_study(texts: Path, tmp_path: Pa
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_error_of_the_model_stops_the_study_and_names_the_input(texts: Path, tmp_path: Path, workers: int) -> None:
     spec = make_spec(texts, methods=(MethodSpec("integrated_gradients"),))
-    with pytest.raises(StudyError, match="Input 0: MissingGradientsError: `method='integrated_gradients'` needs"):
+    with pytest.raises(StudyError, match="Input 0: MissingGradientsError: `method='integrated_gra") as caught:
         run_study(spec, tmp_path / "a.db", workers=workers)
+    assert isinstance(caught.value.cause, MissingGradientsError)
+    assert caught.value.cause.argument == "method='integrated_gradients'"
     with Store(tmp_path / "a.db") as store:
         assert store.keys() == frozenset()
 
@@ -201,8 +204,25 @@ def test_an_error_of_the_model_stops_the_study_and_names_the_input(texts: Path, 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_model_that_cannot_be_loaded_is_said_so(texts: Path, tmp_path: Path, workers: int) -> None:
     spec = make_spec(texts, model=ModelSpec("python:tests.study_support:nothing"))
-    with pytest.raises(InvalidValueError, match="must have a factory 'nothing'"):
+    with pytest.raises(InvalidValueError, match="must have a factory 'nothing'") as caught:
         run_study(spec, tmp_path / "a.db", workers=workers)
+    assert workers == 0 or "Traceback" in caught.value.__notes__[0]
+
+
+class OwnError(InvalidValueError):
+    """An error that only the module of a model knows."""
+
+
+def test_errors_are_sent_by_what_they_say_if_another_process_may_not_know_their_class() -> None:
+    for error in (OwnError("Not today."), KeyError("moods")):
+        assert type(sendable(error)) is StudyError
+        assert str(sendable(error)) == str(error)
+        assert at_input(3, error).cause is None
+    ours = ModelError("The model returned NaN.")
+    assert sendable(ours) is at_input(3, ours).cause is ours
+    at_first = at_input(3, ours)
+    assert str(at_first) == "Input 3: ModelError: The model returned NaN."
+    assert at_input(4, at_first).cause is ours
 
 
 def test_model_and_data_must_be_of_one_kind(texts: Path, tmp_path: Path) -> None:

@@ -58,9 +58,8 @@ class SameTopSet:
     def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
         _need_scores(outputs, self.name)
         if outputs.shape[1] <= self.k:
-            raise InvalidValueError(
-                f"`same_top_set(k)` needs k below the number of classes ({outputs.shape[1]}), got {self.k}."
-            )
+            statement = f"needs k below the number of classes ({outputs.shape[1]}), got {self.k}."
+            raise InvalidValueError(statement, argument="same_top_set(k)")
         return np.asarray((self._tops(outputs) == self._tops(reference[None])).all(axis=1))
 
     def _tops(self, outputs: Outputs) -> Outputs:
@@ -166,7 +165,8 @@ def _by_name(text: str, name: str) -> Agreement:
         try:
             return makers[match[1]](match[2])
         except ValueError as error:
-            raise InvalidValueError(argument=name, must=f"be readable, and is not: {error}", got=shown(text)) from error
+            must, hint = "be a name such as same_top_set(3) or within(0.1)", f"It cannot be read: {error}"
+            raise InvalidValueError(argument=name, must=must, got=shown(text), hint=hint) from error
     check_name(text, name, names)
     raise InvalidValueError(argument=name, must="have a number in place of the letters", got=shown(text))
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.attribution.scores import Attribution
 from holdfast.attribution.task import Numbers, bare_model, names_of, predicted
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import evaluating
-from holdfast.results.attribution import Attribution
 from holdfast.types import MaskedModel
 from holdfast.validation import (
     MOST_UNPACKED,
@@ -30,6 +30,7 @@ from holdfast.validation import (
     read_text,
     shown,
 )
+from holdfast.words import class_name
 
 _SUFFIXES = (".npy", ".npz", ".csv")
 
@@ -202,7 +203,13 @@ def imported(
         )
         names = tuple(map(str, texts))
     return Attribution(
-        scores, target=target, method=method, n_calls=n_calls, feature_names=names, details=dict(details)
+        scores,
+        target=target,
+        method=method,
+        n_calls=n_calls,
+        feature_names=names,
+        details=dict(details),
+        target_name=class_name(target, getattr(model, "classes", None)),
     )
 
 

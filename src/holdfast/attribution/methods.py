@@ -9,14 +9,15 @@ from typing import Any
 from holdfast.attribution.gradients import integrated_gradients, mfaba
 from holdfast.attribution.lime import lime
 from holdfast.attribution.occlusion import occlusion, random
+from holdfast.attribution.scores import Attribution
 from holdfast.attribution.shapley import shap
 from holdfast.attribution.task import AttributionTask, Scored, names_of
 from holdfast.errors import InvalidTypeError
 from holdfast.evaluation import evaluating
 from holdfast.randomness import stream_key
-from holdfast.results.attribution import Attribution
 from holdfast.types import MaskedModel, Progress, Rng
 from holdfast.validation import check_name, check_whole
+from holdfast.words import class_name
 
 METHODS: dict[str, Callable[..., Scored]] = {
     "lime": lime,
@@ -115,4 +116,5 @@ def attribute(
             errors=scored.errors,
             details=scored.details,
             provenance=evaluator.provenance,
+            target_name=class_name(task.target, evaluator.classes),
         )

@@ -35,11 +35,11 @@ def run(options: argparse.Namespace) -> int:
     """Measure and print."""
     from holdfast.attribution import attribute
     from holdfast.bench import measure
-    from holdfast.question import bind_input
+    from holdfast.question import chosen_input
     from holdfast.selection import top_fraction
 
     _fill_in(options)
-    model = bind_input(options)
+    model = chosen_input(options)[0]
     print(f"{options.model}, {model.n_features} features, revealing up to {options.radius} more", flush=True)
     bench = measure(
         model,

@@ -187,9 +187,9 @@ def plan_samples(
     kind = NEIGHBORHOODS[check_name(neighborhood, "neighborhood", NEIGHBORHOODS)]
     check_name(rate_kind, "rate_kind", RATE_KINDS)
     if (selected is None) != (radius is None):
-        raise InvalidValueError("`selected` and `radius` must be given together, or neither.")
+        raise InvalidValueError("and `radius` must be given together, or neither.", argument="selected")
     if rate_kind == "worst_size" and radius is None:
-        raise InvalidValueError("`selected` and `radius` must be given for rate_kind='worst_size'.")
+        raise InvalidValueError("and `radius` must be given for rate_kind='worst_size'.", argument="selected")
     parts = [] if radius is None else parts_of(kind(selected, radius), rate_kind)
     with watching_search(as_progress(progress, what="steps of the search")):
         single = make_plan(plan, tolerance=tolerance, confidence=confidence)

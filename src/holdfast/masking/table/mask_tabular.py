@@ -10,20 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import ColumnsError, InvalidTypeError, InvalidValueError
-from holdfast.masking.table.columns import FeatureMap, as_feature_map
-from holdfast.masking.table.predictors import Predictor, as_predictor, softmaxed
-from holdfast.masking.table.rows import Draws, Fill, make_fill, read_table
-from holdfast.masking.table.tables import ArrayPalette, FramePalette, Palette, Table
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.masking.classes import classes_of
+from holdfast.masking.table.columns import FeatureMap, as_feature_map, first_few
+from holdfast.masking.table.palettes import ArrayPalette, Palette, Table
+from holdfast.masking.table.predictors import EstimatorPredictor, Predictor, as_predictor
+from holdfast.masking.table.rows import make_fill, read_table
 from holdfast.masking.torch import fingerprint_live
 from holdfast.randomness import stream_key
 from holdfast.types import Masks, Outputs, Provenance, Rng
 from holdfast.validation import check_flag, check_whole
 
-DEFAULT_ROWS = 8192
+_DEFAULT_ROWS = 8192
 """Most rows the classifier gets at a time if the caller does not say."""
-
-_MOST_NAMED = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +37,8 @@ class TabularModel:
         A name per feature.
     provenance : Provenance
         The features and the fill in words, the row's sha256, and the model's fingerprint if known.
+    classes : tuple of str or None
+        Names of the classes in the order of the scores, if known.
     n_fills : int
         Fill rows per mask: 1, or the number of background rows averaged over.
     batch_size : int
@@ -51,54 +52,66 @@ class TabularModel:
     n_fills: int
     n_rows: int
     softmax: bool
+    classes: tuple[str, ...] | None = None
 
     @property
     def n_features(self) -> int:
-        """Number of features that can be shown or hidden."""
         return self.features.n_features
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """A name per feature."""
         return self.features.names
 
     @property
     def batch_size(self) -> int:
-        """Most masks per call that keep the rows within what was asked for."""
         return max(1, self.n_rows // self.n_fills)
 
     def __call__(self, masks: Masks, /) -> Outputs:
         """Scores (b, n_classes), or labels (b,), of the row under masks (b, n_features)."""
         shown = self._shown_columns(masks)
-        outputs = np.concatenate([self._predict(chosen) for chosen in self._portions(shown)])
+        outputs = np.concatenate([self._predict(chosen) for chosen in self._portions(shown, self.n_rows)])
         by_mask = outputs.reshape(len(shown), self.n_fills, *outputs.shape[1:])
-        return _vote(by_mask) if outputs.ndim == 1 else _average(by_mask)
+        if self.n_fills == 1:
+            return by_mask[:, 0]
+        if outputs.ndim == 2:
+            # Means (b, k) of scores (b, m, k): exactly the common score where all m are equal.
+            first = by_mask[:, 0]
+            return np.asarray(first + (by_mask - first[:, None]).mean(axis=1))
+        # The most frequent of the labels (b, m) of each mask, the smallest of equals.
+        known, votes = np.unique(by_mask, return_inverse=True)
+        counts = (votes.reshape(by_mask.shape)[:, :, None] == np.arange(len(known))).sum(axis=1)
+        return np.asarray(known[counts.argmax(axis=1)])
 
     def rows(self, mask: Any) -> Any:
         """The rows the classifier sees for one mask (n_features,): a table of ``n_fills`` rows."""
-        chosen = next(self._portions(self._shown_columns(np.asarray(mask)[None]), self.n_fills))
-        return self.palette.take(chosen)
+        return self.palette.take(next(self._portions(self._shown_columns(np.asarray(mask)[None]), self.n_fills)))
 
     def _shown_columns(self, masks: Any) -> NDArray[np.bool_]:
         array = np.asarray(masks)
         if array.dtype != np.bool_:
-            raise InvalidTypeError(f"`masks` must be Boolean, got {array.dtype}.")
+            raise InvalidTypeError(argument="masks", must="be Boolean", got=array.dtype)
         if array.ndim != 2 or array.shape[1] != self.n_features or len(array) == 0:
-            raise InvalidValueError(f"`masks` must have shape (b, {self.n_features}), b ≥ 1, got {array.shape}.")
+            must = f"have shape (b, {self.n_features}), b ≥ 1"
+            raise InvalidValueError(argument="masks", must=must, got=array.shape)
         # Feature -1, always shown, finds the column of ones at the end.
         with_always = np.concatenate([array, np.ones((len(array), 1), dtype=bool)], axis=1)
         return with_always[:, self.features.of_column]
 
-    def _portions(self, shown: NDArray[np.bool_], size: int | None = None) -> Iterator[NDArray[np.intp]]:
+    def _portions(self, shown: NDArray[np.bool_], size: int) -> Iterator[NDArray[np.intp]]:
         """Which palette row each column takes, with all fill rows of a mask one after the other."""
-        size = size or self.n_rows
         for start in range(0, len(shown) * self.n_fills, size):
             at = np.arange(start, min(start + size, len(shown) * self.n_fills))
             yield np.where(shown[at // self.n_fills], 0, 1 + at[:, None] % self.n_fills)
 
     def _predict(self, chosen: NDArray[np.intp]) -> Outputs:
         outputs = self.predictor(self.palette.take(chosen))
-        return softmaxed(outputs) if self.softmax else outputs
+        if not self.softmax:
+            return outputs
+        if outputs.ndim == 1 or outputs.shape[1] < 2:
+            must = "be False for a classifier that gives labels or a single score"
+            raise InvalidValueError(argument="softmax", must=must)
+        powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def mask_tabular(
@@ -116,6 +129,7 @@ def mask_tabular(
     device: Any = None,
     dtype: Any = None,
     fingerprint: str | None = None,
+    classes: Sequence[str] | None = None,
 ) -> TabularModel:
     """Bind a classifier and one row into a function of which columns are shown.
 
@@ -164,6 +178,9 @@ def mask_tabular(
     fingerprint : str, optional
         What identifies the classifier. If None, that of a torch module, an estimator or an ONNX file is computed;
         a function has none.
+    classes : sequence of str, optional
+        Names of the classes, in the order of the scores; by default those that an estimator of scikit-learn or a
+        module of Transformers knows.
 
     Returns
     -------
@@ -181,82 +198,53 @@ def mask_tabular(
     """
     check_flag(softmax, "softmax")
     predictor = as_predictor(classifier, device=device, dtype=dtype)
-    n_rows = DEFAULT_ROWS if batch_size is None else check_whole(batch_size, "batch_size", minimum=1)
-    draws = Draws(check_whole(n_background, "n_background", minimum=1), stream_key(rng))
+    n_rows = _DEFAULT_ROWS if batch_size is None else check_whole(batch_size, "batch_size", minimum=1)
+    n_drawn, key = check_whole(n_background, "n_background", minimum=1), stream_key(rng)
     table = read_table(row, background, columns)
     features = as_feature_map(groups, shape=table.shape, labels=table.labels)
-    made = make_fill(table, fill, hideable=features.hideable, draws=draws)
-    palette = table.palette(made.rows, features.hideable)
+    rows, words = make_fill(table, fill, hideable=features.hideable, n_background=n_drawn, key=key)
+    palette = table.palette(rows, features.hideable)
+    values = palette.values[1:].tobytes() if isinstance(palette, ArrayPalette) else palette.csv()
+    # Tells other maps and values apart.
+    digest = hashlib.sha256(features.of_column.astype("<i8").tobytes() + values).hexdigest()[:32]
+    masking = f"{len(features.of_column)} columns as {features.n_features} features; fill {words}"
+    scoring = predictor.asked if isinstance(predictor, EstimatorPredictor) else classifier
     return TabularModel(
         predictor=predictor,
         palette=_suited(palette, table, predictor),
         features=features,
         provenance=Provenance(
-            masking=_describe(features, made, palette, softmax=softmax),
+            masking=f"{masking}{'; softmax' if softmax else ''}; digest {digest}",
             model=fingerprint_live(classifier) if fingerprint is None else fingerprint,
             input=table.fingerprint,
         ),
-        n_fills=len(made.rows),
+        n_fills=len(rows),
         n_rows=n_rows,
         softmax=softmax,
+        classes=classes_of(scoring, classes),
     )
 
 
 def _suited(palette: Palette, table: Table, predictor: Predictor) -> Palette:
     """The palette in the form and with the columns the classifier was made for."""
-    known = predictor.labels
-    if isinstance(palette, FramePalette) and known is not None:
-        return _ordered(palette, known)
-    if predictor.n_columns not in (None, len(table.labels)) and len(table.shape) == 1:
+    known, labels = predictor.labels, table.labels
+    goes_by_place = (known is None or isinstance(palette, ArrayPalette)) and len(table.shape) == 1
+    if goes_by_place and predictor.n_columns not in (None, len(labels)):
         must = f"have the {predictor.n_columns} columns the classifier was fitted on"
-        raise ColumnsError(argument="row", must=must, got=len(table.labels))
+        raise InvalidValueError(argument="row", must=must, got=len(labels))
+    if known is None:
+        # Frames whose labels are numbers leave no names in an estimator: one fitted on them looks like one on arrays.
+        fitted_on_arrays = predictor.n_columns is not None and all(isinstance(label, str) for label in labels)
+        if isinstance(palette, ArrayPalette) or (predictor.takes_frames and not fitted_on_arrays):
+            return palette
+        return palette.to_array()
     if isinstance(palette, ArrayPalette):
-        return palette if known is None else _ordered(palette.to_frame(_array_labels(table, known)), known)
-    # Frames whose labels are numbers leave no names in an estimator, so one fitted on them looks like one on arrays.
-    fitted_on_arrays = predictor.n_columns is not None and all(isinstance(label, str) for label in table.labels)
-    return palette if predictor.takes_frames and not fitted_on_arrays else palette.to_array()
-
-
-def _array_labels(table: Table, known: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-    """The caller's names of an array's columns, or the classifier's, in its order."""
-    return known if table.labels == tuple(range(len(known))) else table.labels
-
-
-def _ordered(palette: FramePalette, known: tuple[Hashable, ...]) -> FramePalette:
-    """The palette with its columns in the classifier's order, if they are the same."""
-    given, wanted = set(palette.order), set(known)
-    missing = [f"no {label!r}" for label in known if label not in given]
+        # The caller's names of an array's columns, or the classifier's, in its order.
+        palette = palette.to_frame(known if labels == tuple(range(len(known))) else labels)
+    own, wanted = set(palette.order), set(known)
+    missing = [f"no {label!r}" for label in known if label not in own]
     extra = [f"{label!r} besides" for label in palette.order if label not in wanted]
     if missing or extra:
-        got = ", ".join((missing + extra)[:_MOST_NAMED]) + (", …" if len(missing + extra) > _MOST_NAMED else "")
-        must = "have the columns the classifier was fitted on"
-        raise ColumnsError(argument="row", must=must, got=got, hint="Choose them with `columns=`.")
+        must, got = "have the columns the classifier was fitted on", first_few(missing + extra)
+        raise InvalidValueError(argument="row", must=must, got=got, hint="Choose them with `columns=`.")
     return replace(palette, order=known)
-
-
-def _describe(features: FeatureMap, fill: Fill, palette: Palette, *, softmax: bool) -> str:
-    """The features and the fill in words, and a digest that tells other maps and values apart."""
-    fills = palette.values[1:].tobytes() if isinstance(palette, ArrayPalette) else _csv(palette.frame.iloc[1:])
-    digest = hashlib.sha256(features.of_column.astype("<i8").tobytes() + fills).hexdigest()[:32]
-    n_columns = len(features.of_column)
-    what = f"{n_columns} columns as {features.n_features} features; fill {fill.name}"
-    return f"{what}{'; softmax' if softmax else ''}; digest {digest}"
-
-
-def _csv(frame: Any) -> bytes:
-    return bytes(frame.to_csv(index=False).encode())
-
-
-def _average(scores: Outputs) -> Outputs:
-    """Means (b, k) of scores (b, m, k): exactly the common score where all m are equal."""
-    first = scores[:, 0]
-    return np.asarray(first + (scores - first[:, None]).mean(axis=1)) if scores.shape[1] > 1 else first
-
-
-def _vote(labels: Outputs) -> Outputs:
-    """The most frequent of the labels (b, m) of each mask, the smallest of equals."""
-    if labels.shape[1] == 1:
-        return labels[:, 0]
-    known, votes = np.unique(labels, return_inverse=True)
-    counts = (votes.reshape(labels.shape)[:, :, None] == np.arange(len(known))).sum(axis=1)
-    return np.asarray(known[counts.argmax(axis=1)])

@@ -17,7 +17,7 @@ from holdfast.masking.text.strings import Span
 from holdfast.masking.text.tokens import (
     ALWAYS_SHOWN,
     Fields,
-    Removal,
+    TokenRemoval,
     Tokens,
     check_vocabulary,
     drop_attention,
@@ -27,19 +27,19 @@ from holdfast.masking.torch import device_of, dtype_of, evaluating_module, impor
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
 
-ATTENTION_DROP = "attention drop"
+_ATTENTION_DROP = "attention drop"
 
 
 @dataclass(frozen=True)
-class Fill:
+class TokenFill:
     """How hidden tokens look to the module.
 
-    ``token`` is the id that stands in for them, if any; where padding is needed, it goes to the
-    ``padding`` side.
+    ``build`` makes a batch of the tokens and of those shown (b, T). ``token`` is the id that stands in for
+    hidden ones, if any; where padding is needed, it goes to the ``padding`` side.
     """
 
     name: str
-    build: Callable[[Tokens, Any, Fill], Fields]
+    build: Callable[[Tokens, Any, TokenFill], Fields]
     token: int | None
     padding: str = "right"
 
@@ -61,14 +61,14 @@ class TokenModel:
 
     runner: Runner
     tokens: Tokens
-    fill: Fill
+    fill: TokenFill
     softmax: bool
     batch_size: int | None
     provenance: Provenance
+    classes: tuple[str, ...] | None = None
 
     @property
     def n_features(self) -> int:
-        """Number of tokens, words or segments that can be hidden."""
         return len(self.tokens.names)
 
     @property
@@ -81,26 +81,22 @@ class TokenModel:
         """The text, and the place of each feature in it; None if the tokenizer does not tell."""
         return self.tokens.located
 
-    def __call__(self, masks: Masks, /) -> Outputs:
-        checked = check_masks(masks, self.n_features)
-        with evaluating_module(self.module):
-            return to_numpy(self._answers(self.tokens.shown(checked)))
-
-    def _answers(self, shown: Any) -> Any:
-        """Scores of shown tokens (b, T)."""
-        if self._removal is None or len(shown) == 0:
-            return self._scores(self.fill.build(self.tokens, shown, self.fill))
-        return self._removal.scores(self._scores, shown)
-
     @property
     def module(self) -> Any:
         """The torch module."""
         return self.runner.module
 
-    @cached_property
-    def _removal(self) -> Removal | None:
+    def __call__(self, masks: Masks, /) -> Outputs:
+        shown = self.tokens.shown(check_masks(masks, self.n_features))
         with evaluating_module(self.module):
-            return find_removal(self.module, self.tokens) if self.fill.name == ATTENTION_DROP else None
+            if self._removal is None or len(shown) == 0:
+                return to_numpy(self._scores(self.fill.build(self.tokens, shown, self.fill)))
+            return to_numpy(self._removal.scores(self._scores, shown))
+
+    @cached_property
+    def _removal(self) -> TokenRemoval | None:
+        with evaluating_module(self.module):
+            return find_removal(self.module, self.tokens) if self.fill.name == _ATTENTION_DROP else None
 
     @property
     def removes_tokens(self) -> bool:
@@ -123,16 +119,14 @@ class TokenModel:
     @property
     def elements(self) -> NDArray[Any]:
         """Input embeddings (T, d) of the text."""
-        with evaluating_module(self.module):
-            return to_numpy(self._embed(self.tokens.fields["input_ids"]))
+        return self._embed(self.tokens.fields["input_ids"])
 
     @property
     def baseline(self) -> NDArray[Any]:
         """Input embeddings (T, d) with the stand-in for every feature."""
-        elements = self.elements
-        with evaluating_module(self.module):
-            hidden = self.groups != ALWAYS_SHOWN
-            elements[hidden] = 0.0 if self.fill.token is None else to_numpy(self._embed(self._stand_in()))
+        elements, token = self.elements, self.fill.token
+        stand_in = 0.0 if token is None else self._embed(self.tokens.fields["input_ids"].new_tensor([token]))
+        elements[self.groups != ALWAYS_SHOWN] = stand_in
         return elements
 
     def gradient(self, points: NDArray[Any], target: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -145,14 +139,19 @@ class TokenModel:
         target : int
             The class whose score is differentiated.
         """
-        torch = import_torch()
-        given = _check_points(points, self.elements.shape)
-        ids = self.tokens.fields["input_ids"]
+        torch, array, shape = import_torch(), np.asarray(points), self.elements.shape
+        if array.ndim != 3 or array.shape[1:] != shape:
+            must = f"have shape (b, {shape[0]}, {shape[1]})"
+            raise InvalidValueError(argument="points", must=must, got=array.shape)
         with evaluating_module(self.module, gradients=True):
-            inputs = torch.tensor(given, dtype=dtype_of(self.module), device=ids.device, requires_grad=True)
-            scores = self._softmaxed(self.runner.differentiable(**self._fields_at(inputs)))
-            wanted = scores[:, _check_target(target, scores.shape[1])].sum()
-            (slope,) = torch.autograd.grad(wanted, inputs)
+            batch = self.tokens.repeat(len(array))
+            device = batch.pop("input_ids").device
+            inputs = torch.tensor(array, dtype=dtype_of(self.module), device=device, requires_grad=True)
+            scores = self._softmaxed(self.runner.differentiable(**batch, inputs_embeds=inputs))
+            column, n_classes = check_whole(target, "target"), scores.shape[1]
+            if column >= n_classes:
+                raise InvalidValueError(argument="target", must=f"be a class below {n_classes}", got=target)
+            (slope,) = torch.autograd.grad(scores[:, column].sum(), inputs)
         return to_numpy(scores), to_numpy(slope)
 
     def _scores(self, batch: Fields) -> Any:
@@ -162,54 +161,38 @@ class TokenModel:
         scores = score_tensor(output)
         return scores.float().softmax(dim=-1) if self.softmax else scores
 
-    def _fields_at(self, points: Any) -> Fields:
-        batch = self.tokens.repeat(len(points))
-        del batch["input_ids"]
-        return {**batch, "inputs_embeds": points}
-
-    def _embed(self, token_ids: Any) -> Any:
-        return self._embedding()(token_ids)
-
-    def _stand_in(self) -> Any:
-        return self.tokens.fields["input_ids"].new_tensor([self.fill.token])
-
-    def _embedding(self) -> Any:
+    def _embed(self, token_ids: Any) -> NDArray[Any]:
         get = getattr(self.module, "get_input_embeddings", None)
         if get is None:
             raise InvalidTypeError(
                 f"Gradients need a module with `get_input_embeddings`, as in Transformers, got {type(self.module)}. "
                 "Use a method that needs no gradients."
             )
-        return get()
+        with evaluating_module(self.module):
+            return to_numpy(get()(token_ids))
 
 
-def hide_tokens(tokens: Tokens, shown: Any, fill: Fill) -> Fields:
-    """Hidden tokens stay in place and are not attended to."""
-    return drop_attention(tokens, shown)
-
-
-def replace_tokens(tokens: Tokens, shown: Any, fill: Fill) -> Fields:
+def replace_tokens(tokens: Tokens, shown: Any, fill: TokenFill) -> Fields:
     """Hidden tokens become the fill's token, which is attended to."""
     batch = tokens.repeat(len(shown))
     batch["input_ids"] = batch["input_ids"].masked_fill(~shown, fill.token)
     return batch
 
 
-def delete_tokens(tokens: Tokens, shown: Any, fill: Fill) -> Fields:
+def delete_tokens(tokens: Tokens, shown: Any, fill: TokenFill) -> Fields:
     """Hidden tokens are removed, the others close ranks, and shorter rows are padded."""
     # A stable sort moves the hidden tokens to one end and keeps the order of the shown ones.
     order = (shown if fill.padding == "left" else ~shown).int().argsort(dim=1, stable=True)
     width = max(1, int(shown.sum(dim=1).max()))
-    kept = slice(-width, None) if fill.padding == "left" else slice(width)
-    columns = order[:, kept]
+    columns = order[:, slice(-width, None) if fill.padding == "left" else slice(width)]
     there = shown.gather(1, columns)
     batch = {name: row[columns] * there for name, row in tokens.fields.items()}
     batch["input_ids"] = batch["input_ids"].masked_fill(~there, fill.token)
     return batch
 
 
-TOKEN_FILLS = {
-    "drop": (ATTENTION_DROP, hide_tokens),
+TOKEN_FILLS: dict[str, tuple[str, Callable[[Tokens, Any, TokenFill], Fields]]] = {
+    "drop": (_ATTENTION_DROP, drop_attention),
     "mask": ("mask token", replace_tokens),
     "pad": ("pad token", replace_tokens),
     "delete": ("deletion", delete_tokens),
@@ -217,7 +200,7 @@ TOKEN_FILLS = {
 """Name → its words in a certificate, and how a batch is built."""
 
 
-def make_fill(name: str, module: Any, tokenizer: Any) -> Fill:
+def token_fill(name: str, module: Any, tokenizer: Any) -> TokenFill:
     """The fill of this name with the tokenizer's own token for it."""
     words, build = TOKEN_FILLS[name]
     kind = "mask" if name == "mask" else "pad"
@@ -229,27 +212,13 @@ def make_fill(name: str, module: Any, tokenizer: Any) -> Fill:
         )
     if token is not None:
         check_vocabulary(module, token)
-    return Fill(words, build, token, getattr(tokenizer, "padding_side", "right"))
+    return TokenFill(words, build, token, getattr(tokenizer, "padding_side", "right"))
 
 
-def place(module: Any, device: Any, dtype: Any) -> Any:
+def move_module(module: Any, device: Any, dtype: Any) -> Any:
     """The module itself, or a copy if another device or number type is asked for: the caller's stays where it is."""
-    here, there = device_of(module), device_of(module, device)
+    here, there, number_type = device_of(module), device_of(module, device), dtype_of(module, dtype)
     same_device = here.type == there.type and there.index in (None, here.index)
-    if same_device and dtype_of(module) == dtype_of(module, dtype):
+    if same_device and dtype_of(module) == number_type:
         return module
-    return deepcopy(module).to(device=there, dtype=dtype_of(module, dtype))
-
-
-def _check_points(points: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    array = np.asarray(points)
-    if array.ndim != 3 or array.shape[1:] != shape:
-        raise InvalidValueError(f"`points` must have shape (b, {shape[0]}, {shape[1]}), got {array.shape}.")
-    return array
-
-
-def _check_target(target: Any, n_classes: int) -> int:
-    whole = check_whole(target, "target")
-    if whole >= n_classes:
-        raise InvalidValueError(f"`target` must be a class below {n_classes}, got {target}.")
-    return whole
+    return deepcopy(module).to(device=there, dtype=number_type)

@@ -25,7 +25,6 @@ from holdfast.masking.torch import (
     import_torch,
     notes_of,
     score_tensor,
-    takes,
     weights_mark,
 )
 from holdfast.randomness import stream
@@ -39,6 +38,9 @@ ALWAYS_SHOWN = -1
 
 _LONGEST = 1 << 30
 """Tokenizers without a limit call it 10³⁰."""
+
+_KEPT_SHARES = (0.75, 0.5, 0.25, 0.0)
+"""Of the tokens, in the masks of the check."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +86,10 @@ def tokenize(
     groups, names = _features(tokenizer, encoding, text, features, special)
     if not names:
         raise InvalidValueError(
-            f"`text` must have at least one token that is not special, got {preview(text)!r}. "
-            "Check the tokenizer, and `max_length` if it is given."
+            argument="text",
+            must="have at least one token that is not special",
+            got=repr(preview(text)),
+            hint="Check the tokenizer, and `max_length` if it is given.",
         )
     check_vocabulary(module, max(encoding["input_ids"]))
     located = (text, _spans(encoding, groups, len(names))) if getattr(encoding, "is_fast", False) else None
@@ -107,9 +111,8 @@ def check_vocabulary(module: Any, token: int) -> None:
     get = getattr(module, "get_input_embeddings", None)
     n_known = getattr(get() if get else None, "num_embeddings", None)
     if n_known is not None and token >= n_known:
-        raise InvalidValueError(
-            f"`tokenizer` must be the model's own: it makes token {token}, but the model knows only {n_known} tokens."
-        )
+        must = f"be the model's own: it makes token {token}, but the model knows only {n_known} tokens"
+        raise InvalidValueError(argument="tokenizer", must=must)
 
 
 def first_position(module: Any) -> int:
@@ -121,33 +124,36 @@ def first_position(module: Any) -> int:
 
 def _encode(tokenizer: Any, text: str, limit: int | None, max_length: int | None) -> tuple[Any, str | None]:
     """The whole text, or the part that ``max_length`` allows, and a word on what was cut off."""
+
+    def encode(**truncation: Any) -> Any:
+        return tokenizer(
+            text,
+            **truncation,
+            return_special_tokens_mask=True,
+            return_attention_mask=True,
+            return_offsets_mapping=bool(getattr(tokenizer, "is_fast", False)),
+            verbose=False,
+        )
+
     most = limit if max_length is None else check_whole(max_length, "max_length", minimum=1)
     if limit is not None and most is not None and most > limit:
-        raise InvalidValueError(f"`max_length` must be at most {limit}, the model's limit, got {max_length}.")
-    encoding = _call_tokenizer(tokenizer, text)
+        raise InvalidValueError(argument="max_length", must=f"be at most {limit}, the model's limit", got=max_length)
+    encoding = encode(truncation=False)
     n_tokens = len(encoding["input_ids"])
     if most is None or n_tokens <= most:
         return encoding, None
     if max_length is None:
         raise InvalidValueError(
-            f"`text` must have at most {limit} tokens, the model's limit, got {n_tokens} (special tokens included). "
-            f"Shorten it, or pass `max_length={limit}` to cut off the rest."
+            argument="text",
+            must=f"have at most {limit} tokens, the model's limit",
+            got=f"{n_tokens} (special tokens included)",
+            hint=f"Shorten it, or pass `max_length={limit}` to cut off the rest.",
         )
     n_special = tokenizer.num_special_tokens_to_add()
     if most <= n_special:
-        raise InvalidValueError(f"`max_length` must be more than the {n_special} special tokens, got {max_length}.")
-    return _call_tokenizer(tokenizer, text, truncation=True, max_length=most), f"cut to {most} of {n_tokens} tokens"
-
-
-def _call_tokenizer(tokenizer: Any, text: str, **truncation: Any) -> Any:
-    return tokenizer(
-        text,
-        **(truncation or {"truncation": False}),
-        return_special_tokens_mask=True,
-        return_attention_mask=True,
-        return_offsets_mapping=bool(getattr(tokenizer, "is_fast", False)),
-        verbose=False,
-    )
+        must = f"be more than the {n_special} special tokens"
+        raise InvalidValueError(argument="max_length", must=must, got=max_length)
+    return encode(truncation=True, max_length=most), f"cut to {most} of {n_tokens} tokens"
 
 
 def _is_special(tokenizer: Any, encoding: Any) -> NDArray[np.bool_]:
@@ -164,23 +170,35 @@ def _features(
     """The feature of each token (T,), and what the features are called."""
     if features == "tokens":
         tokens = tokenizer.convert_ids_to_tokens(encoding["input_ids"])
-        return _number(np.arange(len(special)), special), tuple(tokens[i] for i in np.flatnonzero(~special))
+        groups = np.where(special, ALWAYS_SHOWN, np.cumsum(~special) - 1)
+        return groups, tuple(tokens[i] for i in np.flatnonzero(~special))
     if not getattr(encoding, "is_fast", False):
-        asked = "`features='words'`" if features == "words" else "`segments=`"
+        option = "`features='words'`" if features == "words" else "`segments=`"
         raise InvalidTypeError(
-            f"{asked} needs a fast tokenizer, which knows where each token stands in the text, got "
+            f"{option} needs a fast tokenizer, which knows where each token stands in the text, got "
             f"{type(tokenizer).__name__}. Use `AutoTokenizer.from_pretrained(…)`, or `features='tokens'`."
         )
     if isinstance(features, str):
-        return _group_words(encoding, text, special)
-    return _group_segments(encoding, text, features, special)
-
-
-def _group_words(encoding: Any, text: str, special: NDArray[np.bool_]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
-    words = [ALWAYS_SHOWN if word is None else word for word in encoding.word_ids()]
-    groups = _number(np.array(words), special)
-    spans = _spans(encoding, groups, groups.max(initial=ALWAYS_SHOWN) + 1)
-    return groups, tuple(text[start:end].strip() for start, end in spans)
+        numbers: dict[int | None, int] = {}  # words in the order of their appearance
+        pairs = zip(encoding.word_ids(), special, strict=True)
+        groups = np.array(
+            [ALWAYS_SHOWN if skip else numbers.setdefault(word, len(numbers)) for word, skip in pairs], dtype=np.intp
+        )
+        return groups, tuple(text[start:end].strip() for start, end in _spans(encoding, groups, len(numbers)))
+    # A token belongs to the segment its last character stands in: its first may be the space before.
+    starts, ends = np.array(features).T
+    first, end = np.array(encoding["offset_mapping"]).T
+    home = np.searchsorted(starts, end - 1, side="right") - 1
+    inside = (home >= 0) & (end <= ends[home]) & (end > first) & ~special
+    names = tuple(preview(text[start:end]) for start, end in features)
+    missing = np.setdiff1d(np.arange(len(features)), home[inside])
+    if len(missing):
+        raise InvalidValueError(
+            argument="segments",
+            must=f"each have at least one token, but segment {missing[0]} ({names[missing[0]]!r}) has none",
+            hint="Leave it out, or check `max_length` if it is given.",
+        )
+    return np.where(inside, home, ALWAYS_SHOWN), names
 
 
 def _spans(encoding: Any, groups: NDArray[np.intp], n_features: int) -> tuple[Span, ...]:
@@ -188,36 +206,6 @@ def _spans(encoding: Any, groups: NDArray[np.intp], n_features: int) -> tuple[Sp
     first, end = np.array(encoding["offset_mapping"]).T
     own = [np.flatnonzero(groups == feature) for feature in range(n_features)]
     return tuple((int(first[i].min()), int(end[i].max())) for i in own)
-
-
-def _group_segments(
-    encoding: Any, text: str, segments: tuple[Span, ...], special: NDArray[np.bool_]
-) -> tuple[NDArray[np.intp], tuple[str, ...]]:
-    """A token belongs to the segment its last character stands in: its first may be the space before."""
-    starts, ends = np.array(segments).T
-    first, end = np.array(encoding["offset_mapping"]).T
-    home = np.searchsorted(starts, end - 1, side="right") - 1
-    inside = (home >= 0) & (end <= ends[home]) & (end > first) & ~special
-    names = tuple(preview(text[start:end]) for start, end in segments)
-    missing = np.setdiff1d(np.arange(len(segments)), home[inside])
-    if len(missing):
-        raise InvalidValueError(
-            f"`segments` must each have at least one token, but segment {missing[0]} ({names[missing[0]]!r}) has none. "
-            "Leave it out, or check `max_length` if it is given."
-        )
-    return np.where(inside, home, ALWAYS_SHOWN), names
-
-
-def _number(keys: NDArray[Any], special: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Distinct keys numbered from 0 in the order of their appearance; special tokens get -1."""
-    numbers: dict[int, int] = {}
-    return np.array(
-        [
-            ALWAYS_SHOWN if skip else numbers.setdefault(key, len(numbers))
-            for key, skip in zip(keys, special, strict=True)
-        ],
-        dtype=np.intp,
-    )
 
 
 def _fields(module: Any, encoding: Any) -> Fields:
@@ -228,19 +216,14 @@ def _fields(module: Any, encoding: Any) -> Fields:
     ours = ("special_tokens_mask", "offset_mapping")
     names = [name for name in encoding if name not in ours and (takes_all or name in taken)]
     if not {"input_ids", "attention_mask"} <= set(names):
-        raise InvalidTypeError(
-            "`classifier` must be a module that takes `input_ids` and `attention_mask`, "
-            f"got one that takes {', '.join(taken) or 'nothing'}."
-        )
+        must = "be a module that takes `input_ids` and `attention_mask`"
+        got = f"one that takes {', '.join(taken) or 'nothing'}"
+        raise InvalidTypeError(argument="classifier", must=must, got=got)
     return {name: torch.tensor(encoding[name], device=device_of(module)) for name in names}
 
 
-_KEPT_SHARES = (0.75, 0.5, 0.25, 0.0)
-"""Of the features, in the masks of the check."""
-
-
 @dataclass(frozen=True, eq=False)
-class Removal:
+class TokenRemoval:
     """A text whose hidden tokens may be left out, with the position of each token (T,)."""
 
     tokens: Tokens
@@ -250,15 +233,12 @@ class Removal:
     def scores(self, run: Callable[[Fields], Any], shown: Any) -> Any:
         """Scores (b, n_classes) of shown tokens (b, T), in the order asked; ``run`` scores one batch."""
         torch = import_torch()
-        groups = [torch.from_numpy(rows).to(shown.device) for rows in self._groups(shown.sum(dim=1).cpu().numpy())]
-        parts = [run(self.batch(shown[rows])) for rows in groups]
-        return torch.cat(parts)[torch.cat(groups).argsort()]
-
-    def _groups(self, lengths: NDArray[Any]) -> list[NDArray[np.intp]]:
-        """Rows by length; those of no token at all on their own, since they must not be padded."""
+        lengths = shown.sum(dim=1).cpu().numpy()
+        # Rows by length; those of no token at all on their own, since they must not be padded.
         some, none = np.flatnonzero(lengths), np.flatnonzero(lengths == 0)
-        groups = [some[rows] for rows in group_by_length(lengths[some], self.overhead)]
-        return [*groups, none] if len(none) else groups
+        rows = [some[group] for group in group_by_length(lengths[some], self.overhead)] + [none] * bool(len(none))
+        groups = [torch.from_numpy(group).to(shown.device) for group in rows]
+        return torch.cat([run(self.batch(shown[group])) for group in groups])[torch.cat(groups).argsort()]
 
     def batch(self, shown: Any) -> Fields:
         """The shown tokens of each row, filled up to the longest row with tokens that are not attended to."""
@@ -272,105 +252,80 @@ class Removal:
         return {**batch, "position_ids": self.positions[columns]}
 
 
-def drop_attention(tokens: Tokens, shown: Any) -> Fields:
-    """Hidden tokens stay in place and are not attended to."""
+def drop_attention(tokens: Tokens, shown: Any, fill: Any = None) -> Fields:
+    """Hidden tokens stay in place and are not attended to; there is nothing to fill in."""
     batch = tokens.repeat(len(shown))
     batch["attention_mask"] = batch["attention_mask"] * shown
     return batch
 
 
-def find_removal(module: Any, tokens: Tokens) -> Removal | None:
-    """How to leave hidden tokens out of this text, or None where that is not exact.
-
-    The module must be in evaluation mode, without gradients.
-    """
-    if not _may_be_exact(module, tokens):
-        return None
-    ids = tokens.fields["input_ids"]
-    counted = import_torch().arange(len(ids), device=ids.device) + first_position(module)
-    removal = Removal(tokens, tokens.fields.get("position_ids", counted), pass_overhead(module, ids.device))
-    question = ("token removal", weights_mark(module), _hideable_pattern(tokens))
-    known = notes_of(module).setdefault(question, _Known())
-    if not known.exact_up_to < len(ids) < known.inexact_from:
-        return removal if len(ids) <= known.exact_up_to else None
-    exact = _is_exact(module, removal)
-    if exact:
-        known.exact_up_to = len(ids)
-    elif exact is not None:
-        known.inexact_from = len(ids)
-    return removal if exact else None
-
-
 @dataclass
-class _Known:
+class _CheckedLengths:
     """Lengths of texts that were checked: attention in windows or blocks is exact up to a length only."""
 
     exact_up_to: int = 0
     inexact_from: int = 1 << 62
 
 
-def _may_be_exact(module: Any, tokens: Tokens) -> bool:
-    """Whether a check could succeed, and would leave the module as it is."""
-    torch = import_torch()
-    config = getattr(module, "config", None)
+def find_removal(module: Any, tokens: Tokens) -> TokenRemoval | None:
+    """How to leave hidden tokens out of this text, or None where that is not exact.
+
+    The module must be in evaluation mode, without gradients.
+    """
+    torch, ids, config = import_torch(), tokens.fields["input_ids"], getattr(module, "config", None)
     # RoBERTa and its kin count positions from a padding token in the text in another way.
     padding = getattr(config, "pad_token_id", None)
-    return (
-        takes(module, "position_ids")
+    may_be_exact = (
+        "position_ids" in forward_parameters(module)
         and dtype_of(module) in (torch.float32, torch.float64)
-        and not (padding is not None and bool((tokens.fields["input_ids"] == padding).any()))
+        and not (padding is not None and bool((ids == padding).any()))
         # BigBird gives up its sparse attention for good at the first short text.
         and getattr(config, "attention_type", "original_full") == "original_full"
     )
-
-
-def _hideable_pattern(tokens: Tokens) -> Any:
-    """Which tokens may be hidden, apart from their number: a check says something of texts alike in this only.
-
-    In most texts all but a few tokens at either end may be, and these few are what counts.
-    """
+    if not may_be_exact:
+        return None
+    counted = torch.arange(len(ids), device=ids.device) + first_position(module)
+    removal = TokenRemoval(tokens, tokens.fields.get("position_ids", counted), pass_overhead(module, ids.device))
+    # A check says something of texts alike in which tokens may be hidden, apart from their number. In most texts
+    # all but a few tokens at either end may be, and these few are what counts.
     hideable = tokens.groups != ALWAYS_SHOWN
     places = np.flatnonzero(hideable)
     first, last = int(places[0]), len(hideable) - 1 - int(places[-1])
-    in_one_run = len(places) == len(hideable) - first - last
-    return (first, last) if in_one_run else hideable.tobytes()
+    pattern = (first, last) if len(places) == len(hideable) - first - last else hideable.tobytes()
+    question = ("token removal", weights_mark(module), pattern)
+    checked = notes_of(module).setdefault(question, _CheckedLengths())
+    if not checked.exact_up_to < len(ids) < checked.inexact_from:
+        return removal if len(ids) <= checked.exact_up_to else None
+    exact = _is_exact(module, removal)
+    if exact:
+        checked.exact_up_to = len(ids)
+    elif exact is not None:
+        checked.inexact_from = len(ids)
+    return removal if exact else None
 
 
-def _is_exact(module: Any, removal: Removal) -> bool | None:
-    """Whether leaving tokens out gives the scores of masking; None if scores that never change do not tell."""
-    torch = import_torch()
-    shown = _shown_at_random(removal.tokens)
-    shown = shown[shown.any(dim=1)]
+def _is_exact(module: Any, removal: TokenRemoval) -> bool | None:
+    """Whether leaving tokens out gives the scores of masking; None if scores that never change do not tell.
+
+    In random masks of many, some, few and no tokens, every token that may be hidden is a feature of its own,
+    whatever the features are.
+    """
+    torch, tokens = import_torch(), removal.tokens
+    places = np.flatnonzero(tokens.groups != ALWAYS_SHOWN)
+    ranks = np.argsort(stream(0, "token removal").random((len(_KEPT_SHARES), len(places))), axis=1)
+    masks = np.ones((len(_KEPT_SHARES), len(tokens.groups)), dtype=bool)
+    masks[:, places] = ranks < np.round(np.array(_KEPT_SHARES) * len(places))[:, None]
+    shown = torch.from_numpy(masks[masks.any(axis=1)]).to(tokens.fields["input_ids"].device)
     rows = shown.split(1)
     # Whatever precision surrounds the check, its verdict is about full precision.
     with torch.autocast(shown.device.type, enabled=False):
-        wanted = torch.cat([_ask(module, drop_attention(removal.tokens, row)) for row in rows])
+        wanted = torch.cat([score_tensor(module(**drop_attention(tokens, row))) for row in rows])
         if wanted.dtype not in (torch.float32, torch.float64):
             return False
         if bool((wanted == wanted[:1]).all()):
             return None
         try:
-            padded = _ask(module, removal.batch(shown))
-            shortest = _ask(module, removal.batch(rows[-1]))
+            padded, shortest = (score_tensor(module(**removal.batch(part))) for part in (shown, rows[-1]))
         except (RuntimeError, ValueError, TypeError, IndexError):
             return False
     return same_scores(padded, wanted) and same_scores(torch.cat([padded[:-1], shortest]), wanted)
-
-
-def _shown_at_random(tokens: Tokens) -> Any:
-    """Shown tokens (b, T): every token that may be hidden is a feature of its own, whatever the features are."""
-    torch = import_torch()
-    places = np.flatnonzero(tokens.groups != ALWAYS_SHOWN)
-    shown = np.ones((len(_KEPT_SHARES), len(tokens.groups)), dtype=bool)
-    shown[:, places] = _spread_masks(len(places))
-    return torch.from_numpy(shown).to(tokens.fields["input_ids"].device)
-
-
-def _ask(module: Any, batch: Fields) -> Any:
-    return score_tensor(module(**batch))
-
-
-def _spread_masks(n_features: int) -> Masks:
-    """Random masks of many, some, few and no features."""
-    ranks = np.argsort(stream(0, "token removal").random((len(_KEPT_SHARES), n_features)), axis=1)
-    return ranks < np.round(np.array(_KEPT_SHARES) * n_features)[:, None]

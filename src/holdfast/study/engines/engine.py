@@ -57,9 +57,10 @@ def naming_input(index: int) -> Iterator[None]:
 
 def at_input(index: int, error: Exception) -> StudyError:
     """What went wrong at an input, in one line; our own errors keep their fields."""
+    kind, cause = f"{type(error).__name__}: ", error
     if isinstance(error, StudyError):
-        return StudyError(f"Input {index}: {error}", cause=error.cause or error)
-    return StudyError(f"Input {index}: {type(error).__name__}: {error}", cause=error if _is_own(error) else None)
+        kind, cause = "", error.cause or error
+    return StudyError(f"Input {index}: {kind}{error}", cause=cause if _is_own(cause) else None)
 
 
 def sendable(error: Exception) -> HoldfastError:

@@ -8,7 +8,7 @@ is shown is thus the caller's own value, and columns keep their types.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
-from holdfast.validation import is_number
-
-_MOST_NAMED = 8
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.extras import import_extra
+from holdfast.masking.table.columns import first_few, positions_of
+from holdfast.validation import is_number, shown
 
 Labels = tuple[Hashable, ...]
 Chosen = NDArray[np.intp]
@@ -28,16 +28,12 @@ Chosen = NDArray[np.intp]
 
 def import_pandas() -> Any:
     """The pandas package, or an error that says how to get it."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise MissingExtraError("Data frames need pandas: pip install 'holdfast[report]'") from error
-    return pandas
+    return import_extra("pandas", "Data frames need")
 
 
 def is_pandas(value: Any, *kinds: str) -> bool:
     """Whether the value is a pandas object of one of these kinds; asks without importing pandas."""
-    return any(one.__module__.split(".")[0] == "pandas" and one.__name__ in kinds for one in type(value).__mro__)
+    return any(kind.__module__.split(".")[0] == "pandas" and kind.__name__ in kinds for kind in type(value).__mro__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +70,7 @@ class FramePalette:
             if len(labels) == len(self.order):
                 return pandas.DataFrame(block, columns=list(labels), copy=False)
             taken |= dict(zip(labels, block.T, strict=True))
-        places = {label: at for at, label in enumerate(self.frame.columns)}
+        places = positions_of(self.frame.columns)
         rest = (label for label in self.order if label not in taken)
         taken |= {label: self.frame[label].array.take(chosen[:, places[label]]) for label in rest}
         return pandas.DataFrame({label: taken[label] for label in self.order}, copy=False)
@@ -82,19 +78,25 @@ class FramePalette:
     @cached_property
     def _blocks(self) -> list[tuple[list[Hashable], list[int], NDArray[Any]]]:
         """Columns of NumPy's numbers by type: their labels, their places in the frame, and their values together."""
-        places = {label: at for at, label in enumerate(self.frame.columns)}
+        places = positions_of(self.frame.columns)
         types, order = list(self.frame.dtypes), [places[label] for label in self.order]
-        plain = [(type_, at) for type_, at in ((types[at], at) for at in order) if are_numbers(type_)]
-        groups = [[plain[i][1] for i in group] for group in group_by(type_ for type_, _ in plain).values()]
+        plain = [at for at in order if are_numbers(types[at])]
+        groups = [[plain[i] for i in group] for group in group_by(types[at] for at in plain).values()]
         return [([self.frame.columns[i] for i in at], at, self.frame.iloc[:, at].to_numpy()) for at in groups]
+
+    def csv(self) -> bytes:
+        """The fill rows as CSV, of which fingerprints are made."""
+        return bytes(self.frame.iloc[1:].to_csv(index=False).encode())
 
     def to_array(self) -> ArrayPalette:
         """The same rows as numbers; columns of anything else are named in the error."""
         strange = [label for label in self.order if not holds_numbers(self.frame[label])]
         if strange:
             raise InvalidTypeError(
-                f"`row` must have numbers only for a classifier on arrays, got {_typed(self.frame, strange)}. "
-                "Encode them first, or give a pipeline that takes data frames."
+                argument="row",
+                must="have numbers only for a classifier on arrays",
+                got=", ".join(f"{label!r} ({self.frame[label].dtype})" for label in strange),
+                hint="Encode them first, or give a pipeline that takes data frames.",
             )
         return ArrayPalette(self.frame[list(self.order)].to_numpy(), (len(self.order),))
 
@@ -104,7 +106,7 @@ class ArrayTable:
     """Numbers: a row (d,) and its background (m, d), both flat; ``shape`` is that of the row as given."""
 
     row: NDArray[Any]
-    background: NDArray[Any] | None
+    background: Any
     shape: tuple[int, ...]
     labels: Labels
 
@@ -122,27 +124,24 @@ class ArrayTable:
         """One fill row (1, d) of given numbers by position."""
         wrong = next((at for at, value in values.items() if not is_number(value)), None)
         if wrong is not None:
-            raise InvalidTypeError(f"`fill` must be numbers, got {values[wrong]!r} for {self.labels[wrong]!r}.")
+            got = f"{shown(values[wrong])} for {self.labels[wrong]!r}"
+            raise InvalidTypeError(argument="fill", must="be numbers", got=got)
         fills = self.row.astype(np.float64)
         fills[list(values)] = list(values.values())
         return fills[None]
 
     def means(self) -> NDArray[Any]:
         """The mean of each column of the background, (1, d)."""
-        return np.asarray(self.rows.mean(axis=0, dtype=np.float64))[None]
+        return np.asarray(self.background.mean(axis=0, dtype=np.float64))[None]
 
     def modes(self) -> NDArray[Any]:
         """The most frequent value of each column of the background, the smallest of equals, (1, d)."""
-        return np.array([_mode(column) for column in self.rows.T])[None]
+        counted = (np.unique(column, return_counts=True) for column in self.background.T)
+        return np.array([values[counts.argmax()] for values, counts in counted])[None]
 
     def drawn(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Rows of the background."""
-        return np.asarray(self.rows[rows])
-
-    @property
-    def rows(self) -> NDArray[Any]:
-        """The background, once it is known to be there."""
-        return np.asarray(_present(self.background))
+        return np.asarray(self.background[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,12 +153,10 @@ class FrameTable:
 
     @property
     def labels(self) -> Labels:
-        """The column labels."""
         return tuple(self.row.columns)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of columns, as a shape."""
         return (len(self.row.columns),)
 
     @property
@@ -195,7 +192,7 @@ class FrameTable:
         for at in sorted(values.keys() - set(floats)):
             label, value = self.labels[at], values[at]
             self._check_fill(label, value)
-            numeric = is_numeric(self.row[label])
+            numeric = is_numeric_type(self.row[label].dtype)
             column = pandas.Series([value], dtype=None if numeric else self.row[label].dtype)
             parts.append(column.to_frame(label))
         return joined(parts, self.labels)
@@ -203,8 +200,8 @@ class FrameTable:
     def means(self) -> Any:
         """The mean of each numeric column and the mode of every other one, as a one-row frame."""
         pandas, parts = import_pandas(), []
-        for dtype, at in group_by(self.rows.dtypes).items():
-            block = self.rows.iloc[:, at]
+        for dtype, at in group_by(self.background.dtypes).items():
+            block = self.background.iloc[:, at]
             if are_numbers(dtype) and (dtype == np.float64 or dtype.kind != "f"):
                 # Sums over contiguous numbers: those that pandas takes of each column, to the last bit.
                 sums = np.ascontiguousarray(block.to_numpy().T).sum(axis=1, dtype=np.float64)
@@ -217,31 +214,28 @@ class FrameTable:
 
     def modes(self) -> Any:
         """The most frequent value of each column, the smallest of equals, as a one-row frame."""
-        return joined([_first_mode(self.rows[label]) for label in self.labels], self.labels)
+        return joined([_first_mode(self.background[label]) for label in self.labels], self.labels)
 
     def drawn(self, rows: NDArray[np.intp]) -> Any:
         """Rows of the background."""
-        return self.rows.iloc[rows].reset_index(drop=True)
-
-    @property
-    def rows(self) -> Any:
-        """The background, once it is known to be there."""
-        return _present(self.background)
+        return self.background.iloc[rows].reset_index(drop=True)
 
     def _check_fill(self, label: Hashable, value: Any) -> None:
         own = self.row[label]
-        if is_numeric(own):
+        if is_numeric_type(own.dtype):
             if not is_number(value) and not isinstance(value, (bool, np.bool_)):
-                raise InvalidTypeError(f"`fill` must be a number for column {label!r} ({own.dtype}), got {value!r}.")
+                must = f"be a number for column {label!r} ({own.dtype})"
+                raise InvalidTypeError(argument="fill", must=must, got=shown(value))
             return
-        if is_number(value) and value not in known_values(own):
+        if is_number(value) and value not in _known_values(own):
             raise InvalidTypeError(
-                f"`fill` must be one of the categories of column {label!r} ({own.dtype}), got {value!r}. "
-                "Give a dictionary with a value per column, or fill='mode'."
+                argument="fill",
+                must=f"be one of the categories of column {label!r} ({own.dtype})",
+                got=shown(value),
+                hint="Give a dictionary with a value per column, or fill='mode'.",
             )
-        seen = own if self.background is None else self.background[label]
         if self.background is not None or _is_categorical(own):
-            check_seen(value, seen, label, "fill")
+            check_seen(value, own if self.background is None else self.background[label], label, "fill")
 
 
 Table = ArrayTable | FrameTable
@@ -252,47 +246,35 @@ def columns_without_numbers(rows: Any) -> str:
     """The columns of a frame that hold texts, dates or other things, with an example of each; empty for arrays."""
     if not is_pandas(rows, "DataFrame"):
         return ""
-    strange = [label for label in rows.columns if not holds_numbers(rows[label])]
-    named = [f"{label!r} ({rows[label].iloc[0]!r})" for label in strange[:_MOST_NAMED]]
-    return ", ".join(named) + (", …" if len(strange) > _MOST_NAMED else "")
+    strange = (label for label in rows.columns if not holds_numbers(rows[label]))
+    return first_few(f"{label!r} ({rows[label].iloc[0]!r})" for label in strange)
 
 
-def is_numeric(column: Any) -> bool:
-    """Whether a frame's column holds numbers that can be averaged (Booleans cannot)."""
-    return is_numeric_type(column.dtype)
+def check_seen(value: Any, seen: Any, label: Hashable, name: str) -> None:
+    """Refuse a category that the column ``seen`` does not know; dates are no categories."""
+    kinds = import_pandas().api.types
+    if kinds.is_datetime64_any_dtype(seen.dtype) or kinds.is_timedelta64_dtype(seen.dtype):
+        return
+    known = _known_values(seen)
+    if known and value not in known:
+        must = f"have a known category in column {label!r} ({first_few(map(repr, known))})"
+        raise InvalidValueError(argument=name, must=must, got=shown(value))
 
 
-def known_values(column: Any) -> list[Any]:
+def _known_values(column: Any) -> list[Any]:
     """The categories of a column: those of its type, or all values it has."""
     if import_pandas().api.types.is_bool_dtype(column.dtype):
         return [False, True]
     return list(column.cat.categories if _is_categorical(column) else column.unique())
 
 
-def check_seen(value: Any, seen: Any, label: Hashable, name: str) -> None:
-    """Refuse a category that the column ``seen`` does not know; dates are no categories."""
-    known = [] if _is_time(seen) else known_values(seen)
-    if known and value not in known:
-        shown = ", ".join(map(repr, known[:8])) + (", …" if len(known) > 8 else "")
-        raise InvalidValueError(f"`{name}` must have a known category in column {label!r} ({shown}), got {value!r}.")
-
-
 def _is_categorical(column: Any) -> bool:
     return isinstance(column.dtype, import_pandas().CategoricalDtype)
-
-
-def _is_time(column: Any) -> bool:
-    kinds = import_pandas().api.types
-    return bool(kinds.is_datetime64_any_dtype(column.dtype) or kinds.is_timedelta64_dtype(column.dtype))
 
 
 def holds_numbers(column: Any) -> bool:
     """Whether a frame's column holds numbers or Booleans."""
     return bool(import_pandas().api.types.is_numeric_dtype(column.dtype))
-
-
-def _typed(frame: Any, labels: Sequence[Hashable]) -> str:
-    return ", ".join(f"{label!r} ({frame[label].dtype})" for label in labels)
 
 
 def _typed_like(fills: NDArray[Any], dtype: Any) -> NDArray[Any]:
@@ -338,7 +320,7 @@ def _stacked(row: Any, fills: Any) -> list[Any]:
 def joined(parts: list[Any], labels: Labels) -> Any:
     """Frames side by side, their columns in this order."""
     frame = import_pandas().concat(parts, axis=1) if len(parts) > 1 else parts[0]
-    places = {label: at for at, label in enumerate(frame.columns)}
+    places = positions_of(frame.columns)
     return frame.iloc[:, [places[label] for label in labels]]
 
 
@@ -348,14 +330,3 @@ def group_by(keys: Iterable[Any]) -> dict[Any, list[int]]:
     for at, key in enumerate(keys):
         groups.setdefault(key, []).append(at)
     return groups
-
-
-def _mode(column: NDArray[Any]) -> Any:
-    values, counts = np.unique(column, return_counts=True)
-    return values[counts.argmax()]
-
-
-def _present(background: Any) -> Any:
-    if background is None:
-        raise InvalidValueError("`background` must be given for this fill, got None.")
-    return background
