@@ -196,14 +196,13 @@ def plan_samples(
         shared = plan_for(parts, single)
     sampled = _count_larger(parts, shared.max_draws) if parts else 1
     enumerated = sum(part.size for part in parts if not part.is_larger_than(shared.max_draws))
+    expect = shared.design.expected_draws
     return PlannedSamples(
         plan=plan,
         tolerance=float(single.tolerance),
         confidence=float(single.confidence),
         max_draws=sampled * shared.max_draws + enumerated,
-        expected_draws=tuple(
-            (rate, sampled * shared.design.expected_draws(rate) + enumerated) for rate in _SHOWN_RATES
-        ),
+        expected_draws=tuple((rate, sampled * expect(rate) + enumerated) for rate in _SHOWN_RATES),
         paper_draws=hoeffding_draws(single.tolerance, single.confidence),
         exact=sampled == 0,
     )
