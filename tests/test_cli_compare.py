@@ -11,7 +11,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.cli import main
-from holdfast.commands.parsing import parse_radii
+from holdfast.certification.question import parse_radii
 from tests.oracles import exact_rate
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"]

@@ -117,10 +117,8 @@ class ImageSession:
 
     def __call__(self, batch: NDArray[Any]) -> NDArray[Any]:
         """Scores (b, n_classes) of a batch in the session's layout."""
-        return run_in_size(self._run, batch, self.sizes[0])
-
-    def _run(self, batch: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(self.session.run([self.output_name], {self.input_name: batch})[0])
+        names, name = [self.output_name], self.input_name
+        return run_in_size(lambda part: self.session.run(names, {name: part})[0], batch, self.sizes[0])
 
 
 def _count(n_channels: int) -> str:

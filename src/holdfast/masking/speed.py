@@ -248,19 +248,9 @@ def layout_probe(module: Any, image: Any) -> LayoutProbe:
 
 
 def group_by_length(lengths: NDArray[Any], overhead: float) -> list[NDArray[np.intp]]:
-    """Cut rows into groups that cost least in all; a group costs its rows, padded to its longest, and one overhead.
+    """Cut rows of so many tokens (b,) into groups that cost least in all, as indices of rows, shortest groups first.
 
-    Parameters
-    ----------
-    lengths : whole numbers (b,)
-        Tokens per row.
-    overhead : float
-        What one more pass costs, in tokens.
-
-    Returns
-    -------
-    groups : list of intp arrays
-        Indices of rows, shortest groups first; together each row once.
+    A group costs its rows, padded to its longest, and one overhead: what one more pass costs, in tokens.
 
     Examples
     --------
@@ -299,10 +289,7 @@ def pass_overhead(module: Any, device: Any) -> float:
 def same_scores(scores: Any, wanted: Any) -> bool:
     """Whether scores (b, n_classes) are those wanted, rounding aside, and every row has the same top class.
 
-    Parameters
-    ----------
-    scores, wanted : tensors (b, n_classes)
-        The rows should be as unlike each other as the inputs at hand allow.
+    The rows should be as unlike each other as the inputs at hand allow.
 
     Examples
     --------

@@ -263,9 +263,7 @@ class _Subject:
         )
 
     def _question(self) -> dict[str, Any]:
-        asked = self._spec.certify
-        names = ("radii", "tolerance", "confidence", "plan", "agree", "neighborhood", "simultaneous")
-        question = {name: getattr(asked, name) for name in names}
+        asked, question = self._spec.certify, self._spec.certify.keywords
         # Nothing is certified input by input: at radius 0 there is only the explanation itself, whatever the plan.
         return question if asked.precision == "per-input" else question | _EXPLANATION_ONLY
 

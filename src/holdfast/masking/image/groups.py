@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.extras import import_extra
-from holdfast.masking.image.pixels import fingerprint_array, image_size, open_picture, pixels
+from holdfast.masking.image.pixels import fingerprint_array, open_picture, pixels
 from holdfast.validation import as_array, check_amount, check_size, check_whole
 
 Groups = NDArray[np.intp]
@@ -42,7 +42,8 @@ def grid(image: Any, rows: int, cols: int) -> Groups:
     array([[0, 0, 0, 1, 1],
            [0, 0, 0, 1, 1]])
     """
-    height, width = image_size(image)
+    is_shape = isinstance(image, (tuple, list)) and len(image) == 2 and not np.ndim(image[0])
+    height, width = image if is_shape else pixels(open_picture(image)).shape[:2]
     height, width = check_whole(height, "height", minimum=1), check_whole(width, "width", minimum=1)
     down = _cut(height, check_whole(rows, "rows", minimum=1), "rows")
     across = _cut(width, check_whole(cols, "cols", minimum=1), "cols")

@@ -146,8 +146,12 @@ def mask_image(
     if isinstance(chosen, Drop):
         _check_drop(target, acceleration, fill_stage)
     scene = _look(target, open_picture(image), chosen, preprocess=preprocess, fill_stage=fill_stage)
-    _check_channels(target, scene.elements)
-    height, width, _ = scene.elements.shape
+    height, width, n_channels = scene.elements.shape
+    wanted = getattr(getattr(target, "config", None), "num_channels", None)
+    if isinstance(wanted, int) and wanted != n_channels:
+        raise InvalidValueError(argument="image", must=f"have {wanted} channels for this model", got=n_channels)
+    if isinstance(target, ImageSession):
+        target.layout_for(scene.elements.shape)
     if groups is None:
         default = (min(_DEFAULT_GRID, height), min(_DEFAULT_GRID, width))
         groups = patch_grid(target, (height, width)) if isinstance(chosen, Drop) else default
@@ -206,14 +210,13 @@ class _Binding:
         return TensorImageModel(function=self.target, batches=batches, **self._fields(*batches.arrays()))
 
     def with_arrays(self, dtype: Any) -> ArrayImageModel:
-        elements, target = self.scene.elements, self.target
-        channels_first, kind = False, elements.dtype if dtype is None else _array_dtype(dtype)
-        if isinstance(target, ImageSession):
-            if dtype is not None:
-                raise InvalidValueError(
-                    f"`dtype` of an ONNX model is fixed by its file, {target.dtype}, got {dtype!r}."
-                )
-            channels_first, kind = target.layout_for(elements.shape), target.dtype
+        elements, target, channels_first = self.scene.elements, self.target, False
+        if not isinstance(target, ImageSession):
+            kind = elements.dtype if dtype is None else _array_dtype(dtype)
+        elif dtype is None:
+            kind, channels_first = target.dtype, target.layout_for(elements.shape)
+        else:
+            raise InvalidValueError(f"`dtype` of an ONNX model is fixed by its file, {target.dtype}, got {dtype!r}.")
         both = (values.astype(kind) for values in (elements, self.scene.baseline))
         return ArrayImageModel(function=target, channels_first=channels_first, **self._fields(*both))
 
@@ -304,15 +307,6 @@ def _check_device(module: Any, device: Any) -> None:
             got=repr(str(wanted)),
             hint=f"Move it: classifier.to({str(wanted)!r}).",
         )
-
-
-def _check_channels(target: Any, elements: Pixels) -> None:
-    """Compare with the number of channels the classifier declares, if it does."""
-    wanted, n_channels = getattr(getattr(target, "config", None), "num_channels", None), elements.shape[2]
-    if isinstance(wanted, int) and wanted != n_channels:
-        raise InvalidValueError(argument="image", must=f"have {wanted} channels for this model", got=n_channels)
-    if isinstance(target, ImageSession):
-        target.layout_for(elements.shape)
 
 
 def _look(target: Any, picture: Any, fill: ImageFill, *, preprocess: Any, fill_stage: str) -> _Scene:

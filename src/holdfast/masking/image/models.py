@@ -1,4 +1,7 @@
-"""An image, its baseline and its features, bound to a classifier: masked batches → scores."""
+"""An image, its baseline and its features, bound to a classifier: masked batches → scores.
+
+What ``mask_image`` returns; how it gets there from what a user has is in ``mask_image.py``.
+"""
 
 from __future__ import annotations
 
@@ -209,17 +212,7 @@ class ArrayImageModel(ImageModel):
 
 
 class TensorBatches:
-    """Masked batches (b, C, H, W), built on the device from one copy of the image and a Boolean matrix.
-
-    Parameters
-    ----------
-    elements, baseline : array (H, W, C)
-        The image, and the image with everything hidden.
-    groups : intp array (H, W)
-        The feature of each pixel, or -1.
-    device, dtype : torch.device, torch.dtype
-        Where and in which number type batches live.
-    """
+    """Masked batches (b, C, H, W), built on the device from one copy of the image and a Boolean matrix."""
 
     def __init__(self, elements: Pixels, baseline: Pixels, groups: Groups, *, device: Any, dtype: Any) -> None:
         self.device, self.dtype = device, dtype

@@ -69,15 +69,8 @@ def _read_picture(file: Path | BytesIO, name: str) -> Any:
 def pixels(image: Any, name: str = "image", *, channels_first: bool = False) -> Pixels:
     """The pixels (H, W, C) of one image, its number type kept (half precisions become float32).
 
-    Parameters
-    ----------
-    image : torch tensor, array or Pillow image
-        Tensors are (C, H, W), Pillow images (H, W, C). Two axes are a grey image of one channel; a
-        leading axis of length one is a batch of one and is dropped.
-    name : str
-        What errors call the image.
-    channels_first : bool
-        Whether arrays are (C, H, W).
+    Tensors are (C, H, W), Pillow images (H, W, C), and arrays as ``channels_first`` says. Two axes are a grey
+    image of one channel; a leading axis of length one is a batch of one and is dropped. ``name`` is for errors.
     """
     array = array_of(image, name)
     first = is_tensor(image) or (channels_first and not is_picture(image))
@@ -111,15 +104,6 @@ def array_of(image: Any, name: str) -> NDArray[Any]:
     if array.ndim == 0:
         raise InvalidTypeError(argument=name, must=must, got=shown(image))
     return array
-
-
-def image_size(image: Any) -> tuple[int, int]:
-    """Rows and columns of an image of any kind, or of a shape (H, W)."""
-    if isinstance(image, (tuple, list)) and len(image) == 2 and not np.ndim(image[0]):
-        height, width = image
-        return height, width
-    height, width, _ = pixels(open_picture(image)).shape
-    return height, width
 
 
 def repaint(values: Pixels, image: Any) -> Any:

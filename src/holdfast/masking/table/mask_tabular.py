@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.classes import classes_of
-from holdfast.masking.table.columns import FeatureMap, as_feature_map, first_few
-from holdfast.masking.table.palettes import ArrayPalette, Palette, Table
+from holdfast.masking.table.columns import FeatureMap, as_feature_map, first_few, position_of, positions_of
+from holdfast.masking.table.palettes import ArrayPalette, FrameTable, Palette, Table, is_pandas, read_table
 from holdfast.masking.table.predictors import EstimatorPredictor, Predictor, as_predictor
-from holdfast.masking.table.rows import make_fill, read_table
 from holdfast.masking.torch import fingerprint_live
-from holdfast.randomness import stream_key
+from holdfast.randomness import stream, stream_key
 from holdfast.types import Masks, Outputs, Provenance, Rng
-from holdfast.validation import check_flag, check_whole
+from holdfast.validation import as_array, check_flag, check_name, check_whole, is_number, shown
+
+_NAMED_FILLS = ("mean", "mode", "background")
 
 _DEFAULT_ROWS = 8192
 """Most rows the classifier gets at a time if the caller does not say."""
@@ -202,13 +203,16 @@ def mask_tabular(
     n_drawn, key = check_whole(n_background, "n_background", minimum=1), stream_key(rng)
     table = read_table(row, background, columns)
     features = as_feature_map(groups, shape=table.shape, labels=table.labels)
-    rows, words = make_fill(table, fill, hideable=features.hideable, n_background=n_drawn, key=key)
+    rows, words = _make_fill(table, fill, hideable=features.hideable, n_background=n_drawn, key=key)
     palette = table.palette(rows, features.hideable)
     values = palette.values[1:].tobytes() if isinstance(palette, ArrayPalette) else palette.csv()
     # Tells other maps and values apart.
     digest = hashlib.sha256(features.of_column.astype("<i8").tobytes() + values).hexdigest()[:32]
     masking = f"{len(features.of_column)} columns as {features.n_features} features; fill {words}"
     scoring = predictor.asked if isinstance(predictor, EstimatorPredictor) else classifier
+    names = classes_of(scoring, classes)
+    if isinstance(predictor, EstimatorPredictor) and predictor.method == "predict":
+        names = None  # labels are names themselves, or numbers that need not count from 0
     return TabularModel(
         predictor=predictor,
         palette=_suited(palette, table, predictor),
@@ -221,7 +225,7 @@ def mask_tabular(
         n_fills=len(rows),
         n_rows=n_rows,
         softmax=softmax,
-        classes=classes_of(scoring, classes),
+        classes=names,
     )
 
 
@@ -248,3 +252,56 @@ def _suited(palette: Palette, table: Table, predictor: Predictor) -> Palette:
         must, got = "have the columns the classifier was fitted on", first_few(missing + extra)
         raise InvalidValueError(argument="row", must=must, got=got, hint="Choose them with `columns=`.")
     return replace(palette, order=known)
+
+
+def _make_fill(table: Table, fill: Any, *, hideable: NDArray[np.bool_], n_background: int, key: int) -> tuple[Any, str]:
+    """The fill rows of a table, an array (m, d) or a frame of m rows, and the words for them.
+
+    Only columns that can be hidden need a value. ``key`` is that of the stream background rows are drawn from.
+    """
+    if not isinstance(fill, str):
+        hidden = np.flatnonzero(hideable).tolist()
+        if is_number(fill):
+            return table.given(dict.fromkeys(hidden, fill)), f"constant {fill}"
+        return table.given(_values_by_position(table, fill, hidden)), "given values"
+    name = check_name(fill, "fill", _NAMED_FILLS)
+    if table.background is None:
+        raise InvalidValueError(
+            argument="background",
+            must=f"be given for fill={name!r}",
+            got="None",
+            hint="Give rows to learn from, such as the training set, or a constant such as fill=0.0.",
+        )
+    n_known = len(table.background)
+    if name != "background":
+        return table.means() if name == "mean" else table.modes(), f"{name} of {n_known} background rows"
+    if n_background >= n_known:
+        return table.drawn(np.arange(n_known)), f"all {n_known} background rows, averaged"
+    rows = np.sort(stream(key, "background").permutation(n_known)[:n_background])
+    return table.drawn(rows), f"{len(rows)} (key {key}) of {n_known} background rows, averaged"
+
+
+def _values_by_position(table: Table, fill: Any, hidden: list[int]) -> dict[int, Any]:
+    if is_pandas(fill, "Series"):
+        fill = fill.to_dict()
+    if isinstance(fill, Mapping):
+        if len(table.shape) > 1:
+            must = "be a number, an array or a name for a series"
+            raise InvalidTypeError(argument="fill", must=must, got="a dictionary")
+        places = positions_of(table.labels)
+        values = {position_of(label, places, "fill"): value for label, value in fill.items()}
+        missing = [table.labels[at] for at in hidden if at not in values]
+        if missing:
+            must, got = "have a value for every column that can be hidden", f"none for {first_few(map(repr, missing))}"
+            raise InvalidValueError(argument="fill", must=must, got=got)
+        return {at: values[at] for at in hidden}
+    # One value per column, or per channel of a series.
+    must = f"be a number, {', '.join(map(repr, _NAMED_FILLS))}, or values of shape {table.shape}"
+    source = fill.detach().cpu() if hasattr(fill, "detach") else fill
+    array = np.array(source, dtype=object) if isinstance(table, FrameTable) else as_array(source, "fill", must)
+    if array.ndim == 0 and array.dtype == object:
+        raise InvalidTypeError(argument="fill", must=must, got=shown(fill))
+    if array.shape != table.shape and not (len(table.shape) == 2 and array.shape == table.shape[1:]):
+        raise InvalidValueError(argument="fill", must=must, got=f"shape {array.shape}")
+    flat = np.broadcast_to(array, table.shape).ravel()
+    return {at: flat[at].item() if isinstance(flat[at], np.generic) else flat[at] for at in hidden}

@@ -23,8 +23,7 @@ from holdfast.masking.text.strings import (
     normalise_answer,
     preview,
 )
-from holdfast.masking.text.token_model import TOKEN_FILLS, TokenModel, move_module, token_fill
-from holdfast.masking.text.tokens import tokenize
+from holdfast.masking.text.tokens import TOKEN_FILLS, TokenModel, move_module, token_fill, tokenize
 from holdfast.masking.torch import fingerprint_live, is_module, warn_if_half
 from holdfast.types import Provenance
 from holdfast.validation import check_flag, check_name, check_whole, shown
