@@ -55,11 +55,11 @@ def add_input(parser: argparse.ArgumentParser, *, required: bool = True) -> None
     model.add_argument("--kind", choices=["image", "text", "table"], help="where the model leaves it open")
     model.add_argument("--device", help="such as cuda (default: the CPU)")
     model.add_argument("--trust", action="append", default=[], metavar="TYPE", help="a type a skops file may create")
-    given = model.add_mutually_exclusive_group(required=required)
-    given.add_argument("--image", metavar="FILE", help="an image")
-    given.add_argument("--text", metavar="TEXT", help="a text")
-    given.add_argument("--table", metavar="CSV", help="a table, with --row")
-    given.add_argument("--input", metavar="DATA#N", help="input N, from 0, of a data set, such as bundled:digits#3")
+    source = model.add_mutually_exclusive_group(required=required)
+    source.add_argument("--image", metavar="FILE", help="an image")
+    source.add_argument("--text", metavar="TEXT", help="a text")
+    source.add_argument("--table", metavar="CSV", help="a table, with --row")
+    source.add_argument("--input", metavar="DATA#N", help="input N, from 0, of a data set, such as bundled:digits#3")
     model.add_argument("--row", type=int, default=0, help="row of the table, from 0 (default: %(default)s)")
     model.add_argument("--target", metavar="COLUMN", help="column of the table that is no feature")
     model.add_argument(
@@ -191,10 +191,10 @@ def parse_radii(text: str) -> list[int]:
     """
     radii: list[int] = []
     for part in text.split(","):
-        found = re.fullmatch(r"\s*(\d{1,18})(?:\s*-\s*(\d{1,18}))?\s*", part)
-        if not found:
+        span = re.fullmatch(r"\s*(\d{1,18})(?:\s*-\s*(\d{1,18}))?\s*", part)
+        if not span:
             raise argparse.ArgumentTypeError(f"must be radii such as 1,5,10 or 1-10, got {shown(text)}")
-        first, last = int(found[1]), int(found[2] or found[1])
+        first, last = int(span[1]), int(span[2] or span[1])
         if first > last:
             raise argparse.ArgumentTypeError(f"must have spans that go upwards, such as {last}-{first}, got {text!r}")
         radii += range(first, min(last + 1, first + MOST_ENTRIES + 1))

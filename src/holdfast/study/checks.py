@@ -74,11 +74,11 @@ def check_radii(values: Any, name: str) -> tuple[int, ...]:
 
 
 def _span(text: str, name: str) -> range:
-    found = re.fullmatch(r"\s*(\d{1,18})\s*[-–]\s*(\d{1,18})\s*", text)
-    if not found or int(found[1]) > int(found[2]):
+    span = re.fullmatch(r"\s*(\d{1,18})\s*[-–]\s*(\d{1,18})\s*", text)
+    if not span or int(span[1]) > int(span[2]):
         must = 'be a list of whole numbers, or a span such as "1-50"'
         raise InvalidValueError(argument=name, must=must, got=shown(text))
-    return range(int(found[1]), int(found[2]) + 1)
+    return range(int(span[1]), int(span[2]) + 1)
 
 
 def check_method_options(method: str, options: Mapping[str, Any], name: str) -> None:
