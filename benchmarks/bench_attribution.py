@@ -20,7 +20,8 @@ import holdfast as hf
 from benchmarks.figures import Figure
 from benchmarks.zoo import find_zoo, load_images, load_resnet20
 from holdfast.attribution.lime import draw_masks
-from holdfast.attribution.shapley import every_mask_of, exact_shapley
+from holdfast.attribution.shapley import exact_shapley
+from holdfast.boolean.tables import all_masks
 from holdfast.randomness import stream
 
 N_RUNS, RISK = 2_000, 0.1
@@ -69,7 +70,7 @@ def _false_claims() -> Iterator[Figure]:
 
 def _table_below(n: int, threshold: float) -> hf.MaskedModel:
     """Labels for which, of the masks that contain the first k features (k ≤ 4), just too few keep the prediction."""
-    masks, labels, rng = every_mask_of(n), np.zeros(2**n, dtype=int), np.random.default_rng(0)
+    masks, labels, rng = all_masks(n), np.zeros(2**n, dtype=int), np.random.default_rng(0)
     labels[-1] = 1
     for size in (4, 3, 2, 1):
         inside = masks[:, :size].all(axis=1)
@@ -220,7 +221,7 @@ def _image_table(network: Any, image: np.ndarray) -> np.ndarray:
 
 
 def _every_value(model: hf.MaskedModel) -> np.ndarray:
-    scores = hf.Evaluator(model)(every_mask_of(model.n_features))
+    scores = hf.Evaluator(model)(all_masks(model.n_features))
     return scores[:, scores[-1].argmax()].astype(np.float64)
 
 

@@ -31,7 +31,8 @@ class Figure:
         if self.at_most is not None:
             promise = f"  (≤ {self.at_most:g})"
         mark = "" if self.kept else "  MISSED"
-        return f"  {self.name:<72} {self.value:>10.4g} {self.unit}{promise}{mark}"
+        value = f"{self.value:,}" if isinstance(self.value, int) else f"{self.value:.4g}"
+        return f"  {self.name:<72} {value:>10} {self.unit}{promise}{mark}"
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {"kept": self.kept}

@@ -180,6 +180,16 @@ QUESTIONS = {
 }
 
 INPUTS = {
+    "bind": Case(
+        hf.bind,
+        lambda: (
+            {"model": classify_texts, "data": ["a day at sea", "so bad"], "features": "words", "fill": None}
+            | {"labels": [1, 0], "names": ["a", "b"], "classes": ["no", "yes"], "kind": "text", "target": None}
+            | {"background": None, "tokenizer": None, "processor": None, "device": None, "trusted": ()}
+            | {"model_options": None, "data_options": None}
+        ),
+        allowed=(OSError,),
+    ),
     "mask_image": Case(
         hf.mask_image,
         lambda: (
@@ -247,6 +257,7 @@ SCORING = {
     "clopper_pearson": Case(
         hf.clopper_pearson, lambda: {"n_agreed": 3, "n_evaluated": 9, "confidence": 0.9, "side": "both"}
     ),
+    "anytime_interval": Case(hf.anytime_interval, lambda: {"n_agreed": 3, "n_evaluated": 9, "confidence": 0.9}),
     "hoeffding": Case(hf.hoeffding, lambda: {"n_agreed": 3, "n_evaluated": 9, "confidence": 0.9}),
     "same_top_class": Case(
         lambda outputs, reference: hf.same_top_class(outputs, reference),

@@ -7,15 +7,14 @@ feature as it was. ``n_features`` such models, asked with the same seed, spell o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from holdfast import Evaluator, MaskedModel, mask_function, same_top_class
-from holdfast.certification.curve import _Run
-from holdfast.certification.reference import Settings
-from holdfast.certification.shared_draws import Question, SizePool
+from holdfast import Evaluator, MaskedModel, mask_function
+from holdfast.certification.curve import draw_for
+from holdfast.certification.question import Procedure, Question
+from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.plans import Design, Plan
 from holdfast.types import Mask, Masks
@@ -45,26 +44,16 @@ def drawn_by_a_curve(
     The plan never stops early. It is given to the private run behind ``certify_radii``, because a
     certificate tells counts only.
     """
-    settings = Settings(
-        plan="sequential",
-        tolerance=Fraction(1, 10),
-        confidence=Fraction(9, 10),
-        neighborhood=kind,
-        rate_kind="uniform",
-        agree=same_top_class,
-        key=seed,
-        is_canonical=False,
-        draws="pooled",
-        check_determinism=False,
-    )
-    plan = Plan("sequential", settings.tolerance, settings.confidence, never_stops(looks))
-    asked = list(radii)
+    question = Question.check({"radii": radii, "neighborhood": kind})
+    procedure = Procedure(question, "pooled", seed, is_canonical=False, check_determinism=False)
+    plan = Plan("sequential", question.tolerance, question.confidence, never_stops(looks))
 
     def kept(model: MaskedModel) -> dict[int, Mask]:
-        nearby = [NEIGHBORHOODS[kind](selected, radius) for radius in asked]
-        run = _Run(Evaluator(model), selected, nearby, plan, settings)
-        answers = {radius: run.pooled.draws(one) for radius, one in zip(asked, nearby, strict=True)}
-        return {radius: draws for radius, draws in answers.items() if draws is not None}
+        nearby = [NEIGHBORHOODS[kind](selected, radius) for radius in question.radii]
+        draws = draw_for(selected, nearby, plan, lambda purpose: procedure.own_stream(selected, purpose))
+        SharedDraws(Evaluator(model), procedure, [draws]).run()
+        answers = {radius: draws.draws(near) for radius, near in zip(question.radii, nearby, strict=True)}
+        return {radius: agreed for radius, agreed in answers.items() if agreed is not None}
 
     return spell_out(selected, kept)
 
@@ -79,22 +68,14 @@ def drawn_from_a_pool(
 
     def kept(model: MaskedModel) -> dict[int, Mask]:
         nearby = {radius: NEIGHBORHOODS[kind](selected, radius) for radius in looks}
-        pool = SizePool(nearby[max(looks)], streams)
-        questions = {radius: Question(nearby[radius], looks[radius], lambda n, k: False) for radius in looks}
-        answer_all(pool, list(questions.values()), lambda masks: same_top_class(model(masks), model(selected[None])[0]))
-        return {radius: question.agreed for radius, question in questions.items()}
+        question = Question.check({"radii": list(looks)})
+        procedure = Procedure(question, "pooled", seed, is_canonical=False, check_determinism=False)
+        draws = ExplanationDraws(nearby[max(looks)], streams)
+        sequences = {radius: draws.open(nearby[radius], looks[radius], lambda n, k: False) for radius in looks}
+        SharedDraws(Evaluator(model), procedure, [draws]).run()
+        return {radius: sequence.agreed for radius, sequence in sequences.items()}
 
     return spell_out(selected, kept)
-
-
-def answer_all(pool: SizePool, questions: Sequence[Question], judge: Callable[[Masks], Mask]) -> None:
-    """Move every open question to its next look until none is open."""
-    while still := [question for question in questions if not question.done]:
-        wanted = np.max([question.wants(pool) for question in still], axis=0)
-        drawn = pool.draw(wanted)
-        pool.record(wanted, judge(np.concatenate(drawn)) if drawn else np.zeros(0, dtype=bool))
-        for question in still:
-            question.take(pool)
 
 
 def never_stops(looks: Sequence[int]) -> Design:

@@ -21,7 +21,7 @@ from tests.fakes import Recorded, score_table
 SELECTED = np.arange(12) < 4
 NAN = float("nan")
 
-SHAPE = re.compile(r"^`[\w.()]+` (must|needs|cannot|of a table must) .*(got|from) .+[.?')]$", re.DOTALL)
+SHAPE = re.compile(r"^`[\w.()]+` (must|needs|cannot) .*(got|from) .+[.?')]$", re.DOTALL)
 """What must hold, for which name, and what was received."""
 
 Case = tuple[dict[str, Any], type[HoldfastError], str]
@@ -58,7 +58,11 @@ SHARED: list[Case] = [
         "`neighborhood` must be one of additions, removals, swaps, got ",
     ),
     ({"agree": "same_top_clas"}, InvalidValueError, "Did you mean 'same_top_class'?"),
-    ({"agree": "within(0)"}, InvalidValueError, "`agree` cannot be read from 'within(0)'"),
+    (
+        {"agree": "within(0)"},
+        InvalidValueError,
+        "`agree` must be a name such as same_top_set(3) or within(0.1), got 'within(0)'",
+    ),
     ({"agree": None}, InvalidTypeError, "`agree` must be a name or a callable on (outputs, reference), got None."),
     ({"agree": 3}, InvalidTypeError, "`agree` must be a name or a callable on (outputs, reference), got 3."),
     ({"selected": SELECTED[:-1]}, InvalidValueError, "the model has 12 features, got 11."),

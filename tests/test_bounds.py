@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import betaln
 from scipy.stats import binomtest
 
-from holdfast import HoldfastError, Interval, InvalidTypeError, InvalidValueError, clopper_pearson, hoeffding
+from holdfast import (
+    HoldfastError,
+    Interval,
+    InvalidTypeError,
+    InvalidValueError,
+    anytime_interval,
+    clopper_pearson,
+    hoeffding,
+)
 from holdfast.bounds import betting_mean, certified_count
 
 F = Fraction
@@ -23,6 +33,7 @@ FLOAT_SLACK = F(1, 10**12)
 
 CONFIDENCES = [0.5, 0.8, 0.9, 0.95, 0.99, 0.999]
 SIDES = ["both", "lower", "upper"]
+N_LOOKED_AT = 150
 
 
 def coverage(intervals: list[Interval], rate: Fraction) -> Fraction:
@@ -138,7 +149,7 @@ def test_hoeffding_has_the_half_width_of_its_inequality() -> None:
 
 
 def test_more_confidence_never_narrows_and_more_draws_never_widen() -> None:
-    for bound in (clopper_pearson, hoeffding):
+    for bound in (anytime_interval, clopper_pearson, hoeffding):
         widths = [high - low for low, high in (bound(30, 40, confidence=c) for c in CONFIDENCES)]
         assert widths == sorted(widths)
         widths = [high - low for low, high in (bound(3 * m, 4 * m) for m in (1, 2, 5, 20, 100))]
@@ -166,7 +177,7 @@ def test_counts_that_cannot_be_are_refused(
     assert wanted in str(caught.value)
 
 
-@pytest.mark.parametrize("bound", [clopper_pearson, hoeffding])
+@pytest.mark.parametrize("bound", [anytime_interval, clopper_pearson, hoeffding])
 @pytest.mark.parametrize("confidence", [0, 1, -0.5, 2, float("nan")])
 def test_a_confidence_outside_zero_and_one_is_refused(bound: Callable[..., Interval], confidence: float) -> None:
     with pytest.raises(InvalidValueError, match="`confidence` must be a number strictly between 0 and 1"):
@@ -284,3 +295,110 @@ def test_a_tail_that_floats_cannot_tell_from_the_risk_is_summed_in_whole_numbers
     assert certified_count(1, 1, level=0.1, confidence=0.9) == 1
     assert certified_count(1, 1, level=Fraction(1, 3), confidence=Fraction(2, 3)) == 1
     assert certified_count(1, 1, level=0.1, confidence=Fraction(9, 10) + Fraction(1, 10**18)) == 0
+
+
+def looked_at_rates() -> list[float]:
+    return sorted({*np.linspace(0.0, 1.0, 101), 0.001, 0.005, 0.995, 0.999})
+
+
+def chance_of_a_miss(rate: float, confidence: float, n_draws: int) -> float:
+    """P(the rate is outside the interval after some number of draws ≤ n_draws), summed over all paths."""
+    alive = np.array([1.0])
+    missed = 0.0
+    for n in range(1, n_draws + 1):
+        grown = np.zeros(n + 1)
+        grown[1:] += alive * rate
+        grown[:-1] += alive * (1 - rate)
+        for k in np.flatnonzero(grown):
+            low, high = anytime_interval(int(k), n, confidence=confidence)
+            if not low <= rate <= high:
+                missed += grown[k]
+                grown[k] = 0.0
+        alive = grown
+    return missed
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.9, 0.98])
+def test_the_rate_is_in_all_intervals_at_once_with_the_stated_confidence(confidence: float) -> None:
+    # The intervals do not depend on the rate: computed once for all rates.
+    looks = [[anytime_interval(k, n, confidence=confidence) for k in range(n + 1)] for n in range(1, N_LOOKED_AT + 1)]
+    lows = [np.array([interval.low for interval in intervals]) for intervals in looks]
+    highs = [np.array([interval.high for interval in intervals]) for intervals in looks]
+    worst = 0.0
+    for rate in looked_at_rates():
+        alive, missed = np.array([1.0]), 0.0
+        for low, high in zip(lows, highs, strict=True):
+            grown = np.append(alive * (1 - rate), 0.0) + np.append(0.0, alive * rate)
+            out = (rate < low) | (rate > high)
+            missed += grown[out].sum()
+            alive = np.where(out, 0.0, grown)
+        worst = max(worst, missed)
+    assert 0 < worst <= 1 - confidence
+    assert chance_of_a_miss(0.5, confidence, 40) <= 1 - confidence
+
+
+def test_an_interval_for_one_number_of_draws_would_not_do() -> None:
+    """The same sum for Clopper–Pearson intervals misses more often than they say: looking is what costs."""
+    rate, alive, missed = 0.9, np.array([1.0]), 0.0
+    for n in range(1, 101):
+        grown = np.append(alive * (1 - rate), 0.0) + np.append(0.0, alive * rate)
+        intervals = [clopper_pearson(k, n, confidence=0.9) for k in range(n + 1)]
+        out = np.array([not one.low <= rate <= one.high for one in intervals])
+        missed += grown[out].sum()
+        alive = np.where(out, 0.0, grown)
+    assert missed > 1 - 0.9
+
+
+def evidence(k: int, n: int, rate: float) -> float:
+    mixed = float(betaln(k + 0.5, n - k + 0.5) - betaln(0.5, 0.5))
+    return mixed - k * math.log(rate) - (n - k) * math.log1p(-rate)
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 7), (7, 7), (3, 10), (59, 60), (300, 900)])
+def test_the_ends_are_where_the_martingale_reaches_its_limit(k: int, n: int) -> None:
+    low, high = anytime_interval(k, n, confidence=0.9)
+    limit = math.log(10)
+    assert 0 <= low <= k / n <= high <= 1
+    if low > 0:
+        assert evidence(k, n, low - 1e-6) > limit > evidence(k, n, low + 1e-6)
+    if high < 1:
+        assert evidence(k, n, high + 1e-6) > limit > evidence(k, n, high - 1e-6)
+    mirrored = anytime_interval(n - k, n, confidence=0.9)
+    assert (1 - mirrored.high, 1 - mirrored.low) == pytest.approx((low, high))
+
+
+def test_nothing_is_known_before_the_first_draw() -> None:
+    assert anytime_interval(0, 0, confidence=0.9) == (0.0, 1.0)
+
+
+def log_factorial(n: int) -> Decimal:
+    """ln n! to forty digits, by Stirling's series for large n."""
+    if n < 1000:
+        return Decimal(math.factorial(n)).ln()
+    x, pi = Decimal(n), Decimal("3.1415926535897932384626433832795028841971693993751058209749")
+    series = 1 / (12 * x) - 1 / (360 * x**3) + 1 / (1260 * x**5) - 1 / (1680 * x**7)
+    return x * x.ln() - x + (2 * pi * x).ln() / 2 + series
+
+
+def exact_evidence(k: int, n: int, rate: Decimal) -> Decimal:
+    """The logarithm of the martingale: the Beta integrals of halves are ratios of factorials."""
+    halves = sum((log_factorial(2 * m) - m * Decimal(4).ln() - log_factorial(m) for m in (k, n - k)), Decimal(0))
+    return halves - log_factorial(n) - k * rate.ln() - (n - k) * (1 - rate).ln()
+
+
+@pytest.mark.parametrize("n", [1000, 30_000, 10**6, 10**9, 10**12])
+@pytest.mark.parametrize("share", [0, 1e-6, 0.01, 0.5, 0.9])
+def test_rounding_of_large_counts_leaves_out_no_rate_that_the_martingale_does_not(n: int, share: float) -> None:
+    k = round(share * n)
+    low, high = anytime_interval(k, n, confidence=0.9)
+    with localcontext() as context:
+        context.prec = 60
+        limit = Decimal(10).ln()
+        assert low == 0 or exact_evidence(k, n, Decimal(low)) >= limit
+        assert exact_evidence(k, n, Decimal(high)) >= limit
+    assert high - low <= 20 * math.sqrt((share + 1 / n) * (1 - share) * math.log(n) / n)
+
+
+def test_a_confidence_beyond_floats_still_has_an_interval() -> None:
+    low, high = anytime_interval(50, 50, confidence=1 - F(1, 10**30))
+    assert (0.1 < low < 0.3, high) == (True, 1.0)

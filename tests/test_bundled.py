@@ -26,7 +26,7 @@ import torch
 import holdfast as hf
 from holdfast import InvalidTypeError, InvalidValueError
 from holdfast.cli import main
-from holdfast.inputs.models import Classifier, available, bundled_rows
+from holdfast.inputs.models import Classifier, available
 from holdfast.inputs.models import bundled as box  # the module
 from holdfast.inputs.models.bundled import BOX, BundledModel
 from holdfast.inputs.models.skops_file import load_skops
@@ -232,7 +232,7 @@ def test_the_command_line_certifies_a_bundled_input(tmp_path: Path, capsys: pyte
         ("bundled:digits#x", "`--input` must look like"),
         ("#3", "`--input` must look like"),
         ("bundled:digits#450", "must end with a number from 0 to 449"),
-        ("bundled:sentences#0", "`--model` must classify the text that is given, got one for images"),
+        ("bundled:sentences#0", "`--model` must classify the texts that are given, got one for images"),
     ],
 )
 def test_inputs_that_name_nothing_are_refused(given: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -287,9 +287,9 @@ def test_the_forest_cannot_be_made_to_trust_more() -> None:
 
 
 def test_the_forest_needs_exactly_the_types_that_are_trusted() -> None:
-    path = BOX / "cancer-forest" / bundled_rows.FILE
-    assert set(skops.io.get_untrusted_types(file=path)) <= set(bundled_rows.TRUSTED)
-    assert len(bundled_rows.TRUSTED) == 1
+    path = BOX / "cancer-forest" / box.FOREST
+    assert set(skops.io.get_untrusted_types(file=path)) <= set(box.TRUSTED)
+    assert len(box.TRUSTED) == 1
     if skops.io.get_untrusted_types(file=path):
         with pytest.raises(InvalidValueError, match=r"not trusted: sklearn\.tree\._tree\.Tree"):
             load_skops(str(path))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import holdfast as hf
+from holdfast.certification.question import parse_radii
 from holdfast.cli import main
-from holdfast.commands.parsing import parse_radii
 from tests.oracles import exact_rate
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"]

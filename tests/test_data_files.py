@@ -11,8 +11,7 @@ from PIL import Image
 
 import holdfast as hf
 from holdfast import HoldfastError, InvalidTypeError, InvalidValueError
-from holdfast.inputs.data.dataset import Dataset
-from holdfast.inputs.data.labels import number_labels
+from holdfast.inputs.data.dataset import Dataset, number_labels
 
 
 def paint(path: Path, grey: int = 0) -> None:

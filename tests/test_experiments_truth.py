@@ -19,8 +19,7 @@ from holdfast.experiments.opening import Explained, open_subject
 from holdfast.experiments.similar import Candidate, choose
 from holdfast.experiments.spectra import draw, expected_mass, masses
 from holdfast.experiments.studies import paired
-from holdfast.results.accuracy import SmoothedAccuracy
-from holdfast.smoothing import smoothed_accuracy
+from holdfast.smoothing import SmoothedAccuracy, smoothed_accuracy
 from holdfast.study.store import Store
 from tests.experiment_support import read_rows, request, texts_subject
 

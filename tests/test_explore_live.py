@@ -2,94 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import betaln
 
 import holdfast as hf
 from holdfast.certification.certificate import Look
-from holdfast.explore.live import Narrowing, anytime_interval
+from holdfast.explore.live import Narrowing
 from tests.explore_support import decide
 
 CONFIDENCE = 0.9
-N_DRAWS = 150
-
-
-def rates() -> list[float]:
-    return sorted({*np.linspace(0.0, 1.0, 101), 0.001, 0.005, 0.995, 0.999})
-
-
-def chance_of_a_miss(rate: float, confidence: float, n_draws: int) -> float:
-    """P(the rate is outside the interval after some number of draws ≤ n_draws), summed over all paths."""
-    alive = np.array([1.0])
-    missed = 0.0
-    for n in range(1, n_draws + 1):
-        grown = np.zeros(n + 1)
-        grown[1:] += alive * rate
-        grown[:-1] += alive * (1 - rate)
-        for k in np.flatnonzero(grown):
-            low, high = anytime_interval(int(k), n, confidence=confidence)
-            if not low <= rate <= high:
-                missed += grown[k]
-                grown[k] = 0.0
-        alive = grown
-    return missed
-
-
-@pytest.mark.parametrize("confidence", [0.8, 0.9, 0.98])
-def test_the_rate_is_in_all_intervals_at_once_with_the_stated_confidence(confidence: float) -> None:
-    # The intervals do not depend on the rate: computed once for all rates.
-    table = {(k, n): anytime_interval(k, n, confidence=confidence) for n in range(1, N_DRAWS + 1) for k in range(n + 1)}
-    lows = [np.array([table[k, n].low for k in range(n + 1)]) for n in range(1, N_DRAWS + 1)]
-    highs = [np.array([table[k, n].high for k in range(n + 1)]) for n in range(1, N_DRAWS + 1)]
-    worst = 0.0
-    for rate in rates():
-        alive, missed = np.array([1.0]), 0.0
-        for low, high in zip(lows, highs, strict=True):
-            grown = np.append(alive * (1 - rate), 0.0) + np.append(0.0, alive * rate)
-            out = (rate < low) | (rate > high)
-            missed += grown[out].sum()
-            alive = np.where(out, 0.0, grown)
-        worst = max(worst, missed)
-    assert 0 < worst <= 1 - confidence
-    assert chance_of_a_miss(0.5, confidence, 40) <= 1 - confidence
-
-
-def test_an_interval_for_one_number_of_draws_would_not_do() -> None:
-    """The same sum for Clopper–Pearson intervals misses more often than they say: looking is what costs."""
-    rate, alive, missed = 0.9, np.array([1.0]), 0.0
-    for n in range(1, 101):
-        grown = np.append(alive * (1 - rate), 0.0) + np.append(0.0, alive * rate)
-        intervals = [hf.clopper_pearson(k, n, confidence=CONFIDENCE) for k in range(n + 1)]
-        out = np.array([not one.low <= rate <= one.high for one in intervals])
-        missed += grown[out].sum()
-        alive = np.where(out, 0.0, grown)
-    assert missed > 1 - CONFIDENCE
-
-
-def evidence(k: int, n: int, rate: float) -> float:
-    mixed = float(betaln(k + 0.5, n - k + 0.5) - betaln(0.5, 0.5))
-    return mixed - k * math.log(rate) - (n - k) * math.log1p(-rate)
-
-
-@pytest.mark.parametrize(("k", "n"), [(0, 7), (7, 7), (3, 10), (59, 60), (300, 900)])
-def test_the_ends_are_where_the_martingale_reaches_its_limit(k: int, n: int) -> None:
-    low, high = anytime_interval(k, n, confidence=CONFIDENCE)
-    limit = math.log(10)
-    assert 0 <= low <= k / n <= high <= 1
-    if low > 0:
-        assert evidence(k, n, low - 1e-6) > limit > evidence(k, n, low + 1e-6)
-    if high < 1:
-        assert evidence(k, n, high + 1e-6) > limit > evidence(k, n, high - 1e-6)
-    mirrored = anytime_interval(n - k, n, confidence=CONFIDENCE)
-    assert (1 - mirrored.high, 1 - mirrored.low) == pytest.approx((low, high))
-
-
-def test_nothing_is_known_before_the_first_draw() -> None:
-    assert anytime_interval(0, 0, confidence=0.9) == (0.0, 1.0)
 
 
 def test_what_is_known_only_narrows_and_says_when_looks_contradict_each_other() -> None:

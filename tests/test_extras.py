@@ -113,12 +113,12 @@ def test_nothing_is_named_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> 
         ("certify --model bundled:vader --text fine --radius 2", "vaderSentiment", "text"),
         (
             "explore --model bundled:cancer-forest",
-            "starlette, uvicorn, skops, scikit-learn",
+            "skops, scikit-learn, starlette, uvicorn",
             "explore,sklearn",
         ),
         (
             "explore --model hf:m --data images:photos",
-            "starlette, uvicorn, torch, transformers, Pillow",
+            "torch, transformers, Pillow, starlette, uvicorn",
             "explore,hf",
         ),
         (

@@ -16,7 +16,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.report import figures
 from holdfast.report.figures.curves import band_of
 from holdfast.report.figures.style import METHOD_NAMES, legend_below, look_of
-from holdfast.results.accuracy import SmoothedAccuracy
+from holdfast.smoothing import SmoothedAccuracy
 from holdfast.study import run_study
 from holdfast.study.aggregate import MeanAt, summarize_study
 from tests.study_support import make_spec, write_texts

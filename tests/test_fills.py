@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from holdfast import InvalidTypeError, InvalidValueError
-from holdfast.masking.image.fills import Blur, Constant, Fill, Mean, Noise, Picture, as_fill
+from holdfast.masking.image.fills import Blur, Constant, ImageFill, Mean, Noise, Picture, as_fill
 
 torch.set_num_threads(1)
 
@@ -35,7 +35,7 @@ def test_a_baseline_has_the_shape_and_number_type_of_its_image(fill: Any, image:
 def test_fills_are_fills_and_their_names_differ() -> None:
     many = [*FILLS, 1.0, Noise(seed=4), Blur(2), FLOATS, FLOATS + 1, BYTES, torch.from_numpy(FLOATS.transpose(2, 0, 1))]
     fills = [as_fill(fill) for fill in many]
-    assert all(isinstance(fill, Fill) for fill in fills)
+    assert all(isinstance(fill, ImageFill) for fill in fills)
     assert len({fill.name for fill in fills}) == len(many)
 
 

@@ -289,7 +289,7 @@ def test_labels_that_cannot_be_read_are_refused(content: bytes | None, words: st
 def test_a_label_of_thousands_of_digits_is_a_name(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(f"age,label\n1,x{'9' * 5000}\n2,{'9' * 5000}\n")
     assert len(data.load(f"table:{tmp_path / 'a.csv'}", target="label").classes) == 2
-    from holdfast.inputs.data.labels import number_labels
+    from holdfast.inputs.data.dataset import number_labels
 
     assert number_labels(["9" * 5000, "3"])[1] == ("3", "9" * 5000)
 

@@ -41,7 +41,7 @@ READ_FROM_JSON |= {f"study.{name}" for name in ("MeanAt", "MusSummary", "PairedD
 READ_FROM_JSON |= {"study.StudyPlan", "study.StudySummary"}
 """Results, which users get and do not make, but may read from a file: test_fuzz_files.py spoils the files."""
 
-ONLY_HANDED_OUT = {"Interval", "MeanRate", "PlannedSamples", "SmoothedModel", "Tally", "boolean.Estimate"}
+ONLY_HANDED_OUT = {"Inputs", "Interval", "MeanRate", "PlannedSamples", "SmoothedModel", "Tally", "boolean.Estimate"}
 ONLY_HANDED_OUT |= {"boolean.LowDegreeWeights", "study.Merged", "study.MethodStatus", "study.Moment", "study.StudyRun"}
 ONLY_HANDED_OUT |= {"study.StudyStatus", "models.BundledModel", "models.Classifier", "data.Dataset", "figures.Line"}
 ONLY_HANDED_OUT |= {"boolean.figures.SpectralContraction"}

@@ -182,7 +182,7 @@ def test_masks_of_many_features_are_remembered_as_they_are() -> None:
 
 
 def test_coalitions_of_many_features_are_counted_at_once() -> None:
-    from holdfast.attribution.coalitions import pairs_by_size
+    from holdfast.attribution.shapley import pairs_by_size
 
     with deadline(10):
         assert pairs_by_size(200_000)[:2].tolist() == [200_000, 200_000 * 199_999 / 2]

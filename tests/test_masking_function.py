@@ -104,7 +104,7 @@ def test_a_table_of_the_wrong_shape_is_refused(values: Any, n_features: int, got
 
 
 def test_a_table_that_would_fill_the_memory_is_refused_before_it_does() -> None:
-    with pytest.raises(InvalidValueError, match=r"^`n_features` of a table must be at most 30, got 1000\."):
+    with pytest.raises(InvalidValueError, match=r"^`n_features` must be at most 30 for a table, got 1000\."):
         lookup_table([], n_features=1000)
 
 

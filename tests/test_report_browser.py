@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.certification.certificate import Certificate
 from holdfast.report.page import write_report
-from holdfast.results.accuracy import SmoothedAccuracy
+from holdfast.smoothing import SmoothedAccuracy
 from holdfast.study.store import Store
 from tests.report_support import COLUMNS, HOSTILE, LONG, Visit, browsing, run_all
 from tests.study_support import TRUST

@@ -36,7 +36,7 @@ from holdfast.report.page.pictures import cut_text, describe_input, png_uri, tex
 from holdfast.report.page.rows import read_rows
 from holdfast.report.page.source import CHANGED, UNKNOWN, UNREADABLE
 from holdfast.report.page.together import joint_means
-from holdfast.results.accuracy import SmoothedAccuracy
+from holdfast.smoothing import SmoothedAccuracy
 from holdfast.study.aggregate import summarize_study
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec

@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 from holdfast import data
-from holdfast.inputs.models.bundled_rows import FILE, load_rows
+from holdfast.inputs.models.bundled import FOREST, load_forest
 from training.box import count_correct, empty_folder, write_card
 
 N_TREES = 100
@@ -23,7 +23,7 @@ def main() -> None:
     train, test = data.load("bundled:cancer", split="train"), data.load("bundled:cancer")
     forest = RandomForestClassifier(n_estimators=N_TREES, random_state=0).fit(train.inputs, train.labels)
     folder = empty_folder("cancer-forest")
-    write_skops(forest, folder / FILE)
+    write_skops(forest, folder / FOREST)
     columns = [str(name) for name in load_breast_cancer().feature_names]
     settings: dict[str, Any] = {
         "classes": list(test.classes),
@@ -34,7 +34,7 @@ def main() -> None:
         kind="table",
         data="bundled:cancer",
         description="random forest on 30 measurements of cell nuclei",
-        counts={"test split": count_correct(load_rows(folder, **settings), test)},
+        counts={"test split": count_correct(load_forest(folder, **settings), test)},
         made_with=("scikit-learn", "skops"),
         **settings,
     )

@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from holdfast.agreement import Agreement, same_top_class, same_top_set, within
-from holdfast.bounds import Interval, clopper_pearson, hoeffding
-from holdfast.certification.bracket import stability_bracket
+from holdfast.bounds import Interval, anytime_interval, clopper_pearson, hoeffding
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.comparison import Comparison, Difference, compare
 from holdfast.certification.curve import StabilityCurve, certify_radii
@@ -25,21 +24,20 @@ from holdfast.masking import lookup_table, mask_function
 from holdfast.mus import certify_mus, mus_model
 from holdfast.neighborhood import Additions, Neighborhood, Removals, Swaps
 from holdfast.plans import PlannedSamples, plan_samples
-from holdfast.results.accuracy import SmoothedAccuracy
-from holdfast.results.attribution import Attribution
-from holdfast.results.witness import StabilityBracket, Witness
 from holdfast.selection import above, positive, top, top_fraction
-from holdfast.smoothing import SmoothedModel, adaptive_keep, selective_keep, smooth, smoothed_accuracy
+from holdfast.smoothing import SmoothedAccuracy, SmoothedModel, adaptive_keep, selective_keep, smooth, smoothed_accuracy
 from holdfast.types import Deciding, Differentiable, Mask, MaskedModel, Provenance
-from holdfast.witness import find_witness
+from holdfast.witness import StabilityBracket, Witness, find_witness, stability_bracket
 
 if TYPE_CHECKING:
     from holdfast import boolean as boolean
     from holdfast import study as study
     from holdfast.attribution import as_shapiq_game, attribute, from_array, from_captum, from_lime, from_shap
+    from holdfast.attribution.scores import Attribution
     from holdfast.certification.reexplain import Reexplanation, reexplain
     from holdfast.inputs import data as data
     from holdfast.inputs import models as models
+    from holdfast.inputs.inputs import Inputs, bind
     from holdfast.masking.image.groups import grid, segments, superpixels
     from holdfast.masking.image.mask_image import mask_image
     from holdfast.masking.table.columns import column_groups, columns, windows
@@ -61,6 +59,7 @@ __all__ = [
     "FillSensitivity",
     "HardCertificate",
     "HoldfastError",
+    "Inputs",
     "Interval",
     "InvalidTypeError",
     "InvalidValueError",
@@ -89,8 +88,10 @@ __all__ = [
     "Witness",
     "above",
     "adaptive_keep",
+    "anytime_interval",
     "as_shapiq_game",
     "attribute",
+    "bind",
     "certified_radius",
     "certify",
     "certify_hard",
@@ -142,8 +143,11 @@ _MODULES = {
 }
 
 _WHEN_ASKED_FOR = {
+    "Attribution": "holdfast.attribution.scores",
+    "Inputs": "holdfast.inputs.inputs",
     "as_shapiq_game": "holdfast.attribution",
     "attribute": "holdfast.attribution",
+    "bind": "holdfast.inputs.inputs",
     "column_groups": "holdfast.masking.table.columns",
     "columns": "holdfast.masking.table.columns",
     "from_array": "holdfast.attribution",

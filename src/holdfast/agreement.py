@@ -165,9 +165,10 @@ def _by_name(text: str, name: str) -> Agreement:
         try:
             return makers[match[1]](match[2])
         except ValueError as error:
-            raise InvalidValueError(f"cannot be read from {shown(text)}: {error}", argument=name) from error
+            must, hint = "be a name such as same_top_set(3) or within(0.1)", f"It cannot be read: {error}"
+            raise InvalidValueError(argument=name, must=must, got=shown(text), hint=hint) from error
     check_name(text, name, names)
-    raise InvalidValueError(f"needs a number in place of the letters, got {shown(text)}.", argument=name)
+    raise InvalidValueError(argument=name, must="have a number in place of the letters", got=shown(text))
 
 
 def _need_scores(outputs: Outputs, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.evaluation import Evaluator
@@ -66,10 +67,9 @@ def measure(
     selected: Mask,
     *,
     radius: int,
-    tolerance: float = 0.1,
-    confidence: float = 0.9,
     batch_size: int | None = None,
     rng: int = 0,
+    **precision: Any,
 ) -> Bench:
     """Measure the model at several batch sizes, and a certificate by each plan.
 
@@ -87,7 +87,7 @@ def measure(
     """
 
     def ask(bound: MaskedModel, plan: str) -> Certificate:
-        return certify(bound, selected, radius=radius, tolerance=tolerance, confidence=confidence, plan=plan, rng=rng)
+        return certify(bound, selected, radius=radius, plan=plan, rng=rng, **precision)
 
     ask(Evaluator(model, batch_size=batch_size), _PLANS[0])  # what is wrong is found, and what is slow at first is done
     paces = tuple(_paces(model, Additions(selected, radius).sample(max(BATCH_SIZES), stream(rng, "bench"))))

@@ -1,7 +1,7 @@
 """Counts → intervals for the rate behind them; only proven finite-sample bounds, named by theorem.
 
 They hold for a number of draws fixed in advance. Looking at the interval to decide when to stop
-voids them: stopping belongs to :mod:`holdfast.plans`.
+voids them: stopping belongs to :mod:`holdfast.plans`. Only ``anytime_interval`` may be looked at all the time.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from holdfast.validation import as_array, check_name, check_share, check_whole, 
 
 _BISECTIONS, _SMALLEST_MEAN, _BETTING_SLACK = 22, 1e-7, 1e-9
 """Steps to the end of an interval, which is never beyond the true one; where ratios would overflow; float error."""
+
+_ANYTIME_BISECTIONS, _LOG_ERROR, _LOG_ROUNDING = 40, 1e-9, 4e-15
+"""Steps to the end of an anytime interval; float error of its logarithms, and by how much it grows with the counts."""
 
 _TAIL_ERROR = 1e-9
 """Relative float error of binomial tails, and more."""
@@ -104,6 +107,52 @@ def clopper_pearson(
     low = float(betaincinv(k, n - k + 1, risk)) if k > 0 and side != "upper" else 0.0
     high = 1.0 - float(betaincinv(n - k, k + 1, risk)) if k < n and side != "lower" else 1.0
     return Interval(low, high)
+
+
+def anytime_interval(n_agreed: int, n_evaluated: int, *, confidence: float | Fraction = 0.9) -> Interval:
+    """Interval that is valid after every draw at once: a confidence sequence.
+
+    With probability at least ``confidence`` over independent draws, the true rate is in the intervals of
+    all numbers of draws at once. So one may look after every draw, stop whenever one likes, for any
+    reason, and keep the interval of that moment, or what all intervals so far have in common. That costs
+    width: for one number of draws that is fixed in advance ``clopper_pearson`` is narrower.
+
+    For draws that agree with probability p, the mixture of binomial likelihoods over a Beta(½, ½) prior,
+    divided by the likelihood at p, is a non-negative martingale that begins at 1. By Ville's inequality it
+    ever reaches 1/δ with probability at most δ; the rates at which it has not are the interval.
+
+    Parameters
+    ----------
+    n_agreed, n_evaluated : int
+        Counts so far; before the first draw nothing is known, and the interval is [0, 1].
+    confidence : float
+        1 - δ, strictly between 0 and 1.
+
+    Examples
+    --------
+    >>> low, high = anytime_interval(24, 24, confidence=0.9)
+    >>> round(low, 3), high
+    (0.83, 1.0)
+    """
+    k, n = check_counts(n_agreed, n_evaluated, least=0)
+    risk = 1 - check_share(confidence, "confidence")
+    # On the side of caution: logarithms of large counts are large, and so is their rounding.
+    limit = -_log(risk) + max(_LOG_ERROR, _LOG_ROUNDING * n * math.log(n + 1))
+    return Interval(_anytime_end(k, n - k, limit), 1.0 - _anytime_end(n - k, k, limit))
+
+
+def _anytime_end(n_for: int, n_against: int, limit: float) -> float:
+    """The lower end: the largest rate found, below the observed one, at which the martingale reached its limit."""
+    if n_for == 0:
+        return 0.0
+    n = n_for + n_against
+    mixture = math.lgamma(n_for + 0.5) + math.lgamma(n_against + 0.5) - math.lgamma(n + 1) - math.log(math.pi)
+    low, high = 0.0, n_for / n
+    for _ in range(_ANYTIME_BISECTIONS):
+        middle = (low + high) / 2
+        reached = mixture - n_for * math.log(middle) - n_against * math.log1p(-middle) >= limit
+        low, high = (middle, high) if reached else (low, middle)
+    return low
 
 
 def certified_share(n_certified: int, n_inputs: int, *, level: float, confidence: float = 0.9) -> float:
@@ -237,10 +286,10 @@ def _sum_of_logs(factors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def check_counts(
-    n_agreed: Any, n_evaluated: Any, *, names: tuple[str, str] = ("n_agreed", "n_evaluated")
+    n_agreed: Any, n_evaluated: Any, *, names: tuple[str, str] = ("n_agreed", "n_evaluated"), least: int = 1
 ) -> tuple[int, int]:
-    """Whole numbers with 0 ≤ n_agreed ≤ n_evaluated and at least one evaluated."""
-    n = check_whole(n_evaluated, names[1], minimum=1)
+    """Whole numbers with 0 ≤ n_agreed ≤ n_evaluated and at least ``least`` evaluated."""
+    n = check_whole(n_evaluated, names[1], minimum=least)
     if n > _MOST_EVALUATED:
         raise InvalidValueError(argument=names[1], must=f"be at most {_MOST_EVALUATED}", got=shown(n_evaluated))
     k = check_whole(n_agreed, names[0])

@@ -47,7 +47,7 @@ class Deadline:
             return function()
         if self._last is not None and self._last.is_alive():
             raise ModelError("The model cannot be asked again: a call that was given up is still running.")
-        run = _Run(function)
+        run = _Call(function)
         # Settings that belong to the caller's context, such as those of NumPy, hold for the call as well.
         self._last = threading.Thread(target=copy_context().run, args=(run,), daemon=True, name="holdfast-model")
         self._last.start()
@@ -61,7 +61,7 @@ class Deadline:
         return answer
 
 
-class _Run:
+class _Call:
     """One call, and what came of it."""
 
     def __init__(self, function: Callable[[], Any]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.extras import check_installed, needed
 from holdfast.report.page.accuracy import study_accuracy
 from holdfast.report.page.write import write_report
-from holdfast.results.accuracy import SmoothedAccuracy
+from holdfast.smoothing import SmoothedAccuracy
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, MusSpec, StudySpec
 from holdfast.words import counted

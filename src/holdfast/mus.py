@@ -129,8 +129,38 @@ def certify_mus(
         points = np.stack([mask, np.ones_like(mask)])[: 1 + input_removals]
         ballots = replace(smoothed, base=base).ballots(points)
         base.settle()
-        polls = [Poll(one, smoothed.bank, int(base.outputs.shape[1])) for one in ballots]
-        return _certificate(smoothed, mask, polls, criterion, n_calls=base.n_calls, n_repeated=base.n_repeated)
+    polls = [Poll(votes, smoothed.bank, int(base.outputs.shape[1])) for votes in ballots]
+    here, full = polls[0], polls[1] if len(polls) > 1 else None
+    consistent = None if full is None else full.winner == here.winner
+    radius = here.radius(~mask, criterion)
+    keep = tuple(float(share) for share in smoothed.keep_probability)
+    return HardCertificate(
+        method=smoothed.method,
+        stable=True,
+        radius=radius,
+        requested_radius=radius,
+        effective_radius=radius,
+        tolerance=None,
+        confidence=None,
+        n_agreed=int(here.votes[here.winner]),
+        n_evaluated=len(smoothed.bank),
+        n_calls=base.n_calls,
+        n_repeated=base.n_repeated,
+        rng_key=smoothed.rng_key,
+        prediction=here.winner,
+        prediction_name=class_name(here.winner, smoothed.base.classes),
+        consistent=consistent,
+        selected=mask,
+        counterexample=None,
+        neighborhood="additions",
+        agree="same_top_class",
+        provenance=smoothed.provenance,
+        removal_radius=here.radius(mask, criterion),
+        input_removal_radius=full.radius(np.ones_like(mask), criterion) if full is not None and consistent else None,
+        keep_probability=keep[0] if len(set(keep)) == 1 else keep,
+        n_levels=len(smoothed.bank),
+        criterion=criterion,
+    )
 
 
 class Poll:
@@ -151,77 +181,33 @@ class Poll:
 
     def radius(self, may_change: Mask, criterion: str) -> int:
         """The largest number of these features that provably cannot change the winner, together or fewer."""
-        rivals = [other for other in range(len(self.votes)) if other != self.winner]
-        powers = {"lipschitz": self._any_votes, "votes": self._votes_against}[criterion]
-        safe = (_largest_safe(powers(other)[may_change], self._lead(other)) for other in rivals)
-        return min(safe, default=int(may_change.sum()))
-
-    def _lead(self, rival: int) -> int:
-        return int(self.votes[self.winner] - self.votes[rival])
-
-    def _any_votes(self, rival: int) -> Counts:
-        """Each vote that keeps the feature may leave the winner and go to the rival."""
-        return np.asarray(2 * self._bank.sum(axis=0))
-
-    def _votes_against(self, rival: int) -> Counts:
-        """A vote of the winner can cost the lead two, one of a third class one, one of the rival none."""
-        cost = np.where(self._ballots == self.winner, 2, np.where(self._ballots == rival, 0, 1))
-        return np.asarray(cost @ self._bank)
-
-
-def _largest_safe(powers: Counts, lead: int) -> int:
-    """The largest r for which the r largest powers sum to strictly less than the lead."""
-    reach = np.cumsum(np.sort(powers)[::-1])
-    return int(np.searchsorted(reach, lead))
-
-
-def _certificate(
-    smoothed: SmoothedModel, selected: Mask, polls: list[Poll], criterion: str, *, n_calls: int, n_repeated: int
-) -> HardCertificate:
-    here, full = polls[0], polls[1] if len(polls) > 1 else None
-    consistent = None if full is None else full.winner == here.winner
-    radius = here.radius(~selected, criterion)
-    everything = np.ones_like(selected)
-    keep = tuple(float(share) for share in smoothed.keep_probability)
-    return HardCertificate(
-        method=smoothed.method,
-        stable=True,
-        radius=radius,
-        requested_radius=radius,
-        effective_radius=radius,
-        tolerance=None,
-        confidence=None,
-        n_agreed=int(here.votes[here.winner]),
-        n_evaluated=len(smoothed.bank),
-        n_calls=n_calls,
-        n_repeated=n_repeated,
-        rng_key=smoothed.rng_key,
-        prediction=here.winner,
-        prediction_name=class_name(here.winner, smoothed.base.classes),
-        consistent=consistent,
-        selected=selected,
-        counterexample=None,
-        neighborhood="additions",
-        agree="same_top_class",
-        provenance=smoothed.provenance,
-        removal_radius=here.radius(selected, criterion),
-        input_removal_radius=full.radius(everything, criterion) if full is not None and consistent else None,
-        keep_probability=keep[0] if len(set(keep)) == 1 else keep,
-        n_levels=len(smoothed.bank),
-        criterion=criterion,
-    )
+        safe = [int(may_change.sum())]
+        for rival in range(len(self.votes)):
+            if rival == self.winner:
+                continue
+            if criterion == "lipschitz":
+                # Each vote that keeps the feature may leave the winner and go to the rival.
+                powers = 2 * self._bank.sum(axis=0)
+            else:
+                # A vote of the winner can cost the lead two, one of a third class one, one of the rival none.
+                cost = np.where(self._ballots == self.winner, 2, np.where(self._ballots == rival, 0, 1))
+                powers = cost @ self._bank
+            # The largest r for which the r largest powers sum to strictly less than the lead.
+            reach = np.cumsum(np.sort(powers[may_change])[::-1])
+            safe.append(int(np.searchsorted(reach, self.votes[self.winner] - self.votes[rival])))
+        return min(safe)
 
 
 def _already_smoothed(model: Any, keep_probability: Any) -> SmoothedModel | None:
     inner = model.model if isinstance(model, Evaluator) else model
     if not isinstance(inner, SmoothedModel):
         if keep_probability is None:
-            raise InvalidTypeError("`keep_probability` must be a number in (0, 1], got None.")
+            raise InvalidTypeError(argument="keep_probability", must="be a number in (0, 1]", got="None")
         return None
     if keep_probability is not None:
-        raise InvalidValueError("`keep_probability` must be left out: the model is already smoothed.")
+        raise InvalidValueError(argument="keep_probability", must="be left out: the model is already smoothed")
     if not inner.votes:
-        raise InvalidValueError("`model` must be smoothed by votes to be certified; it averages scores.")
+        raise InvalidValueError(argument="model", must="be smoothed by votes to be certified; it averages scores")
     return inner
 
 
@@ -233,8 +219,10 @@ def _whole_levels(keep: tuple[Fraction, ...], q: int, rounded: bool) -> NDArray[
             # 1/12 as a float is the nearest float to 1/12, and meant to be 1/12.
             if float(Fraction(_nearest(levels), q)) != float(share):
                 raise InvalidValueError(
-                    f"`keep_probability` must be a multiple of 1/{q}, got {float(share)!r}. Take "
-                    f"{_nearest(levels) / q!r}, change `n_levels`, or pass `round=True` to use the nearest."
+                    argument="keep_probability",
+                    must=f"be a multiple of 1/{q}",
+                    got=float(share),
+                    hint=f"Take {_nearest(levels) / q!r}, change `n_levels`, or pass `round=True` to use the nearest.",
                 )
     return np.array([_nearest(levels) for levels in exact], dtype=np.int64)
 

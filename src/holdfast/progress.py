@@ -51,9 +51,8 @@ def as_progress(progress: Any, *, what: str = "masks") -> Progress | None:
         return TerminalBar(what=what)
     if callable(progress):
         return progress  # type: ignore[no-any-return]
-    raise InvalidTypeError(
-        argument="progress", must="be True, False, None or a function of (done, total)", got=repr(progress)
-    )
+    must = "be True, False, None or a function of (done, total)"
+    raise InvalidTypeError(argument="progress", must=must, got=repr(progress))
 
 
 @contextmanager

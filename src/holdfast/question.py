@@ -5,63 +5,81 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, steady_batch_size
-from holdfast.extras import check_installed, needed
+from holdfast.inputs.source import check_sources
 from holdfast.selection import top, top_fraction
-from holdfast.types import Mask, MaskedModel
-from holdfast.validation import MOST_TABLE, MOST_UNPACKED, check_file, check_mask, check_name, read_text, shown
+from holdfast.types import Mask
+from holdfast.validation import MOST_UNPACKED, check_file, check_mask, check_name, read_text, shown
+
+if TYPE_CHECKING:
+    from holdfast.inputs.inputs import Inputs
 
 
-def bind_input(options: argparse.Namespace) -> MaskedModel:
-    """Load the model and bind the input that the options name."""
-    return _bind(options)[0]
+def chosen_input(options: argparse.Namespace) -> Inputs:
+    """The one input that the options name, with the model; packages that are missing are named before either loads."""
+    from holdfast.inputs.inputs import bind
+
+    spec, number = _named_input(options)
+    check_sources(options.model, spec)
+    shared = {"device": options.device, "kind": options.kind, "trusted": options.trust, "fill": _fill(options.fill)}
+    if options.input is not None:
+        inputs = bind(options.model, spec, **shared)
+        if number >= len(inputs):
+            must = f"end with a number from 0 to {len(inputs) - 1}"
+            raise InvalidValueError(argument="--input", must=must, got=repr(options.input))
+    elif options.table is not None:
+        table, background = _read_rows(options)
+        inputs = bind(options.model, table, background=background, **shared)
+    else:
+        inputs = bind(options.model, [Path(options.image) if options.image else options.text], **shared)
+    features = {"image": read_grid(options.grid), "text": options.features}.get(inputs.kind)
+    return replace(inputs[number : number + 1], features=features)
 
 
 def bind_named(options: argparse.Namespace) -> tuple[Evaluator, tuple[str, ...]]:
-    """The same, remembering what it has computed, and the names of the model's classes, none where it does not say.
+    """The input as a function of masks that remembers what it computed, and the names of the model's classes.
 
     Batches have a size that depends on no clock, so that what is written can be repeated to the last bit.
     """
-    model, classes = _bind(options)
+    inputs = chosen_input(options)
+    model = inputs[0]
     size = steady_batch_size(model) if options.batch_size is None else options.batch_size
-    return Evaluator(model, batch_size=size, timeout=options.timeout), classes
+    return Evaluator(model, batch_size=size, timeout=options.timeout), inputs.classes
 
 
-def _bind(options: argparse.Namespace) -> tuple[MaskedModel, tuple[str, ...]]:
-    from holdfast.inputs import models
-
-    _check_packages(options)
-    kind, value, settings = _read_input(options)
-    known = options.model.startswith("bundled:")  # for what, so that a mismatch is told in the words of the options
-    expected = options.kind or (None if known else kind)
-    classifier = models.load(options.model, device=options.device, kind=expected, trusted=options.trust)
-    if classifier.kind != kind:
-        raise InvalidValueError(f"`--model` must classify the {kind} that is given, got one for {classifier.kind}s.")
-    groups = {"image": read_grid(options.grid), "text": options.features}.get(kind)
-    return classifier.bind(value, groups=groups, fill=_fill(options.fill), **settings), classifier.classes
+def _named_input(options: argparse.Namespace) -> tuple[str | None, int]:
+    """What names the data, if anything does, and the number of the input in them."""
+    if options.table is not None:
+        return f"table:{options.table}", options.row
+    if options.input is None:
+        return (f"images:{options.image}" if options.image else None), 0
+    spec, _, number = options.input.rpartition("#")
+    if not spec or not re.fullmatch(r"[0-9]{1,18}", number):
+        raise InvalidValueError(argument="--input", must="look like bundled:digits#3", got=shown(options.input))
+    return spec, int(number)
 
 
-def _check_packages(options: argparse.Namespace) -> None:
-    """What the model and the input need is named at once, before either is loaded."""
-    from holdfast.inputs import models
+def _read_rows(options: argparse.Namespace) -> tuple[Any, Any]:
+    """The table, and the rows that hidden columns are filled from: its own, unless a file has others."""
+    from holdfast.inputs.data.table_file import matching, read_table
 
-    models.split(options.model)
-    model, schemes = options.model, {"image": "images:", "table": "table:", "input": ""}
-    name = next((one for one in schemes if getattr(options, one) is not None), None)
-    if name is None:
-        check_installed(model, needed(model))
-        return
-    given = getattr(options, name)
-    spec = schemes[name] + (given.rpartition("#")[0] if name == "input" else given)
-    check_installed(f"{model} with {given}", needed(model, spec))
+    table = read_table(options.table, default=".csv")
+    if options.target is not None:
+        check_name(options.target, "--target", [str(name) for name in table.columns])
+        table = table.drop(columns=options.target)
+    if not 0 <= options.row < len(table):
+        raise InvalidValueError(argument="--row", must=f"be from 0 to {len(table) - 1}", got=options.row)
+    other = options.background  # may have the target, or only features
+    return table, matching(read_table(other, default=".csv"), table, other) if other else table
 
 
 def choose_selection(options: argparse.Namespace, model: Evaluator) -> Mask:
@@ -91,7 +109,7 @@ def describe(
     """What is written beside a result, for people to read: date, version, model, input, method and names."""
     from importlib.metadata import version
 
-    from holdfast.attribution.methods import names_of
+    from holdfast.attribution.task import names_of
 
     inputs = ("image", "text", "table", "input")
     about: dict[str, Any] = {
@@ -189,32 +207,6 @@ def _fill(given: str | None) -> Any:
         return given
 
 
-def _read_input(options: argparse.Namespace) -> tuple[str, Any, dict[str, Any]]:
-    """The kind of the input, the input, and what else is needed to bind it."""
-    if options.input is not None:
-        return _named_input(options.input)
-    if options.image:
-        return "image", Path(options.image), {}
-    if options.text is not None:
-        return "text", options.text, {}
-    row, background = _table(options)
-    return "table", row, {"background": background}
-
-
-def _named_input(given: str) -> tuple[str, Any, dict[str, Any]]:
-    """One input of a data set: what names the data set, ``#``, and the number of the input from 0."""
-    from holdfast.inputs import data
-
-    spec, _, number = given.rpartition("#")
-    if not spec or not re.fullmatch(r"[0-9]{1,18}", number):
-        raise InvalidValueError(f"`--input` must look like bundled:digits#3, got {shown(given)}.")
-    dataset = data.load(spec)
-    if int(number) >= len(dataset):
-        raise InvalidValueError(f"`--input` must end with a number from 0 to {len(dataset) - 1}, got {given!r}.")
-    settings = {} if dataset.background is None else {"background": dataset.background}
-    return dataset.kind, dataset.inputs[int(number)], settings
-
-
 def read_grid(given: str | None) -> tuple[int, int] | None:
     """Rows and columns of a grid such as ``14x14``.
 
@@ -227,31 +219,5 @@ def read_grid(given: str | None) -> tuple[int, int] | None:
         return None
     match = re.fullmatch(r"(\d{1,9})[x×](\d{1,9})", given)
     if not match:
-        raise InvalidValueError(f"`--grid` must look like 14x14, got {shown(given)}.")
+        raise InvalidValueError(argument="--grid", must="look like 14x14", got=shown(given))
     return int(match[1]), int(match[2])
-
-
-def _table(options: argparse.Namespace) -> tuple[Any, Any]:
-    """The row as a series, and the rows that hidden columns are filled from."""
-    table = _read_table(options.table)
-    if options.target is not None:
-        check_name(options.target, "--target", [str(name) for name in table.columns])
-        table = table.drop(columns=options.target)
-    if not 0 <= options.row < len(table):
-        raise InvalidValueError(f"`--row` must be from 0 to {len(table) - 1}, got {options.row}.")
-    background = table
-    if options.background:  # may have the target, or only features
-        background = _read_table(options.background).drop(columns=options.target or [], errors="ignore")
-    return table.iloc[options.row], background
-
-
-def _read_table(name: str) -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise MissingExtraError("Tables need pandas: pip install 'holdfast[report]'") from error
-    check_file(Path(name), most=MOST_TABLE)
-    try:
-        return pandas.read_csv(name, compression=None)
-    except ValueError as error:
-        raise InvalidValueError(f"{name} must be a table in CSV form: {error}") from error

@@ -8,19 +8,20 @@ certified about it is certified about this function, not about the expectation.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.bounds import Interval, check_counts, clopper_pearson
+from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator
 from holdfast.progress import as_progress
 from holdfast.randomness import stream, stream_key
-from holdfast.results.accuracy import SmoothedAccuracy
 from holdfast.types import Mask, MaskedModel, Masks, Outputs, Progress, Provenance, Rng
 from holdfast.validation import (
     MOST_CELLS,
@@ -77,6 +78,11 @@ class SmoothedModel:
     def feature_names(self) -> tuple[str, ...] | None:
         """What the features are called, if the model that is smoothed tells."""
         return self.base.feature_names
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """What the classes are called, if the model that is smoothed tells."""
+        return self.base.classes
 
     @property
     def rows_per_mask(self) -> int:
@@ -332,6 +338,77 @@ def selective_keep(smoothed: Any, keep_probability: float) -> NDArray[np.float64
     [1.0, 0.25, 0.25]
     """
     return np.where(check_mask(smoothed, "smoothed"), float(_check_share(keep_probability)), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothedAccuracy(Value):
+    """How often a smoothed classifier is right, for several keep probabilities.
+
+    Every input is smoothed with random masks of its own. Each interval on its own contains, with
+    probability ``confidence`` over independent inputs and masks (Clopper–Pearson), the probability that
+    a new input of the same kind, smoothed with new masks, is predicted as labelled.
+
+    Attributes
+    ----------
+    keep_probabilities : tuple of float
+        As asked; 1 is the model itself.
+    n_correct : tuple of int
+        Inputs predicted as labelled, for each.
+    n_inputs : int
+        Inputs in all.
+    n_samples : int
+        Random masks that voted.
+    n_calls : int
+        Rows the model computed in all.
+    """
+
+    keep_probabilities: tuple[float, ...]
+    n_correct: tuple[int, ...]
+    n_inputs: int
+    n_samples: int
+    confidence: float
+    n_calls: int
+    rng_key: int
+
+    schema: ClassVar[str] = "holdfast.smoothed_accuracy"
+
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        check_share(self.confidence, "confidence")
+        if len(self.keep_probabilities) != len(self.n_correct):
+            raise InvalidValueError("`n_correct` must have one entry per keep probability.")
+        for n_correct in self.n_correct:
+            check_counts(n_correct, self.n_inputs)
+
+    @property
+    def accuracies(self) -> tuple[float, ...]:
+        """Share of correct answers per keep probability."""
+        return tuple(n / self.n_inputs for n in self.n_correct)
+
+    @property
+    def intervals(self) -> tuple[Interval, ...]:
+        """Exact binomial intervals."""
+        return tuple(clopper_pearson(n, self.n_inputs, confidence=self.confidence) for n in self.n_correct)
+
+    def __iter__(self) -> Iterator[tuple[float, float, Interval]]:
+        return zip(self.keep_probabilities, self.accuracies, self.intervals, strict=True)
+
+    def __len__(self) -> int:
+        return len(self.keep_probabilities)
+
+    def to_frame(self) -> Any:
+        """A data frame with one row per keep probability."""
+        return make_frame(
+            [
+                {"keep_probability": keep, "accuracy": accuracy, "low": interval.low, "high": interval.high}
+                for keep, accuracy, interval in self
+            ]
+        )
+
+    def __str__(self) -> str:
+        head = f"Accuracy of the smoothed classifier on {self.n_inputs} inputs ({self.n_samples} masks each):"
+        rows = [f"  keep {keep:5.3g}  {accuracy:6.1%}  [{low:.1%}, {high:.1%}]" for keep, accuracy, (low, high) in self]
+        return "\n".join([head, *rows])
 
 
 def smoothed_accuracy(

@@ -8,27 +8,159 @@ predicted class and its strongest rival, and what they find is reduced until not
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.agreement import Agreement, SameTopClass, Within, as_agreement, prediction_of
+from holdfast.certification.hard import HardCertificate
+from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
+from holdfast.mus import certify_mus
 from holdfast.neighborhood import Additions
 from holdfast.randomness import stream, stream_key
-from holdfast.results.witness import Witness
-from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
-from holdfast.validation import check_selection, check_whole
-from holdfast.words import class_name
+from holdfast.smoothing import SmoothedModel
+from holdfast.types import Mask, MaskedModel, Masks, Progress, Provenance, Rng
+from holdfast.validation import check_mask, check_selection, check_whole
+from holdfast.words import NOT_RIGHT, calls, class_name, prediction_kept, quoted
 
 ALWAYS_EXHAUSTED = 4096
 """Levels with no more masks than this are always evaluated in full."""
 
 _BEAM_WIDTH, _N_ORDERS = 8, 32
 _PORTION = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Witness(Value):
+    """The smallest set of additions found that changes the prediction.
+
+    Attributes
+    ----------
+    found : bool
+        Whether any was found.
+    mask : Boolean array or None
+        The explanation with the additions.
+    added : tuple of int
+        The features added, in increasing order; none of them can be left out.
+    n_added : int or None
+        Their number; None if nothing was found.
+    prediction, original_prediction : int, str, float or None
+        With the additions (None if nothing was found), and on the explanation.
+    prediction_name, original_name : str or None
+        What the model calls these classes; None if it does not say.
+    proven : bool
+        No smaller set of additions exists; or, if nothing was found, none within ``max_radius``.
+    cleared_radius : int
+        All additions of up to this many features were evaluated, and none changes the prediction.
+    """
+
+    found: bool
+    mask: Mask | None
+    added: tuple[int, ...]
+    n_added: int | None
+    prediction: Any
+    prediction_name: str | None
+    original_prediction: Any
+    original_name: str | None
+    proven: bool
+    cleared_radius: int
+    max_radius: int
+    n_calls: int
+    rng_key: int
+    selected: Mask
+    agree: str
+    provenance: Provenance
+
+    schema: ClassVar[str] = "holdfast.witness"
+
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        check_mask(self.selected, "selected")
+        check_whole(self.cleared_radius, "cleared_radius")
+        if self.found != (self.mask is not None) or (self.n_added or 0) != len(self.added):
+            raise InvalidValueError("`found`, `mask`, `added` and `n_added` must agree.")
+        if self.mask is not None:
+            added = self.mask & ~self.selected
+            if (self.selected & ~self.mask).any() or tuple(int(i) for i in added.nonzero()[0]) != self.added:
+                raise InvalidValueError("`mask` must be the explanation with the features `added`.")
+
+    def __str__(self) -> str:
+        claim = self._found() if self.found else self._not_found()
+        return f"{claim} ({calls(self.n_calls)})."
+
+    def _found(self) -> str:
+        names = ", ".join(map(str, self.added))
+        size = f"feature {names}" if self.n_added == 1 else f"{self.n_added} features ({names})"
+        left = f"whether fewer can, but more than {self.cleared_radius}, is open"
+        minimal = "no smaller addition does" if self.proven else left
+        what = prediction_kept(self.original_prediction, self.original_name, self.agree)
+        return f"Revealing {size} changes {what} to {quoted(self.prediction, self.prediction_name)}; {minimal}"
+
+    def _not_found(self) -> str:
+        what = prediction_kept(self.original_prediction, self.original_name, self.agree)
+        if self.proven:
+            return f"No addition of up to {self.max_radius} features changes {what}"
+        known = f"that none of up to {self.cleared_radius} features does is proven"
+        return f"No addition of up to {self.max_radius} features was found that changes {what}; {known}"
+
+
+@dataclass(frozen=True, eq=False)
+class StabilityBracket(Value):
+    """Bounds on the hard radius of one function: at least ``low``, below ``below``.
+
+    Attributes
+    ----------
+    low : int
+        No addition of up to this many features changes the prediction: proven.
+    below : int or None
+        Some addition of this many features does; None if none was found.
+    method : str
+        Where ``low`` comes from: "enumeration", "mus" or "bernoulli".
+    certificate : HardCertificate or None
+        The certificate by votes, for a smoothed model.
+    witness : Witness
+        The search behind ``below``.
+    """
+
+    low: int
+    below: int | None
+    method: str
+    certificate: HardCertificate | None
+    witness: Witness
+    n_calls: int
+
+    schema: ClassVar[str] = "holdfast.stability_bracket"
+
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        if self.below is not None and self.low >= self.below:
+            raise InvalidValueError(f"`low` must be below `below`, got {self.low} and {self.below}.")
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether the hard radius is known exactly."""
+        n_unselected = int((~self.witness.selected).sum())
+        return self.low + 1 == self.below or (self.below is None and self.low == n_unselected)
+
+    def __str__(self) -> str:
+        which = "smoothed model's" if self.certificate is not None else "model's"
+        size = "1 feature" if self.low == 1 else f"{self.low} features"
+        known = f"the {which} prediction survives every addition of up to {size} ({self.method})"
+        if self.below is None:
+            reach = self.witness.max_radius
+            searched = "nothing larger was searched"
+            if self.is_tight:
+                searched = "these are all there are"
+            elif reach > self.low:
+                searched = f"none of up to {reach} was found that changes it"
+            return f"For certain, {known}; {searched} ({calls(self.n_calls)})."
+        also = f"and some addition of {self.below} changes it"
+        scope = f"it is a fact about this input and masking, {NOT_RIGHT}"
+        return f"For certain, {known}, {also} ({calls(self.n_calls)}); {scope}."
 
 
 def find_witness(
@@ -80,11 +212,52 @@ def find_witness(
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_selection(selected, "selected", evaluator)
         n_free = int((~mask).sum())
-        search = _Search(evaluator, mask, same, n_free if wanted is None else min(wanted, n_free), max_calls)
+        search = _WitnessSearch(evaluator, mask, same, n_free if wanted is None else min(wanted, n_free), max_calls)
         return search.run(stream(key, "witness", np.packbits(mask).tobytes()), key)
 
 
-class _Search:
+def stability_bracket(
+    model: MaskedModel,
+    selected: Any,
+    *,
+    max_radius: int | None = None,
+    max_calls: int = 20_000,
+    batch_size: int | None = None,
+    progress: Progress | bool | None = None,
+    rng: Rng = None,
+) -> StabilityBracket:
+    """Bracket the hard radius: how many additions can never, and how many can, change the prediction.
+
+    The upper end is a witness (``find_witness``). The lower end is what the search has enumerated,
+    or, if ``model`` was smoothed by votes (``mus_model``, ``smooth``), the certificate by votes where
+    that reaches further. Both are about ``model`` as given: to bracket a smoothed model, pass it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import mask_function, stability_bracket
+    >>> model = mask_function(lambda masks: masks[:, 0] & ~(masks[:, 5] & masks[:, 7]), n_features=8)
+    >>> bracket = stability_bracket(model, np.arange(8) < 2, rng=0)
+    >>> bracket.low, bracket.below
+    (1, 2)
+    """
+    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
+        before = evaluator.n_calls
+        votes = isinstance(evaluator.model, SmoothedModel) and evaluator.model.votes
+        witness = find_witness(evaluator, selected, max_radius=max_radius, max_calls=max_calls, rng=rng)
+        certificate = certify_mus(evaluator, selected, input_removals=False) if votes else None
+        by_votes = certificate is not None and certificate.radius > witness.cleared_radius
+        return StabilityBracket(
+            low=certificate.radius if certificate is not None and by_votes else witness.cleared_radius,
+            below=witness.n_added,
+            method=certificate.method if certificate is not None and by_votes else "enumeration",
+            certificate=certificate,
+            witness=witness,
+            n_calls=evaluator.n_calls - before,
+        )
+
+
+class _WitnessSearch:
     """One search: what was cleared, the best change so far, and what may still be spent."""
 
     def __init__(self, evaluator: Evaluator, selected: Mask, agree: Agreement, reach: int, max_calls: int) -> None:
@@ -95,7 +268,8 @@ class _Search:
         outputs = evaluator(selected[None])
         self._reference = outputs[0]
         if not agree(outputs, self._reference)[0]:
-            raise InvalidValueError(f"`agree` must hold between an output and itself; {agree.name} does not.")
+            must = f"hold between an output and itself; {agree.name} does not"
+            raise InvalidValueError(argument="agree", must=must)
         self._best: Mask | None = None
         evaluator.expect(max_calls // self._cost)
 
@@ -157,11 +331,10 @@ class _Search:
 
     def _try(self, masks: Masks) -> bool:
         """Whether any of these, all smaller than the best, changes the prediction; it is reduced to what it needs."""
-        found = self._smallest_change(masks)
-        if found is None:
-            return False
-        self._best = self._reduced(found)
-        return True
+        changed = self._smallest_change(masks)
+        if changed is not None:
+            self._best = self._reduced(changed)
+        return changed is not None
 
     def _random_orders(self, rng: np.random.Generator) -> None:
         """Reveal features in random orders and see where the prediction first changes."""
@@ -176,14 +349,14 @@ class _Search:
 
     def _reduced(self, mask: Mask) -> Mask:
         """Leave out features one by one while the prediction stays changed, the most changed first."""
-        while (smaller := self._most_changed(np.array(list(_without_one(mask, self._selected))))) is not None:
-            mask = smaller
-        return mask
-
-    def _most_changed(self, masks: Masks) -> Mask | None:
-        """The most changed of these masks, or None if none changes the prediction."""
-        changed = ~self._agree(self._evaluator(masks), self._reference)
-        return masks[next(i for i in self._by_gap(masks) if changed[i])] if changed.any() else None
+        while True:
+            added = np.flatnonzero(mask & ~self._selected)
+            smaller = np.repeat(mask[None], len(added), axis=0)
+            smaller[np.arange(len(added)), added] = False
+            changed = ~self._agree(self._evaluator(smaller), self._reference)
+            if not changed.any():
+                return mask
+            mask = smaller[next(i for i in self._by_gap(smaller) if changed[i])]
 
     def _by_gap(self, masks: Masks) -> NDArray[np.intp]:
         """The masks in the order of how close they come to another prediction."""
@@ -214,13 +387,6 @@ class _Search:
             agree=self._agree.name,
             provenance=self._evaluator.provenance,
         )
-
-
-def _without_one(mask: Mask, selected: Mask) -> Iterator[Mask]:
-    for feature in np.flatnonzero(mask & ~selected):
-        smaller = mask.copy()
-        smaller[feature] = False
-        yield smaller
 
 
 def _gap(outputs: Any, reference: Any, agree: Agreement) -> NDArray[np.float64]:

@@ -1,25 +1,38 @@
-"""Scores from elsewhere (arrays, files, shap, captum, lime) → an ``Attribution``."""
+"""Scores from elsewhere (arrays, files, shap, captum) → an ``Attribution``; those of lime are read in ``lime``."""
 
 from __future__ import annotations
 
+import csv
 import os
 import re
+import zipfile
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.attribution.files import read_scores
-from holdfast.attribution.maps import Maps
-from holdfast.attribution.methods import names_of
-from holdfast.attribution.task import Numbers, bare_model, predicted
+from holdfast.attribution.scores import Attribution
+from holdfast.attribution.task import Numbers, bare_model, names_of, predicted
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import evaluating
-from holdfast.results.attribution import Attribution
 from holdfast.types import MaskedModel
-from holdfast.validation import as_array, check_list, check_size, check_whole, is_number, shown
+from holdfast.validation import (
+    MOST_UNPACKED,
+    as_array,
+    check_file,
+    check_list,
+    check_name,
+    check_unpacked,
+    check_whole,
+    read_text,
+    shown,
+)
+from holdfast.words import class_name
+
+_SUFFIXES = (".npy", ".npz", ".csv")
 
 
 def from_array(
@@ -62,12 +75,12 @@ def from_array(
     >>> from_array([[1.0, 2.0], [3.0, 4.0]], groups=left_and_right).scores.tolist()
     [4.0, 6.0]
     """
-    maps = Maps.of(model, groups=groups, reduce=reduce)
+    maps = _Maps.of(model, groups=groups, reduce=reduce)
     if isinstance(scores, (str, os.PathLike)):
-        scores, read_names = read_scores(Path(scores))
+        scores, read_names = _read_scores(Path(scores))
         feature_names = read_names if feature_names is None else feature_names
-    values = maps.reduced(as_numbers(scores, "scores"), channels_first=_is_tensor(scores))
-    return _given(values, model, target=target, feature_names=feature_names, method=method)
+    values = maps.reduced(_as_numbers(scores, "scores"), channels_first=_is_tensor(scores))
+    return imported(values, model, target=target, feature_names=feature_names, method=method)
 
 
 def from_shap(
@@ -109,26 +122,28 @@ def from_shap(
     >>> from_shap(np.array([0.2, 0.5, -0.1]), target=0, output=1).scores.tolist()
     [-0.2, -0.5, 0.1]
     """
-    maps = Maps.of(model, groups=groups, reduce=reduce)
-    full, n_calls = _full_scores(model)
+    maps = _Maps.of(model, groups=groups, reduce=reduce)
+    full, n_calls = full_scores(model)
     values, has_classes = _shap_values(explanation, row, maps)
     if has_classes and values.shape[-1] > 1:
         n_classes = values.shape[-1]
         if full is not None and len(full) != n_classes:
-            raise InvalidValueError(f"`explanation` must be of the model's {len(full)} classes, got {n_classes}.")
+            must = f"be of the model's {len(full)} classes"
+            raise InvalidValueError(argument="explanation", must=must, got=n_classes)
         if output is not None:
-            raise InvalidTypeError(f"`output` must be left out for values of {n_classes} classes, got {output!r}.")
+            must = f"be left out for values of {n_classes} classes"
+            raise InvalidTypeError(argument="output", must=must, got=shown(output))
         explained = predicted(full) if target is None and full is not None else target
         values = values[..., _check_index(explained, "target", n_classes)]
     else:
         values = values[..., 0] if has_classes else values
-        column = _Column.read(explanation, float(values.sum()), row, full, output)
+        column = _SingleOutput.read(explanation, float(values.sum()), row, full, output)
         explained = column.target(target, full)
         values = column.sign_for(explained) * values
     reduced = maps.reduced(values, channels_first=False)
     names = getattr(explanation, "feature_names", None)
     fitting = names if isinstance(names, (list, tuple)) and len(names) == len(reduced) else None
-    return _given(reduced, model, target=explained, feature_names=fitting, method="shap package", n_calls=n_calls)
+    return imported(reduced, model, target=explained, feature_names=fitting, method="shap package", n_calls=n_calls)
 
 
 def from_captum(
@@ -162,65 +177,58 @@ def from_captum(
     """
     if isinstance(attributions, tuple):
         if len(attributions) != 1:
-            raise InvalidValueError(f"`attributions` must be of one input tensor, got {len(attributions)}.")
+            raise InvalidValueError(argument="attributions", must="be of one input tensor", got=len(attributions))
         attributions = attributions[0]
-    maps = Maps.of(model, groups=groups, reduce=reduce)
-    values = maps.reduced(as_numbers(attributions, "attributions"), channels_first=True)
-    return _given(values, model, target=target, feature_names=None, method="captum")
+    maps = _Maps.of(model, groups=groups, reduce=reduce)
+    values = maps.reduced(_as_numbers(attributions, "attributions"), channels_first=True)
+    return imported(values, model, target=target, method="captum")
 
 
-def from_lime(
-    explanation: Any, model: MaskedModel | None = None, *, target: Any = None, n_features: int | None = None
+def imported(
+    scores: Numbers,
+    model: Any,
+    *,
+    target: Any,
+    method: str,
+    feature_names: Any = None,
+    n_calls: int = 0,
+    details: Any = (),
 ) -> Attribution:
-    """Take an explanation of the lime package; features that it left out have score 0.
-
-    The features of lime need not be those of the model. The weight of a word, a segment or a column is
-    shared among the model's features that it covers, by characters, pixels or columns, and a word's among its places.
-    Columns that lime did not cut into ranges have slopes instead of weights: their score is the slope times
-    the standardised value, which is what the column adds to the score.
-
-    Parameters
-    ----------
-    explanation : lime Explanation or ImageExplanation
-        As returned by ``explain_instance``.
-    model : MaskedModel, optional
-        What it explains, which is asked once: gives the prediction, the features and their names.
-    target : int or str, optional
-        The label, by its number or its name; by default the one the model predicts for the full input,
-        and without a model the first of the explanation's top labels.
-    n_features : int, optional
-        Number of features, if no model is given and the explanation does not tell.
-
-    Examples
-    --------
-    >>> class Explained:
-    ...     local_exp = {1: [(2, 0.5), (0, -0.25)]}
-    >>> from_lime(Explained(), n_features=3).scores.tolist()
-    [-0.25, 0.0, 0.5]
-    """
-    by_label = getattr(explanation, "local_exp", None)
-    if not isinstance(by_label, dict) or not by_label:
-        raise InvalidTypeError(f"`explanation` must be an explanation of lime, got {type(explanation).__name__}.")
-    full, n_calls = _full_scores(model)
-    label, pairs = _lime_weights(explanation, by_label, target, full)
-    weights = np.zeros(1 + max([int(i) for i, _ in pairs], default=0))
-    for i, weight in pairs:
-        weights[i] = weight * _lime_value(explanation, i)
-    n = _lime_features(explanation, model, n_features)
-    parts = _lime_parts(explanation, bare_model(model))
-    scores = _by_index(weights, n, _lime_size(explanation)) if parts is None else _shared(weights, *parts, n)
-    return _given(
+    """Scores (n_features,) from elsewhere as an ``Attribution``, with the names that the caller or the model gives."""
+    if feature_names is None:
+        names = names_of(model)
+    else:  # a text is a list of letters
+        texts = (
+            feature_names if isinstance(feature_names, str) else check_list(feature_names, "feature_names", "be a list")
+        )
+        names = tuple(map(str, texts))
+    return Attribution(
         scores,
-        model,
-        target=label,
-        feature_names=None,
-        method="lime package",
+        target=target,
+        method=method,
         n_calls=n_calls,
-        details={"n_reported": len(pairs)},
+        feature_names=names,
+        details=dict(details),
+        target_name=class_name(target, getattr(model, "classes", None)),
     )
 
 
-def as_numbers(values: Any, name: str) -> Numbers:
+def full_scores(model: Any) -> tuple[Numbers | None, int]:
+    """The model's scores (n_classes,) of the full input, None if it gives labels, and the calls this took."""
+    if model is None:
+        return None, 0
+    with evaluating(model) as evaluator:
+        before = evaluator.n_calls
+        outputs = evaluator(np.ones((1, evaluator.n_features), dtype=bool))
+        return (None if outputs.ndim == 1 else outputs[0]), evaluator.n_calls - before
+
+
+def add_up(full: Numbers | None) -> bool:
+    """Whether one of two scores is as good as the other: probabilities, or a score and its opposite."""
+    return full is not None and len(full) == 2 and bool(np.isclose(full.sum(), [0, 1], atol=1e-3).any())
+
+
+def _as_numbers(values: Any, name: str) -> Numbers:
     """Real finite numbers as an array; tensors are brought to the CPU."""
     plain = values.detach().cpu().numpy() if _is_tensor(values) else values
     must = "hold real numbers"
@@ -232,63 +240,27 @@ def as_numbers(values: Any, name: str) -> Numbers:
     return array.astype(np.float64)
 
 
-def _given(
-    values: Numbers,
-    model: Any,
-    *,
-    target: Any,
-    feature_names: Any,
-    method: str,
-    n_calls: int = 0,
-    details: Any = None,
-) -> Attribution:
-    names = names_of(model) if feature_names is None else _names(feature_names)
-    return Attribution(
-        values,
-        target=target,
-        method=method,
-        n_calls=n_calls,
-        feature_names=names,
-        details={} if details is None else details,
-    )
-
-
-def _names(given: Any) -> tuple[str, ...]:
-    """A name per feature; a text is a list of letters."""
-    return tuple(given) if isinstance(given, str) else tuple(map(str, check_list(given, "feature_names", "be a list")))
-
-
 def _is_tensor(values: Any) -> bool:
     return hasattr(values, "detach") and hasattr(values, "cpu")
 
 
-def _full_scores(model: Any) -> tuple[Numbers | None, int]:
-    """The model's scores (n_classes,) of the full input, None if it gives labels, and the calls this took."""
-    if model is None:
-        return None, 0
-    with evaluating(model) as evaluator:
-        before = evaluator.n_calls
-        outputs = evaluator(np.ones((1, evaluator.n_features), dtype=bool))
-        return (None if outputs.ndim == 1 else outputs[0]), evaluator.n_calls - before
-
-
-def _shap_values(explanation: Any, row: int | None, maps: Maps) -> tuple[Numbers, bool]:
+def _shap_values(explanation: Any, row: int | None, maps: _Maps) -> tuple[Numbers, bool]:
     """The values of one input, and whether their last axis is one of classes."""
     values = getattr(explanation, "values", explanation)
     if isinstance(values, list):
-        columns = [_one_row(as_numbers(column, "explanation"), row) for column in values]
+        columns = [_one_row(_as_numbers(column, "explanation"), row) for column in values]
         if len({column.shape for column in columns}) != 1:
-            raise InvalidValueError("`explanation` must have one array of the same shape per class.")
+            raise InvalidValueError(argument="explanation", must="have one array of the same shape per class")
         return np.stack(columns, axis=-1), True
-    numbers = as_numbers(values, "explanation")
+    numbers = _as_numbers(values, "explanation")
     n_inputs = _n_inputs(explanation, numbers, maps)
     if row is None and n_inputs > 1:
-        raise InvalidTypeError(f"`row` must name one of the {n_inputs} inputs explained, got None.")
+        raise InvalidTypeError(argument="row", must=f"name one of the {n_inputs} inputs explained", got="None")
     numbers = _one_row(numbers, row)
     return numbers, numbers.ndim in (2, 4) and not maps.fits(numbers)
 
 
-def _n_inputs(explanation: Any, values: Numbers, maps: Maps) -> int:
+def _n_inputs(explanation: Any, values: Numbers, maps: _Maps) -> int:
     """Of how many inputs the values are, by the data of an Explanation or by the number of features; 1 if unclear."""
     data = getattr(explanation, "data", None)
     if isinstance(data, np.ndarray):
@@ -300,21 +272,21 @@ def _n_inputs(explanation: Any, values: Numbers, maps: Maps) -> int:
 
 def _one_row(values: Numbers, row: int | None) -> Numbers:
     if row is not None and values.ndim == 0:
-        raise InvalidValueError(f"`row` must be left out for a single number, got {row!r}.")
+        raise InvalidValueError(argument="row", must="be left out for a single number", got=shown(row))
     if row is not None:
         return np.asarray(values[_check_index(row, "row", len(values))])
     return np.asarray(values[0]) if values.ndim > 1 and len(values) == 1 else values
 
 
 @dataclass(frozen=True)
-class _Column:
+class _SingleOutput:
     """Values of one output: the class they speak for, and the number of classes; None where unknown."""
 
     output: int | None
     n_classes: int | None
 
     @classmethod
-    def read(cls, explanation: Any, total: float, row: int | None, full: Numbers | None, output: Any) -> _Column:
+    def read(cls, explanation: Any, total: float, row: int | None, full: Numbers | None, output: Any) -> _SingleOutput:
         """What the caller states, or an Explanation tells: by the name of the output that was taken from it, or by
         its base and values, which add up to a score of that class. Explainers of two classes mostly speak for class 1,
         but nothing keeps a caller from explaining a function that returns the score of class 0.
@@ -325,11 +297,11 @@ class _Column:
             return cls(spoken_for, 2 if n_classes is None and spoken_for < 2 else n_classes)
         taken = re.fullmatch(r"Output (\d+)", str(getattr(explanation, "output_names", None)))
         if taken:
-            return cls(int(taken[1]), 2 if _add_up(full) else None)
+            return cls(int(taken[1]), 2 if add_up(full) else None)
         base = getattr(explanation, "base_values", None)
         if base is None or full is None:
             return cls(None, n_classes)
-        bases = as_numbers(base, "explanation.base_values").ravel()
+        bases = _as_numbers(base, "explanation.base_values").ravel()
         value = total + bases[row if row is not None and len(bases) > 1 else 0]
         matching = [k for k in range(len(full)) if np.isclose(value, _views(full, k), rtol=1e-3, atol=1e-3).any()]
         return cls(matching[0] if len(matching) == 1 else None, n_classes)
@@ -353,22 +325,22 @@ class _Column:
             output = target
         if output is None or target is None:
             raise InvalidTypeError(
-                "`output` must be the class that values without an axis of classes speak for, got None. It is 1 for "
-                "XGBoost, LightGBM and other models of two classes. For a regression use `from_array`."
+                argument="output",
+                must="be the class that values without an axis of classes speak for",
+                got="None",
+                hint="It is 1 for XGBoost, LightGBM and other models of two classes. For a regression use "
+                "`from_array`.",
             )
         if output == target:
             return 1.0
         if self.n_classes == 2:
             return -1.0
         raise InvalidValueError(
-            f"`explanation` must have the values of class {target}, got those of class {output}. "
-            f"Take column {target} of the explanation, or pass `target={output}`."
+            argument="explanation",
+            must=f"have the values of class {target}",
+            got=f"those of class {output}",
+            hint=f"Take column {target} of the explanation, or pass `target={output}`.",
         )
-
-
-def _add_up(full: Numbers | None) -> bool:
-    """Whether one of two scores is as good as the other: probabilities, or a score and its opposite."""
-    return full is not None and len(full) == 2 and bool(np.isclose(full.sum(), [0, 1], atol=1e-3).any())
 
 
 def _views(scores: Numbers, k: int) -> Numbers:
@@ -386,133 +358,134 @@ def _check_class(value: Any, name: str, n_classes: int | None) -> int:
 
 
 def _check_index(value: Any, name: str, length: int) -> int:
-    must = f"be a whole number from 0 to {length - 1}"
-    if value is None:
-        raise InvalidTypeError(argument=name, must=must, got=shown(value))
-    index = check_whole(value, name)
-    if index >= length:
-        raise InvalidValueError(argument=name, must=must, got=shown(value))
-    return index
+    if value is None or check_whole(value, name) >= length:
+        kind = InvalidTypeError if value is None else InvalidValueError
+        raise kind(argument=name, must=f"be a whole number from 0 to {length - 1}", got=shown(value))
+    return check_whole(value, name)
 
 
-def _lime_weights(
-    explanation: Any, by_label: dict[Any, Any], target: Any, full: Numbers | None
-) -> tuple[int, list[tuple[int, float]]]:
-    """The class that is explained, and the weights of lime's features for it."""
-    if getattr(explanation, "mode", None) == "regression":
-        return 0, by_label[1]  # lime keeps the same weights with the other sign under 0
-    names = [str(name) for name in _or_empty(explanation, "class_names")]
-    n_classes = len(names) if full is None else len(full)
-    label = names.index(target) if isinstance(target, str) and target in names else target
-    if label is None:
-        label = _lime_default(explanation, by_label) if full is None else predicted(full)
-    if not is_number(label) or (label not in by_label and label not in range(n_classes)):
-        options: list[Any] = names or list(range(n_classes)) or list(by_label)
-        raise InvalidValueError(f"`target` must be one of {', '.join(map(str, options))}, got {target!r}.")
-    if label in by_label:
-        return int(label), by_label[label]
-    explained = ", ".join(map(str, by_label))
-    if 1 - label in by_label and (_add_up(full) or (full is None and n_classes == 2)):
-        return int(label), [(i, -weight) for i, weight in by_label[1 - label]]
-    raise InvalidValueError(
-        f"`explanation` must explain class {label}, got {explained}. Ask lime for it with "
-        f"`explain_instance(…, labels=({label},))`, or choose what is explained with `target={next(iter(by_label))}`."
-    )
+@dataclass(frozen=True)
+class _Maps:
+    """How maps of one input become scores: the feature of each element, and what is done with a feature's elements."""
+
+    groups: NDArray[np.intp] | None
+    n_features: int | None
+    reduce: str
+
+    @classmethod
+    def of(cls, model: Any, *, groups: Any, reduce: str) -> _Maps:
+        """The groups given, or those of the model, checked."""
+        check_name(reduce, "reduce", ("sum", "mean", "max"))
+        known = getattr(bare_model(model), "groups", None) if groups is None else groups
+        checked = None if known is None else _check_groups(known)
+        n_features = getattr(model, "n_features", None)
+        n_features = None if n_features is None else check_whole(n_features, "model.n_features", minimum=1)
+        if checked is not None:
+            n_grouped = int(checked.max()) + 1
+            if n_features not in (None, n_grouped):
+                must = f"name the model's {n_features} features"
+                raise InvalidValueError(argument="groups", must=must, got=n_grouped)
+            n_features = n_grouped
+        return cls(checked, n_features, reduce)
+
+    def fits(self, values: Numbers) -> bool:
+        """Whether these are scores of features, or a map without further axes."""
+        is_map = self.groups is not None and values.shape == self.groups.shape
+        return is_map or (values.ndim == 1 and self.n_features in (None, len(values)))
+
+    def reduced(self, values: Numbers, *, channels_first: bool) -> Numbers:
+        """Scores (n_features,) of scores or of a map; leading axes of length one are dropped."""
+        while values.ndim > 1 and len(values) == 1 and not self.fits(values):
+            values = values[0]
+        if values.ndim == 1 and self.n_features in (None, len(values)) and not self._moves(values):
+            return values
+        if self.groups is None:
+            wanted = "one number per feature" if self.n_features is None else f"{self.n_features} numbers"
+            must = f"be {wanted}, or a map with the `groups` of its elements"
+            raise InvalidValueError(argument="scores", must=must, got=f"shape {values.shape}")
+        inside = self.groups.ravel() >= 0
+        places = self._by_place(values, self.groups.shape, channels_first=channels_first)[inside]
+        features = self.groups.ravel()[inside]
+        n = int(self.n_features or features.max() + 1)
+        if self.reduce == "max":
+            largest = np.full(n, -np.inf)
+            np.maximum.at(largest, features, places.max(axis=1))
+            return largest
+        sums = np.bincount(features, weights=places.sum(axis=1), minlength=n).astype(np.float64)
+        return sums if self.reduce == "sum" else sums / (np.bincount(features, minlength=n) * places.shape[1])
+
+    def _moves(self, values: Numbers) -> bool:
+        """Whether one element per feature is meant, in another order than the features'."""
+        if self.groups is None or self.groups.shape != values.shape:
+            return False
+        return not np.array_equal(self.groups, np.arange(len(values)))
+
+    def _by_place(self, values: Numbers, shape: tuple[int, ...], *, channels_first: bool) -> Numbers:
+        """A map of places (shape) as (places, further numbers at each place)."""
+        first, last = values.shape[: len(shape)] == shape, values.shape[-len(shape) :] == shape
+        # Channels come first in images (C, H, W), never in texts (T, d).
+        if last and ((channels_first and len(shape) > 1) or not first):
+            return values.reshape(-1, int(np.prod(shape))).T
+        if not first:
+            must = f"be {self.n_features} numbers or a map of elements {shape}"
+            raise InvalidValueError(argument="scores", must=must, got=f"shape {values.shape}")
+        return values.reshape(int(np.prod(shape)), -1)
 
 
-def _lime_default(explanation: Any, by_label: dict[Any, Any]) -> Any:
-    leading = _or_empty(explanation, "top_labels")
-    if not leading and len(by_label) > 1:
-        raise InvalidTypeError(f"`target` must be one of {', '.join(map(str, by_label))}, got None.")
-    return leading[0] if leading else next(iter(by_label))
+def _check_groups(groups: Any) -> NDArray[np.intp]:
+    must = "hold the feature of each element, whole numbers from -1"
+    array = as_array(groups, "groups", must)
+    if array.dtype.kind not in "iu":
+        raise InvalidTypeError(argument="groups", must=must, got=array.dtype)
+    present = np.unique(array[array >= 0])
+    if array.size == 0 or array.min() < -1 or not np.array_equal(present, np.arange(len(present))) or not len(present):
+        raise InvalidValueError(argument="groups", must=f"{must} with none left out", got=present.tolist()[:8])
+    return array.astype(np.intp)
 
 
-def _or_empty(explanation: Any, name: str) -> list[Any]:
-    values = getattr(explanation, name, None)
-    return [] if values is None else list(values)
+def _read_scores(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    """The array of a ``.npy``, ``.npz`` or ``.csv`` file; nothing is ever unpickled."""
+    if path.suffix not in _SUFFIXES:
+        raise InvalidValueError(argument="scores", must=f"be a {', '.join(_SUFFIXES)} file", got=repr(path.name))
+    try:
+        if path.suffix == ".csv":
+            return _read_csv(path)
+        if zipfile.is_zipfile(check_file(path, most=MOST_UNPACKED)):
+            check_unpacked(path)
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return loaded, None
+            names = list(loaded)
+            if "scores" not in names and len(names) != 1:
+                must = f"be one array or one called 'scores', {path.name} has {', '.join(names) or 'none'}"
+                raise InvalidValueError(argument="scores", must=must)
+            return np.asarray(loaded["scores" if "scores" in names else names[0]]), None
+    except (OSError, InvalidValueError):
+        raise
+    except Exception as error:  # NumPy lets through whatever its parsers of headers and archives raise
+        raise InvalidValueError(f"`scores` must be numbers, {path.name} has something else: {error}") from error
 
 
-def _lime_value(explanation: Any, feature: int) -> float:
-    """What a weight is multiplied with in the input: 1, or the standardised value of a column that has a slope."""
-    mapper = getattr(explanation, "domain_mapper", None)
-    scaled = getattr(mapper, "scaled_row", None)
-    if scaled is None or feature in getattr(mapper, "categorical_features", ()):
-        return 1.0
-    dense = scaled.toarray() if hasattr(scaled, "toarray") else np.asarray(scaled)
-    return float(dense.ravel()[feature])
+def _read_csv(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    """Rows of numbers; or rows that begin with a name. A first line without any number is a heading."""
+    lines = StringIO(read_text(path), newline="")
+    rows = [row for row in csv.reader(lines) if any(cell.strip() for cell in row)]
+    # A heading with an empty corner is a frame's: its first column is an index.
+    indexed = bool(rows) and len(rows[0]) > 1 and not rows[0][0].strip()
+    if rows and (indexed or not any(map(_is_number, rows[0]))):
+        rows = rows[1:]
+    if not rows:
+        raise InvalidValueError(argument="scores", must=f"be numbers, {path.name} has none")
+    named = indexed or not all(_is_number(row[0]) for row in rows)
+    names = tuple(row[0].strip() for row in rows) if named else None
+    values = np.array([[float(cell) for cell in row[int(named) :]] for row in rows])
+    return values.ravel() if 1 in values.shape else values, names
 
 
-def _lime_features(explanation: Any, model: Any, n_features: int | None) -> int:
-    """The number of features to be scored: the model's, the caller's, or what the explanation is about."""
-    stated = getattr(model, "n_features", None) if n_features is None else check_size(n_features, "n_features")
-    known = _lime_size(explanation) if stated is None else stated
-    if known is None:
-        raise InvalidTypeError("`n_features` must be given, got None: the explanation does not tell.")
-    return int(known)
-
-
-def _lime_size(explanation: Any) -> int | None:
-    """The number of segments, words or columns that an explanation of lime is about."""
-    mapper, segments = getattr(explanation, "domain_mapper", None), getattr(explanation, "segments", None)
-    words, columns = getattr(mapper, "indexed_string", None), getattr(mapper, "feature_names", None)
-    if segments is not None:
-        return int(np.max(segments)) + 1
-    if words is not None:
-        return int(words.num_words())
-    return None if columns is None else len(columns)
-
-
-def _lime_parts(explanation: Any, model: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
-    """Lime's feature and the model's of each pixel, character or column, -1 for none; None if not known."""
-    mapper, segments = getattr(explanation, "domain_mapper", None), getattr(explanation, "segments", None)
-    words, columns = getattr(mapper, "indexed_string", None), getattr(mapper, "feature_names", None)
-    groups: Any = getattr(model, "groups", None)
-    located = getattr(model, "located", None)
-    if segments is not None and np.ndim(groups) == 2:
-        if np.shape(segments) != np.shape(groups):
-            raise InvalidValueError(
-                f"`explanation` must be of the image as the model sees it, {np.shape(groups)} pixels, got "
-                f"{np.shape(segments)}. Give lime the image after resizing."
-            )
-        return np.ravel(segments), np.ravel(groups)
-    if words is not None and located is not None:
-        return _words_and_features(words, *located)
-    of_column = getattr(getattr(model, "features", None), "of_column", None)
-    if columns is not None and of_column is not None and len(columns) == len(of_column):
-        return np.arange(len(columns)), of_column
-    return None
-
-
-def _words_and_features(words: Any, text: str, spans: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Lime's feature and the model's of each character."""
-    if words.raw_string() != text:
-        raise InvalidValueError(f"`explanation` must be of the model's text, {text[:40]!r}, got another one.")
-    theirs, ours = np.full((2, len(text)), -1)
-    for i in range(words.num_words()):
-        for start in words.string_position(i):
-            theirs[start : start + len(words.word(i))] = i
-    for i, (start, end) in enumerate(spans):
-        ours[start:end] = i
-    return theirs, ours
-
-
-def _shared(weights: Numbers, theirs: NDArray[np.intp], ours: NDArray[np.intp], n: int) -> Numbers:
-    """Weights of their features as scores of ours: each is shared by the number of elements in common."""
-    common = (theirs >= 0) & (theirs < len(weights)) & (ours >= 0)
-    sizes = np.bincount(theirs[common], minlength=len(weights))
-    pairs, counts = np.unique(theirs[common] * n + ours[common], return_counts=True)
-    scores = np.zeros(n)
-    np.add.at(scores, pairs % n, weights[pairs // n] * (counts / sizes[pairs // n]))
-    return scores
-
-
-def _by_index(weights: Numbers, n: int, n_explained: int | None) -> Numbers:
-    """Weights of features that are those of the model, one by one."""
-    if n_explained not in (None, n):
-        raise InvalidValueError(
-            f"`explanation` must have as many features as the model, {n}, got {n_explained}. Give lime the same input, "
-            "and the model made by `mask_text`, `mask_image` or `mask_tabular`, which knows where its features are."
-        )
-    if len(weights) > n:
-        raise InvalidValueError(f"`explanation` must be about features 0 to {n - 1}, got feature {len(weights) - 1}.")
-    return np.pad(weights, (0, n - len(weights)))
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from holdfast.attribution.integrated_gradients import integrated_gradients
+from holdfast.attribution.gradients import integrated_gradients, mfaba
 from holdfast.attribution.lime import lime
-from holdfast.attribution.mfaba import mfaba
 from holdfast.attribution.occlusion import occlusion, random
+from holdfast.attribution.scores import Attribution
 from holdfast.attribution.shapley import shap
-from holdfast.attribution.task import Scored, Task, bare_model
+from holdfast.attribution.task import AttributionTask, Scored, names_of
 from holdfast.errors import InvalidTypeError
 from holdfast.evaluation import evaluating
 from holdfast.randomness import stream_key
-from holdfast.results.attribution import Attribution
 from holdfast.types import MaskedModel, Progress, Rng
 from holdfast.validation import check_name, check_whole
+from holdfast.words import class_name
 
 METHODS: dict[str, Callable[..., Scored]] = {
     "lime": lime,
@@ -94,37 +94,27 @@ def attribute(
     [False, True, False]
     """
     explain = METHODS[check_name(method, "method", METHODS)]
-    _check_options(method, explain, options)
-    asked = None if n_samples is None else check_whole(n_samples, "n_samples", minimum=1)
+    own = list(inspect.signature(explain).parameters)[1:]
+    for name in options:  # one that would have no effect is an error, never ignored
+        if name not in own:
+            takes = f"takes {', '.join(f'`{known}`' for known in own)}" if own else "takes no options of its own"
+            raise InvalidTypeError(f"`{name}` is no option of {method!r}, which {takes}.")
+    budget = None if n_samples is None else check_whole(n_samples, "n_samples", minimum=1)
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         known = evaluator.provenance
         key = stream_key(rng, "attribute", method, known.model, known.input, known.masking)
         before = evaluator.n_calls
-        task = Task(evaluator, method, target=target, n_samples=asked, key=key)
-        found = explain(task, **options)
+        task = AttributionTask(evaluator, method, target=target, n_samples=budget, key=key)
+        scored = explain(task, **options)
         return Attribution(
-            scores=found.scores,
+            scores=scored.scores,
             target=task.target,
             method=method,
             n_calls=evaluator.n_calls - before + task.n_gradients,
             feature_names=names_of(model),
             rng_key=key if task.has_drawn else None,
-            errors=found.errors,
-            details=found.details,
+            errors=scored.errors,
+            details=scored.details,
             provenance=evaluator.provenance,
+            target_name=class_name(task.target, evaluator.classes),
         )
-
-
-def names_of(model: Any) -> tuple[str, ...] | None:
-    """What the features are called, if the model says so."""
-    names = getattr(bare_model(model), "feature_names", None)
-    return None if names is None else tuple(map(str, names))
-
-
-def _check_options(method: str, explain: Callable[..., Scored], options: Mapping[str, Any]) -> None:
-    """Options that would have no effect are an error, never ignored."""
-    known = list(inspect.signature(explain).parameters)[1:]
-    strange = next((name for name in options if name not in known), None)
-    if strange is not None:
-        takes = f"takes {', '.join(f'`{name}`' for name in known)}" if known else "takes no options of its own"
-        raise InvalidTypeError(f"`{strange}` is no option of {method!r}, which {takes}.")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from holdfast.attribution.task import Numbers, Scored, Task
+from holdfast.attribution.task import AttributionTask, Scored
 from holdfast.types import Masks
 from holdfast.validation import check_name
 
@@ -14,7 +14,7 @@ _N_ROUNDINGS = 8
 _CELLS_AT_ONCE = 1 << 24
 
 
-def occlusion(task: Task, *, leave: str = "out") -> Scored:
+def occlusion(task: AttributionTask, *, leave: str = "out") -> Scored:
     """Hide each feature alone, or show it alone; the scores are the changes of the target's score.
 
     A change within the rounding of the model's numbers counts as none, so that features which make no
@@ -33,7 +33,10 @@ def occlusion(task: Task, *, leave: str = "out") -> Scored:
     out = leave == "out"
     values = np.concatenate([task.values(masks) for masks in _singles(n, others=out)])
     change = values[0] - values[1:] if out else values[1:] - values[0]
-    return Scored(np.where(np.abs(change) > _rounding(task, values), change, 0.0), details={"leave": leave})
+    # Models of floats differ so much between batches.
+    kind = task.evaluator.outputs.dtype
+    rounding = _N_ROUNDINGS * float(np.finfo(kind).eps) * np.abs(values).max() if kind.kind == "f" else 0.0
+    return Scored(np.where(np.abs(change) > rounding, change, 0.0), details={"leave": leave})
 
 
 def _singles(n: int, *, others: bool) -> Iterator[Masks]:
@@ -47,13 +50,6 @@ def _singles(n: int, *, others: bool) -> Iterator[Masks]:
         yield masks
 
 
-def _rounding(task: Task, values: Numbers) -> float:
-    """Changes up to this are rounding, not signs of a feature: models of floats differ so much between batches."""
-    kind = task.evaluator.outputs.dtype
-    precision = float(np.finfo(kind).eps) if kind.kind == "f" else 0.0
-    return float(_N_ROUNDINGS * precision * np.abs(values).max())
-
-
-def random(task: Task) -> Scored:
+def random(task: AttributionTask) -> Scored:
     """Scores drawn uniformly from [0, 1): what any method should beat."""
     return Scored(task.stream().random(task.n_features))

@@ -14,7 +14,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError, MissingGradient
 from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream
 from holdfast.types import Differentiable, Masks, Outputs
-from holdfast.validation import check_whole, is_number
+from holdfast.validation import check_whole, shown
 
 Numbers = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ class Scored:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Task:
+class AttributionTask:
     """One question to a method of attribution.
 
     The full input is computed when the first value is asked for, so that a method can check its
@@ -48,23 +48,35 @@ class Task:
     @cached_property
     def target(self) -> Any:
         """The column of scores, or the label, that is explained: by default the prediction on the full input."""
-        full = self.evaluator(np.ones((1, self.n_features), dtype=bool))
-        return predicted(full[0]) if self._target is None else check_target(self._target, full)
+        full, target = self.evaluator(np.ones((1, self.n_features), dtype=bool)), self._target
+        if target is None:
+            return predicted(full[0])
+        if full.ndim == 1:
+            if not isinstance(target, (str, int, np.integer, np.bool_)):
+                must = f"be a label of the model, such as {full[0]!r}"
+                raise InvalidTypeError(argument="target", must=must, got=shown(target))
+            return target.item() if isinstance(target, np.generic) else target
+        column = check_whole(target, "target")
+        if column >= full.shape[1]:
+            must = f"be a class from 0 to {full.shape[1] - 1}"
+            raise InvalidValueError(argument="target", must=must, got=shown(target))
+        return column
 
     def values(self, masks: Masks) -> Numbers:
         """What is explained, as numbers (b,): the target's score, or 1 where the target's label is given."""
-        column = self.target
-        return values_of(self.evaluator(masks), column)
+        target, outputs = self.target, self.evaluator(masks)
+        return np.asarray(outputs == target if outputs.ndim == 1 else outputs[:, target], dtype=np.float64)
 
     def budget(self, default: int, *, least: int, of: str) -> int:
         """The number of samples asked for, or the default; too few are refused in words."""
-        asked = default if self.n_samples is None else self.n_samples
-        if asked < least:
-            raise InvalidValueError(f"`n_samples` must be at least {least} {of}, got {asked}.")
+        n_samples = default if self.n_samples is None else self.n_samples
+        if n_samples < least:
+            raise InvalidValueError(argument="n_samples", must=f"be at least {least} {of}", got=n_samples)
         most = max(least, default, _MOST_CELLS // self.n_features)
-        if asked > most:
-            raise InvalidValueError(f"`n_samples` must be at most {most} for {self.n_features} features, got {asked}.")
-        return asked
+        if n_samples > most:
+            must = f"be at most {most} for {self.n_features} features"
+            raise InvalidValueError(argument="n_samples", must=must, got=n_samples)
+        return n_samples
 
     def stream(self) -> np.random.Generator:
         """The random numbers of this method alone; certification has other streams of the same key."""
@@ -77,7 +89,8 @@ class Task:
         what = f"for {len(points)} gradients"
         scores, slopes = self.evaluator.deadline.call(lambda: model.gradient(points, target), what)
         if not (np.isfinite(slopes).all() and np.isfinite(scores).all()):
-            raise InvalidValueError(f"`model` must have finite gradients for {self.method!r}, got NaN or infinity.")
+            must = f"have finite gradients for {self.method!r}"
+            raise InvalidValueError(argument="model", must=must, got="NaN or infinity")
         self.n_gradients += len(points)
         return scores, slopes.astype(np.float64)
 
@@ -111,34 +124,12 @@ def bare_model(model: Any) -> Any:
     return model
 
 
+def names_of(model: Any) -> tuple[str, ...] | None:
+    """What the features are called, if the model says so."""
+    names = getattr(bare_model(model), "feature_names", None)
+    return None if names is None else tuple(map(str, names))
+
+
 def predicted(output: Any) -> Any:
     """Index of the largest score (the first of equal ones), or the label."""
     return int(output.argmax()) if isinstance(output, np.ndarray) else output
-
-
-def check_target(target: Any, outputs: Outputs) -> Any:
-    """A column of the scores, or any label."""
-    if outputs.ndim == 1:
-        if not isinstance(target, (str, int, np.integer, np.bool_)):
-            raise InvalidTypeError(f"`target` must be a label of the model, such as {outputs[0]!r}, got {target!r}.")
-        return target.item() if isinstance(target, np.generic) else target
-    column = check_whole(target, "target")
-    if column >= outputs.shape[1]:
-        raise InvalidValueError(f"`target` must be a class from 0 to {outputs.shape[1] - 1}, got {target!r}.")
-    return column
-
-
-def values_of(outputs: Outputs, target: Any) -> Numbers:
-    """The target's score of each output, or 1 where the output is the target's label and 0 elsewhere."""
-    chosen = outputs == target if outputs.ndim == 1 else outputs[:, target]
-    return np.asarray(chosen, dtype=np.float64)
-
-
-def check_positive(value: Any, name: str) -> float:
-    """A finite number above zero."""
-    wanted = f"`{name}` must be a number > 0, got {value!r}."
-    if not is_number(value):
-        raise InvalidTypeError(wanted)
-    if not 0 < value < np.inf:
-        raise InvalidValueError(wanted)
-    return float(value)

@@ -10,11 +10,11 @@ from holdfast.showing import BOX
 from holdfast.words import calls, outward
 
 if TYPE_CHECKING:
+    from holdfast.attribution.scores import Attribution
     from holdfast.bounds import Interval
     from holdfast.certification.certificate import Certificate
     from holdfast.certification.comparison import Comparison
     from holdfast.certification.curve import StabilityCurve
-    from holdfast.results.attribution import Attribution
 
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#b0478a", "#b87f00", "#2f8fc7", "#5a6b70", "#8a8000")
 """Told apart by those who see few colours; legible on white and on black."""

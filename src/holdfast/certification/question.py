@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from holdfast.validation import (
     check_share,
     check_whole,
     did_you_mean,
+    shown,
 )
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
@@ -38,6 +40,29 @@ def check_radii(radii: Any, name: str = "radii") -> tuple[int, ...]:
     if not numbers:
         raise InvalidValueError(argument=name, must="name at least one radius", got="none")
     return tuple(sorted({check_whole(radius, name) for radius in numbers}))
+
+
+def parse_radii(text: str, name: str = "radii") -> list[int]:
+    """Radii from a text such as ``1,5,10`` or ``1-10``, or both.
+
+    Examples
+    --------
+    >>> parse_radii("1-3,10")
+    [1, 2, 3, 10]
+    """
+    radii: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,18})(?:\s*[-–]\s*(\d{1,18}))?\s*", part)
+        if not match:
+            raise InvalidValueError(argument=name, must="be radii such as 1,5,10 or 1-10", got=shown(text))
+        first, last = int(match[1]), int(match[2] or match[1])
+        if first > last:
+            must = f"have spans that go upwards, such as {last}-{first}"
+            raise InvalidValueError(argument=name, must=must, got=shown(text))
+        radii += range(first, min(last + 1, first + MOST_ENTRIES + 1))
+        if len(radii) > MOST_ENTRIES:
+            raise InvalidValueError(argument=name, must=f"be at most {MOST_ENTRIES} radii", got=shown(text))
+    return radii
 
 
 class Field(NamedTuple):

@@ -13,6 +13,7 @@ import numpy as np
 from holdfast.attribution import METHODS, attribute
 from holdfast.attribution.external import from_array
 from holdfast.attribution.methods import GRADIENT_METHODS
+from holdfast.attribution.scores import Attribution
 from holdfast.bounds import Interval, clopper_pearson
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.question import Question, RateKeywords
@@ -20,7 +21,6 @@ from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.randomness import stream, stream_key
-from holdfast.results.attribution import Attribution
 from holdfast.selection import top_fraction
 from holdfast.types import Mask, MaskedModel, Progress, Rng
 from holdfast.validation import check_name, check_selection, check_whole, shown

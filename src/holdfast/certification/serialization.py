@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds import Interval
-from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.errors import InvalidValueError
+from holdfast.extras import import_extra
 from holdfast.plans.design import Design
 from holdfast.showing import Shown
 from holdfast.types import Provenance
@@ -257,8 +258,4 @@ def _is_small(value: Any) -> bool:
 
 def make_frame(rows: list[dict[str, Any]]) -> Any:
     """A pandas ``DataFrame`` with one row per dictionary."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise MissingExtraError("`to_frame` needs pandas: pip install 'holdfast[report]'") from error
-    return pandas.DataFrame(rows)
+    return import_extra("pandas", "`to_frame` needs").DataFrame(rows)

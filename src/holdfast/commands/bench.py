@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from holdfast.commands.codes import EXIT_OK
-from holdfast.commands.parsing import Commands, add_input
+from holdfast.commands.parsing import Commands, add_input, add_question, asked
 from holdfast.errors import InvalidValueError
 
 _MODEL, _INPUT = "bundled:digits-vit", "bundled:digits#0"
@@ -25,9 +25,7 @@ def add(commands: Commands) -> None:
     ask = parser.add_argument_group("question")
     ask.add_argument("--radius", type=int, default=5, help="how many more features may be revealed (default: 5)")
     ask.add_argument("--top-fraction", type=float, default=0.25, help="share that is selected (default: %(default)s)")
-    ask.add_argument("--tolerance", type=float, default=0.1, help="default: %(default)s")
-    ask.add_argument("--confidence", type=float, default=0.9, help="default: %(default)s")
-    ask.add_argument("--rng", type=int, default=0, help="seed (default: %(default)s)")
+    add_question(ask, "tolerance", "confidence", rng=0)
     parser.set_defaults(run=run)
 
 
@@ -35,20 +33,18 @@ def run(options: argparse.Namespace) -> int:
     """Measure and print."""
     from holdfast.attribution import attribute
     from holdfast.bench import measure
-    from holdfast.question import bind_input
+    from holdfast.question import chosen_input
     from holdfast.selection import top_fraction
 
     _fill_in(options)
-    model = bind_input(options)
+    model = chosen_input(options)[0]
     print(f"{options.model}, {model.n_features} features, revealing up to {options.radius} more", flush=True)
     bench = measure(
         model,
         top_fraction(attribute(model, "random", rng=options.rng), options.top_fraction),
         radius=options.radius,
-        tolerance=options.tolerance,
-        confidence=options.confidence,
         batch_size=options.batch_size,
-        rng=options.rng,
+        **asked(options),
     )
     print(bench)
     return EXIT_OK

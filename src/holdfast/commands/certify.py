@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holdfast.commands.codes import EXIT_OK
-from holdfast.commands.parsing import Commands, add_explanation, add_input, add_output, add_question
+from holdfast.commands.parsing import RATE_FIELDS, Commands, add_explanation, add_input, add_output, add_question, asked
 
 if TYPE_CHECKING:
     from holdfast.certification.certificate import Certificate
@@ -30,8 +30,7 @@ def add(commands: Commands) -> None:
     add_explanation(parser)
     ask = parser.add_argument_group("question")
     ask.add_argument("--radius", type=int, required=True, help="how many more features may be revealed")
-    add_question(ask)
-    ask.add_argument("--rate-kind", default="uniform", help="uniform, exactly or worst_size")
+    add_question(ask, *RATE_FIELDS)
     add_output(parser, "certificate")
     parser.set_defaults(run=run)
 
@@ -44,19 +43,8 @@ def run(options: argparse.Namespace) -> int:
 
     model, classes = bind_named(options)
     selected = choose_selection(options, model)
-    certificate = certify(
-        model,
-        selected,
-        radius=options.radius,
-        tolerance=options.tolerance,
-        confidence=options.confidence,
-        plan=options.plan,
-        agree=options.agree,
-        neighborhood=options.neighborhood,
-        rate_kind=options.rate_kind,
-        progress=sys.stderr.isatty() or None,
-        rng=options.rng,
-    )
+    shows_progress = sys.stderr.isatty() or None
+    certificate = certify(model, selected, radius=options.radius, progress=shows_progress, **asked(options))
     about = describe(options, model, classes, selected)
     if options.output:
         write_whole(options.output, certificate.to_json(about) + "\n")

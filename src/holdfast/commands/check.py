@@ -10,7 +10,7 @@ import traceback
 from typing import Any
 
 from holdfast.commands.errors import error_message
-from holdfast.commands.parsing import Commands, add_explanation, add_input, add_question, parse_target
+from holdfast.commands.parsing import Commands, add_explanation, add_input, add_question, asked, parse_target
 from holdfast.commands.verdict import CANNOT_TELL, DOES_NOT_HOLD, ERROR, HOLDS, Verdict
 from holdfast.errors import HoldfastError
 
@@ -36,7 +36,7 @@ def add(commands: Commands) -> None:
     ask.add_argument(
         "--consistent", action="store_true", help="also require that the explanation alone is predicted like the input"
     )
-    add_question(ask, plan=None)
+    add_question(ask, "confidence", "agree", "neighborhood")
     out = parser.add_argument_group("report")
     out.add_argument("--name", default="explanation", help="what the check is called in reports")
     out.add_argument("--junit", metavar="FILE", type=parse_target, help="also write a JUnit test report")
@@ -69,12 +69,9 @@ def decide(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
         model,
         selected,
         min_rate=options.min_rate,
-        confidence=options.confidence,
         radii=[options.radius],
         max_draws=options.max_draws,
-        agree=options.agree,
-        neighborhood=options.neighborhood,
-        rng=options.rng,
+        **asked(options),
     )
     answer, reason = in_words(result, needs_consistent=options.consistent)
     return answer, reason, json.loads(result.to_json(describe(options, model, classes, selected)))

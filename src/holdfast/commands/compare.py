@@ -6,7 +6,16 @@ import argparse
 import sys
 
 from holdfast.commands.codes import EXIT_OK
-from holdfast.commands.parsing import Commands, add_cut, add_input, add_output, add_question, parse_radii
+from holdfast.commands.parsing import (
+    RATE_FIELDS,
+    Commands,
+    add_cut,
+    add_input,
+    add_output,
+    add_question,
+    asked,
+    read_radii,
+)
 
 
 def add(commands: Commands) -> None:
@@ -27,8 +36,8 @@ def add(commands: Commands) -> None:
     which.add_argument("--method", action="append", default=[], metavar="NAME", help="lime, shap, …: explain it now")
     add_cut(parser)
     ask = parser.add_argument_group("question")
-    ask.add_argument("--radii", type=parse_radii, required=True, metavar="1,5,10", help="or a span such as 1-10")
-    add_question(ask, plan="exact")
+    ask.add_argument("--radii", type=read_radii, required=True, metavar="1,5,10", help="or a span such as 1-10")
+    add_question(ask, *RATE_FIELDS[:-1], plan="exact")
     add_output(parser, "comparison")
     parser.set_defaults(run=run)
 
@@ -40,18 +49,8 @@ def run(options: argparse.Namespace) -> int:
     from holdfast.study.files import write_whole
 
     model, classes = bind_named(options)
-    comparison = compare(
-        model,
-        choose_selections(options, model),
-        options.radii,
-        tolerance=options.tolerance,
-        confidence=options.confidence,
-        plan=options.plan,
-        agree=options.agree,
-        neighborhood=options.neighborhood,
-        progress=sys.stderr.isatty() or None,
-        rng=options.rng,
-    )
+    explanations, shows_progress = choose_selections(options, model), sys.stderr.isatty() or None
+    comparison = compare(model, explanations, options.radii, progress=shows_progress, **asked(options))
     about = describe(options, model, classes)
     if options.output:
         write_whole(options.output, comparison.to_json(about) + "\n")

@@ -65,14 +65,13 @@ def run(options: argparse.Namespace) -> int:
 
 def _check_packages(options: argparse.Namespace) -> None:
     """What the server, the model and its data need is named at once; bundled models have data of their own."""
-    from holdfast.extras import check_installed, needed
-    from holdfast.inputs.models import available, split
+    from holdfast.inputs.models import available
+    from holdfast.inputs.source import check_sources
 
     if options.model is not None:
-        split(options.model)
-        own = {f"bundled:{one.name}": one.data for one in available()}
-        packages = needed(options.model, options.data or own.get(options.model))
-        check_installed(f"Exploring {options.model}", ("starlette", "uvicorn", *packages))
+        own = {f"bundled:{model.name}": model.data for model in available()}
+        data = options.data or own.get(options.model)
+        check_sources(options.model, data, "starlette", "uvicorn", what=f"Exploring {options.model}")
 
 
 def _announce(url: str, *, opens: bool) -> None:

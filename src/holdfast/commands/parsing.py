@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import re
 import sys
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from holdfast.commands.codes import EXIT_ERROR
 from holdfast.commands.errors import shorten
-from holdfast.validation import MOST_ENTRIES, shown
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """Where a command adds its own parser."""
@@ -90,22 +88,30 @@ def add_cut(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--n-samples", type=int, help="what a --method may spend (default: its own)")
 
 
-def add_question(ask: argparse._ActionsContainer, *, plan: str | None = "sequential") -> None:
-    """What counts as the same prediction, and how sure to be; a plan if it can be chosen."""
-    if plan is not None:
-        ask.add_argument("--tolerance", type=float, default=0.1, help="default: %(default)s")
-        ask.add_argument("--plan", default=plan, help="sequential, exact or hoeffding (default: %(default)s)")
-    ask.add_argument("--confidence", type=float, default=0.9, help="default: %(default)s")
-    ask.add_argument("--agree", default="same_top_class", help="or same_top_set(k), within(margin)")
-    ask.add_argument("--neighborhood", default="additions", help="additions, removals or swaps")
+RATE_FIELDS = ("tolerance", "confidence", "plan", "agree", "neighborhood", "rate_kind")
+
+
+def add_question(ask: argparse._ActionsContainer, *names: str, **defaults: Any) -> None:
+    """Options for fields of a question, and the seed; ``asked`` gives them to a verb."""
+    from holdfast.certification.question import FIELDS
+
+    for name in names:
+        field, default = FIELDS[name], defaults.get(name, FIELDS[name].default)
+        flag, kind = f"--{name.replace('_', '-')}", float if isinstance(default, float) else str
+        ask.add_argument(flag, type=kind, default=default, help=f"{field.help} (default: %(default)s)")
     ask.add_argument(
         "--rng",
         type=parse_rng,
-        default="canonical",
+        default=defaults.get("rng", "canonical"),
         metavar="SEED",
-        help="a whole number, 'fresh', or 'canonical' (default): follows from model, input, explanation and question, "
-        "so that nobody can try seeds until one pleases",
+        help="a whole number, 'fresh', or 'canonical': follows from model, input, explanation and question, so that "
+        "nobody can try seeds until one pleases (default: %(default)s)",
     )
+
+
+def asked(options: argparse.Namespace) -> Any:
+    """What the options ask, as keywords of the library's verbs."""
+    return {name: getattr(options, name) for name in (*RATE_FIELDS, "rng") if hasattr(options, name)}
 
 
 def add_output(parser: argparse.ArgumentParser, what: str) -> None:
@@ -181,23 +187,12 @@ def check_targets(options: argparse.Namespace) -> None:
         )
 
 
-def parse_radii(text: str) -> list[int]:
-    """Radii such as ``1,5,10`` or ``1-10``, or both.
+def read_radii(text: str) -> list[int]:
+    """The radii of an option."""
+    from holdfast.certification.question import parse_radii
+    from holdfast.errors import InvalidValueError
 
-    Examples
-    --------
-    >>> parse_radii("1-3,10")
-    [1, 2, 3, 10]
-    """
-    radii: list[int] = []
-    for part in text.split(","):
-        span = re.fullmatch(r"\s*(\d{1,18})(?:\s*-\s*(\d{1,18}))?\s*", part)
-        if not span:
-            raise argparse.ArgumentTypeError(f"must be radii such as 1,5,10 or 1-10, got {shown(text)}")
-        first, last = int(span[1]), int(span[2] or span[1])
-        if first > last:
-            raise argparse.ArgumentTypeError(f"must have spans that go upwards, such as {last}-{first}, got {text!r}")
-        radii += range(first, min(last + 1, first + MOST_ENTRIES + 1))
-        if len(radii) > MOST_ENTRIES:
-            raise argparse.ArgumentTypeError(f"must be at most {MOST_ENTRIES} radii, got {shown(text)}")
-    return radii
+    try:
+        return parse_radii(text)
+    except InvalidValueError as error:
+        raise argparse.ArgumentTypeError(f"must {error.must}, got {error.got}") from error

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.commands.codes import EXIT_INTERRUPTED, EXIT_NO, EXIT_OK
-from holdfast.commands.parsing import Commands, parse_radii
+from holdfast.commands.parsing import Commands, read_radii
 from holdfast.errors import InvalidValueError
 from holdfast.validation import shown
 
@@ -42,7 +42,7 @@ def add(commands: Commands) -> None:
     ask = parser.add_argument_group("what is changed (default: as in the paper)")
     ask.add_argument("--n", type=int, help="inputs per model: the first that are long enough")
     ask.add_argument("--methods", type=parse_names, metavar="lime,shap", action="extend", help="explanation methods")
-    ask.add_argument("--radii", type=parse_radii, metavar="1,5,10", action="extend", help="or a span such as 1-10")
+    ask.add_argument("--radii", type=read_radii, metavar="1,5,10", action="extend", help="or a span such as 1-10")
     ask.add_argument("--keep", type=parse_shares, metavar="1/2,1/4", action="extend", help="keep probabilities λ")
     ask.add_argument("--min-tokens", type=int, help="leave out inputs with fewer features")
     ask.add_argument("--precision", help="per-input, or data-set: only means over inputs are wanted")

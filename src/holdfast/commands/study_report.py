@@ -14,7 +14,7 @@ from holdfast.commands.trusting import add_trust, announce, read_trust
 from holdfast.terminal import unescaped
 
 if TYPE_CHECKING:
-    from holdfast.results.accuracy import SmoothedAccuracy
+    from holdfast.smoothing import SmoothedAccuracy
     from holdfast.study.spec import StudySpec
 
 

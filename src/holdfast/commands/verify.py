@@ -137,7 +137,7 @@ def _read(file: str) -> tuple[Value, dict[str, Any], dict[str, Any]]:
 
 def _wrong_names(about: dict[str, Any], result: Value, model: Evaluator, classes: tuple[str, ...]) -> list[str]:
     """Names in the file that are not those of the model."""
-    from holdfast.attribution.methods import names_of
+    from holdfast.attribution.task import names_of
 
     names, selected = names_of(model), getattr(result, "selected", None)
     now = {"feature_names": None if names is None else list(names), "classes": list(classes)}

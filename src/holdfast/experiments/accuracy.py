@@ -18,8 +18,7 @@ from holdfast.experiments.words import Contrast, counted, percent, points, share
 from holdfast.randomness import stream, stream_key
 from holdfast.report.figures.accuracies import plot_accuracy
 from holdfast.report.figures.style import entitle, make_panels, note_below
-from holdfast.results.accuracy import SmoothedAccuracy
-from holdfast.smoothing import smoothed_accuracy
+from holdfast.smoothing import SmoothedAccuracy, smoothed_accuracy
 from holdfast.study.files import replacing
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import MissingExtraError
 from holdfast.experiments.experiment import Experiment, Outcome, Table
+from holdfast.extras import import_extra
 from holdfast.report.figures.saving import save_figure
 from holdfast.study.files import replacing
 
@@ -53,11 +53,7 @@ def _write_csv(table: Table, path: Path) -> None:
 
 
 def _write_parquet(table: Table, path: Path) -> None:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingExtraError("Parquet needs pyarrow: pip install 'holdfast[report]'") from error
+    pyarrow, parquet = (import_extra(module, "Parquet needs") for module in ("pyarrow", "pyarrow.parquet"))
     shape = pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in table.columns.items()])
     rows = iter(table.rows())
     with parquet.ParquetWriter(path, shape) as writer:

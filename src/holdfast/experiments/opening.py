@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.attribution.methods import attribute, names_of
-from holdfast.attribution.task import predicted
+from holdfast.attribution.methods import attribute
+from holdfast.attribution.task import names_of, predicted
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.experiments.subjects import Subject

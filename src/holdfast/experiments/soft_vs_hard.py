@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast.certification.bracket import stability_bracket
 from holdfast.certification.curve import StabilityCurve, certify_radii
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.opening import Explained, Opened, open_subject
@@ -15,8 +14,8 @@ from holdfast.experiments.subjects import RESNET
 from holdfast.experiments.words import counted, percent, share
 from holdfast.report.figures.curves import plot_curves
 from holdfast.report.figures.style import COLOURS, label_of, make_panels, note_below
-from holdfast.results.witness import StabilityBracket
 from holdfast.types import Mask
+from holdfast.witness import StabilityBracket, stability_bracket
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

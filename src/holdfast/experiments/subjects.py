@@ -117,10 +117,10 @@ def make_subject(
     'vader'
     """
     from holdfast.inputs import data as datasets
-    from holdfast.inputs import models
+    from holdfast.inputs.source import split_data, split_model
 
-    models.split(model)
-    datasets.split(data)
+    split_model(model)
+    split_data(data)
     check_installed(f"{model} with {data}", (*FOR_FILES, *needed(model, data)))
     options = _given(split=split, target=target)
     settings = _given(kind=kind, device=device)

@@ -15,10 +15,9 @@ from holdfast.experiments.showing import name_features, show
 from holdfast.experiments.subjects import RESNET, ROBERTA
 from holdfast.experiments.words import counted, share
 from holdfast.report.figures.style import label_of, make_panels, note_below
-from holdfast.results.witness import Witness
 from holdfast.study.work import is_blank
 from holdfast.types import Mask
-from holdfast.witness import find_witness
+from holdfast.witness import Witness, find_witness
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

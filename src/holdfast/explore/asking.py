@@ -5,12 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from holdfast.certification.question import check_radii
+from holdfast.certification.question import FIELDS, check_radii
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.explore.view import check_object
-from holdfast.plans import PLANS
 from holdfast.plans.catalog import DIVISORS, SHIPPED_RISKS, SHIPPED_TOLERANCES
-from holdfast.validation import check_name, check_share, check_whole, shown
+from holdfast.validation import check_name, check_whole, shown
 
 TOLERANCES = tuple(float(one) for one in SHIPPED_TOLERANCES)
 CONFIDENCES = tuple(float(1 - one) for one in sorted(SHIPPED_RISKS, reverse=True))
@@ -91,9 +90,9 @@ def _check_shared(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_precision(given: dict[str, Any]) -> dict[str, Any]:
-    plan = check_name(given.get("plan", "sequential"), "plan", PLANS)
-    tolerance = check_share(given.get("tolerance", DEFAULT_TOLERANCE), "tolerance")
-    confidence = check_share(given.get("confidence", DEFAULT_CONFIDENCE), "confidence")
+    plan, tolerance, confidence = (
+        FIELDS[name].check(given.get(name, FIELDS[name].default), name) for name in ("plan", "tolerance", "confidence")
+    )
     if float(tolerance) < LEAST_TOLERANCE:
         raise InvalidValueError(
             argument="tolerance",

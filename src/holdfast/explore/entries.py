@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.attribution.methods import METHODS
-from holdfast.inputs.models.bundled import BOX, BundledModel, available
-from holdfast.inputs.models.bundled_rows import NamedRows
+from holdfast.inputs.models.bundled import BOX, BundledModel, NamedRows, available
 from holdfast.inputs.models.classifier import Classifier
 from holdfast.inputs.models.engines import FunctionOnTexts
 from holdfast.types import Differentiable, MaskedModel

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from holdfast import __version__
-from holdfast.attribution.methods import names_of
+from holdfast.attribution.task import names_of
 from holdfast.explore.entries import Entry
 from holdfast.explore.questions import N_VOTES
 from holdfast.explore.view import OWN, View

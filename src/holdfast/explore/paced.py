@@ -80,6 +80,11 @@ class PacedModel:
         """As of the model."""
         return getattr(self.model, "feature_names", None)
 
+    @property
+    def classes(self) -> Any:
+        """As of the model."""
+        return getattr(self.model, "classes", None)
+
     def __call__(self, masks: Masks, /) -> Outputs:
         """What the model says of masks (b, n_features)."""
         shown = check_masks(masks, self.n_features)

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.attribution.methods import attribute, names_of
+from holdfast.attribution.methods import attribute
+from holdfast.attribution.scores import Attribution
+from holdfast.attribution.task import names_of
 from holdfast.certification.certificate import Certificate, Look, certify
 from holdfast.certification.curve import certify_radii
 from holdfast.evaluation import Evaluator
@@ -23,7 +25,6 @@ from holdfast.explore.turns import Errand, Gate
 from holdfast.explore.view import OWN, View, check_features
 from holdfast.explore.workbench import Workbench
 from holdfast.report.page.pictures import describe_input
-from holdfast.results.attribution import Attribution
 from holdfast.selection import top_fraction
 from holdfast.smoothing import smooth
 from holdfast.types import Mask, MaskedModel, Masks, Outputs

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.certification.certificate import Certificate
 from holdfast.certification.curve import StabilityCurve
-from holdfast.results.witness import Witness
+from holdfast.witness import Witness
 from holdfast.words import calls, percent, quoted, shortened, span
 
 _MOST_NAMES = 8

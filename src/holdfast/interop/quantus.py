@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 from holdfast.certification.certificate import Certificate
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
-from holdfast.interop.scoring import Question, Stream, as_tensor
+from holdfast.interop.scoring import MetricKeywords, RateMetric, Stream, as_tensor
 from holdfast.masking.torch import is_module
 
 try:
@@ -66,9 +66,6 @@ class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
         groups: Any = None,
         fill: Any = 0.0,
         reduce: str = "sum",
-        tolerance: float = 0.1,
-        confidence: float = 0.9,
-        plan: str = "sequential",
         rng: Any = None,
         abs: bool = False,  # noqa: A002
         normalise: bool = False,
@@ -76,6 +73,7 @@ class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
         normalise_func_kwargs: dict[str, Any] | None = None,
         return_aggregate: bool = False,
         aggregate_func: Callable[..., Any] | None = None,
+        **precision: Unpack[MetricKeywords],
     ) -> None:
         super().__init__(
             abs=abs,
@@ -88,16 +86,7 @@ class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
             disable_warnings=True,
             display_progressbar=False,
         )
-        self.question = Question(
-            radius,
-            top_fraction,
-            groups=groups,
-            fill=fill,
-            reduce=reduce,
-            tolerance=tolerance,
-            confidence=confidence,
-            plan=plan,
-        )
+        self.metric = RateMetric(radius, top_fraction, groups, fill, reduce, precision)
         self.certificates: list[Certificate] = []
         self._rng, self._stream = rng, Stream(rng)
 
@@ -117,7 +106,7 @@ class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
             )
         module = model.get_model()
         certificates = [
-            self.question.answer(module, as_tensor(values), as_tensor(_own_shape(scores)), rng=self._stream.following())
+            self.metric.certify(module, as_tensor(values), as_tensor(_own_shape(scores)), rng=self._stream.following())
             for values, scores in zip(x_batch, a_batch, strict=True)
         ]
         self.certificates.extend(certificates)

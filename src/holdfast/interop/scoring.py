@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
 
 from holdfast.attribution.external import from_array
 from holdfast.certification.certificate import Certificate, certify
+from holdfast.certification.question import Question
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.image.mask_image import mask_image
 from holdfast.masking.table.mask_tabular import mask_tabular
 from holdfast.masking.torch import import_torch
-from holdfast.plans import PLANS
 from holdfast.randomness import stream, stream_key
 from holdfast.selection import top_fraction
 from holdfast.types import MaskedModel
-from holdfast.validation import check_name, check_share, check_whole
+from holdfast.validation import check_share, check_whole
+
+
+class MetricKeywords(TypedDict, total=False):
+    """How sure a rate is to be; see ``certify``."""
+
+    tolerance: float
+    confidence: float
+    plan: str
 
 
 @dataclass(frozen=True)
-class Question:
+class RateMetric:
     """How often the prediction survives ``radius`` more features than the leading ``share`` of them.
 
     Attributes
@@ -32,6 +40,8 @@ class Question:
         What a feature is and how a hidden one looks: arguments of ``mask_image`` or ``mask_tabular``.
     reduce : str
         How the scores of a feature's elements become one: "sum", "mean" or "max".
+    precision : mapping
+        Tolerance, confidence and plan, where they are not those of ``certify``.
     """
 
     radius: int
@@ -39,30 +49,18 @@ class Question:
     groups: Any = None
     fill: Any = 0.0
     reduce: str = "sum"
-    tolerance: float = 0.1
-    confidence: float = 0.9
-    plan: str = "sequential"
+    precision: MetricKeywords = field(default_factory=MetricKeywords)
 
     def __post_init__(self) -> None:
         check_whole(self.radius, "radius")
         check_share(self.share, "top_fraction")
-        check_share(self.tolerance, "tolerance")
-        check_share(self.confidence, "confidence")
-        check_name(self.plan, "plan", PLANS)
+        Question.check({"radii": [self.radius], **self.precision})
 
-    def answer(self, module: Any, values: Any, scores: Any, *, rng: int) -> Certificate:
+    def certify(self, module: Any, values: Any, scores: Any, *, rng: int) -> Certificate:
         """Certify the leading features of one input, a tensor (C, H, W) or (d,); scores are as ``from_array`` takes."""
         bound = self._bind(module, values)
         selected = top_fraction(from_array(scores, bound, reduce=self.reduce), self.share)
-        return certify(
-            bound,
-            selected,
-            radius=self.radius,
-            tolerance=self.tolerance,
-            confidence=self.confidence,
-            plan=self.plan,
-            rng=rng,
-        )
+        return certify(bound, selected, radius=self.radius, rng=rng, **self.precision)
 
     def _bind(self, module: Any, values: Any) -> MaskedModel:
         if values.ndim == 3:

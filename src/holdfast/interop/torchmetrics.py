@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.bounds import Interval, betting_mean
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
-from holdfast.interop.scoring import Question, Stream, as_tensor
+from holdfast.interop.scoring import MetricKeywords, RateMetric, Stream, as_tensor
 from holdfast.masking.torch import import_torch, is_module
 
 try:
@@ -62,27 +62,17 @@ class StabilityRate(Metric):  # type: ignore[misc]
         groups: Any = None,
         fill: Any = 0.0,
         reduce: str = "sum",
-        tolerance: float = 0.1,
-        confidence: float = 0.9,
-        plan: str = "sequential",
         rng: Any = None,
         **settings: Any,
     ) -> None:
         if not is_module(module):
             raise InvalidTypeError(argument="module", must="be a torch module", got=type(module).__name__)
+        own = MetricKeywords.__annotations__
+        precision: Any = {name: settings.pop(name) for name in own if name in settings}
         super().__init__(**settings)
         # In a list: a module that is an attribute would become part of the metric, and of its state.
         self._classifier = [module]
-        self.question = Question(
-            radius,
-            top_fraction,
-            groups=groups,
-            fill=fill,
-            reduce=reduce,
-            tolerance=tolerance,
-            confidence=confidence,
-            plan=plan,
-        )
+        self.metric = RateMetric(radius, top_fraction, groups, fill, reduce, precision)
         self._stream = Stream(rng, str(_rank()))
         self.add_state("rates", default=[], dist_reduce_fx="cat")
 
@@ -96,7 +86,7 @@ class StabilityRate(Metric):  # type: ignore[misc]
                 argument="attributions", must=f"be as long as `inputs`, {len(batch)}", got=len(maps)
             )
         for values, scores in zip(batch, maps, strict=True):
-            certificate = self.question.answer(self._classifier[0], values, scores, rng=self._stream.following())
+            certificate = self.metric.certify(self._classifier[0], values, scores, rng=self._stream.following())
             self.rates.append(as_tensor([certificate.rate_unbiased]).to(self.device))
 
     def compute(self) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.masking.classes import check_classes
 from holdfast.outputs import answers_of
 from holdfast.types import Masks, Outputs, Provenance
-from holdfast.validation import as_array, check_whole
+from holdfast.validation import as_array, check_whole, shown
 
 _MAX_TABLE_FEATURES = 30
 
@@ -25,6 +26,7 @@ class FunctionModel:
 
     function: Callable[[Masks], Any]
     n_features: int
+    classes: tuple[str, ...] | None = None
 
     def __call__(self, masks: Masks, /) -> Outputs:
         return answers_of(self.function(masks))
@@ -36,6 +38,7 @@ class TableModel:
 
     values: Outputs
     n_features: int
+    classes: tuple[str, ...] | None = None
 
     @cached_property
     def provenance(self) -> Provenance:
@@ -49,7 +52,9 @@ class TableModel:
         return np.asarray(self.values[np.asarray(masks) @ weights])
 
 
-def mask_function(function: Callable[[Masks], Any], *, n_features: int) -> FunctionModel:
+def mask_function(
+    function: Callable[[Masks], Any], *, n_features: int, classes: Sequence[str] | None = None
+) -> FunctionModel:
     """Treat a function of Boolean masks as a model.
 
     Parameters
@@ -59,6 +64,8 @@ def mask_function(function: Callable[[Masks], Any], *, n_features: int) -> Funct
         It must be deterministic.
     n_features : int
         Number of features.
+    classes : sequence of str, optional
+        Names of the classes, in the order of the scores.
 
     Examples
     --------
@@ -68,11 +75,11 @@ def mask_function(function: Callable[[Masks], Any], *, n_features: int) -> Funct
     array([ True])
     """
     if not callable(function):
-        raise InvalidTypeError(f"`function` must be callable on masks (b, n_features), got {function!r}.")
-    return FunctionModel(function, check_whole(n_features, "n_features", minimum=1))
+        raise InvalidTypeError(argument="function", must="be callable on masks (b, n_features)", got=shown(function))
+    return FunctionModel(function, check_whole(n_features, "n_features", minimum=1), check_classes(classes))
 
 
-def lookup_table(values: ArrayLike, *, n_features: int) -> TableModel:
+def lookup_table(values: ArrayLike, *, n_features: int, classes: Sequence[str] | None = None) -> TableModel:
     """Treat a table of all 2ⁿ answers as a model: the fake model of tests and theory.
 
     Parameters
@@ -82,6 +89,8 @@ def lookup_table(values: ArrayLike, *, n_features: int) -> TableModel:
         The row of a mask is the sum of mask_i · 2^i.
     n_features : int
         N.
+    classes : sequence of str, optional
+        Names of the classes, in the order of the scores.
 
     Examples
     --------
@@ -92,12 +101,17 @@ def lookup_table(values: ArrayLike, *, n_features: int) -> TableModel:
     """
     n = check_whole(n_features, "n_features", minimum=1)
     if n > _MAX_TABLE_FEATURES:
-        raise InvalidValueError(f"`n_features` of a table must be at most {_MAX_TABLE_FEATURES}, got {n}.")
+        raise InvalidValueError(argument="n_features", must=f"be at most {_MAX_TABLE_FEATURES} for a table", got=n)
     must = f"have 2**{n} = {2**n} rows"
     table = as_array(values, "values", must).copy()
     if table.ndim not in (1, 2) or len(table) != 2**n:
         raise InvalidValueError(argument="values", must=must, got=f"an array of shape {table.shape}")
     if table.ndim == 1 and table.dtype.kind == "f":
         table = table[:, None]
+    names = check_classes(classes)
+    if names is not None and table.ndim == 2 and len(names) != table.shape[1]:
+        raise InvalidValueError(
+            argument="classes", must=f"have one name per column of scores, {table.shape[1]}", got=len(names)
+        )
     table.setflags(write=False)
-    return TableModel(table, n)
+    return TableModel(table, n, names)

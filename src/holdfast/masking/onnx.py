@@ -7,7 +7,7 @@ package, and names that lead out of the folder are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError, ModelError
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.extras import import_extra
+from holdfast.validation import shown
 
 SCORE_NAMES = ("logits", "scores", "probabilities", "output")
 """What models of all frameworks call their scores."""
@@ -38,12 +40,9 @@ def is_session(classifier: Any) -> bool:
 
 def open_session(path: str | Path) -> Any:
     """A session on the CPU, in one thread, for an ``.onnx`` file whose weights lie in it or beside it."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtraError("ONNX models need ONNX Runtime: pip install 'holdfast[onnx]'") from error
+    onnxruntime = import_extra("onnxruntime", "ONNX models need")
     if not Path(path).is_file():
-        raise InvalidValueError(f"`classifier` must be an existing .onnx file, got {str(path)!r}.")
+        raise InvalidValueError(argument="classifier", must="be an existing .onnx file", got=shown(str(path)))
     external_files(Path(path))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -77,8 +76,12 @@ class ImageSession:
         if inputs[0].type not in _NUMBER_TYPES:
             known = ", ".join(_NUMBER_TYPES)
             raise InvalidTypeError(f"The ONNX model must take one of {known}, takes {inputs[0].type}.")
+        outputs = [entry.name for entry in session.get_outputs()]
+        if not outputs:
+            raise ModelError("The ONNX model must return scores, it returns nothing.")
+        scores = next((name for name in SCORE_NAMES if name in outputs), outputs[0])
         sizes = tuple(size if isinstance(size, int) and size > 0 else None for size in inputs[0].shape)
-        return cls(session, inputs[0].name, _score_name(session), sizes, np.dtype(_NUMBER_TYPES[inputs[0].type]))
+        return cls(session, inputs[0].name, scores, sizes, np.dtype(_NUMBER_TYPES[inputs[0].type]))
 
     @property
     def channels_first(self) -> bool:
@@ -95,46 +98,49 @@ class ImageSession:
             if all(wanted is None or wanted == size for wanted, size in pairs):
                 return channels_first
         wanted_sizes = " × ".join("any" if size is None else str(size) for size in self.sizes[1:])
-        raise InvalidValueError(
-            f"`image` must have the axes the ONNX model takes, {wanted_sizes}, "
-            f"got {height}×{width} pixels with {n_channels} channel{'' if n_channels == 1 else 's'}. "
-            f"{self._remedy(shape)}"
+        wanted_height, wanted_width, wanted_channels = (
+            self.sizes[axis] for axis in ((2, 3, 1) if self.channels_first else (1, 2, 3))
         )
-
-    def _remedy(self, shape: tuple[int, int, int]) -> str:
-        """What to do with an image (H, W, C) of other sizes than the model takes."""
-        places = (2, 3, 1) if self.channels_first else (1, 2, 3)
-        height, width, n_channels = (self.sizes[place] for place in places)
         changes = []
-        if n_channels not in (None, shape[2]):
-            pillow = f" (Pillow: `image.convert({_MODES[n_channels]!r})`)" if n_channels in _MODES else ""
-            changes.append(f"to {n_channels} channel{'' if n_channels == 1 else 's'}{pillow}")
-        if height not in (None, shape[0]) or width not in (None, shape[1]):
-            changes.append(f"to {height or 'any'}×{width or 'any'} pixels")
-        return f"Change it {' and '.join(changes)} first, or in a `preprocess` of your own."
+        if wanted_channels not in (None, n_channels):
+            mode = _MODES.get(wanted_channels)
+            pillow = "" if mode is None else f" (Pillow: `image.convert({mode!r})`)"
+            changes.append(f"to {_count(wanted_channels)}{pillow}")
+        if wanted_height not in (None, height) or wanted_width not in (None, width):
+            changes.append(f"to {wanted_height or 'any'}×{wanted_width or 'any'} pixels")
+        raise InvalidValueError(
+            argument="image",
+            must=f"have the axes the ONNX model takes, {wanted_sizes}",
+            got=f"{height}×{width} pixels with {_count(n_channels)}",
+            hint=f"Change it {' and '.join(changes)} first, or in a `preprocess` of your own.",
+        )
 
     def __call__(self, batch: NDArray[Any]) -> NDArray[Any]:
         """Scores (b, n_classes) of a batch in the session's layout."""
-        return np.concatenate([self._run(part)[:n] for part, n in self._parts(batch)])
-
-    def _parts(self, batch: NDArray[Any]) -> Iterator[tuple[NDArray[Any], int]]:
-        """Batches of the length the model was exported for, the last one filled up, and rows that count."""
-        size = self.sizes[0] or max(1, len(batch))
-        for start in range(0, max(1, len(batch)), size):
-            part = batch[start : start + size]
-            missing = size - len(part) if self.sizes[0] else 0
-            yield np.concatenate([part, np.zeros((missing, *batch.shape[1:]), batch.dtype)]), len(part)
-
-    def _run(self, batch: NDArray[Any]) -> NDArray[Any]:
-        outputs = self.session.run([self.output_name], {self.input_name: batch})
-        return np.asarray(outputs[0])
+        names, name = [self.output_name], self.input_name
+        return run_in_size(lambda part: self.session.run(names, {name: part})[0], batch, self.sizes[0])
 
 
-def _score_name(session: Any) -> str:
-    names = [entry.name for entry in session.get_outputs()]
-    if not names:
-        raise ModelError("The ONNX model must return scores, it returns nothing.")
-    return next((name for name in SCORE_NAMES if name in names), names[0])
+def _count(n_channels: int) -> str:
+    return f"{n_channels} channel{'' if n_channels == 1 else 's'}"
+
+
+def run_in_size(run: Callable[[NDArray[Any]], Any], batch: NDArray[Any], size: int | None) -> NDArray[Any]:
+    """Run a model on batches of the length it was exported for, the last one filled up; on all at once if any will do.
+
+    Examples
+    --------
+    >>> run_in_size(lambda rows: rows * len(rows), np.arange(3), 2)
+    array([0, 2, 4])
+    """
+    if size is None:
+        return np.asarray(run(batch))
+    parts = []
+    for start in range(0, max(1, len(batch)), size):
+        part = batch[start : start + size]
+        padding = np.zeros((size - len(part), *batch.shape[1:]), batch.dtype)
+        parts.append(run(np.concatenate([part, padding]))[: len(part)])
+    return np.concatenate(parts)
 
 
 _CHILDREN = {

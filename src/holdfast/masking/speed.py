@@ -16,17 +16,53 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.torch import device_of, import_torch, notes_of
-from holdfast.validation import check_name
+from holdfast.validation import check_name, shown
 
 AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
 """Names of mixed precisions → the number type of their matrix products."""
 
 _DEFAULT_BACKEND = "inductor"
 
+_BATCH_GAIN = 1.03
+"""A batch size is worth its memory if it computes so many times the rows per second of the best before."""
+
+_BATCH_REPEATS = 2
+"""Full calls that are timed per size; the best of them counts, since other work only adds time."""
+
+_LAYOUT_ROUNDS = 3
+"""Calls of one length that are timed in each layout; the best counts, since the first also warms up."""
+
+_LEAST_ROWS = 4
+"""Rows of a call that says something: for fewer, laying out the weights anew outweighs the rest."""
+
+_LAYOUT_GAIN = 0.95
+"""Channels last must take at most this share of the time, or images stay as they are."""
+
+_LAYOUT_REFUSALS = ("view size is not compatible", "contiguous", "stride")
+"""What torch says of modules that insist on the usual layout."""
+
+_CLOSE = 1e-4
+"""Most that scores computed in two ways may differ, of 1 or of the largest score."""
+
+_SHARE = 1e-3
+"""Most that they may differ, of what they vary by: a model that hardly looks at its input must not pass unseen."""
+
+_HALF_STEPS = 16
+"""Rounding steps that scores in half precision may differ by."""
+
+_READING = 24
+"""On a CPU, reading the weights once takes as long as computing about so many tokens with them."""
+
+_LAUNCHING = 250_000
+"""Multiplications in the time it takes to start one."""
+
+_ON_DEVICES = 1024
+"""On other devices a pass over a few hundred tokens more costs less than another pass."""
+
 
 @dataclass(frozen=True)
 class Acceleration:
-    """What was asked for: both change scores a little, and so are part of what is certified."""
+    """Mixed precision and a compiler, if wanted: both change scores a little, and so are part of what is certified."""
 
     autocast: str | None = None
     backend: str | None = None
@@ -42,7 +78,16 @@ class Acceleration:
         """
         if autocast is not None:
             check_name(autocast, "autocast", AUTOCASTS)
-        return cls(autocast, _check_backend(compile))
+        if compile is None or isinstance(compile, bool):
+            return cls(autocast, _DEFAULT_BACKEND if compile else None)
+        must = "be True, False or a backend of torch.compile"
+        if not isinstance(compile, str):
+            raise InvalidTypeError(argument="compile", must=must, got=shown(compile))
+        backends = import_torch().compiler.list_backends(exclude_tags=())
+        if compile not in backends:
+            must = f"{must}, one of {', '.join(backends)}"
+            raise InvalidValueError(argument="compile", must=must, got=shown(compile))
+        return cls(autocast, compile)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -53,16 +98,8 @@ class Acceleration:
     @property
     def options(self) -> dict[str, Any]:
         """The options again, those that were given."""
-        given = {"autocast": self.autocast, "compile": self.backend}
-        return {name: value for name, value in given.items() if value is not None}
-
-    def casting(self, device: Any) -> AbstractContextManager[Any]:
-        """The precision that was asked for, on this device."""
-        if self.autocast is None:
-            return nullcontext()
-        torch = import_torch()
-        mixed: AbstractContextManager[Any] = torch.autocast(device.type, getattr(torch, AUTOCASTS[self.autocast]))
-        return mixed
+        both = {"autocast": self.autocast, "compile": self.backend}
+        return {name: value for name, value in both.items() if value is not None}
 
 
 class Runner:
@@ -78,42 +115,24 @@ class Runner:
 
     def __call__(self, *batch: Any, **fields: Any) -> Any:
         """What the module returns of a batch."""
-        with self.acceleration.casting(device_of(self.module)):
-            return self._fastest()(*batch, **fields)
+        backend = self.acceleration.backend
+        if backend is not None and self._compiled is None:
+            self._compiled = import_torch().compile(self.module, backend=backend)
+        with self._casting():
+            return (self.module if backend is None else self._compiled)(*batch, **fields)
 
     def differentiable(self, *batch: Any, **fields: Any) -> Any:
         """The same, never compiled: gradients are rare, and compiling them takes longer than they do."""
-        with self.acceleration.casting(device_of(self.module)):
+        with self._casting():
             return self.module(*batch, **fields)
 
-    def _fastest(self) -> Any:
-        backend = self.acceleration.backend
-        if backend is None:
-            return self.module
-        if self._compiled is None:
-            self._compiled = import_torch().compile(self.module, backend=backend)
-        return self._compiled
-
-
-def _check_backend(asked: Any) -> str | None:
-    if asked is None or asked is False:
-        return None
-    if asked is True:
-        return _DEFAULT_BACKEND
-    wanted = "`compile` must be True, False or a backend of torch.compile"
-    if not isinstance(asked, str):
-        raise InvalidTypeError(f"{wanted}, got {asked!r}.")
-    known = import_torch().compiler.list_backends(exclude_tags=())
-    if asked not in known:
-        raise InvalidValueError(f"{wanted}, one of {', '.join(known)}, got {asked!r}.")
-    return asked
-
-
-_GAIN = 1.03
-"""A size is worth its memory if it computes so many times the rows per second of the best before."""
-
-_REPEATS = 2
-"""Full calls that are timed per size; the best of them counts, since other work only adds time."""
+    def _casting(self) -> AbstractContextManager[Any]:
+        if self.acceleration.autocast is None:
+            return nullcontext()
+        torch = import_torch()
+        dtype = getattr(torch, AUTOCASTS[self.acceleration.autocast])
+        mixed: AbstractContextManager[Any] = torch.autocast(device_of(self.module).type, dtype)
+        return mixed
 
 
 class BatchProbe:
@@ -142,19 +161,18 @@ class BatchProbe:
         if self.settled or n_rows != self.size:
             return
         self._seconds.append(seconds)
-        if len(self._seconds) == _REPEATS:
-            self._move_on(self.size / max(min(self._seconds), 1e-9))
-
-    def stop_at(self, n_rows: int) -> None:
-        """Never offer more rows than this: memory ran out."""
-        self.size, self.settled = min(self.size, max(1, n_rows)), True
-
-    def _move_on(self, rows_per_second: float) -> None:
-        if rows_per_second >= _GAIN * self._best[0]:
+        if len(self._seconds) < _BATCH_REPEATS:
+            return
+        rows_per_second = self.size / max(min(self._seconds), 1e-9)
+        if rows_per_second >= _BATCH_GAIN * self._best[0]:
             self._best = (rows_per_second, self.size)
             self.size, self._seconds = 2 * self.size, []
         else:
             self.size, self.settled = self._best[1], True
+
+    def stop_at(self, n_rows: int) -> None:
+        """Never offer more rows than this: memory ran out."""
+        self.size, self.settled = min(self.size, max(1, n_rows)), True
 
 
 def batch_probe(module: Any, *question: Any, first: int = 4) -> BatchProbe:
@@ -163,27 +181,11 @@ def batch_probe(module: Any, *question: Any, first: int = 4) -> BatchProbe:
     return probe
 
 
-_ROUNDS = 3
-"""Calls of one length that are timed in each layout; the best counts, since the first also warms up."""
-
-_LEAST = 4
-"""Rows of a call that says something: for fewer, laying out the weights anew outweighs the rest."""
-
-_LAYOUT_GAIN = 0.95
-"""Channels last must take at most this share of the time, or images stay as they are."""
-
-_REFUSALS = ("view size is not compatible", "contiguous", "stride")
-"""What torch says of modules that insist on the usual layout."""
-
-_SAME = 1e-4
-"""Most that scores may differ between layouts, of 1 or of the largest."""
-
-Work = Callable[[bool], Any]
-"""Whether channels are last → scores of one batch."""
-
-
 class LayoutProbe:
-    """Which layout a module is faster on; None until it is known.
+    """Which memory layout of images a module is faster on, usual or channels last; None until it is known.
+
+    Channels last often is faster for convolutions on a CPU, and is not always. Calls are computed in either
+    layout in turns, and the faster one is kept for the module.
 
     Examples
     --------
@@ -196,38 +198,39 @@ class LayoutProbe:
         self.channels_last: bool | None = None
         self._seconds: dict[int, tuple[list[float], list[float]]] = {}
 
-    def run(self, n_rows: int, work: Work) -> Any:
-        """Compute a batch, in the layout that is known to be faster or was timed less often."""
-        if self.channels_last is not None or n_rows < _LEAST:
+    def run(self, n_rows: int, work: Callable[[bool], Any]) -> Any:
+        """Compute a batch, in the layout that is known to be faster or was timed less often.
+
+        ``work`` gives the scores of the batch for whether channels are last.
+        """
+        if self.channels_last is not None or n_rows < _LEAST_ROWS:
             return work(bool(self.channels_last))
         usual, last = self._seconds.setdefault(n_rows, ([], []))
-        channels_last, clock = len(last) < len(usual), _clock()
+        channels_last = len(last) < len(usual)
+        # Time of this thread's own work, which others on the machine do not add to, if it does all the work.
+        clock = time.thread_time if import_torch().get_num_threads() == 1 else time.perf_counter
         start = clock()
-        answer = self._try(work, channels_last)
-        (last if channels_last else usual).append(clock() - start)
-        if self.channels_last is None and len(last) >= _ROUNDS:
-            self.channels_last = min(last) <= _LAYOUT_GAIN * min(usual)
-            if self.channels_last and not _alike(answer, work(False)):
-                # A module that reads memory as it lies is not to be laid out anew.
-                self.channels_last = False
-                return work(False)
-        return answer
-
-    def _try(self, work: Work, channels_last: bool) -> Any:
-        """One batch; a module that refuses channels last gets it again, and never that layout."""
         try:
-            return work(channels_last)
+            scores = work(channels_last)
         except RuntimeError as error:
-            if not channels_last or not any(sign in str(error) for sign in _REFUSALS):
+            if not channels_last or not any(sign in str(error) for sign in _LAYOUT_REFUSALS):
                 raise
             self.channels_last = False
             return work(False)
+        (last if channels_last else usual).append(clock() - start)
+        if len(last) >= _LAYOUT_ROUNDS:
+            self.channels_last = min(last) <= _LAYOUT_GAIN * min(usual)
+            if self.channels_last and not _alike(scores, wanted := work(False)):
+                # A module that reads memory as it lies is not to be laid out anew.
+                self.channels_last = False
+                return wanted
+        return scores
 
 
-def _alike(found: Any, wanted: Any) -> bool:
+def _alike(scores: Any, wanted: Any) -> bool:
     """Whether both layouts give the same scores, rounding aside."""
-    one, other = np.asarray(found, dtype=np.float64), np.asarray(wanted, dtype=np.float64)
-    return one.shape == other.shape and bool(np.abs(one - other).max() <= _SAME * max(1.0, np.abs(other).max()))
+    new, usual = np.asarray(scores, dtype=np.float64), np.asarray(wanted, dtype=np.float64)
+    return new.shape == usual.shape and bool(np.abs(new - usual).max() <= _CLOSE * max(1.0, np.abs(usual).max()))
 
 
 def layout_probe(module: Any, image: Any) -> LayoutProbe:
@@ -235,48 +238,19 @@ def layout_probe(module: Any, image: Any) -> LayoutProbe:
     torch = import_torch()
     notes, question = notes_of(module), ("layout", tuple(image.shape), image.dtype, image.device.type)
     if question not in notes:
+        # One convolution alone cuts patches.
+        n_convolutions = sum(isinstance(part, torch.nn.Conv2d) for part in module.modules())
         notes[question] = LayoutProbe()
-        if image.device.type != "cpu" or image.dtype != torch.float32 or not _is_convolutional(module):
+        if image.device.type != "cpu" or image.dtype != torch.float32 or n_convolutions <= 1:
             notes[question].channels_last = False
     probe: LayoutProbe = notes[question]
     return probe
 
 
-def _clock() -> Callable[[], float]:
-    """Time of this thread's own work, which others on the machine do not add to, if it does all the work."""
-    return time.thread_time if import_torch().get_num_threads() == 1 else time.perf_counter
-
-
-def _is_convolutional(module: Any) -> bool:
-    """Whether it has convolutions besides one that cuts patches."""
-    torch = import_torch()
-    return sum(isinstance(part, torch.nn.Conv2d) for part in module.modules()) > 1
-
-
-_READING = 24
-"""On a CPU, reading the weights once takes as long as computing about so many tokens with them."""
-
-_LAUNCHING = 250_000
-"""Multiplications in the time it takes to start one."""
-
-_ON_DEVICES = 1024
-"""On other devices a pass over a few hundred tokens more costs less than another pass."""
-
-
 def group_by_length(lengths: NDArray[Any], overhead: float) -> list[NDArray[np.intp]]:
-    """Cut rows into groups that cost least in all; a group costs its rows, padded, and one overhead.
+    """Cut rows of so many tokens (b,) into groups that cost least in all, as indices of rows, shortest groups first.
 
-    Parameters
-    ----------
-    lengths : whole numbers (b,)
-        Tokens per row.
-    overhead : float
-        What one more pass costs, in tokens.
-
-    Returns
-    -------
-    groups : list of intp arrays
-        Indices of rows, shortest groups first; together each row once.
+    A group costs its rows, padded to its longest, and one overhead: what one more pass costs, in tokens.
 
     Examples
     --------
@@ -312,23 +286,10 @@ def pass_overhead(module: Any, device: Any) -> float:
     return float(notes["pass overhead"])
 
 
-_CLOSE = 1e-4
-"""Most that scores may differ, of 1 or of the largest score."""
+def same_scores(scores: Any, wanted: Any) -> bool:
+    """Whether scores (b, n_classes) are those wanted, rounding aside, and every row has the same top class.
 
-_SHARE = 1e-3
-"""Most that scores may differ, of what they vary by: a model that hardly looks at its input must not pass unseen."""
-
-_HALF_STEPS = 16
-"""Rounding steps that scores in half precision may differ by."""
-
-
-def same_scores(found: Any, wanted: Any) -> bool:
-    """Whether scores (b, n_classes) are those wanted, and every row has the same top class.
-
-    Parameters
-    ----------
-    found, wanted : tensors (b, n_classes)
-        The rows should be as unlike each other as the inputs at hand allow.
+    The rows should be as unlike each other as the inputs at hand allow.
 
     Examples
     --------
@@ -337,17 +298,14 @@ def same_scores(found: Any, wanted: Any) -> bool:
     >>> same_scores(wanted + 5e-5, wanted), same_scores(wanted + 5e-4, wanted)
     (True, False)
     """
-    if found.shape != wanted.shape or not found.isfinite().all():
+    if scores.shape != wanted.shape or not scores.isfinite().all():
         return False
-    gap = (found.float() - wanted.float()).abs().max()
-    return bool(gap <= _tolerance(wanted)) and bool((found.argmax(dim=-1) == wanted.argmax(dim=-1)).all())
-
-
-def _tolerance(wanted: Any) -> float:
-    rounding = float(import_torch().finfo(wanted.dtype).eps)
-    scores = wanted.float()
-    size = float(scores.abs().max())
+    rounding, exact = float(import_torch().finfo(wanted.dtype).eps), wanted.float()
+    size = float(exact.abs().max())
     if rounding > _CLOSE:
-        return _HALF_STEPS * rounding * size
-    spread = float((scores.amax(dim=0) - scores.amin(dim=0)).max())
-    return min(_CLOSE * max(1.0, size), _SHARE * spread)
+        tolerance = _HALF_STEPS * rounding * size
+    else:
+        spread = float((exact.amax(dim=0) - exact.amin(dim=0)).max())
+        tolerance = min(_CLOSE * max(1.0, size), _SHARE * spread)
+    gap = (scores.float() - exact).abs().max()
+    return bool(gap <= tolerance) and bool((scores.argmax(dim=-1) == wanted.argmax(dim=-1)).all())

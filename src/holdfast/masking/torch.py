@@ -18,18 +18,17 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import MissingExtraError, ModelError
+from holdfast.errors import ModelError
+from holdfast.extras import import_extra
 from holdfast.fingerprints import canonical, digest_files, digest_module, digest_object, fingerprint
 from holdfast.masking.onnx import SCORE_NAMES, external_files
+
+_NOTES: WeakKeyDictionary[Any, dict[Hashable, Any]] = WeakKeyDictionary()
 
 
 def import_torch() -> Any:
     """The torch package, or an error that says how to get it."""
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtraError("This needs PyTorch: pip install 'holdfast[torch]'") from error
-    return torch
+    return import_extra("torch", "This needs")
 
 
 def is_module(classifier: Any) -> bool:
@@ -53,6 +52,11 @@ def dtype_of(module: Any, dtype: Any = None) -> Any:
     return next((tensor.dtype for tensor in _tensors(module) if tensor.is_floating_point()), torch.float32)
 
 
+def _tensors(module: Any) -> Iterator[Any]:
+    yield from module.parameters()
+    yield from module.buffers()
+
+
 def warn_if_half(module: Any, device: Any) -> None:
     """Say once per module that it computes in half precision on a CPU, where few have fast arithmetic for it."""
     notes = notes_of(module)
@@ -67,22 +71,12 @@ def warn_if_half(module: Any, device: Any) -> None:
     )
 
 
-def takes(module: Any, name: str) -> bool:
-    """Whether the module's ``forward`` has an argument of this name; a traced module does not tell, and has none."""
-    return name in forward_parameters(module)
-
-
 def forward_parameters(module: Any) -> Mapping[str, inspect.Parameter]:
-    """The arguments of the module's ``forward``; none if it does not tell."""
+    """The arguments of the module's ``forward``; none if it does not tell, as a traced one."""
     try:
         return inspect.signature(module.forward).parameters
     except ValueError:
         return {}
-
-
-def _tensors(module: Any) -> Iterator[Any]:
-    yield from module.parameters()
-    yield from module.buffers()
 
 
 @contextmanager
@@ -106,9 +100,9 @@ def score_tensor(output: Any) -> Any:
         return output
     if isinstance(output, Mapping):
         named = [output[name] for name in SCORE_NAMES if name in output]
-        found = named or [value for value in output.values() if isinstance(value, torch.Tensor)]
-        if found:
-            return score_tensor(found[0])
+        tensors = named or [value for value in output.values() if isinstance(value, torch.Tensor)]
+        if tensors:
+            return score_tensor(tensors[0])
     if isinstance(output, (tuple, list)) and output:
         return score_tensor(output[0])
     if hasattr(output, "logits"):
@@ -127,11 +121,8 @@ def to_numpy(scores: Any) -> NDArray[Any]:
     return np.asarray(values.cpu().numpy())
 
 
-_NOTES: WeakKeyDictionary[Any, dict[Hashable, Any]] = WeakKeyDictionary()
-
-
 def notes_of(module: Any) -> dict[Hashable, Any]:
-    """Notes that live as long as the module; they must not hold the module itself.
+    """What was learnt about a module, a session or an estimator, forgotten with it; it must not hold the module itself.
 
     A module that cannot be a key gets fresh notes every time: what they would save is learnt anew.
 
@@ -153,61 +144,48 @@ def weights_mark(module: Any) -> Hashable:
     """A mark of a module's weights, another one once they are changed in place or replaced."""
     if not hasattr(module, "parameters"):
         return None
-    tensors = (*module.parameters(), *module.buffers())
-    return hash(tuple((tensor.data_ptr(), _version(tensor)) for tensor in tensors))
+    # Torch counts how often a tensor was changed, but for those made in inference mode.
+    marks = ((tensor.data_ptr(), -1 if tensor.is_inference() else tensor._version) for tensor in _tensors(module))
+    return hash(tuple(marks))
 
 
-def _version(tensor: Any) -> int:
-    """How often torch has seen a tensor changed; tensors made in inference mode do not count."""
-    return -1 if tensor.is_inference() else int(tensor._version)
-
-
-def fingerprint_live(classifier: Any, *beside: Any) -> str | None:
+def fingerprint_live(classifier: Any, tokenizer: Any = None) -> str | None:
     """SHA-256 of a torch module, an estimator or one of its methods, or an ONNX file; None for anything else.
 
-    What is given ``beside``, such as a tokenizer, counts as well. A module's is computed once, and again when its
-    weights were changed.
+    A module's tokenizer counts as well. A module's fingerprint is computed once, and again when its weights were
+    changed; a fitted estimator's once, and again when it was fitted again: its attributes are others then.
     """
-    if is_module(classifier):
-        notes = notes_of(classifier)
-        mark = ("fingerprint", weights_mark(classifier), *map(id, beside))
-        if mark not in notes:
-            notes[mark] = fingerprint(_module_parts(classifier, beside))
-        return str(notes[mark])
     if isinstance(classifier, (str, Path)):
         own, weights = hashlib.sha256(Path(classifier).read_bytes()), external_files(Path(classifier))
         return fingerprint({"model": own.digest()} | digest_files(weights)) if weights else own.hexdigest()
-    return _estimator_fingerprint(classifier)
-
-
-def _estimator_fingerprint(classifier: Any) -> str | None:
-    """A fitted estimator's is computed once, and again when it was fitted again: its attributes are others then."""
+    if is_module(classifier):
+        notes, mark = notes_of(classifier), ("fingerprint", weights_mark(classifier), id(tokenizer))
+        if mark not in notes:
+            notes[mark] = fingerprint(_module_parts(classifier, tokenizer))
+        return str(notes[mark])
     estimator, method = classifier, ""
     if isinstance(classifier, MethodType):
         estimator, method = classifier.__self__, classifier.__name__
     if not hasattr(estimator, "fit"):
         return None
     notes, attributes = notes_of(estimator), dict(vars(estimator))
-    known = notes.get("fitted")
-    if known is None or {name: id(part) for name, part in known[0].items()} != {
-        name: id(part) for name, part in attributes.items()
-    }:
-        known = notes["fitted"] = (attributes, digest_object(estimator))
-    return None if known[1] is None else fingerprint({"object": known[1], "method": method.encode()})
+    ids = {name: id(part) for name, part in attributes.items()}
+    if "fitted" not in notes or notes["fitted"][0] != ids:
+        # Holds the attributes too, so that their ids stay their own.
+        notes["fitted"] = (ids, attributes, digest_object(estimator))
+    digest = notes["fitted"][2]
+    return None if digest is None else fingerprint({"object": digest, "method": method.encode()})
 
 
-def _module_parts(module: Any, beside: tuple[Any, ...]) -> dict[str, bytes]:
+def _module_parts(module: Any, tokenizer: Any) -> dict[str, bytes]:
+    """Weights, layers and configuration; of a fast tokenizer its rules, of another one its class and vocabulary."""
     parts = digest_module(module) | {"layers": repr(module).encode()}
-    config = getattr(module, "config", None)
+    config, fast = getattr(module, "config", None), getattr(tokenizer, "backend_tokenizer", None)
     if config is not None and hasattr(config, "to_dict"):
         parts["config"] = canonical(config.to_dict())
-    return parts | {f"beside {i}": _tokenizer_bytes(tokenizer) for i, tokenizer in enumerate(beside)}
-
-
-def _tokenizer_bytes(tokenizer: Any) -> bytes:
-    """The rules of a fast tokenizer; of another one its class and vocabulary."""
-    fast = getattr(tokenizer, "backend_tokenizer", None)
     if fast is not None:
-        return bytes(fast.to_str().encode())
-    words = tokenizer.get_vocab() if hasattr(tokenizer, "get_vocab") else {}
-    return type(tokenizer).__qualname__.encode() + canonical(words)
+        parts["beside 0"] = fast.to_str().encode()
+    elif tokenizer is not None:
+        words = tokenizer.get_vocab() if hasattr(tokenizer, "get_vocab") else {}
+        parts["beside 0"] = type(tokenizer).__qualname__.encode() + canonical(words)
+    return parts

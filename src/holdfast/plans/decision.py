@@ -7,7 +7,6 @@ wrong "no": each is checked there, in whole numbers, and nowhere else need be.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -63,7 +62,7 @@ class RateTest:
         Exact for moderate numbers of draws; for many, rounded up in the last of some thousand digits.
         """
         yes = no = Fraction(0)
-        walk = _Walk(rate)
+        walk = _DisagreementWalk(rate)
         for n, few, many in zip(self.looks, self.yes_at_most, self.no_at_least, strict=True):
             walk.draw_until(n)
             yes += walk.leave(0, few)
@@ -72,7 +71,7 @@ class RateTest:
 
     def expected_draws(self, rate: Fraction) -> float:
         """Mean number of draws when each agrees with probability ``rate``."""
-        total, walk = Fraction(0), _Walk(rate)
+        total, walk = Fraction(0), _DisagreementWalk(rate)
         for n, few, many in zip(self.looks, self.yes_at_most, self.no_at_least, strict=True):
             walk.draw_until(n)
             gone = walk.leave(0, few) + walk.leave(many, n)
@@ -94,7 +93,12 @@ def rate_test(min_rate: Any, confidence: Any, max_draws: int | None = None) -> R
     """
     t, sure = check_share(min_rate, "min_rate"), check_share(confidence, "confidence")
     first = smallest_power_within(t, 1 - sure)
-    last = _default_budget(float(t), first) if max_draws is None else check_whole(max_draws, "max_draws", minimum=1)
+    if max_draws is None:
+        rate = float(t)
+        needed = (_POWER_Z * math.sqrt(rate * (1 - rate)) / ((1 - rate) / 2)) ** 2
+        last = max(2 * first, min(_MOST_DRAWS, math.ceil(needed)))
+    else:
+        last = check_whole(max_draws, "max_draws", minimum=1)
     if last < first:
         raise InvalidValueError(argument="max_draws", must=f"be at least {first} to ever answer yes", got=last)
     return _make_test(t, sure, first, last)
@@ -102,32 +106,23 @@ def rate_test(min_rate: Any, confidence: Any, max_draws: int | None = None) -> R
 
 @lru_cache(maxsize=256)
 def _make_test(t: Fraction, sure: Fraction, first: int, last: int) -> RateTest:
-    looks = tuple(int(n) for n in np.unique(np.geomspace(first, last, N_LOOKS).round().astype(int)))
-    yes, no = zip(*_boundaries(looks, t, 1 - sure), strict=True)
-    return RateTest(t, sure, looks, yes, no)
-
-
-def _default_budget(t: float, first: int) -> int:
-    gap = (1 - t) / 2
-    spread = math.sqrt(t * (1 - t))
-    return max(2 * first, min(_MOST_DRAWS, math.ceil((_POWER_Z * spread / gap) ** 2)))
-
-
-def _boundaries(looks: tuple[int, ...], t: Fraction, risk: Fraction) -> Iterator[tuple[int, int]]:
     """At each look the widest boundaries that keep both cumulative risks within their spending."""
-    walk, said_yes, said_no = _Walk(t), Fraction(0), Fraction(0)
-    first = t ** looks[0]
+    looks = tuple(int(n) for n in np.unique(np.geomspace(first, last, N_LOOKS).round().astype(int)))
+    risk, earliest = 1 - sure, t ** looks[0]
+    walk, said_yes, said_no = _DisagreementWalk(t), Fraction(0), Fraction(0)
+    boundaries = []
     for j, n in enumerate(looks):
         walk.draw_until(n)
         spent = Fraction(j, max(1, len(looks) - 1))
-        few, gained = walk.take_from_below(first + (risk - first) * spent - said_yes)
-        said_yes += gained
+        few, gained = walk.take_from_below(earliest + (risk - earliest) * spent - said_yes)
         many, lost = walk.take_from_above(risk * Fraction(j + 1, len(looks)) - said_no)
-        said_no += lost
-        yield few, many
+        said_yes, said_no = said_yes + gained, said_no + lost
+        boundaries.append((few, many))
+    yes, no = zip(*boundaries, strict=True)
+    return RateTest(t, sure, looks, yes, no)
 
 
-class _Walk:
+class _DisagreementWalk:
     """Distribution of the number of disagreements among runs not yet ended, in whole numbers.
 
     The probability of ``first + i`` disagreements is weight[i] / scale. Exact while the scale has at
@@ -145,20 +140,20 @@ class _Walk:
             self.weight = [same * self.agree + one_less * self.fail for same, one_less in pairs]
             self.scale *= self.agree + self.fail
             self.n += 1
-            self._shorten()
-
-    def _shorten(self) -> None:
-        extra = self.scale.bit_length() - _MOST_BITS
-        if extra > _KEPT_BITS:
-            self.scale >>= extra
-            self.weight = [-(-weight >> extra) for weight in self.weight]
+            extra = self.scale.bit_length() - _MOST_BITS
+            if extra > _KEPT_BITS:
+                self.scale >>= extra
+                self.weight = [-(-weight >> extra) for weight in self.weight]
 
     def leave(self, low: int, high: int) -> Fraction:
         """Remove the runs with low ≤ disagreements ≤ high and return their probability."""
         start, stop = max(low - self.first, 0), max(high - self.first + 1, 0)
         gone = Fraction(sum(self.weight[start:stop]), self.scale)
         self.weight[start:stop] = [0] * len(self.weight[start:stop])
-        self._drop_zeros()
+        while self.weight and self.weight[-1] == 0:
+            self.weight.pop()
+        skip = next((i for i, weight in enumerate(self.weight) if weight), len(self.weight))
+        self.first, self.weight = self.first + skip, self.weight[skip:]
         return gone
 
     def take_from_below(self, allowance: Fraction) -> tuple[int, Fraction]:
@@ -177,9 +172,3 @@ class _Walk:
         budget = math.floor(allowance * self.scale)
         totals = accumulate(weights)
         return sum(1 for _ in takewhile(lambda total: total <= budget, totals))
-
-    def _drop_zeros(self) -> None:
-        while self.weight and self.weight[-1] == 0:
-            self.weight.pop()
-        skip = next((i for i, weight in enumerate(self.weight) if weight), len(self.weight))
-        self.first, self.weight = self.first + skip, self.weight[skip:]

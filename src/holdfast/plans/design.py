@@ -94,7 +94,9 @@ class Design:
         """For each terminal (n, k) the share of its paths whose first draw agreed."""
         opened = _walk(self, first_draw=(0.0, 1.0))
         share = np.zeros(len(self.terminals.n))
-        reached = _places(self.terminals, opened)
+        # Where each point of ``opened`` stands among the terminals; both are ordered by (n, k).
+        width = self.max_draws + 1
+        reached = np.searchsorted(self.terminals.n * width + self.terminals.k, opened.n * width + opened.k)
         share[reached] = np.exp(opened.log_paths - self.terminals.log_paths[reached])
         points = zip(self.terminals.n.tolist(), self.terminals.k.tolist(), strict=True)
         return dict(zip(points, share.tolist(), strict=True))
@@ -138,31 +140,20 @@ def _walk(design: Design, *, first_draw: tuple[float, float]) -> Terminals:
     stops = dict(zip(design.looks, design.limits, strict=True))
     alive = np.array(first_draw)
     count = np.arange(design.max_draws + 1.0)
-    found: list[Terminals] = []
+    ended: list[Terminals] = []
     for n in range(1, design.max_draws + 1):
         if n > 1:
-            alive = _one_more_draw(alive, n, count)
+            grown = np.zeros(n + 1)
+            np.multiply(alive, count[n:0:-1], out=grown[:-1])
+            grown[1:] += alive * count[1 : n + 1]
+            alive = grown / n
         if n in stops:
             ends = np.minimum(count[: n + 1], n - count[: n + 1]) <= stops[n]
             k = np.flatnonzero(ends & (alive > 0))
-            found.append(Terminals(np.full(len(k), n), k, np.log(alive[k]) + _log_choose(n, k)))
+            ended.append(Terminals(np.full(len(k), n), k, np.log(alive[k]) + _log_choose(n, k)))
             alive[ends] = 0.0
-    n_, k_, log_paths = zip(*found, strict=True)
+    n_, k_, log_paths = zip(*ended, strict=True)
     return Terminals(np.concatenate(n_), np.concatenate(k_), np.concatenate(log_paths))
-
-
-def _one_more_draw(share: Floats, n: int, count: Floats) -> Floats:
-    grown = np.zeros(n + 1)
-    np.multiply(share, count[n:0:-1], out=grown[:-1])
-    grown[1:] += share * count[1 : n + 1]
-    grown /= n
-    return grown
-
-
-def _places(points: Terminals, subset: Terminals) -> Integers:
-    """Where each point of ``subset`` stands in ``points``; both are ordered by (n, k)."""
-    width = int(points.n.max()) + 1
-    return np.searchsorted(points.n * width + points.k, subset.n * width + subset.k)
 
 
 def _log_choose(n: int, k: Integers) -> Floats:

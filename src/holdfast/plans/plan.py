@@ -64,27 +64,19 @@ def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:
     if name == "hoeffding":
         return Plan(name, eps, sure, fixed_design(hoeffding_draws(eps, sure)))
     if eps < SMALLEST_SEARCHED_TOLERANCE:
-        raise InvalidValueError(
-            argument="tolerance",
-            must=f"be at least {float(SMALLEST_SEARCHED_TOLERANCE)} for plan {name!r}",
-            got=f"{float(eps)}: searching a design would take hours",
-            hint="Use plan='hoeffding'.",
-        )
+        must = f"be at least {float(SMALLEST_SEARCHED_TOLERANCE)} for plan {name!r}"
+        received = f"{float(eps)}: searching a design would take hours"
+        raise InvalidValueError(argument="tolerance", must=must, got=received, hint="Use plan='hoeffding'.")
     if 1 - sure < SMALLEST_SEARCHED_RISK:
-        raise InvalidValueError(
-            argument="confidence",
-            must=f"be at most 1 - {float(SMALLEST_SEARCHED_RISK):g} for plan {name!r}",
-            got=f"{float(sure)!r}: rounding would decide",
-            hint="Use plan='hoeffding'.",
-        )
+        must = f"be at most 1 - {float(SMALLEST_SEARCHED_RISK):g} for plan {name!r}"
+        received = f"{float(sure)}: rounding would decide"
+        raise InvalidValueError(argument="confidence", must=must, got=received, hint="Use plan='hoeffding'.")
     most, paper = _MOST_SEARCHED_DRAWS[name], hoeffding_draws(eps, sure)
     if paper > most:
-        raise InvalidValueError(
-            argument="tolerance",
-            must=f"be larger for plan {name!r} at confidence {float(sure)}",
-            got=f"{float(eps)}: designs are searched where the paper draws at most {most}, here it draws {paper}",
-            hint="Use plan='hoeffding'.",
-        )
+        must = f"be larger for plan {name!r} at confidence {float(sure)}"
+        reason = f"designs are searched where the paper draws at most {most}, here it draws {paper}"
+        received = f"{float(eps)}: {reason}"
+        raise InvalidValueError(argument="tolerance", must=must, got=received, hint="Use plan='hoeffding'.")
     return Plan(name, eps, sure, find_design(name, Goal(eps, 1 - sure)))
 
 
@@ -136,7 +128,8 @@ def _count_larger(parts: list[Neighborhood], limit: int) -> int:
 
 def most_rows(nearby: Iterable[Neighborhood], plan: Plan) -> int:
     """The most draws or enumerated masks that estimating these rates can take."""
-    return sum(plan.max_draws if one.is_larger_than(plan.max_draws) else one.size for one in nearby)
+    most = plan.max_draws
+    return sum(most if part.is_larger_than(most) else part.size for part in nearby)
 
 
 @dataclass(frozen=True)
@@ -197,19 +190,19 @@ def plan_samples(
         raise InvalidValueError("and `radius` must be given together, or neither.", argument="selected")
     if rate_kind == "worst_size" and radius is None:
         raise InvalidValueError("and `radius` must be given for rate_kind='worst_size'.", argument="selected")
-    nearby = None if radius is None else kind(selected, radius)
-    rates = [] if nearby is None else parts_of(nearby, rate_kind)
+    parts = [] if radius is None else parts_of(kind(selected, radius), rate_kind)
     with watching_search(as_progress(progress, what="steps of the search")):
-        asked = make_plan(plan, tolerance=tolerance, confidence=confidence)
-        made = plan_for(rates, asked)
-    sampled = sum(one.is_larger_than(made.max_draws) for one in rates) if rates else 1
-    enumerated = sum(one.size for one in rates if not one.is_larger_than(made.max_draws))
+        single = make_plan(plan, tolerance=tolerance, confidence=confidence)
+        shared = plan_for(parts, single)
+    sampled = _count_larger(parts, shared.max_draws) if parts else 1
+    enumerated = sum(part.size for part in parts if not part.is_larger_than(shared.max_draws))
+    expect = shared.design.expected_draws
     return PlannedSamples(
         plan=plan,
-        tolerance=float(asked.tolerance),
-        confidence=float(asked.confidence),
-        max_draws=sampled * made.max_draws + enumerated,
-        expected_draws=tuple((r, sampled * made.design.expected_draws(r) + enumerated) for r in _SHOWN_RATES),
-        paper_draws=hoeffding_draws(asked.tolerance, asked.confidence),
+        tolerance=float(single.tolerance),
+        confidence=float(single.confidence),
+        max_draws=sampled * shared.max_draws + enumerated,
+        expected_draws=tuple((rate, sampled * expect(rate) + enumerated) for rate in _SHOWN_RATES),
+        paper_draws=hoeffding_draws(single.tolerance, single.confidence),
         exact=sampled == 0,
     )

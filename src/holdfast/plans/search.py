@@ -19,7 +19,7 @@ from itertools import islice, pairwise, product
 import numpy as np
 
 from holdfast.bounds import hoeffding_draws, smallest_power_within
-from holdfast.plans.design import ByShare, Design, Floats, probabilities
+from holdfast.plans.design import ByShare, Design, probabilities
 from holdfast.plans.proof import bound_miss_probability
 from holdfast.progress import tell_search
 
@@ -111,9 +111,12 @@ def search_sequential(goal: Goal, *, effort: float = 1.0, n_looks: int = N_LOOKS
         start = _smallest_z(shape, screen)
         if start is not None and goal.is_proven_for(start.design):
             n_steps = int(effort * min(_MAX_STEPS, _STEPS_PER_DRAW / start.design.max_draws))
-            found = _anneal(start, screen, n_steps)
-            proven = (one.design for one in found if goal.is_proven_for(one.design))
-            return _trimmed(next(proven, start.design))
+            candidates = _anneal(start, screen, n_steps)
+            proven = (candidate.design for candidate in candidates if goal.is_proven_for(candidate.design))
+            design = next(proven, start.design)
+            # Without the looks that no run reaches.
+            last = next(j for j, n in enumerate(design.looks) if design.limits[j] >= n // 2)
+            return Design(design.looks[: last + 1], (*design.limits[:last], design.looks[last] // 2))
     return fixed
 
 
@@ -145,8 +148,11 @@ class _Screen:
         draws = probabilities(design.terminals, TYPICAL_RATES) @ design.terminals.n
         return _Candidate(design, self.miss(design), float(RATE_WEIGHTS @ draws))
 
-    def is_met_by(self, found: _Candidate) -> bool:
-        return found.miss <= self.aim * (1 - 1e-6)
+    def is_met_by(self, candidate: _Candidate) -> bool:
+        return candidate.miss <= self.aim * (1 - 1e-6)
+
+    def penalised(self, candidate: _Candidate) -> float:
+        return candidate.cost * (1 + 5 * max(0.0, candidate.miss / self.aim - 1 + 1e-6))
 
 
 @dataclass(frozen=True)
@@ -162,30 +168,26 @@ def _shapes(goal: Goal, n_fixed: int, n_looks: int) -> Iterator[_Shape]:
     for first, prior in ((1.02, 1.5), (1.2, 3.0), (1.02, 3.0), (1.1, 1.5)):
         for longer, bend in ((1.0, 1.4), (1.02, 1.0), (1.0, 1.8), (1.02, 1.4)):
             rise = np.linspace(0, 1, n_looks) ** bend
-            yield _Shape(_spread(goal.first_possible_stop * first, n_fixed * longer, rise), prior)
+            start = goal.first_possible_stop * first
+            looks = np.unique(np.ceil(start + (max(n_fixed * longer, start) - start) * rise))
+            yield _Shape(tuple(int(n) for n in looks), prior)
 
 
 def _cheapest_shapes(goal: Goal, n_fixed: int, n_looks: int) -> list[_Shape]:
     screen = _Screen(goal, float(goal.risk), math.ceil(_LONGER * n_fixed))
     n_tried = max(2, _SHAPES_PER_DRAW // n_fixed)
     tried = [(shape, _smallest_z(shape, screen)) for shape in islice(_shapes(goal, n_fixed, n_looks), n_tried)]
-    met = [(found.cost, shape) for shape, found in tried if found is not None]
+    met = [(candidate.cost, shape) for shape, candidate in tried if candidate is not None]
     return [shape for _, shape in sorted(met, key=lambda pair: pair[0])[:2]]
-
-
-def _spread(first: float, last: float, rise: Floats) -> tuple[int, ...]:
-    """Looks from ``first`` to ``last``, as ``rise`` goes from 0 to 1."""
-    looks = np.ceil(first + (max(last, first) - first) * rise)
-    return tuple(int(n) for n in np.unique(looks))
 
 
 def _smallest_z(shape: _Shape, screen: _Screen) -> _Candidate | None:
     low, high, best = 1.0, 6.0, None
     for _ in range(8):
         z = (low + high) / 2
-        found = screen.look_at(_normal_boundary(shape, z, float(screen.goal.tolerance)))
-        if screen.is_met_by(found):
-            high, best = z, found
+        candidate = screen.look_at(_normal_boundary(shape, z, float(screen.goal.tolerance)))
+        if screen.is_met_by(candidate):
+            high, best = z, candidate
         else:
             low = z
     return best
@@ -215,16 +217,12 @@ def _anneal(start: _Candidate, screen: _Screen, n_steps: int) -> list[_Candidate
         there = _neighbour(here.design, screen, rng)
         if there is None:
             continue
-        rise = _penalised(there, screen) - _penalised(here, screen)
+        rise = screen.penalised(there) - screen.penalised(here)
         if rise <= 0 or rng.random() < math.exp(-rise / heat):
             here = there
         if screen.is_met_by(there) and there.cost < kept[0].cost:
             kept = [there, *kept[:20]]
     return kept
-
-
-def _penalised(found: _Candidate, screen: _Screen) -> float:
-    return found.cost * (1 + 5 * max(0.0, found.miss / screen.aim - 1 + 1e-6))
 
 
 def _neighbour(design: Design, screen: _Screen, rng: np.random.Generator) -> _Candidate | None:
@@ -241,12 +239,6 @@ def _neighbour(design: Design, screen: _Screen, rng: np.random.Generator) -> _Ca
     if not legal or limits[0] < -1 or looks[0] < screen.goal.first_possible_stop or looks[-1] > screen.most_draws:
         return None
     return screen.look_at(Design(tuple(looks), tuple(limits)))
-
-
-def _trimmed(design: Design) -> Design:
-    """The same design without the looks that no run reaches."""
-    last = next(j for j, n in enumerate(design.looks) if design.limits[j] >= n // 2)
-    return Design(design.looks[: last + 1], (*design.limits[:last], design.looks[last] // 2))
 
 
 def _small_step(reach: int, rng: np.random.Generator) -> int:

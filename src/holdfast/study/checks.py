@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeVar
 
 from holdfast.attribution.methods import METHODS
+from holdfast.certification.question import parse_radii
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError
 from holdfast.validation import MOST_ENTRIES, check_list, check_name, check_share, check_whole, is_number, shown
 
@@ -69,16 +69,8 @@ def check_each(
 def check_radii(values: Any, name: str) -> tuple[int, ...]:
     """Radii in increasing order, from a list or from a text such as ``"1-50"``."""
     if isinstance(values, str):
-        values = _span(values, name)
+        values = parse_radii(values, name)
     return tuple(sorted(check_each(values, name, check_whole)))
-
-
-def _span(text: str, name: str) -> range:
-    span = re.fullmatch(r"\s*(\d{1,18})\s*[-–]\s*(\d{1,18})\s*", text)
-    if not span or int(span[1]) > int(span[2]):
-        must = 'be a list of whole numbers, or a span such as "1-50"'
-        raise InvalidValueError(argument=name, must=must, got=shown(text))
-    return range(int(span[1]), int(span[2]) + 1)
 
 
 def check_method_options(method: str, options: Mapping[str, Any], name: str) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from holdfast.certification.serialization import make_frame
-from holdfast.errors import MissingExtraError, StudyError
+from holdfast.errors import StudyError
+from holdfast.extras import import_extra
 from holdfast.study.curves import current_means
 from holdfast.study.files import check_spared, replacing
 from holdfast.study.status import status_of
@@ -145,11 +146,7 @@ def _write_csv(store: Store, path: Path) -> int:
 
 
 def _write_parquet(store: Store, path: Path) -> int:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingExtraError("Parquet needs pyarrow: pip install 'holdfast[report]'") from error
+    pyarrow, parquet = (import_extra(module, "Parquet needs") for module in ("pyarrow", "pyarrow.parquet"))
     columns, rows = _table(store)
     shape = pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in columns.items()])
     n_rows = 0

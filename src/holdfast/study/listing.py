@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from holdfast.errors import StudyMismatchError
 from holdfast.inputs.data.dataset import Dataset
-from holdfast.inputs.data.hf_disk import Column
-from holdfast.inputs.data.images import ImageFiles
-from holdfast.inputs.data.tables import Rows
 
 
 class Listed(NamedTuple):
@@ -40,47 +34,18 @@ def list_inputs(data: Dataset, numbers: Sequence[int]) -> dict[int, Listed]:
 
     Examples
     --------
+    >>> import numpy as np
     >>> data = Dataset("moods", "text", ("fine", "awful"), np.array([1, 0]), ("bad", "good"))
     >>> print(list_inputs(data, [0])[0])
     None (content d14a58ba)
     """
-    names = data.names
     return {
-        number: Listed(None if names is None else names[number], digest)
-        for number, digest in zip(numbers, _digests(data.inputs, numbers), strict=True)
+        number: Listed(
+            name=None if data.names is None else data.names[number],
+            digest=None if data.in_files else data.digest(number),
+        )
+        for number in numbers
     }
-
-
-def _digests(inputs: Any, numbers: Sequence[int]) -> Iterator[str | None]:
-    """A digest for what need not be opened one by one: texts, arrays, rows; files of images have their names."""
-    if isinstance(inputs, Rows):
-        from pandas.util import hash_pandas_object
-
-        hashes = hash_pandas_object(inputs.frame.iloc[list(numbers)], index=False)
-        return (f"{int(one):016x}" for one in hashes)
-    if isinstance(inputs, Column):
-        return (content_digest(inputs, number) for number in numbers)
-    if isinstance(inputs, (np.ndarray, tuple)):
-        return (content_digest(inputs, number) for number in numbers)
-    return (None for _ in numbers)
-
-
-def content_digest(inputs: Any, at: int) -> str | None:
-    """A digest of what one input holds, read from its file if it has one; None if that cannot be told of it alone."""
-    one: Any = None
-    if isinstance(inputs, ImageFiles):
-        one = inputs.paths[at].read_bytes()
-    elif isinstance(inputs, Column):
-        one = inputs.content(at)
-    elif isinstance(inputs, np.ndarray):
-        one = np.ascontiguousarray(inputs[at]).tobytes()
-    elif isinstance(inputs, tuple) and isinstance(inputs[at], str):
-        one = inputs[at].encode()
-    return None if one is None else _digest(one)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def check_listing(before: Mapping[int, Listed], now: Mapping[int, Listed]) -> None:

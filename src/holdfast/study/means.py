@@ -27,6 +27,9 @@ from holdfast.study.work import Skipped, Worker, item_rng, steady
 from holdfast.study.writing import StoreWriter
 from holdfast.types import Mask, MaskedModel, Progress
 
+_MEAN_FIELDS = ("radii", "confidence", "simultaneous", "agree", "neighborhood")
+"""What of a question counts for a mean: it has a width in place of a tolerance and a plan."""
+
 
 class StoppedError(Exception):
     """Somebody asked to stop; what was finished is stored."""
@@ -104,13 +107,9 @@ def _mean(
     with _naming_last(at_work):
         return mean_curve(
             [lambda index=index: subject(index) for index in inputs],  # type: ignore[misc]
-            radii=asked.radii,
             half_width=asked.half_width,
-            confidence=asked.confidence,
             bound=asked.bound,
-            simultaneous=asked.simultaneous,
-            agree=asked.agree,
-            neighborhood=asked.neighborhood,
+            **{name: getattr(asked, name) for name in _MEAN_FIELDS},
             memory=StoredAnswers(store, _scope(key, inputs), wish),
             progress=None if progress is None else progress(),
             rng=item_rng(spec, "mean", key.method, repr(key.top_fraction), repr(key.keep_probability)),

@@ -11,15 +11,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from holdfast.attribution.scores import Attribution
 from holdfast.certification.curve import StabilityCurve
 from holdfast.certification.hard import HardCertificate
 from holdfast.certification.serialization import SCHEMA_VERSION, Value
 from holdfast.errors import StoreError
-from holdfast.results.attribution import Attribution
-from holdfast.results.witness import Witness
 from holdfast.study.items import Item
 from holdfast.types import Mask
 from holdfast.validation import shown
+from holdfast.witness import Witness
 
 _MOST_UNPACKED = 1 << 28
 """Most bytes (256 MB) of one stored text."""

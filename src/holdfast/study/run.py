@@ -14,11 +14,10 @@ from typing import Any
 
 from holdfast.errors import InvalidValueError
 from holdfast.inputs.data.dataset import Dataset
-from holdfast.inputs.data.images import ImageFiles
 from holdfast.showing import Shown
 from holdfast.study.engines import Engine, Event, GivenUp, make_engine
 from holdfast.study.items import Task, inputs_of, items_of, tasks_of
-from holdfast.study.listing import Listed, check_listing, content_digest, list_inputs
+from holdfast.study.listing import Listed, check_listing, list_inputs
 from holdfast.study.means import run_means
 from holdfast.study.question import plain_spec
 from holdfast.study.results import Record
@@ -222,10 +221,10 @@ class _Session:
 
     def _note_file(self, index: int) -> None:
         """Files were not opened to list them; of those that have items, it is stored what they held."""
-        if isinstance(self._data.inputs, ImageFiles) and index not in self._noted:
+        if self._data.in_files and index not in self._noted:
             self._noted.add(index)
             with suppress(OSError):
-                self._store.note_content(index, str(content_digest(self._data.inputs, index)))
+                self._store.note_content(index, str(self._data.digest(index)))
 
     def _count(self, record: Record) -> None:
         self.n_new += 1

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-from holdfast.agreement import as_agreement
 from holdfast.attribution.methods import METHODS
 from holdfast.certification.mean_curve import BOUNDS
+from holdfast.certification.question import FIELDS, Question
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import STEADY_BATCH_SIZE
 from holdfast.masking import lookup_table
 from holdfast.mus import CRITERIA, mus_model
-from holdfast.neighborhood import NEIGHBORHOODS
-from holdfast.plans import PLANS
 from holdfast.randomness import CANONICAL, is_canonical
 from holdfast.study.checks import (
     check_each,
@@ -206,30 +204,35 @@ class CertifySpec:
     """
 
     radii: tuple[int, ...] = (1, 2, 3, 5, 10)
-    tolerance: float = 0.1
-    confidence: float = 0.9
-    plan: str = "sequential"
-    agree: str = "same_top_class"
-    neighborhood: str = "additions"
-    simultaneous: bool = False
+    tolerance: float = FIELDS["tolerance"].default
+    confidence: float = FIELDS["confidence"].default
+    plan: str = FIELDS["plan"].default
+    agree: str = FIELDS["agree"].default
+    neighborhood: str = FIELDS["neighborhood"].default
+    simultaneous: bool = FIELDS["simultaneous"].default
     precision: str = "per-input"
     half_width: float = 0.01
     bound: str = "hoeffding"
 
     def __post_init__(self) -> None:
-        check_name(self.plan, "certify.plan", PLANS)
-        check_name(self.neighborhood, "certify.neighborhood", NEIGHBORHOODS)
         check_name(self.precision, "certify.precision", PRECISIONS)
         check_name(self.bound, "certify.bound", BOUNDS)
+        check_text(self.agree, "certify.agree")
         check_flag(self.simultaneous, "certify.simultaneous")
-        checked_as("certify.agree", lambda: as_agreement(check_text(self.agree, "certify.agree")))
+        radii = check_radii(self.radii, "certify.radii")
+        question = Question.check(self.keywords | {"radii": radii}, prefix="certify.")
         _keep(
             self,
-            radii=check_radii(self.radii, "certify.radii"),
-            tolerance=check_fraction(self.tolerance, "certify.tolerance"),
-            confidence=check_fraction(self.confidence, "certify.confidence"),
+            radii=question.radii,
+            tolerance=float(question.tolerance),
+            confidence=float(question.confidence),
             half_width=check_fraction(self.half_width, "certify.half_width"),
         )
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The question as keywords of the library's verbs."""
+        return {name: getattr(self, name) for name in FIELDS if hasattr(self, name)}
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from holdfast.attribution.scores import Attribution
 from holdfast.certification.mean_curve import MeanCurve
 from holdfast.errors import HoldfastError, StoreError
-from holdfast.results.attribution import Attribution
 from holdfast.study.items import Item
 from holdfast.study.listing import Listed
 from holdfast.study.question import Plain

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.attribution.methods import GRADIENT_METHODS, attribute
+from holdfast.attribution.scores import Attribution
 from holdfast.attribution.task import check_differentiable, predicted
 from holdfast.certification.curve import certify_radii
 from holdfast.certification.hard import HardCertificate
@@ -20,9 +21,9 @@ from holdfast.extras import check_installed, needed
 from holdfast.inputs import data, models
 from holdfast.inputs.data.dataset import Dataset
 from holdfast.inputs.models.classifier import Classifier
+from holdfast.inputs.source import split_data, split_model
 from holdfast.mus import certify_mus
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
-from holdfast.results.attribution import Attribution
 from holdfast.selection import top_fraction
 from holdfast.smoothing import smooth
 from holdfast.study.items import Item, Task
@@ -133,7 +134,7 @@ def load_worker(spec: StudySpec) -> Worker:
 def load_model(model: ModelSpec) -> Classifier:
     """Load the model that a study names, as far as it is trusted."""
     check_trust(model)
-    scheme, _ = models.split(model.spec)
+    scheme, _ = split_model(model.spec)
     extra: dict[str, dict[str, Any]] = {
         "skops": {"trusted": model.trust.types},
         "hf": {"download": model.trust.download},
@@ -143,7 +144,7 @@ def load_model(model: ModelSpec) -> Classifier:
 
 def check_trust(model: ModelSpec) -> None:
     """Refuse a model that would run code because a file says so."""
-    scheme, _ = models.split(model.spec)
+    scheme, _ = split_model(model.spec)
     if scheme == "python" and not model.trust.code:
         raise InvalidValueError(
             f"The model {model.spec!r}, which a file names, would run code. If you know that code, add `--trust-model` "
@@ -158,7 +159,7 @@ def check_packages(spec: StudySpec, *further: str, computing: bool = True) -> No
     """
     model, inputs = spec.model.spec, spec.data.spec
     check_trust(spec.model)
-    data.split(inputs)
+    split_data(inputs)
     check_installed(f"{model} with {inputs}", (*needed(model if computing else None, inputs), *further))
 
 
@@ -262,9 +263,7 @@ class _Subject:
         )
 
     def _question(self) -> dict[str, Any]:
-        asked = self._spec.certify
-        names = ("radii", "tolerance", "confidence", "plan", "agree", "neighborhood", "simultaneous")
-        question = {name: getattr(asked, name) for name in names}
+        asked, question = self._spec.certify, self._spec.certify.keywords
         # Nothing is certified input by input: at radius 0 there is only the explanation itself, whatever the plan.
         return question if asked.precision == "per-input" else question | _EXPLANATION_ONLY
 

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
-from inspect import Parameter, signature
 from typing import Any
 
-from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.inputs.data.advice import advise
 from holdfast.inputs.data.dataset import Dataset
-from holdfast.validation import shown, split_spec
+from holdfast.inputs.source import load_data
 
 __all__ = ["Dataset", "load"]
-
-_LOADERS = {
-    "bundled": ("bundled", "load_bundled", "bundled:<name>"),
-    "images": ("images", "load_images", "images:<folder>"),
-    "tweeteval": ("tweeteval", "load_tweeteval", "tweeteval:<folder>"),
-    "table": ("tables", "load_table", "table:<file>"),
-    "hf": ("hf_disk", "load_disk", "hf:<folder>"),
-}
 
 
 def load(spec: str, **options: Any) -> Dataset:
@@ -53,43 +40,5 @@ def load(spec: str, **options: Any) -> Dataset:
     >>> sentences.kind, sentences.classes, len(sentences)
     ('text', ('negative', 'neutral', 'positive'), 200)
     """
-    scheme, place = split(spec)
-    module, name, _ = _LOADERS[scheme]
-    loader: Callable[..., Dataset] = getattr(import_module(f"holdfast.inputs.data.{module}"), name)
-    _check_options(loader, options, scheme)
-    return loader(place, **options)
-
-
-def split(spec: Any) -> tuple[str, str]:
-    """The scheme and the place of data, or an error that says what is wrong with them; nothing is loaded.
-
-    Examples
-    --------
-    >>> split("images:photos")
-    ('images', 'photos')
-    """
-    scheme, place = split_spec(spec, "data", _LOADERS, advise)
-    if not place:
-        raise InvalidValueError(argument="data", must=f"be {_LOADERS[scheme][2]}", got=shown(spec))
-    return scheme, place
-
-
-def _check_options(loader: Callable[..., Dataset], options: dict[str, Any], scheme: str) -> None:
-    """Something the loader cannot use is an error, not ignored."""
-    parameters = signature(loader).parameters.values()
-    known = sorted(one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY)
-    if unknown := sorted(options.keys() - set(known)):
-        raise InvalidTypeError(f"`{unknown[0]}` must be an option of {scheme}: data ({', '.join(known)}).")
-    for one in parameters:
-        if one.name in options:
-            _check_kind(options[one.name], one.name, str(one.annotation))
-
-
-def _check_kind(value: Any, name: str, kind: str) -> None:
-    """A text, or a list of texts, where the loader says so; files and columns are named by texts."""
-    if kind.startswith("Sequence[str]"):
-        parts = [value] if isinstance(value, str) else value
-        if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
-            raise InvalidTypeError(f"`{name}` must be a list of texts, got {value!r}.")
-    elif kind.startswith("str") and not (isinstance(value, str) or (value is None and "None" in kind)):
-        raise InvalidTypeError(f"`{name}` must be a text, got {value!r}.")
+    dataset: Dataset = load_data(spec, options)
+    return dataset

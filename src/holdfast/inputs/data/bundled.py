@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.errors import InvalidValueError
+from holdfast.extras import import_extra
 from holdfast.inputs.data.dataset import Dataset
 from holdfast.validation import check_name
 
@@ -46,7 +47,7 @@ def digest_arrays(*arrays: Any) -> str:
 
 def _digits(split: str) -> Dataset:
     """Handwritten digits as grey bytes (n, 8, 8, 1)."""
-    data = _import_datasets().load_digits()
+    data = import_extra("sklearn.datasets", "This data needs").load_digits()
     rows = split_rows("digits", split, data.data, data.target)
     bytes_ = np.rint(data.images[rows] * (255 / _BRIGHTEST)).astype(np.uint8)[..., None]
     return Dataset("bundled:digits", "image", bytes_, _labels(data.target[rows]), _words(data.target_names))
@@ -54,7 +55,7 @@ def _digits(split: str) -> Dataset:
 
 def _cancer(split: str) -> Dataset:
     """Measurements (n, 30) of cell nuclei in breast masses."""
-    data = _import_datasets().load_breast_cancer()
+    data = import_extra("sklearn.datasets", "This data needs").load_breast_cancer()
     rows = split_rows("cancer", split, data.data, data.target)
     return Dataset("bundled:cancer", "table", data.data[rows], _labels(data.target[rows]), _words(data.target_names))
 
@@ -62,9 +63,8 @@ def _cancer(split: str) -> Dataset:
 def _sentences(split: str) -> Dataset:
     """Sentences written for holdfast, labelled by those who wrote them."""
     if split != "test":
-        raise InvalidValueError(
-            f"`split` must be 'test' for bundled:sentences, which no model is trained on, got {split!r}."
-        )
+        must = "be 'test' for bundled:sentences, which no model is trained on"
+        raise InvalidValueError(argument="split", must=must, got=repr(split))
     lines = (BOX / "sentences.tsv").read_text(encoding="utf-8").splitlines()
     labels, texts = zip(*(line.split("\t") for line in lines), strict=True)
     numbers = np.array([SENTIMENTS.index(label) for label in labels])
@@ -94,11 +94,3 @@ def _labels(numbers: Any) -> NDArray[np.intp]:
 
 def _words(names: Any) -> tuple[str, ...]:
     return tuple(str(name) for name in names)
-
-
-def _import_datasets() -> Any:
-    try:
-        from sklearn import datasets
-    except ImportError as error:
-        raise MissingExtraError("This data comes with scikit-learn: pip install 'holdfast[sklearn]'") from error
-    return datasets

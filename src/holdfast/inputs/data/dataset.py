@@ -1,15 +1,23 @@
-"""Inputs, their labels and what the labels are called: one frozen value."""
+"""Inputs, their labels and what the labels are called: one frozen value; and labels as numbers of classes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidValueError
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.validation import shown
+
+UNKNOWN = -1
+"""The label of an input of which nobody says what it is."""
+
+_MOST_DIGITS = 6
+"""Whole numbers of so many digits are taken for names, not for numbers of classes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +59,11 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if len(self.inputs) != len(self.labels):
-            raise InvalidValueError(
-                f"`labels` must have one entry per input, {len(self.inputs)}, got {len(self.labels)}."
-            )
+            must = f"have one entry per input, {len(self.inputs)}"
+            raise InvalidValueError(argument="labels", must=must, got=len(self.labels))
         if self.names is not None and len(self.names) != len(self.labels):
-            raise InvalidValueError(
-                f"`names` must have one entry per input, {len(self.labels)}, got {len(self.names)}."
-            )
+            must = f"have one entry per input, {len(self.labels)}"
+            raise InvalidValueError(argument="names", must=must, got=len(self.names))
         for name in ("inputs", "labels"):
             object.__setattr__(self, name, _locked(getattr(self, name)))
 
@@ -66,6 +72,26 @@ class Dataset:
 
     def __iter__(self) -> Iterator[tuple[Any, int]]:
         return zip(self.inputs, (int(label) for label in self.labels), strict=True)
+
+    @property
+    def in_files(self) -> bool:
+        """Whether each input is in a file of its own, which is opened when it is asked for."""
+        return bool(getattr(self.inputs, "in_files", False))
+
+    def digest(self, index: int) -> str | None:
+        """What tells whether an input is still the same, read from its file if it has one; None if nothing does.
+
+        Examples
+        --------
+        >>> Dataset("moods", "text", ("fine", "awful"), np.array([1, 0]), ("bad", "good")).digest(0)
+        'd14a58bae804a2b8'
+        """
+        if hasattr(self.inputs, "digest"):
+            return cast("str | None", self.inputs.digest(index))
+        value = self.inputs[index]
+        if isinstance(self.inputs, np.ndarray):
+            return digest_bytes(np.ascontiguousarray(value).tobytes())
+        return digest_bytes(value.encode()) if isinstance(value, str) else None
 
     def name_of(self, index: int) -> str:
         """What an input is called, or its number."""
@@ -96,3 +122,53 @@ def _locked(values: Any) -> Any:
     view = values.view()
     view.setflags(write=False)
     return view
+
+
+def digest_bytes(content: bytes) -> str:
+    """The first 16 digits of the SHA-256."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def number_labels(words: Sequence[str], classes: Any = None) -> tuple[NDArray[np.intp], tuple[str, ...]]:
+    """Labels (n,) as numbers, and the names of the classes.
+
+    Where ``classes`` gives the names in order, a label is its place there. Otherwise labels that are all
+    whole numbers are the numbers of their classes, and other labels are numbered in alphabetical order.
+
+    Examples
+    --------
+    >>> number_labels(["dog", "cat", "dog"])
+    (array([1, 0, 1]), ('cat', 'dog'))
+    >>> number_labels(["2", "0"])
+    (array([2, 0]), ('0', '1', '2'))
+    """
+    names = _names(words) if classes is None else check_classes(classes)
+    place = {name: number for number, name in enumerate(names)}
+    strange = next((word for word in words if word not in place), None)
+    if strange is not None:
+        got = f"no {strange!r} among {len(names)} classes"
+        raise InvalidValueError(argument="classes", must="name every label", got=got)
+    return np.array([place[word] for word in words], dtype=np.intp), names
+
+
+def no_labels(n: int) -> NDArray[np.intp]:
+    """The labels of n inputs of which nobody says what they are."""
+    return np.full(n, UNKNOWN, dtype=np.intp)
+
+
+def check_classes(classes: Any) -> tuple[str, ...]:
+    """Distinct names."""
+    must = "be a list of distinct names"
+    if isinstance(classes, str) or not isinstance(classes, Iterable):
+        raise InvalidTypeError(argument="classes", must=must, got=shown(classes))
+    names = tuple(str(name) for name in classes)
+    if not names or len(set(names)) < len(names):
+        raise InvalidValueError(argument="classes", must=must, got=shown(classes))
+    return names
+
+
+def _names(words: Sequence[str]) -> tuple[str, ...]:
+    distinct = sorted(set(words))
+    if all(len(word) < _MOST_DIGITS and word.isdecimal() and word == str(int(word)) for word in distinct):
+        return tuple(str(number) for number in range(1 + max(map(int, distinct), default=-1)))
+    return tuple(distinct)

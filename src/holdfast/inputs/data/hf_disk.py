@@ -11,12 +11,14 @@ from typing import Any, overload
 
 import numpy as np
 
-from holdfast.errors import HoldfastError, InvalidValueError, MissingExtraError
-from holdfast.inputs.data.dataset import Dataset
+from holdfast.errors import HoldfastError, InvalidValueError
+from holdfast.extras import import_extra
+from holdfast.inputs.data.dataset import Dataset, digest_bytes, no_labels, number_labels
 from holdfast.inputs.data.images import check_inside
-from holdfast.inputs.data.labels import no_labels, number_labels
 from holdfast.masking.image.pixels import decode_picture, open_picture
-from holdfast.validation import check_name
+from holdfast.validation import check_name, shown
+
+_MUST = "be followed by a folder that `save_to_disk` wrote"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,29 +45,27 @@ class Column(Sequence[Any]):
             return [self[i] for i in range(*at.indices(len(self)))]
         if not -len(self) <= at < len(self):
             raise IndexError(f"{self.place!r} has {len(self)} entries, got {at}.")
-        return self._read(at % len(self))
+        number = at % len(self)
+        try:
+            value = self._stored(number)
+            return value if isinstance(value, str) else self._picture(value)
+        except Exception as error:  # damaged tables and images raise all sorts of errors
+            raise InvalidValueError(
+                f"Entry {number} of {self.column!r} in {self.place!r} cannot be read: {error}"
+            ) from error
 
-    def content(self, at: int) -> bytes | None:
-        """An entry as it is stored, an image not decoded; None for an image that is not in the folder."""
+    def digest(self, at: int) -> str | None:
+        """Of an entry as it is stored, an image not decoded; None for an image that is not in the folder."""
         value = self._stored(at)
         if not isinstance(value, dict):
-            return value if isinstance(value, bytes) else str(value or "").encode()
+            return digest_bytes(value if isinstance(value, bytes) else str(value or "").encode())
         try:
-            return value.get("bytes") or self._file(value).read_bytes()
+            return digest_bytes(value.get("bytes") or self._file(value).read_bytes())
         except (InvalidValueError, OSError):
             return None
 
     def _stored(self, at: int) -> Any:
         return self.table[at][self.column][0].as_py()
-
-    def _read(self, at: int) -> Any:
-        try:
-            value = self._stored(at)
-            return value if isinstance(value, str) else self._picture(value)
-        except Exception as error:  # damaged tables and images raise all sorts of errors
-            raise InvalidValueError(
-                f"Entry {at} of {self.column!r} in {self.place!r} cannot be read: {error}"
-            ) from error
 
     def _picture(self, value: Any) -> Any:
         """The image in the bytes that are stored, or else in a file of the folder."""
@@ -120,20 +120,17 @@ def _undecoded(table: Any, column: str) -> Any:
 
 
 def _open(place: str) -> Any:
-    try:
-        import datasets
-    except ImportError as error:
-        raise MissingExtraError("Data sets of Hugging Face need datasets: pip install 'holdfast[datasets]'") from error
+    datasets = import_extra("datasets", "Data sets of Hugging Face need")
     folder = Path(place).resolve()
     if not folder.is_dir() or "::" in str(folder):  # which datasets would take for a chain of addresses
-        raise InvalidValueError(f"`hf:` must be followed by a folder that `save_to_disk` wrote, got {place!r}.")
+        raise InvalidValueError(argument="hf:", must=_MUST, got=shown(place))
     try:
         _check_splits(folder)
         return datasets.load_from_disk(str(folder), keep_in_memory=False)
     except HoldfastError:
         raise
     except Exception as error:  # damaged folders fail in many ways
-        raise InvalidValueError(f"`hf:` must be followed by a folder that `save_to_disk` wrote: {error}") from error
+        raise InvalidValueError(argument="hf:", must=_MUST, got=f"{shown(place)}: {error}") from error
 
 
 def _check_splits(folder: Path) -> None:
@@ -155,7 +152,7 @@ def _check_files(table: Any, place: str) -> Any:
 def _choose_split(loaded: Any, split: str | None, place: str) -> Any:
     if not isinstance(loaded, dict):
         if split is not None:
-            raise InvalidValueError(f"`split` must be left out: {place!r} has no splits, got {split!r}.")
+            raise InvalidValueError(argument="split", must=f"be left out: {place!r} has no splits", got=shown(split))
         return loaded
     default = "test" if "test" in loaded else next(iter(loaded)) if len(loaded) == 1 else None
     return loaded[check_name(split or default, "split", loaded)]
@@ -166,7 +163,9 @@ def _choose(given: str | None, candidates: list[str], features: Any, name: str, 
         return check_name(given, name, features)
     if len(candidates) != 1:
         found = ", ".join(candidates) or "none"
-        raise InvalidValueError(f"`{name}` must be given: the columns of {place!r} that could be meant are {found}.")
+        raise InvalidValueError(
+            argument=name, must=f"be given: the columns of {place!r} that could be meant are {found}"
+        )
     return candidates[0]
 
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 from holdfast.errors import InvalidValueError
-from holdfast.inputs.data.dataset import Dataset
-from holdfast.inputs.data.labels import no_labels, number_labels
+from holdfast.inputs.data.dataset import Dataset, digest_bytes, no_labels, number_labels
 from holdfast.masking.image.pixels import open_picture
 from holdfast.validation import read_text, shown
 
@@ -26,6 +25,7 @@ class ImageFiles(Sequence[Any]):
     """Image files by number; each is opened when it is asked for, and an error names the file."""
 
     paths: tuple[Path, ...]
+    in_files: ClassVar[bool] = True
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -36,6 +36,10 @@ class ImageFiles(Sequence[Any]):
     def __getitem__(self, at: slice) -> ImageFiles: ...
     def __getitem__(self, at: int | slice) -> Any:
         return ImageFiles(self.paths[at]) if isinstance(at, slice) else open_picture(self.paths[at])
+
+    def digest(self, at: int) -> str:
+        """Of the bytes of a file."""
+        return digest_bytes(self.paths[at].read_bytes())
 
 
 def load_images(place: str, *, labels: str | None = None, classes: Any = None) -> Dataset:
@@ -54,7 +58,7 @@ def load_images(place: str, *, labels: str | None = None, classes: Any = None) -
     """
     folder = Path(place)
     if not folder.is_dir():
-        raise InvalidValueError(f"`images:` must be followed by a folder, got {place!r}.")
+        raise InvalidValueError(argument="images:", must="be followed by a folder", got=repr(place))
     files, words = _listed(folder, Path(labels)) if labels is not None else _found(folder)
     numbers, names = (no_labels(len(files)), ()) if words is None else number_labels(words, classes)
     return Dataset(
@@ -93,7 +97,8 @@ def _found(folder: Path) -> tuple[list[Path], list[str] | None]:
         if (folder / file).is_symlink():  # links to folders are not followed
             check_inside(folder, file)
     if not files:
-        raise InvalidValueError(f"`images:` must be followed by a folder with images, {str(folder)!r} has none.")
+        must = f"be followed by a folder with images, {str(folder)!r} has none"
+        raise InvalidValueError(argument="images:", must=must)
     astray = [file for file in files if len(file.parts) == 1]
     if len(astray) == len(files):
         return files, None

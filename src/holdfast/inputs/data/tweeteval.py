@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.errors import InvalidValueError
-from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.data.dataset import Dataset, number_labels
 from holdfast.inputs.data.images import check_inside
-from holdfast.inputs.data.labels import number_labels
 from holdfast.validation import MOST_UNPACKED, read_text
 
 _MAPPING = "mapping.txt"
@@ -46,10 +45,9 @@ def _lines(folder: Path, name: str, split: str) -> list[str]:
     path = check_inside(folder, name)
     if not path.is_file():
         known = sorted(found.name.removesuffix("_text.txt") for found in folder.glob("*_text.txt"))
-        raise InvalidValueError(
-            f"`tweeteval:` must be followed by a folder with {name}, got {str(folder)!r}. "
-            f"Its splits: {', '.join(known) or 'none'}; `split` was {split!r}."
-        )
+        hint = f"Its splits: {', '.join(known) or 'none'}; `split` was {split!r}."
+        must = f"be followed by a folder with {name}"
+        raise InvalidValueError(argument="tweeteval:", must=must, got=repr(str(folder)), hint=hint)
     return _split_lines(path)
 
 
@@ -64,7 +62,8 @@ def _read_mapping(folder: Path) -> dict[str, str]:
     """Number → name, in the order of the numbers from 0 on."""
     path = check_inside(folder, _MAPPING)
     if not path.is_file():
-        raise InvalidValueError(f"`tweeteval:` must be followed by a folder with {_MAPPING}, got {str(folder)!r}.")
+        must = f"be followed by a folder with {_MAPPING}"
+        raise InvalidValueError(argument="tweeteval:", must=must, got=repr(str(folder)))
     pairs = [line.split("\t") for line in _split_lines(path) if line.strip()]
     names = {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) > 1}
     if len(names) < len(pairs) or list(names) != [str(number) for number in range(len(names))] or not names:

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from holdfast.errors import InvalidValueError
-from holdfast.inputs.models.classifier import Classifier
-from holdfast.validation import check_name
+from holdfast.inputs.models.classifier import Classifier, ClassifierEngine
+from holdfast.types import MaskedModel
+from holdfast.validation import check_name, shown
 
 BOX = Path(__file__).parent / "box"
 """Where the models are, one folder each."""
 
-CARD = "card.json"
+CARD, FOREST = "card.json", "forest.skops"
+
+TRUSTED = ("sklearn.tree._tree.Tree",)
+"""All that the forest needs beyond what skops trusts by itself; its file is compared with its checksum first."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +106,26 @@ def load_bundled(
         For the torch models among them, as for any Hugging Face folder.
     """
     card = read_card(check_name(place, "bundled:", bundled_names()))
+    name, folder = f"bundled:{card.name}", BOX / card.name
     if max_length is not None and card.kind != "text":
-        raise InvalidValueError(f"`max_length` must be left out for bundled:{card.name}: it is for texts.")
+        raise InvalidValueError(argument="max_length", must=f"be left out for {name}: it is for texts")
     if kind not in (None, card.kind):
-        raise InvalidValueError(f"`kind` must be {card.kind!r} for bundled:{card.name}, got {kind!r}.")
-    given = {"device": device, "dtype": dtype, "max_length": max_length, "autocast": autocast, "compile": compile}
-    asked = {name: value for name, value in given.items() if value is not None and value is not False}
-    check_files(BOX / card.name, card)
-    loader: Callable[..., Classifier] = _LOADERS.get(card.name, _load_torch)
-    return loader(card, **asked)
+        raise InvalidValueError(argument="kind", must=f"be {card.kind!r} for {name}", got=shown(kind))
+    own = {"device": device, "dtype": dtype, "max_length": max_length, "autocast": autocast, "compile": compile}
+    options = {name: value for name, value in own.items() if value is not None and value is not False}
+    check_files(folder, card)
+    if "config.json" in card.files:
+        from holdfast.inputs.models.hf import load_folder
+
+        return load_folder(str(folder), **options)
+    for option, value in options.items():
+        must = f"be left out for {name}, which is no torch model"
+        raise InvalidValueError(argument=option, must=must, got=shown(value))
+    if card.name == "vader":
+        from holdfast.inputs.models.vader import load_vader
+
+        return load_vader()
+    return load_forest(folder, **card.settings)
 
 
 def read_card(name: str) -> BundledModel:
@@ -128,19 +146,16 @@ def read_card(name: str) -> BundledModel:
 def check_files(folder: Path, card: BundledModel) -> None:
     """Every file is there, and is the one the card was written for."""
     for name, wanted in card.files.items():
-        problem = _problem(folder / name, wanted)
-        if problem is not None:
-            raise InvalidValueError(
-                f"The files of bundled:{card.name} must be as they were shipped, but {str(folder / name)!r} {problem}. "
-                f"Install holdfast again."
-            )
-
-
-def _problem(path: Path, wanted: str) -> str | None:
-    if not path.is_file():
-        return "is missing"
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    return None if found == wanted else f"is damaged or was changed (SHA-256 {found[:12]}…, not {wanted[:12]}…)"
+        path, problem = folder / name, "is missing"
+        if path.is_file():
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            if digest == wanted:
+                continue
+            problem = f"is damaged or was changed (SHA-256 {digest[:12]}…, not {wanted[:12]}…)"
+        raise InvalidValueError(
+            f"The files of bundled:{card.name} must be as they were shipped, but {str(path)!r} {problem}. "
+            f"Install holdfast again."
+        )
 
 
 def bundled_names() -> list[str]:
@@ -148,32 +163,45 @@ def bundled_names() -> list[str]:
     return sorted(path.parent.name for path in BOX.glob(f"*/{CARD}"))
 
 
-def _load_torch(card: BundledModel, **asked: Any) -> Classifier:
-    from holdfast.inputs.models.hf import load_folder
+def load_forest(folder: Path, *, classes: list[str], means: dict[str, float]) -> Classifier:
+    """Load the forest in a folder, whose file was found to be whole.
 
-    return load_folder(str(BOX / card.name), **asked)
+    Parameters
+    ----------
+    folder : Path
+        Where its file is.
+    classes : list of str
+        The names of its classes.
+    means : dict of str to float
+        The columns in their order, each with its mean over the training rows.
+    """
+    from holdfast.inputs.models.skops_file import load_skops
 
-
-def _load_forest(card: BundledModel, **asked: Any) -> Classifier:
-    from holdfast.inputs.models.bundled_rows import load_rows
-
-    _refuse(card, asked)
-    return load_rows(BOX / card.name, **card.settings)
-
-
-def _load_vader(card: BundledModel, **asked: Any) -> Classifier:
-    from holdfast.inputs.models.vader import load_vader
-
-    _refuse(card, asked)
-    return load_vader()
-
-
-def _refuse(card: BundledModel, asked: dict[str, Any]) -> None:
-    for name, value in asked.items():
-        raise InvalidValueError(
-            f"`{name}` must be left out for bundled:{card.name}, which is no torch model, got {value!r}."
-        )
+    with warnings.catch_warnings():
+        # The file says which scikit-learn wrote it; another that could not read it would fail, not warn.
+        warnings.filterwarnings("ignore", "Trying to unpickle estimator")
+        loaded = load_skops(str(folder / FOREST), kind="table", trusted=TRUSTED, classes=classes)
+    return replace(loaded, engine=NamedRows(loaded.engine, means))
 
 
-_LOADERS: dict[str, Callable[..., Classifier]] = {"cancer-forest": _load_forest, "vader": _load_vader}
-"""What loads a model that is no Hugging Face folder."""
+@dataclass(frozen=True)
+class NamedRows:
+    """An engine on rows, and its columns, each with what it holds when it is hidden."""
+
+    engine: ClassifierEngine
+    means: dict[str, float]
+
+    def score(self, rows: Any, /) -> NDArray[Any]:
+        """Scores of rows; the columns of a frame are put in order, those of an array are in it already."""
+        if not hasattr(rows, "iloc"):
+            return self.engine.score(rows)
+        missing = [name for name in self.means if name not in rows.columns]
+        if missing:
+            must = f"have the {len(self.means)} columns of the model, no {missing[0]!r}"
+            raise InvalidValueError(argument="inputs", must=must)
+        return self.engine.score(rows[list(self.means)].to_numpy())
+
+    def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
+        """One row; hidden columns take their mean over the training rows unless the caller says otherwise."""
+        own = {} if settings.keys() & {"fill", "background"} else {"fill": self.means}
+        return self.engine.bind(one, **({"columns": list(self.means)} | own | settings))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.masking.classes import telling_names
 from holdfast.types import MaskedModel
 from holdfast.validation import check_name, check_whole
 
@@ -16,7 +17,7 @@ KINDS = ("image", "text", "table")
 """What a classifier can be asked about."""
 
 
-class Engine(Protocol):
+class ClassifierEngine(Protocol):
     """How one kind of classifier is computed; ``inputs`` is one batch."""
 
     def score(self, inputs: Any, /) -> NDArray[Any]:
@@ -46,7 +47,7 @@ class Classifier:
     kind: str
     classes: tuple[str, ...]
     fingerprint: str | None
-    engine: Engine = field(repr=False)
+    engine: ClassifierEngine = field(repr=False)
 
     def __post_init__(self) -> None:
         check_name(self.kind, "kind", KINDS)
@@ -101,11 +102,11 @@ class Classifier:
         model : MaskedModel
             Deterministic scores (b, n_classes) of masks (b, n_features).
         """
-        own = {"groups": groups, "fill": fill, "fingerprint": self.fingerprint}
+        own = {"groups": groups, "fill": fill, "fingerprint": self.fingerprint, "classes": telling_names(self.classes)}
         return self.engine.bind(input, **({name: value for name, value in own.items() if value is not None} | options))
 
 
-def make_classifier(engine: Engine, *, kind: str, classes: Any, fingerprint: str | None) -> Classifier:
+def make_classifier(engine: ClassifierEngine, *, kind: str, classes: Any, fingerprint: str | None) -> Classifier:
     """A classifier whose classes are called by words, whatever the source calls them by."""
     return Classifier(kind, tuple(str(name) for name in classes), fingerprint, engine)
 

@@ -18,6 +18,7 @@ from holdfast.masking.table.predictors import Predictor
 from holdfast.masking.text.tokens import length_limit
 from holdfast.masking.torch import evaluating_module, import_torch, score_tensor, to_numpy
 from holdfast.types import MaskedModel
+from holdfast.validation import shown
 
 Preprocess = Callable[[Any], Any]
 """One image → what the model takes of it."""
@@ -179,7 +180,8 @@ def _frame(rows: Any, labels: Sequence[Any]) -> Any:
     try:
         return pandas.DataFrame(rows, columns=list(labels))
     except ValueError as error:
-        raise InvalidValueError(f"`inputs` must be rows of {len(labels)} columns ({labels[0]}, …): {error}.") from error
+        must = f"be rows of {len(labels)} columns ({labels[0]}, …): {error}"
+        raise InvalidValueError(argument="inputs", must=must) from error
 
 
 def as_scores(outputs: Any, classes: Sequence[Any] = ()) -> NDArray[Any]:
@@ -199,7 +201,8 @@ def check_texts(texts: Sequence[Any]) -> list[str]:
     """A list of strings."""
     for text in texts:
         if not isinstance(text, str):
-            raise InvalidTypeError(f"`inputs` must be texts, got one {type(text).__name__}: {text!r}.")
+            got = f"one {type(text).__name__}: {shown(text)}"
+            raise InvalidTypeError(argument="inputs", must="be texts", got=got)
     return [str(text) for text in texts]
 
 
@@ -215,7 +218,7 @@ def _stack(images: list[NDArray[Any]], *, channels_first: bool) -> NDArray[Any]:
     """One batch, its images all of one size."""
     shapes = sorted({image.shape for image in images})
     if len(shapes) > 1:
-        raise InvalidValueError(f"`inputs` must be images of one size, got {shapes[0]} and {shapes[1]}.")
+        raise InvalidValueError(argument="inputs", must="be images of one size", got=f"{shapes[0]} and {shapes[1]}")
     batch = np.stack(images)
     return np.ascontiguousarray(batch.transpose(0, 3, 1, 2)) if channels_first else batch
 
@@ -228,3 +231,25 @@ def _as_features(settings: dict[str, Any]) -> dict[str, Any]:
 def _given(**settings: Any) -> dict[str, Any]:
     """The settings that were given; the rest keeps its default."""
     return {name: value for name, value in settings.items() if value is not None}
+
+
+def check_device(device: Any) -> Any:
+    """The device asked for, or the CPU."""
+    torch = import_torch()
+    try:
+        place = torch.device("cpu" if device is None else device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        got = f"{shown(device)}: {str(error).partition(chr(10))[0].removesuffix('.')}"
+        raise InvalidValueError(argument="device", must="be a device torch can use here", got=got) from error
+    return place
+
+
+def check_dtype(dtype: Any) -> Any:
+    """The floating number type asked for, or float32."""
+    torch = import_torch()
+    kind = torch.float32 if dtype is None else getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
+        must = "be a floating number type such as 'float32' or 'float16'"
+        raise InvalidValueError(argument="dtype", must=must, got=shown(dtype))
+    return kind

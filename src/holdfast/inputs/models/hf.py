@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from holdfast.errors import InvalidValueError
+from holdfast.extras import check_installed
 from holdfast.fingerprints import canonical, digest_files, digest_module, fingerprint
 from holdfast.inputs.models.classifier import Classifier, make_classifier
-from holdfast.inputs.models.engines import ModuleOnImages, ModuleOnTexts
+from holdfast.inputs.models.engines import ModuleOnImages, ModuleOnTexts, check_device, check_dtype
 from holdfast.inputs.models.hub import PREPROCESSING, fetch, pickles_among
-from holdfast.inputs.models.pictures import as_picture
-from holdfast.inputs.models.torch_settings import check_device, check_dtype
-from holdfast.inputs.models.transformers_quietly import import_transformers, offline, silence
+from holdfast.masking.image.pixels import import_pillow, is_picture, open_picture, pixels
 from holdfast.masking.speed import Acceleration
-from holdfast.validation import check_flag, check_name, check_whole, read_text
+from holdfast.masking.torch import import_torch
+from holdfast.validation import check_flag, check_name, check_whole, read_text, shown
 
 _PLAIN_FIELDS = ("_attn_implementation", "attn_implementation")
+_DEEP_MODES = ("I", "F", "I;16")
 
 
 def load_folder(
@@ -63,7 +71,9 @@ def load_folder(
         module = _load_module(folder, decided, number_type).to(where)
         preparation = _load_preprocessing(folder, decided)
     if decided == "image":
-        engine: Any = ModuleOnImages(module, Pixels(preparation, _mode(config)), where, number_type, acceleration)
+        mode = "L" if config.get("num_channels") == 1 else "RGB"
+        prepare = ProcessedPixels(preparation, mode)
+        engine: Any = ModuleOnImages(module, prepare, where, number_type, acceleration)
     else:
         cut = None if max_length is None else check_whole(max_length, "max_length", minimum=3)
         engine = ModuleOnTexts(module, preparation, cut, where, number_type, acceleration)
@@ -76,7 +86,7 @@ def load_folder(
 
 
 @dataclass(frozen=True, eq=False)
-class Pixels:
+class ProcessedPixels:
     """An image → what the model takes (channels, height, width), by the model's own image processor."""
 
     processor: Any
@@ -86,16 +96,44 @@ class Pixels:
         return self.processor(images=as_picture(image, self.mode), return_tensors="pt")["pixel_values"][0]
 
 
+def as_picture(image: Any, mode: str = "RGB") -> Any:
+    """A Pillow image of 8-bit channels, as image processors take it.
+
+    Arrays (height, width, channels) and tensors (channels, height, width) hold bytes, or fractions
+    from 0 to 1, which are rounded to bytes.
+    """
+    picture = open_picture(image)
+    if not is_picture(picture):
+        values = pixels(picture)
+        if values.shape[2] not in (1, 3, 4):
+            raise InvalidValueError(f"An image must have 1, 3 or 4 channels, got {values.shape[2]}.")
+        plain = values[:, :, 0] if values.shape[2] == 1 else values
+        if plain.dtype != np.uint8:
+            low, high = plain.min(), plain.max()
+            if plain.dtype.kind != "f" or low < 0 or high > 1:
+                raise InvalidValueError(
+                    f"An image must hold bytes, or fractions from 0 to 1, got {plain.dtype} from {low} to {high}."
+                )
+            plain = np.asarray(np.rint(plain * 255), dtype=np.uint8)
+        picture = import_pillow().fromarray(np.ascontiguousarray(plain))
+    if picture.mode in _DEEP_MODES:
+        raise InvalidValueError(
+            f"An image must have 8 bits per channel, got mode {picture.mode}. Scale it to 0…255 first."
+        )
+    return picture.convert(mode)
+
+
 def _find_folder(place: str, revision: str | None, download: bool) -> Path:
     folder = Path(place).expanduser()
     if folder.is_dir():
         if revision is not None:
-            raise InvalidValueError(f"`revision` must be left out for a folder, got {revision!r}.")
+            raise InvalidValueError(argument="revision", must="be left out for a folder", got=shown(revision))
         return folder
     if folder.exists():
-        raise InvalidValueError(f"`hf:` must be followed by a folder or a hub id, got the file {place!r}.")
+        must, got = "be followed by a folder or a hub id", f"the file {place!r}"
+        raise InvalidValueError(argument="hf:", must=must, got=got)
     if place.count("/") > 1 or place.startswith((".", "~", "/")) or "\\" in place:
-        raise InvalidValueError(f"`hf:` must be followed by an existing folder or a hub id, got {place!r}.")
+        raise InvalidValueError(argument="hf:", must="be followed by an existing folder or a hub id", got=shown(place))
     return fetch(place, revision, download=download)
 
 
@@ -121,8 +159,10 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _decide_kind(folder: Path, config: dict[str, Any], asked: str | None) -> str:
     """Image or text, from the architecture that the configuration names."""
+    from transformers.models.auto import configuration_auto as auto
+
     names, kind = config.get("architectures") or [], config.get("model_type")
-    if not isinstance(names, list) or not isinstance(kind, str) or kind not in _known_types():
+    if not isinstance(names, list) or not isinstance(kind, str) or kind not in vars(auto)["CONFIG_MAPPING_NAMES"]:
         raise InvalidValueError(_not_a_classifier(folder, config))
     kinds = {kind for kind, known in _known_architectures().items() if known.intersection(map(str, names))}
     if not names and asked is not None:
@@ -131,28 +171,22 @@ def _decide_kind(folder: Path, config: dict[str, Any], asked: str | None) -> str
         raise InvalidValueError(_not_a_classifier(folder, config))
     (decided,) = kinds
     if asked not in (None, decided):
-        raise InvalidValueError(f"`kind` must be {decided!r} for {str(folder)!r} ({names[0]}), got {asked!r}.")
+        must = f"be {decided!r} for {str(folder)!r} ({names[0]})"
+        raise InvalidValueError(argument="kind", must=must, got=shown(asked))
     return decided
-
-
-def _known_types() -> set[str]:
-    from transformers.models.auto import configuration_auto as auto
-
-    names: Any = vars(auto)["CONFIG_MAPPING_NAMES"]
-    return set(names)
 
 
 def _known_architectures() -> dict[str, set[str]]:
     from transformers.models.auto import modeling_auto as auto
 
-    return {
-        "image": _flat(auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES),
-        "text": _flat(auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES),
+    mappings: dict[str, Any] = {
+        "image": auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES,
+        "text": auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
     }
-
-
-def _flat(mapping: Any) -> set[str]:
-    return {name for names in mapping.values() for name in ([names] if isinstance(names, str) else names)}
+    return {
+        kind: {name for names in mapping.values() for name in ([names] if isinstance(names, str) else names)}
+        for kind, mapping in mappings.items()
+    }
 
 
 def _not_a_classifier(folder: Path, config: dict[str, Any]) -> str:
@@ -269,12 +303,68 @@ def _classes(module: Any) -> list[str]:
     return [str(names[i]) for i in sorted(names)]
 
 
-def _mode(config: dict[str, Any]) -> str:
-    return "L" if config.get("num_channels") == 1 else "RGB"
-
-
 def _fingerprint(folder: Path, config: dict[str, Any], module: Any, kind: str, max_length: int | None) -> str:
     files = [folder / name for name in PREPROCESSING[kind] if (folder / name).is_file()]
     parts = digest_module(module) | digest_files(files)
     settings = {"kind": kind, "max_length": max_length}
     return fingerprint(parts | {"config": canonical(config), "settings": canonical(settings)})
+
+
+def import_transformers() -> Any:
+    """The transformers package, or an error that says how to get it."""
+    check_installed("This model", ("torch", "transformers"))
+    import_torch()
+    import transformers
+
+    return transformers
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Hush transformers and the hub client, and keep torch's generator; everything is restored afterwards."""
+    import_transformers()
+    torch = import_torch()
+    loggers = [logging.getLogger(name) for name in ("transformers", "huggingface_hub")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        with _hidden_bars(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """No request of the hub client leaves this machine, as with HF_HUB_OFFLINE."""
+    constants: Any = import_module("huggingface_hub.constants")
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+@contextmanager
+def _hidden_bars() -> Iterator[None]:
+    """Both packages keep a switch of their own, and that of transformers moves that of the hub client."""
+    hub: Any = import_module("huggingface_hub.utils")
+    bars: Any = import_module("transformers.utils.logging")
+    shown, shown_by_hub = bars.is_progress_bar_enabled(), not hub.are_progress_bars_disabled()
+    if shown:
+        bars.disable_progress_bar()
+    if shown_by_hub:
+        hub.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            bars.enable_progress_bar()
+        if shown_by_hub:
+            hub.enable_progress_bars()
+        elif shown:
+            hub.disable_progress_bars()

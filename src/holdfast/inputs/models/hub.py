@@ -67,7 +67,8 @@ def _cached(name: str, revision: str | None) -> Path | None:
     except LocalEntryNotFoundError:
         return None
     except ValueError as error:
-        raise InvalidValueError(f"`hf:` must be followed by a folder or a hub id, got {name!r}: {error}") from error
+        must, got = "be followed by a folder or a hub id", f"{name!r}: {error}"
+        raise InvalidValueError(argument="hf:", must=must, got=got) from error
     names = [path.name for path in folder.iterdir()]
     return folder if "config.json" in names and _has_weights(names) else None
 

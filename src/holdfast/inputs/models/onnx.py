@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.errors import InvalidValueError
+from holdfast.extras import import_extra
 from holdfast.fingerprints import canonical, digest_files, fingerprint, name_of
 from holdfast.inputs.models.classifier import KINDS, Classifier, make_classifier
 from holdfast.inputs.models.engines import FunctionOnTexts, PredictorOnRows, SessionOnImages
 from holdfast.masking.onnx import external_files
 from holdfast.masking.table.predictors import as_predictor
-from holdfast.validation import check_name, check_whole
+from holdfast.validation import check_name, check_whole, shown
 
 _TEXT = "tensor(string)"
 _AXES = {4: "image", 2: "table"}
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 _ERRORS_ONLY = 3
+_WHY = "onnx: models need"
 
 
 def load_onnx(
@@ -52,7 +54,7 @@ def load_onnx(
     """
     path = Path(place).expanduser()
     if not path.is_file():
-        raise InvalidValueError(f"`onnx:` must be followed by an existing file, got {str(path)!r}.")
+        raise InvalidValueError(argument="onnx:", must="be followed by an existing file", got=shown(str(path)))
     beside = external_files(path)
     session = _open(path, _provider(device), check_whole(threads, "threads", minimum=1))
     decided = _kind(session) if kind is None else check_name(kind, "kind", KINDS)
@@ -66,7 +68,7 @@ def load_onnx(
 
 
 def _open(path: Path, provider: str, threads: int) -> Any:
-    runtime = _import_runtime()
+    runtime = import_extra("onnxruntime", _WHY)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
@@ -77,18 +79,10 @@ def _open(path: Path, provider: str, threads: int) -> Any:
         raise InvalidValueError(f"The ONNX file {str(path)!r} cannot be read: {error}") from error
 
 
-def _import_runtime() -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtraError("onnx: models need ONNX Runtime: pip install 'holdfast[onnx]'") from error
-    return onnxruntime
-
-
 def _provider(device: str | None) -> str:
     name = check_name("cpu" if device is None else str(device).partition(":")[0], "device", _PROVIDERS)
-    if _PROVIDERS[name] not in _import_runtime().get_available_providers():
-        raise InvalidValueError(f"`device` must be one this ONNX Runtime has, got {device!r}.")
+    if _PROVIDERS[name] not in import_extra("onnxruntime", _WHY).get_available_providers():
+        raise InvalidValueError(argument="device", must="be one this ONNX Runtime has", got=shown(device))
     return _PROVIDERS[name]
 
 
@@ -109,7 +103,7 @@ def _engine(session: Any, kind: str, preprocess: Any) -> Any:
     if kind == "image":
         return SessionOnImages(session, preprocess)
     if preprocess is not None:
-        raise InvalidValueError(f"`preprocess` must be left out for a {kind} model: it is for images.")
+        raise InvalidValueError(argument="preprocess", must=f"be left out for a {kind} model: it is for images")
     return (
         FunctionOnTexts(StringSession(session)) if kind == "text" else PredictorOnRows(session, as_predictor(session))
     )

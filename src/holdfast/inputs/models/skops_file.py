@@ -6,12 +6,13 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.errors import InvalidValueError
+from holdfast.extras import import_extra
 from holdfast.fingerprints import digest_files, fingerprint
-from holdfast.inputs.models.advice import PICKLES, SAVE, refuse_pickle
 from holdfast.inputs.models.classifier import Classifier
-from holdfast.inputs.models.estimators import estimator_classifier
-from holdfast.validation import check_unpacked
+from holdfast.inputs.models.objects import estimator_classifier
+from holdfast.inputs.source import PICKLES, SAVE, refuse_pickle
+from holdfast.validation import check_unpacked, shown
 
 
 def load_skops(
@@ -31,7 +32,7 @@ def load_skops(
         Names for its classes, in place of the estimator's own.
     """
     path = _check_archive(Path(place).expanduser())
-    io = _import_skops()
+    io = import_extra("skops.io", "skops: models need")
     try:
         unknown = [name for name in io.get_untrusted_types(file=path) if name not in trusted]
     except Exception as error:  # a damaged archive fails in many ways
@@ -42,33 +43,20 @@ def load_skops(
         estimator = io.load(path, trusted=list(trusted))
     except Exception as error:  # as above
         raise InvalidValueError(_unreadable(path, error)) from error
-    return estimator_classifier(estimator, kind=kind, classes=classes, fingerprint=fingerprint(_parts(path)))
-
-
-def _import_skops() -> Any:
-    try:
-        import skops.io
-    except ImportError as error:
-        raise MissingExtraError("skops: models need skops: pip install 'holdfast[sklearn]'") from error
-    return skops.io
+    (digest,) = digest_files([path]).values()  # of the bytes, whatever the file is called
+    return estimator_classifier(estimator, kind=kind, classes=classes, fingerprint=fingerprint({"skops": digest}))
 
 
 def _check_archive(path: Path) -> Path:
     """A skops file is a zip archive with a schema; pickles are told apart from damage."""
     if not path.is_file():
-        raise InvalidValueError(f"`skops:` must be followed by an existing file, got {str(path)!r}.")
+        raise InvalidValueError(argument="skops:", must="be followed by an existing file", got=shown(str(path)))
     if zipfile.is_zipfile(path):
         check_unpacked(path)
         return path
     if path.suffix.lower() in PICKLES or path.read_bytes()[:1] == b"\x80":
         raise InvalidValueError(refuse_pickle(str(path)))
     raise InvalidValueError(f"{str(path)!r} is not a skops file, or is cut off. {SAVE}")
-
-
-def _parts(path: Path) -> dict[str, bytes]:
-    """The file's bytes, whatever the file is called."""
-    (digest,) = digest_files([path]).values()
-    return {"skops": digest}
 
 
 def _untrusted(path: Path, unknown: list[str], trusted: tuple[str, ...]) -> str:

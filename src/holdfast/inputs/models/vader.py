@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import MissingExtraError
+from holdfast.extras import import_extra
 from holdfast.fingerprints import canonical, digest_files, fingerprint
 from holdfast.inputs.models.classifier import Classifier, make_classifier
 from holdfast.inputs.models.engines import FunctionOnTexts
@@ -22,7 +22,7 @@ NEUTRAL_SCORE = 0.04995
 
 def load_vader() -> Classifier:
     """VADER as a classifier; its fingerprint covers its rules and its lexicons, whichever version is installed."""
-    module = _import_vader()
+    module = import_extra("vaderSentiment.vaderSentiment", "bundled:vader needs")
     engine = FunctionOnTexts(Vader(module.SentimentIntensityAnalyzer()))
     return make_classifier(engine, kind="text", classes=CLASSES, fingerprint=_fingerprint(Path(module.__file__)))
 
@@ -41,14 +41,6 @@ class Vader:
     def __call__(self, texts: list[str], /) -> NDArray[np.float64]:
         compounds = np.array([self.analyzer.polarity_scores(text)["compound"] for text in texts], dtype=np.float64)
         return np.stack([-compounds, np.full(len(texts), NEUTRAL_SCORE), compounds], axis=1)
-
-
-def _import_vader() -> Any:
-    try:
-        from vaderSentiment import vaderSentiment
-    except ImportError as error:
-        raise MissingExtraError("bundled:vader needs vaderSentiment: pip install 'holdfast[text]'") from error
-    return vaderSentiment
 
 
 def _fingerprint(rules: Path) -> str:

@@ -23,11 +23,11 @@ from holdfast.masking.image.pixels import (
     scale_bytes,
 )
 from holdfast.randomness import stream
-from holdfast.validation import check_name, check_whole, is_number
+from holdfast.validation import check_amount, check_name, check_whole, is_number, shown
 
 
 @runtime_checkable
-class Fill(Protocol):
+class ImageFill(Protocol):
     """What hidden pixels look like."""
 
     @property
@@ -58,7 +58,13 @@ class Constant:
     value: float | tuple[float, ...] = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", _as_colour(self.value))
+        parts = self.value if isinstance(self.value, tuple) else (self.value,)
+        for part in parts:
+            if not is_number(part) or not math.isfinite(part):
+                kind = InvalidValueError if is_number(part) else InvalidTypeError
+                raise kind(argument="fill", must="be a finite number, or one per channel", got=shown(self.value))
+        colour = tuple(float(part) for part in parts)
+        object.__setattr__(self, "value", colour if isinstance(self.value, tuple) else colour[0])
 
     @property
     def name(self) -> str:
@@ -68,11 +74,13 @@ class Constant:
         n_channels = image.shape[2]
         colour = self.value if isinstance(self.value, tuple) else (self.value,) * n_channels
         if len(colour) != n_channels:
-            raise InvalidValueError(
-                f"`fill` must have one number per channel: the image has {n_channels}, got {len(colour)}."
-            )
+            must = f"have one number per channel: the image has {n_channels}"
+            raise InvalidValueError(argument="fill", must=must, got=len(colour))
         if image.dtype.kind != "f":
-            _check_whole_colour(colour, image.dtype)
+            limits = np.iinfo(image.dtype)
+            if any(part != math.floor(part) or not limits.min <= part <= limits.max for part in colour):
+                must = f"be whole numbers from {limits.min} to {limits.max}, as the image has {image.dtype} pixels"
+                raise InvalidValueError(argument="fill", must=must, got=colour)
         return np.broadcast_to(np.array(colour, dtype=image.dtype), image.shape).copy()
 
 
@@ -102,10 +110,7 @@ class Blur:
     sigma: float = 10.0
 
     def __post_init__(self) -> None:
-        if not is_number(self.sigma):
-            raise InvalidTypeError(f"`sigma` must be a number > 0, got {self.sigma!r}.")
-        if not 0 < self.sigma < math.inf:
-            raise InvalidValueError(f"`sigma` must be a number > 0, got {self.sigma!r}.")
+        check_amount(self.sigma, "sigma")
 
     @property
     def name(self) -> str:
@@ -151,7 +156,8 @@ class Picture:
     Parameters
     ----------
     image : torch tensor, array or Pillow image
-        Bytes are scaled to [0, 1] if the image that is filled has floats.
+        Bytes are scaled to [0, 1] if the image that is filled has floats. Arrays are (H, W, C), or (C, H, W) if only
+        that fits: what a preprocessing returns.
     """
 
     image: Any
@@ -161,23 +167,18 @@ class Picture:
         return f"image {fingerprint_array(array_of(self.image, 'fill'))[:32]}"
 
     def __call__(self, image: Pixels, /) -> Pixels:
-        values = self._laid_out_like(image)
-        if image.dtype.kind == "f":
-            values = scale_bytes(values)
-        elif values.dtype != image.dtype:
-            raise InvalidTypeError(f"`fill` must hold the image's number type, {image.dtype}, got {values.dtype}.")
-        return np.ascontiguousarray(values, dtype=image.dtype)
-
-    def _laid_out_like(self, image: Pixels) -> Pixels:
-        """Arrays are (H, W, C), or (C, H, W) if only that fits: what a preprocessing returns."""
         height, width, n_channels = image.shape
         turned = np.shape(self.image)[-3:] == (n_channels, height, width) != image.shape
         values = pixels(self.image, "fill", channels_first=turned)
         if values.shape != image.shape:
-            raise InvalidValueError(
-                f"`fill` must have the shape (H, W, C) = {image.shape} of the image that is filled, got {values.shape}."
-            )
-        return values
+            must = f"have the shape (H, W, C) = {image.shape} of the image that is filled"
+            raise InvalidValueError(argument="fill", must=must, got=values.shape)
+        if image.dtype.kind == "f":
+            values = scale_bytes(values)
+        elif values.dtype != image.dtype:
+            must = f"hold the image's number type, {image.dtype}"
+            raise InvalidTypeError(argument="fill", must=must, got=values.dtype)
+        return np.ascontiguousarray(values, dtype=image.dtype)
 
 
 @dataclass(frozen=True)
@@ -195,15 +196,10 @@ class Drop:
         return np.zeros_like(image)
 
 
-NAMED_FILLS: dict[str, type[Mean] | type[Blur] | type[Noise] | type[Drop]] = {
-    "mean": Mean,
-    "blur": Blur,
-    "noise": Noise,
-    "drop": Drop,
-}
+_NAMED: dict[str, type[Mean | Blur | Noise | Drop]] = {"mean": Mean, "blur": Blur, "noise": Noise, "drop": Drop}
 
 
-def as_fill(fill: Any) -> Fill:
+def as_fill(fill: Any) -> ImageFill:
     """The fill meant by a number, a tuple of numbers, a name, an image, or a fill itself.
 
     Examples
@@ -212,17 +208,17 @@ def as_fill(fill: Any) -> Fill:
     ('constant 0.5', 'blur of sigma 10.0')
     """
     if isinstance(fill, str):
-        return NAMED_FILLS[check_name(fill, "fill", NAMED_FILLS)]()
-    if is_number(fill) or (isinstance(fill, (tuple, list, np.ndarray)) and _is_flat(fill)):
-        return Constant(fill if is_number(fill) else tuple(fill))
+        return _NAMED[check_name(fill, "fill", _NAMED)]()
+    if is_number(fill):
+        return Constant(fill)
+    if isinstance(fill, (tuple, list, np.ndarray)) and _is_flat(fill):
+        return Constant(tuple(fill))
     if isinstance(fill, np.ndarray) or is_tensor(fill) or is_picture(fill):
         return Picture(fill)
-    if isinstance(fill, Fill) and not isinstance(fill, type):
+    if isinstance(fill, ImageFill) and not isinstance(fill, type):
         return fill
-    raise InvalidTypeError(
-        f"`fill` must be a number, one number per channel, one of {', '.join(NAMED_FILLS)}, an image, "
-        f"or a fill such as Blur(sigma=5), got {fill!r}."
-    )
+    kinds = f"a number, one number per channel, one of {', '.join(_NAMED)}, an image, or a fill such as Blur(sigma=5)"
+    raise InvalidTypeError(argument="fill", must=f"be {kinds}", got=shown(fill))
 
 
 def _is_flat(values: Any) -> bool:
@@ -231,27 +227,6 @@ def _is_flat(values: Any) -> bool:
         return np.ndim(values) == 1
     except ValueError:
         return False
-
-
-def _as_colour(value: Any) -> float | tuple[float, ...]:
-    parts = value if isinstance(value, tuple) else (value,)
-    for part in parts:
-        wanted = f"`fill` must be a finite number, or one per channel, got {value!r}."
-        if not is_number(part):
-            raise InvalidTypeError(wanted)
-        if not math.isfinite(part):
-            raise InvalidValueError(wanted)
-    colour = tuple(float(part) for part in parts)
-    return colour if isinstance(value, tuple) else colour[0]
-
-
-def _check_whole_colour(colour: tuple[float, ...], dtype: np.dtype[Any]) -> None:
-    limits = np.iinfo(dtype)
-    if any(part != math.floor(part) or not limits.min <= part <= limits.max for part in colour):
-        raise InvalidValueError(
-            f"`fill` must be whole numbers from {limits.min} to {limits.max}, as the image has {dtype} pixels, "
-            f"got {colour}."
-        )
 
 
 def _as_type_of(values: NDArray[Any], image: Pixels) -> Pixels:

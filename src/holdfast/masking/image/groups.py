@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
-from holdfast.masking.image.pixels import fingerprint_array, image_size, open_picture, pixels
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.extras import import_extra
+from holdfast.masking.image.pixels import fingerprint_array, open_picture, pixels
 from holdfast.validation import as_array, check_amount, check_size, check_whole
 
 Groups = NDArray[np.intp]
@@ -41,7 +42,8 @@ def grid(image: Any, rows: int, cols: int) -> Groups:
     array([[0, 0, 0, 1, 1],
            [0, 0, 0, 1, 1]])
     """
-    height, width = image_size(image)
+    is_shape = isinstance(image, (tuple, list)) and len(image) == 2 and not np.ndim(image[0])
+    height, width = image if is_shape else pixels(open_picture(image)).shape[:2]
     height, width = check_whole(height, "height", minimum=1), check_whole(width, "width", minimum=1)
     down = _cut(height, check_whole(rows, "rows", minimum=1), "rows")
     across = _cut(width, check_whole(cols, "cols", minimum=1), "cols")
@@ -92,10 +94,7 @@ def superpixels(image: Any, n_segments: int = 100, *, compactness: float = 10.0,
     -------
     groups : intp array (H, W)
     """
-    try:
-        from skimage.segmentation import slic
-    except ImportError as error:
-        raise MissingExtraError("Superpixels need scikit-image: pip install 'holdfast[image]'") from error
+    slic = import_extra("skimage.segmentation", "Superpixels need").slic
     wanted = check_size(n_segments, "n_segments")
     weight, width = check_amount(compactness, "compactness"), check_amount(sigma, "sigma", may_be_zero=True)
     values = np.ascontiguousarray(pixels(open_picture(image)))
@@ -109,16 +108,12 @@ def check_groups(groups: Any, shape: tuple[int, int]) -> Groups:
         return grid(shape, rows, cols)
     checked = _whole_map(groups, "groups").astype(np.intp)
     if checked.shape != shape:
-        raise InvalidValueError(
-            f"`groups` must have one entry per pixel of the model's input, {shape[0]}×{shape[1]}, "
-            f"got {checked.shape[0]}×{checked.shape[1]}."
-        )
+        must = f"have one entry per pixel of the model's input, {shape[0]}×{shape[1]}"
+        raise InvalidValueError(argument="groups", must=must, got=f"{checked.shape[0]}×{checked.shape[1]}")
     sizes = np.bincount(checked[checked >= 0])
     if 0 in sizes:
-        raise InvalidValueError(
-            f"`groups` must number features without gaps, but feature {int(np.argmin(sizes))} of {len(sizes)} "
-            "has no pixel. Renumber them with `segments(groups)`."
-        )
+        must = f"number features without gaps, but feature {int(np.argmin(sizes))} of {len(sizes)} has no pixel"
+        raise InvalidValueError(argument="groups", must=must, hint="Renumber them with `segments(groups)`.")
     checked.setflags(write=False)
     return checked
 
@@ -133,7 +128,7 @@ def describe_groups(groups: Groups) -> str:
 
 def _cut(length: int, n_parts: int, name: str) -> Groups:
     if n_parts > length:
-        raise InvalidValueError(f"`{name}` must be at most the number of pixels, {length}, got {n_parts}.")
+        raise InvalidValueError(argument=name, must=f"be at most the number of pixels, {length}", got=n_parts)
     return np.arange(length, dtype=np.intp) * n_parts // length
 
 

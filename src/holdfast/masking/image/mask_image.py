@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,10 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.image.fills import Drop, Fill, as_fill
+from holdfast.masking.classes import classes_of
+from holdfast.masking.image.fills import Drop, ImageFill, as_fill
 from holdfast.masking.image.groups import Groups, check_groups, describe_groups
-from holdfast.masking.image.models import (
-    ArrayImageModel,
-    ImageModel,
-    ModuleImageModel,
-    TensorBatches,
-    TensorImageModel,
-    drop_patches,
-)
+from holdfast.masking.image.models import ArrayImageModel, ImageModel, ModuleImageModel, TensorBatches, TensorImageModel
 from holdfast.masking.image.patches import patch_grid
 from holdfast.masking.image.pixels import (
     Pixels,
@@ -35,7 +29,7 @@ from holdfast.masking.onnx import ImageSession, is_session, open_session
 from holdfast.masking.speed import Acceleration, Runner
 from holdfast.masking.torch import device_of, dtype_of, fingerprint_live, import_torch, is_module, warn_if_half
 from holdfast.types import Provenance
-from holdfast.validation import check_flag, check_name, check_whole
+from holdfast.validation import check_flag, check_name, check_whole, shown
 
 _DEFAULT_GRID = 14
 """Rows and columns of the paper's grid."""
@@ -43,6 +37,9 @@ _DEFAULT_GRID = 14
 _MAX_BATCH_SIZE = 256
 _BATCH_BYTES = 2**25
 """Batches of about this size are offered; activations take many times as much."""
+
+_DARKEST_BYTES, _WHITE = 32, 255
+"""Floats without a sign whose largest is in between are bytes: normalised images have signs and are smaller."""
 
 
 def mask_image(
@@ -60,6 +57,7 @@ def mask_image(
     autocast: str | None = None,
     compile: bool | str = False,  # noqa: A002
     fingerprint: str | None = None,
+    classes: Sequence[str] | None = None,
 ) -> ImageModel:
     """Bind a classifier and an image into a function of masks.
 
@@ -113,6 +111,8 @@ def mask_image(
     fingerprint : str
         Identifies the classifier in certificates. Default: computed from the weights of a module or the
         bytes of an ONNX file; a function has none.
+    classes : sequence of str
+        Names of the classes, in the order of the scores. Default: those that a module of Transformers knows.
 
     Returns
     -------
@@ -129,100 +129,135 @@ def mask_image(
     """
     classifier, preprocess = _without_pipeline(classifier, preprocess)
     target = _as_target(classifier)
-    _check_options(target, preprocess=preprocess, fill_stage=fill_stage, device=device, fingerprint=fingerprint)
-    acceleration = _check_acceleration(target, autocast, compile)
+    if preprocess is not None and not callable(preprocess):
+        raise InvalidTypeError(argument="preprocess", must="be callable on one image", got=shown(preprocess))
+    if check_name(fill_stage, "fill_stage", ("after", "before")) == "before" and preprocess is None:
+        must = "be 'after' unless `preprocess` is given"
+        raise InvalidValueError(argument="fill_stage", must=must, got=shown(fill_stage))
+    if fingerprint is not None and not isinstance(fingerprint, str):
+        raise InvalidTypeError(argument="fingerprint", must="be a string or None", got=shown(fingerprint))
+    if device is not None and is_module(target):
+        _check_device(target, device)
+    acceleration = Acceleration.check(autocast, compile)
+    for name, value in acceleration.options.items():
+        if not is_module(target):
+            raise InvalidTypeError(f"`{name}` works only with a torch module, got {value!r}.")
     chosen = as_fill(fill)
     if isinstance(chosen, Drop):
         _check_drop(target, acceleration, fill_stage)
-    scene = look(target, open_picture(image), chosen, preprocess=preprocess, fill_stage=fill_stage)
-    _check_channels(target, scene.elements)
-    bound = _Binding(
-        groups=_choose_groups(groups, scene.elements, target if isinstance(chosen, Drop) else None),
-        fill=scene.fill,
-        batch_size=_choose_batch_size(batch_size, scene.elements),
-        finds_batch_size=batch_size is None,
+    scene = _look(target, open_picture(image), chosen, preprocess=preprocess, fill_stage=fill_stage)
+    height, width, n_channels = scene.elements.shape
+    wanted = getattr(getattr(target, "config", None), "num_channels", None)
+    if isinstance(wanted, int) and wanted != n_channels:
+        raise InvalidValueError(argument="image", must=f"have {wanted} channels for this model", got=n_channels)
+    if isinstance(target, ImageSession):
+        target.layout_for(scene.elements.shape)
+    if groups is None:
+        default = (min(_DEFAULT_GRID, height), min(_DEFAULT_GRID, width))
+        groups = patch_grid(target, (height, width)) if isinstance(chosen, Drop) else default
+    binding = _Binding(
+        target=target,
+        scene=scene,
+        groups=check_groups(groups, (height, width)),
+        batch_size=None if batch_size is None else check_whole(batch_size, "batch_size", minimum=1),
         softmax=check_flag(softmax, "softmax"),
         acceleration=acceleration,
         fingerprint=fingerprint_live(classifier) if fingerprint is None else fingerprint,
+        classes=classes_of(classifier, classes),
     )
-    if isinstance(target, ImageSession):
-        return _bind_session(target, scene, bound, dtype)
     if is_module(target):
         if dtype is None:
             warn_if_half(target, device)
-        model = _bind_module(target, scene, bound, device, dtype)
-        return drop_patches(model) if isinstance(chosen, Drop) else model
-    if is_tensor(scene.model_input):
-        return _bind_tensor_function(target, scene, bound, device, dtype)
-    return _bind_array_function(target, scene, bound, dtype)
+        model = binding.with_module(device, dtype)
+        return model.without_hidden_patches() if isinstance(chosen, Drop) else model
+    if is_tensor(scene.model_input) and not isinstance(target, ImageSession):
+        return binding.with_tensors(device, dtype)
+    return binding.with_arrays(dtype)
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """What the classifier would see: everything, and nothing; both (H, W, C)."""
+
+    model_input: Any
+    elements: Pixels
+    baseline: Pixels
+    fill: str
 
 
 @dataclass(frozen=True)
 class _Binding:
-    """What all bound images have, whatever runs the classifier."""
+    """What a bound image is made of, whatever runs the classifier."""
 
+    target: Any
+    scene: _Scene
     groups: Groups
-    fill: str
-    batch_size: int
-    finds_batch_size: bool
+    batch_size: int | None
     softmax: bool
     acceleration: Acceleration
     fingerprint: str | None
+    classes: tuple[str, ...] | None
 
-    def fields(self, elements: Pixels, baseline: Pixels) -> dict[str, Any]:
+    def with_module(self, device: Any, dtype: Any) -> ModuleImageModel:
+        batches = self._batches(device_of(self.target, device), dtype_of(self.target), dtype)
+        runner = Runner(self.target, self.acceleration)
+        return ModuleImageModel(runner=runner, batches=batches, **self._fields(*batches.arrays()))
+
+    def with_tensors(self, device: Any, dtype: Any) -> TensorImageModel:
+        own = self.scene.model_input
+        place = own.device if device is None else import_torch().device(device)
+        batches = self._batches(place, own.dtype, dtype)
+        return TensorImageModel(function=self.target, batches=batches, **self._fields(*batches.arrays()))
+
+    def with_arrays(self, dtype: Any) -> ArrayImageModel:
+        elements, target, channels_first = self.scene.elements, self.target, False
+        if not isinstance(target, ImageSession):
+            kind = elements.dtype if dtype is None else _array_dtype(dtype)
+        elif dtype is None:
+            kind, channels_first = target.dtype, target.layout_for(elements.shape)
+        else:
+            raise InvalidValueError(f"`dtype` of an ONNX model is fixed by its file, {target.dtype}, got {dtype!r}.")
+        both = (values.astype(kind) for values in (elements, self.scene.baseline))
+        return ArrayImageModel(function=target, channels_first=channels_first, **self._fields(*both))
+
+    def _batches(self, device: Any, own: Any, dtype: Any) -> TensorBatches:
+        """Batches in the number type that is wanted, or in the model's own."""
+        torch = import_torch()
+        kind = own if dtype is None else getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+        if not isinstance(kind, torch.dtype):
+            raise InvalidTypeError(argument="dtype", must="be a torch number type, e.g. 'float16'", got=shown(dtype))
+        return TensorBatches(self.scene.elements, self.scene.baseline, self.groups, device=device, dtype=kind)
+
+    def _fields(self, elements: Pixels, baseline: Pixels) -> dict[str, Any]:
         """The fields of an ``ImageModel``; the arrays become read-only copies."""
-        words = [describe_groups(self.groups), f"fill {self.fill}", *(["softmax"] if self.softmax else [])]
-        words.extend(self.acceleration.words)
+        words = [describe_groups(self.groups), f"fill {self.scene.fill}", *(["softmax"] if self.softmax else [])]
+        both = [np.array(values, order="C") for values in (elements, baseline)]
+        for values in both:
+            values.setflags(write=False)
         return {
-            "elements": _frozen(elements),
-            "baseline": _frozen(baseline),
+            "elements": both[0],
+            "baseline": both[1],
             "groups": self.groups,
-            "batch_size": self.batch_size,
-            "finds_batch_size": self.finds_batch_size,
+            "batch_size": self.batch_size or max(1, min(_MAX_BATCH_SIZE, _BATCH_BYTES // self.scene.elements.nbytes)),
+            "finds_batch_size": self.batch_size is None,
             "softmax": self.softmax,
-            "provenance": Provenance(", ".join(words), self.fingerprint, fingerprint_array(elements)),
+            "provenance": Provenance(
+                ", ".join([*words, *self.acceleration.words]), self.fingerprint, fingerprint_array(elements)
+            ),
+            "classes": self.classes,
         }
 
 
-def _bind_module(module: Any, scene: Scene, bound: _Binding, device: Any, dtype: Any) -> ModuleImageModel:
-    place, kind = device_of(module, device), _torch_dtype(dtype_of(module), dtype)
-    batches = TensorBatches(scene.elements, scene.baseline, bound.groups, device=place, dtype=kind)
-    runner = Runner(module, bound.acceleration)
-    return ModuleImageModel(runner=runner, batches=batches, **bound.fields(*batches.arrays()))
-
-
-def _bind_tensor_function(function: Any, scene: Scene, bound: _Binding, device: Any, dtype: Any) -> ImageModel:
-    place = scene.model_input.device if device is None else import_torch().device(device)
-    kind = _torch_dtype(scene.model_input.dtype, dtype)
-    batches = TensorBatches(scene.elements, scene.baseline, bound.groups, device=place, dtype=kind)
-    return TensorImageModel(function=function, batches=batches, **bound.fields(*batches.arrays()))
-
-
-def _bind_session(session: ImageSession, scene: Scene, bound: _Binding, dtype: Any) -> ImageModel:
-    if dtype is not None:
-        raise InvalidValueError(f"`dtype` of an ONNX model is fixed by its file, {session.dtype}, got {dtype!r}.")
-    both = (values.astype(session.dtype) for values in (scene.elements, scene.baseline))
-    first = session.layout_for(scene.elements.shape)
-    return ArrayImageModel(function=session, channels_first=first, **bound.fields(*both))
-
-
-def _bind_array_function(function: Any, scene: Scene, bound: _Binding, dtype: Any) -> ImageModel:
-    kind = scene.elements.dtype if dtype is None else _array_dtype(dtype)
-    both = (values.astype(kind) for values in (scene.elements, scene.baseline))
-    return ArrayImageModel(function=function, **bound.fields(*both))
-
-
 def _array_dtype(dtype: Any) -> np.dtype[Any]:
-    """A type of real numbers."""
-    wanted = f"`dtype` must be a type of real numbers, such as 'float32', got {dtype!r}."
+    must = "be a type of real numbers, such as 'float32'"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # names that NumPy is about to forget are no numbers either
             kind: np.dtype[Any] = np.dtype(dtype)
     except (TypeError, ValueError) as error:
-        raise InvalidTypeError(wanted) from error
+        raise InvalidTypeError(argument="dtype", must=must, got=shown(dtype)) from error
     if kind.kind not in "fiu":
-        raise InvalidValueError(wanted)
+        raise InvalidValueError(argument="dtype", must=must, got=shown(dtype))
     return kind
 
 
@@ -232,11 +267,10 @@ def _without_pipeline(classifier: Any, preprocess: Any) -> tuple[Any, Any]:
         return classifier, preprocess
     processor = getattr(classifier, "image_processor", None)
     if processor is None:
-        raise InvalidTypeError(
-            f"`classifier` must be an image-classification pipeline, got a {type(classifier).__name__}."
-        )
+        got = f"a {type(classifier).__name__}"
+        raise InvalidTypeError(argument="classifier", must="be an image-classification pipeline", got=got)
     if preprocess is not None:
-        raise InvalidValueError("`preprocess` must be left out for a pipeline, which brings its own.")
+        raise InvalidValueError(argument="preprocess", must="be left out for a pipeline, which brings its own")
     return classifier.model, lambda picture: processor(images=picture, return_tensors="pt")["pixel_values"][0]
 
 
@@ -247,39 +281,19 @@ def _as_target(classifier: Any) -> Any:
     if is_session(classifier):
         return ImageSession.of(classifier)
     if not callable(classifier):
-        raise InvalidTypeError(
-            "`classifier` must be a torch module, an ONNX Runtime session, the name of an .onnx file, or a "
-            f"callable on batches of images, got {classifier!r}."
-        )
+        kinds = "a torch module, an ONNX Runtime session, the name of an .onnx file, or a callable on batches of images"
+        raise InvalidTypeError(argument="classifier", must=f"be {kinds}", got=shown(classifier))
     return classifier
-
-
-def _check_options(target: Any, *, preprocess: Any, fill_stage: Any, device: Any, fingerprint: Any) -> None:
-    if preprocess is not None and not callable(preprocess):
-        raise InvalidTypeError(f"`preprocess` must be callable on one image, got {preprocess!r}.")
-    if check_name(fill_stage, "fill_stage", ("after", "before")) == "before" and preprocess is None:
-        raise InvalidValueError("`fill_stage` must be 'after' unless `preprocess` is given, got 'before'.")
-    if fingerprint is not None and not isinstance(fingerprint, str):
-        raise InvalidTypeError(f"`fingerprint` must be a string or None, got {fingerprint!r}.")
-    if device is not None and is_module(target):
-        _check_device(target, device)
-
-
-def _check_acceleration(target: Any, autocast: Any, compiled: Any) -> Acceleration:
-    acceleration = Acceleration.check(autocast, compiled)
-    for name, value in acceleration.options.items():
-        if not is_module(target):
-            raise InvalidTypeError(f"`{name}` works only with a torch module, got {value!r}.")
-    return acceleration
 
 
 def _check_drop(target: Any, acceleration: Acceleration, fill_stage: str) -> None:
     if not is_module(target):
         raise InvalidTypeError("`fill='drop'` works only with a vision transformer that is a torch module.")
     if acceleration.backend is not None:
-        raise InvalidValueError("`compile` must be False for `fill='drop'`: compiled modules run on all patches.")
+        must = "be False for `fill='drop'`: compiled modules run on all patches"
+        raise InvalidValueError(argument="compile", must=must)
     if fill_stage != "after":
-        raise InvalidValueError(f"`fill_stage` must be left out for `fill='drop'`, got {fill_stage!r}.")
+        raise InvalidValueError(argument="fill_stage", must="be left out for `fill='drop'`", got=shown(fill_stage))
 
 
 def _check_device(module: Any, device: Any) -> None:
@@ -287,72 +301,33 @@ def _check_device(module: Any, device: Any) -> None:
     places = {tensor.device for tensor in module.parameters()}
     near = {place for place in places if place.type == wanted.type and wanted.index in (None, place.index)}
     if places and not near:
-        found = ", ".join(sorted(map(str, places)))
         raise InvalidValueError(
-            f"`device` must be where the module is, {found}, got {str(wanted)!r}. "
-            f"Move it: classifier.to({str(wanted)!r})."
+            argument="device",
+            must=f"be where the module is, {', '.join(sorted(map(str, places)))}",
+            got=repr(str(wanted)),
+            hint=f"Move it: classifier.to({str(wanted)!r}).",
         )
 
 
-def _check_channels(target: Any, elements: Pixels) -> None:
-    """Compare with the number of channels the classifier declares, if it does."""
-    wanted = getattr(getattr(target, "config", None), "num_channels", None)
-    if isinstance(wanted, int) and wanted != elements.shape[2]:
-        raise InvalidValueError(f"`image` must have {wanted} channels for this model, got {elements.shape[2]}.")
-    if isinstance(target, ImageSession):
-        target.layout_for(elements.shape)
-
-
-def _choose_groups(groups: Any, elements: Pixels, transformer: Any = None) -> Groups:
-    """The groups given, or the patches of a transformer, or the paper's grid."""
-    height, width, _ = elements.shape
-    if groups is None and transformer is not None:
-        groups = patch_grid(transformer, (height, width))
-    elif groups is None:
-        groups = (min(_DEFAULT_GRID, height), min(_DEFAULT_GRID, width))
-    return check_groups(groups, (height, width))
-
-
-def _choose_batch_size(batch_size: int | None, elements: Pixels) -> int:
-    if batch_size is not None:
-        return check_whole(batch_size, "batch_size", minimum=1)
-    return max(1, min(_MAX_BATCH_SIZE, _BATCH_BYTES // elements.nbytes))
-
-
-def _torch_dtype(own: Any, dtype: Any) -> Any:
-    torch = import_torch()
-    chosen = own if dtype is None else getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if not isinstance(chosen, torch.dtype):
-        raise InvalidTypeError(f"`dtype` must be a torch number type, e.g. 'float16', got {dtype!r}.")
-    return chosen
-
-
-def _frozen(values: Pixels) -> Pixels:
-    copy = np.array(values, order="C")
-    copy.setflags(write=False)
-    return copy
-
-
-_DARKEST_BYTES, _WHITE = 32, 255
-"""Floats without a sign whose largest is in between are bytes: normalised images have signs and are smaller."""
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What the classifier would see: everything, and nothing; both (H, W, C)."""
-
-    model_input: Any
-    elements: Pixels
-    baseline: Pixels
-    fill: str
-
-
-def look(target: Any, picture: Any, fill: Fill, *, preprocess: Any, fill_stage: str) -> Scene:
+def _look(target: Any, picture: Any, fill: ImageFill, *, preprocess: Any, fill_stage: str) -> _Scene:
     """The image and its baseline as the classifier would see them."""
     if preprocess is None:
         elements = _numbers_for(target, pixels(picture))
-        _check_scale(target, elements)
-        return Scene(picture, elements, _filled(fill, elements), fill.name)
+        # Bytes that were turned into floats without being scaled are refused; what `preprocess` returns is meant.
+        takes_floats = is_module(target) or isinstance(target, ImageSession)
+        if (
+            takes_floats
+            and elements.dtype.kind == "f"
+            and elements.min() >= 0
+            and _DARKEST_BYTES < elements.max() <= _WHITE
+        ):
+            raise InvalidValueError(
+                argument="image",
+                must="hold floats from 0 to 1, or bytes, for this model",
+                got=f"floats up to {elements.max():g}",
+                hint="Divide by 255; if the model takes 0 to 255, pass `preprocess=lambda image: image`.",
+            )
+        return _Scene(picture, elements, _filled(fill, elements), fill.name)
     model_input = _unwrapped(preprocess(picture))
     elements = _read_input(target, model_input)
     if fill_stage == "after":
@@ -360,27 +335,16 @@ def look(target: Any, picture: Any, fill: Fill, *, preprocess: Any, fill_stage: 
     else:
         baseline = _read_input(target, _unwrapped(preprocess(repaint(_filled(fill, pixels(picture)), picture))))
     if baseline.shape != elements.shape:
-        raise InvalidValueError(
-            f"`preprocess` must give the image and its baseline one shape, got {elements.shape} and {baseline.shape}."
-        )
+        got = f"{elements.shape} and {baseline.shape}"
+        raise InvalidValueError(argument="preprocess", must="give the image and its baseline one shape", got=got)
     words = fill.name if isinstance(fill, Drop) else f"{fill.name} {fill_stage} normalisation"
-    return Scene(model_input, elements, baseline, words)
+    return _Scene(model_input, elements, baseline, words)
 
 
-def _check_scale(target: Any, values: Pixels) -> None:
-    """Refuse bytes that were turned into floats without being scaled; what ``preprocess`` returns is meant."""
-    takes_floats = is_module(target) or isinstance(target, ImageSession)
-    if takes_floats and values.dtype.kind == "f" and values.min() >= 0 and _DARKEST_BYTES < values.max() <= _WHITE:
-        raise InvalidValueError(
-            f"`image` must hold floats from 0 to 1, or bytes, for this model, got floats up to {values.max():g}. "
-            "Divide by 255; if the model takes 0 to 255, pass `preprocess=lambda image: image`."
-        )
-
-
-def _filled(fill: Fill, values: Pixels) -> Pixels:
+def _filled(fill: ImageFill, values: Pixels) -> Pixels:
     baseline = pixels(fill(values), "fill")
     if baseline.shape != values.shape:
-        raise InvalidValueError(f"`fill` must keep the image's shape, {values.shape}, got {baseline.shape}.")
+        raise InvalidValueError(argument="fill", must=f"keep the image's shape, {values.shape}", got=baseline.shape)
     return baseline
 
 
@@ -389,7 +353,8 @@ def _unwrapped(prepared: Any) -> Any:
     if not isinstance(prepared, Mapping):
         return prepared
     if "pixel_values" not in prepared:
-        raise InvalidValueError(f"`preprocess` must return an image or `pixel_values`, got {', '.join(prepared)}.")
+        must = "return an image or `pixel_values`"
+        raise InvalidValueError(argument="preprocess", must=must, got=", ".join(prepared))
     return prepared["pixel_values"]
 
 
@@ -406,5 +371,5 @@ def _numbers_for(target: Any, values: Pixels) -> Pixels:
     takes_bytes = isinstance(target, ImageSession) and target.dtype == np.uint8
     if values.dtype != np.uint8 and (takes_bytes or values.dtype.kind != "f"):
         wanted = "bytes (uint8)" if takes_bytes else "bytes (uint8) or floats"
-        raise InvalidTypeError(f"`image` must hold {wanted} for this model, got {values.dtype}.")
+        raise InvalidTypeError(argument="image", must=f"hold {wanted} for this model", got=values.dtype)
     return values if takes_bytes else scale_bytes(values)

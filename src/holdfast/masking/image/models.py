@@ -1,11 +1,15 @@
-"""An image, its baseline and its features, bound to a classifier: masked batches → scores."""
+"""An image, its baseline and its features, bound to a classifier: masked batches → scores.
+
+What ``mask_image`` returns; how it gets there from what a user has is in ``mask_image.py``.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +18,10 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidValueError, ModelError
 from holdfast.masking.image.groups import Groups
 from holdfast.masking.image.patches import PatchDrop, bind_patches
-from holdfast.masking.image.pixels import Pixels, is_tensor
+from holdfast.masking.image.pixels import Pixels
 from holdfast.masking.onnx import ImageSession
 from holdfast.masking.speed import BatchProbe, Runner, batch_probe, layout_probe
-from holdfast.masking.torch import evaluating_module, import_torch, score_tensor, takes, to_numpy
+from holdfast.masking.torch import evaluating_module, forward_parameters, import_torch, score_tensor, to_numpy
 from holdfast.outputs import answers_of
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
@@ -44,6 +48,8 @@ class ImageModel(ABC):
         Whether scores are turned into probabilities.
     provenance : Provenance
         Features and fill in words, and fingerprints.
+    classes : tuple of str or None
+        Names of the classes in the order of the scores, if known.
     """
 
     elements: Pixels
@@ -53,6 +59,7 @@ class ImageModel(ABC):
     finds_batch_size: bool = False
     softmax: bool
     provenance: Provenance
+    classes: tuple[str, ...] | None = None
 
     @property
     def batch_probe(self) -> BatchProbe | None:
@@ -61,7 +68,6 @@ class ImageModel(ABC):
 
     @property
     def n_features(self) -> int:
-        """Number of features."""
         return int(self.groups.max()) + 1
 
     def __call__(self, masks: Masks, /) -> Outputs:
@@ -100,68 +106,67 @@ class ModuleImageModel(ImageModel):
         """The same in the usual layout and without a search for the batch size: scores round alike in every run."""
         return replace(self, finds_batch_size=False)
 
+    def without_hidden_patches(self) -> ModuleImageModel:
+        """The same with hidden patches removed from the sequence, if the module is a vision transformer."""
+        with self._evaluating():
+            patches = bind_patches(self.module, partial(self._call, self.module), self.batches.image, self.groups)
+        return replace(self, patches=patches)
+
+    def gradient(self, points: NDArray[Any], target: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Scores (b, n_classes) at points (b, H, W, C), and the gradient (b, H, W, C) of the target's score."""
+        column, array = check_whole(target, "target"), np.asarray(points)
+        if array.shape[1:] != self.elements.shape:
+            must = f"have shape (b, *{self.elements.shape})"
+            raise InvalidValueError(argument="points", must=must, got=array.shape)
+        with self._evaluating(gradients=True):
+            batch = self.batches.tensor(array.transpose(0, 3, 1, 2)).requires_grad_()
+            scores = self._scores_of(batch, self.runner.differentiable)
+            if scores.ndim != 2 or column >= scores.shape[1]:
+                must = f"be a column of scores {tuple(scores.shape)}"
+                raise InvalidValueError(argument="target", must=must, got=column)
+            if not scores.requires_grad:
+                raise ModelError("The module's scores have no gradient: it detaches its input or switches them off.")
+            (slope,) = import_torch().autograd.grad(scores[:, column].sum(), batch)
+        return to_numpy(scores).copy(), to_numpy(slope.permute(0, 2, 3, 1)).copy()
+
     def _score(self, masks: Masks) -> Outputs:
+        def run(channels_last: bool) -> Outputs:
+            with self.batches.reused(masks, channels_last=channels_last) as batch:
+                # A module may return a view of its input, which is overwritten by the next batch.
+                return to_numpy(self._scores_of(batch)).copy()
+
         with self._evaluating():
             if self.patches is not None:
                 return to_numpy(self.patches.scores(self._scores_of, masks))
             # Compilers choose layouts themselves; and a batch size is given for scores that round alike.
             if self.runner.acceleration.backend is not None or not self.finds_batch_size:
-                return self._part(masks, False)
-            probe = layout_probe(self.module, self.batches.image)
-            return np.asarray(probe.run(len(masks), lambda channels_last: self._part(masks, channels_last)))
-
-    def _part(self, masks: Masks, channels_last: bool) -> Outputs:
-        with self.batches.reused(masks, channels_last=channels_last) as batch:
-            # A module may return a view of its input, which is overwritten by the next batch.
-            return to_numpy(self._scores_of(batch)).copy()
-
-    def gradient(self, points: NDArray[Any], target: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Scores (b, n_classes) at points (b, H, W, C), and the gradient (b, H, W, C) of the target's score."""
-        torch = import_torch()
-        column = check_whole(target, "target")
-        with self._evaluating(gradients=True):
-            batch = self._points(points).requires_grad_()
-            scores = self._scores_of(batch, self.runner.differentiable)
-            if scores.ndim != 2 or column >= scores.shape[1]:
-                raise InvalidValueError(f"`target` must be a column of scores {tuple(scores.shape)}, got {column}.")
-            if not scores.requires_grad:
-                raise ModelError("The module's scores have no gradient: it detaches its input or switches them off.")
-            (slope,) = torch.autograd.grad(scores[:, column].sum(), batch)
-        return to_numpy(scores).copy(), to_numpy(slope.permute(0, 2, 3, 1)).copy()
-
-    def _points(self, points: Any) -> Any:
-        array = np.asarray(points)
-        if array.shape[1:] != self.elements.shape:
-            raise InvalidValueError(f"`points` must have shape (b, *{self.elements.shape}), got {array.shape}.")
-        return self.batches.tensor(array.transpose(0, 3, 1, 2))
+                return run(False)
+            return np.asarray(layout_probe(self.module, self.batches.image).run(len(masks), run))
 
     @contextmanager
     def _evaluating(self, *, gradients: bool = False) -> Iterator[None]:
-        with keeping_generators(self.batches.device), evaluating_module(self.module, gradients=gradients):
+        """Evaluation mode; torch's generators stay as they were, whatever the module draws."""
+        device = self.batches.device
+        forked = import_torch().random.fork_rng(devices=[device] if device.type == "cuda" else [])
+        with forked, evaluating_module(self.module, gradients=gradients):
             yield
+
+    def _call(self, run: Callable[..., Any], batch: Any, **fields: Any) -> Any:
+        """Run the module on images in the way its ``forward`` wants them."""
+        by_name = "pixel_values" in forward_parameters(self.module)
+        return run(pixel_values=batch, **fields) if by_name else run(batch, **fields)
 
     def _scores_of(self, batch: Any, run: Callable[..., Any] | None = None, **fields: Any) -> Any:
         try:
-            output = call_module(self.runner if run is None else run, self.module, batch, **fields)
+            output = self._call(self.runner if run is None else run, batch, **fields)
         except RuntimeError as error:
             if "channels" not in str(error):  # torch says it in words alone
                 raise
-            n_channels = self.elements.shape[2]
+            got = f"{self.elements.shape[2]}: {error}"
             raise InvalidValueError(
-                f"`image` must have as many channels as the model takes, got {n_channels}: {error}"
+                f"`image` must have as many channels as the model takes, got {got}", argument="image"
             ) from error
         return _maybe_softmax(score_tensor(output), self.softmax)
-
-
-def drop_patches(model: ModuleImageModel) -> ModuleImageModel:
-    """The same image with hidden patches removed from the sequence, if its module is a vision transformer."""
-    with model._evaluating():
-
-        def run(images: Any, **fields: Any) -> Any:
-            return call_module(model.module, model.module, images, **fields)
-
-        patches = bind_patches(model.module, run, model.batches.image, model.groups)
-    return replace(model, patches=patches)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -172,10 +177,9 @@ class TensorImageModel(ImageModel):
     batches: TensorBatches
 
     def _score(self, masks: Masks) -> Outputs:
-        torch = import_torch()
-        with torch.no_grad():
+        with import_torch().no_grad():
             output = self.function(self.batches.fresh(masks))
-            if not _holds_tensor(output):
+            if isinstance(output, (np.ndarray, list)):
                 return _maybe_probabilities(answers_of(output), self.softmax)
             return to_numpy(_maybe_softmax(score_tensor(output), self.softmax)).copy()
 
@@ -202,37 +206,28 @@ class ArrayImageModel(ImageModel):
         return batch_probe(session.session, self.elements.shape)
 
     def _score(self, masks: Masks) -> Outputs:
-        shown = _always_shown(masks)[:, self.groups]
+        shown = _with_always_shown(masks)[:, self.groups]
         seen = shown[:, None] if self.channels_first else shown[..., None]
         return _maybe_probabilities(answers_of(self.function(np.where(seen, *self._planes))), self.softmax)
 
 
 class TensorBatches:
-    """Masked batches (b, C, H, W), built on the device from one copy of the image and a Boolean matrix.
-
-    Parameters
-    ----------
-    elements, baseline : array (H, W, C)
-        The image, and the image with everything hidden.
-    groups : intp array (H, W)
-        The feature of each pixel, or -1.
-    device, dtype : torch.device, torch.dtype
-        Where and in which number type batches live.
-    """
+    """Masked batches (b, C, H, W), built on the device from one copy of the image and a Boolean matrix."""
 
     def __init__(self, elements: Pixels, baseline: Pixels, groups: Groups, *, device: Any, dtype: Any) -> None:
-        torch = import_torch()
         self.device, self.dtype = device, dtype
         self.image, self.baseline = (self.tensor(values.transpose(2, 0, 1)) for values in (elements, baseline))
-        n_features = int(groups.max()) + 1
-        columns = np.where(groups < 0, n_features, groups).ravel()
-        self._columns = torch.from_numpy(columns.astype(np.int64)).to(device)
-        self._spares = {False: _Spare(), True: _Spare()}
+        columns = np.where(groups < 0, int(groups.max()) + 1, groups).ravel()
+        self._columns = import_torch().from_numpy(columns.astype(np.int64)).to(device)
+        # Per layout, a buffer nobody uses at the moment: taken while in use, so that threads never share one.
+        self._spares: dict[bool, list[Any]] = {False: [], True: []}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_spares": {False: [], True: []}}
 
     def tensor(self, values: NDArray[Any]) -> Any:
         """The numbers on the device; cast first, so that float64 never travels."""
-        torch = import_torch()
-        return torch.from_numpy(np.array(values, order="C")).to(self.dtype).to(self.device)
+        return import_torch().from_numpy(np.array(values, order="C")).to(self.dtype).to(self.device)
 
     def arrays(self) -> tuple[Pixels, Pixels]:
         """Image and baseline (H, W, C) as they are on the device."""
@@ -240,72 +235,32 @@ class TensorBatches:
 
     def fresh(self, masks: Masks) -> Any:
         """A masked batch that belongs to the caller."""
-        torch = import_torch()
-        return torch.where(self._shown(masks), self.image, self.baseline)
+        return import_torch().where(self._shown(masks), self.image, self.baseline)
 
     @contextmanager
     def reused(self, masks: Masks, *, channels_last: bool = False) -> Iterator[Any]:
         """A masked batch in a buffer that is taken back afterwards, and dropped after an error."""
-        torch = import_torch()
-        spare = self._spares[channels_last]
-        buffer = spare.take(len(masks))
-        if buffer is None:
+        torch, spares, buffer = import_torch(), self._spares[channels_last], None
+        with suppress(IndexError):
+            buffer = spares.pop()
+        if buffer is None or len(buffer) < len(masks):
             layout = torch.channels_last if channels_last else torch.contiguous_format
             shape = (len(masks), *self.image.shape)
             buffer = torch.empty(shape, dtype=self.dtype, device=self.device, memory_format=layout)
         yield torch.where(self._shown(masks), self.image, self.baseline, out=buffer[: len(masks)])
-        spare.put(buffer)
+        if not spares:
+            spares.append(buffer)
 
     def _shown(self, masks: Masks) -> Any:
-        torch = import_torch()
-        matrix = torch.from_numpy(_always_shown(masks)).to(self.device)
+        matrix = import_torch().from_numpy(_with_always_shown(masks)).to(self.device)
         return matrix.index_select(1, self._columns).view(len(masks), 1, *self.image.shape[1:])
 
 
-class _Spare:
-    """A buffer nobody uses at the moment: taken while in use, so that threads never share one."""
-
-    def __init__(self) -> None:
-        self._buffers: list[Any] = []
-
-    def __reduce__(self) -> tuple[type[_Spare], tuple[()]]:
-        return _Spare, ()
-
-    def take(self, n_rows: int) -> Any | None:
-        try:
-            buffer = self._buffers.pop()
-        except IndexError:
-            return None
-        return buffer if len(buffer) >= n_rows else None
-
-    def put(self, buffer: Any) -> None:
-        if not self._buffers:
-            self._buffers.append(buffer)
-
-
-def _always_shown(masks: Masks) -> Masks:
+def _with_always_shown(masks: Masks) -> Masks:
     """The masks with one more column, always true: what -1 (or n_features) refers to."""
     padded = np.ones((len(masks), masks.shape[1] + 1), dtype=bool)
     padded[:, :-1] = masks
     return padded
-
-
-def call_module(run: Callable[..., Any], module: Any, batch: Any, **fields: Any) -> Any:
-    """Run a module on images in the way its ``forward`` wants them."""
-    by_name = takes(module, "pixel_values")
-    return run(pixel_values=batch, **fields) if by_name else run(batch, **fields)
-
-
-def keeping_generators(device: Any) -> AbstractContextManager[None]:
-    """Torch's generators on the CPU and on this device as they were, whatever the module draws."""
-    forked: AbstractContextManager[None] = import_torch().random.fork_rng(
-        devices=[device] if device.type == "cuda" else []
-    )
-    return forked
-
-
-def _holds_tensor(output: Any) -> bool:
-    return is_tensor(output) or not isinstance(output, (np.ndarray, list))
 
 
 def _maybe_softmax(scores: Any, softmax: bool) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import warnings
 from io import BytesIO
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.extras import import_extra
 from holdfast.masking.torch import import_torch, to_numpy
 from holdfast.validation import as_array, shown
 
@@ -25,8 +25,6 @@ _PLAIN_MODES = ("L", "LA", "RGB", "RGBA", "F", "I", "I;16")
 _MAX_COLOURS = 4
 """More channels than this at one end and fewer at the other is an image with its axes swapped."""
 
-_SHAPES = {True: "(C, H, W)", False: "(H, W, C)"}
-
 
 def open_picture(image: Any) -> Any:
     """The image as it was given, or the picture in the file that it names.
@@ -35,31 +33,44 @@ def open_picture(image: Any) -> Any:
     Pillow's limit against decompression bombs stays in force.
     """
     if isinstance(image, (str, Path)):
-        image = _open_file(Path(image), f"The image file {str(image)!r}")
+        image = _read_picture(Path(image), f"The image file {str(image)!r}")
     return _in_plain_mode(image) if is_picture(image) else image
 
 
 def decode_picture(content: bytes) -> Any:
     """The picture in the content of an image file, treated as ``open_picture`` treats files."""
-    return _in_plain_mode(_open_file(BytesIO(content), "The image"))
+    return _in_plain_mode(_read_picture(BytesIO(content), "The image"))
 
 
 def _in_plain_mode(picture: Any) -> Any:
     return picture if picture.mode in _PLAIN_MODES else picture.convert("L" if picture.mode == "1" else "RGB")
 
 
+def _read_picture(file: Path | BytesIO, name: str) -> Any:
+    pillow = import_pillow()
+    from PIL import ImageOps
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pillow.DecompressionBombWarning)
+            with pillow.open(file) as picture:
+                picture.load()
+                return ImageOps.exif_transpose(picture)
+    except (pillow.DecompressionBombWarning, pillow.DecompressionBombError) as error:
+        raise InvalidValueError(
+            f"{name} unpacks to more pixels than is safe: {error} "
+            "Make it smaller, or open it yourself and pass the pixels."
+        ) from error
+    # Decoders of broken files raise all sorts of errors: OSError, SyntaxError, struct.error, …
+    except Exception as error:
+        raise InvalidValueError(f"{name} cannot be read: {error}") from error
+
+
 def pixels(image: Any, name: str = "image", *, channels_first: bool = False) -> Pixels:
     """The pixels (H, W, C) of one image, its number type kept (half precisions become float32).
 
-    Parameters
-    ----------
-    image : torch tensor, array or Pillow image
-        Tensors are (C, H, W), Pillow images (H, W, C). Two axes are a grey image of one channel; a
-        leading axis of length one is a batch of one and is dropped.
-    name : str
-        What errors call the image.
-    channels_first : bool
-        Whether arrays are (C, H, W).
+    Tensors are (C, H, W), Pillow images (H, W, C), and arrays as ``channels_first`` says. Two axes are a grey
+    image of one channel; a leading axis of length one is a batch of one and is dropped. ``name`` is for errors.
     """
     array = array_of(image, name)
     first = is_tensor(image) or (channels_first and not is_picture(image))
@@ -67,8 +78,20 @@ def pixels(image: Any, name: str = "image", *, channels_first: bool = False) -> 
         array = array[0]
     if array.ndim == 2:
         array = array[None] if first else array[:, :, None]
-    _check_shape(array, name, first)
-    _check_numbers(array, name)
+    must = f"be one image {'(C, H, W)' if first else '(H, W, C)'} or (H, W)"
+    if array.ndim != 3 or 0 in array.shape:
+        raise InvalidValueError(argument=name, must=must, got=f"shape {array.shape}")
+    n_channels, other_end = (array.shape[0], array.shape[2]) if first else (array.shape[2], array.shape[0])
+    if n_channels > _MAX_COLOURS >= other_end:
+        hint = "Torch tensors are (C, H, W), NumPy arrays (H, W, C): transpose the image."
+        got = f"shape {array.shape}: {n_channels} channels"
+        raise InvalidValueError(argument=name, must=must, got=got, hint=hint)
+    if array.dtype.kind not in "fiu":
+        raise InvalidTypeError(argument=name, must="hold bytes or floats", got=array.dtype)
+    n_bad = array.size - int(np.isfinite(array).sum())
+    if n_bad:
+        got = f"NaN or infinity in {n_bad} of {array.size}"
+        raise InvalidValueError(argument=name, must="hold finite numbers", got=got)
     return array.transpose(1, 2, 0) if first else array
 
 
@@ -83,22 +106,13 @@ def array_of(image: Any, name: str) -> NDArray[Any]:
     return array
 
 
-def image_size(image: Any) -> tuple[int, int]:
-    """Rows and columns of an image of any kind, or of a shape (H, W)."""
-    if isinstance(image, (tuple, list)) and len(image) == 2 and not np.ndim(image[0]):
-        height, width = image
-        return height, width
-    height, width, _ = pixels(open_picture(image)).shape
-    return height, width
-
-
 def repaint(values: Pixels, image: Any) -> Any:
     """The pixels (H, W, C) as an image of the same kind, layout and number type as the given one."""
     if is_picture(image):
         return import_pillow().fromarray(values[:, :, 0] if len(image.getbands()) == 1 else values)
     if not is_tensor(image):
-        given = np.asarray(image)
-        return values.astype(given.dtype, copy=False).reshape(given.shape)
+        array = np.asarray(image)
+        return values.astype(array.dtype, copy=False).reshape(array.shape)
     torch = import_torch()
     planes = torch.from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1)))
     return planes.to(device=image.device, dtype=image.dtype).reshape(image.shape)
@@ -126,56 +140,6 @@ def is_picture(value: Any) -> bool:
     return any(kind.__module__ == "PIL.Image" and kind.__name__ == "Image" for kind in type(value).__mro__)
 
 
-def _check_shape(array: NDArray[Any], name: str, first: bool) -> None:
-    must = f"be one image {_SHAPES[first]} or (H, W)"
-    if array.ndim != 3 or 0 in array.shape:
-        raise InvalidValueError(argument=name, must=must, got=f"shape {array.shape}")
-    n_channels, other_end = (array.shape[0], array.shape[2]) if first else (array.shape[2], array.shape[0])
-    if n_channels > _MAX_COLOURS >= other_end:
-        raise InvalidValueError(
-            argument=name,
-            must=must,
-            got=f"shape {array.shape}: {n_channels} channels",
-            hint="Torch tensors are (C, H, W), NumPy arrays (H, W, C): transpose the image.",
-        )
-
-
-def _check_numbers(array: NDArray[Any], name: str) -> None:
-    if array.dtype.kind not in "fiu":
-        raise InvalidTypeError(f"`{name}` must hold bytes or floats, got {array.dtype}.")
-    n_bad = math.prod(array.shape) - int(np.isfinite(array).sum())
-    if n_bad:
-        raise InvalidValueError(f"`{name}` must hold finite numbers, got NaN or infinity in {n_bad} of {array.size}.")
-
-
-def _open_file(file: Path | BytesIO, name: str) -> Any:
-    pillow = import_pillow()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pillow.DecompressionBombWarning)
-            with pillow.open(file) as picture:
-                return _upright(picture)
-    except (pillow.DecompressionBombWarning, pillow.DecompressionBombError) as error:
-        raise InvalidValueError(
-            f"{name} unpacks to more pixels than is safe: {error} "
-            "Make it smaller, or open it yourself and pass the pixels."
-        ) from error
-    # Decoders of broken files raise all sorts of errors: OSError, SyntaxError, struct.error, …
-    except Exception as error:
-        raise InvalidValueError(f"{name} cannot be read: {error}") from error
-
-
-def _upright(picture: Any) -> Any:
-    from PIL import ImageOps
-
-    picture.load()
-    return ImageOps.exif_transpose(picture)
-
-
 def import_pillow() -> Any:
     """Pillow's module of images, or an error that says how to get it."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingExtraError("Image files need Pillow: pip install 'holdfast[image]'") from error
-    return Image
+    return import_extra("PIL.Image", "Image files need")

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.validation import as_array, check_size, check_whole
+from holdfast.validation import as_array, check_size, check_whole, shown
 
 ALWAYS_SHOWN = -1
 """The feature number of columns that are never hidden."""
 
 _MOST_NAMES = 4
 """Most columns a feature is named after one by one."""
+
+_MOST_NAMED = 8
+"""Most columns that a message names."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,6 @@ class FeatureMap:
 
     @property
     def n_features(self) -> int:
-        """Number of features."""
         return len(self.names)
 
     @property
@@ -88,12 +91,12 @@ def column_groups(groups: Mapping[str, Sequence[Hashable]]) -> ColumnGroups:
     ('colour',)
     """
     if not isinstance(groups, Mapping) or not all(isinstance(name, str) for name in groups):
-        raise InvalidTypeError(f"`groups` must map feature names to lists of columns, got {groups!r}.")
+        raise InvalidTypeError(argument="groups", must="map feature names to lists of columns", got=shown(groups))
     for name, members in groups.items():
         if isinstance(members, (str, bytes)) or not isinstance(members, (Sequence, np.ndarray)):
-            raise InvalidTypeError(f"`groups[{name!r}]` must be a list of columns, got {members!r}.")
+            raise InvalidTypeError(argument=f"groups[{name!r}]", must="be a list of columns", got=shown(members))
         if len(members) == 0:
-            raise InvalidValueError(f"`groups[{name!r}]` must name at least one column, got none.")
+            raise InvalidValueError(argument=f"groups[{name!r}]", must="name at least one column", got="none")
     return ColumnGroups(tuple(groups), tuple(tuple(members) for members in groups.values()))
 
 
@@ -149,9 +152,21 @@ def position_of(label: Any, places: Mapping[Hashable, int], name: str) -> int:
         return places[label]
     is_position = isinstance(label, (int, np.integer)) and not isinstance(label, bool) and 0 <= label < len(places)
     if not is_position:
-        shown = ", ".join(map(repr, list(places)[:8])) + (", …" if len(places) > 8 else "")
-        raise InvalidValueError(f"`{name}` must name columns of the row ({shown}), got {label!r}.")
+        must = f"name columns of the row ({first_few(map(repr, places))})"
+        raise InvalidValueError(argument=name, must=must, got=shown(label))
     return int(label)
+
+
+def first_few(names: Iterable[str]) -> str:
+    """The names after each other, no more than a message should have.
+
+    Examples
+    --------
+    >>> first_few(map(str, range(20)))
+    '0, 1, 2, 3, 4, 5, 6, 7, …'
+    """
+    beginning = list(islice(names, _MOST_NAMED + 1))
+    return ", ".join(beginning[:_MOST_NAMED]) + (", …" if len(beginning) > _MOST_NAMED else "")
 
 
 def _from_members(groups: ColumnGroups, labels: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
@@ -161,7 +176,8 @@ def _from_members(groups: ColumnGroups, labels: Sequence[Hashable]) -> tuple[NDA
         for member in members:
             at = position_of(member, places, "groups")
             if of_label[at] != ALWAYS_SHOWN:
-                raise InvalidValueError(f"`groups` must name every column at most once, got {labels[at]!r} twice.")
+                got = f"{labels[at]!r} twice"
+                raise InvalidValueError(argument="groups", must="name every column at most once", got=got)
             of_label[at] = feature
     rest = np.flatnonzero(of_label == ALWAYS_SHOWN)
     of_label[rest] = len(groups.names) + np.arange(len(rest))
@@ -169,49 +185,46 @@ def _from_members(groups: ColumnGroups, labels: Sequence[Hashable]) -> tuple[NDA
 
 
 def _check_map(groups: Any, shape: tuple[int, ...]) -> NDArray[np.intp]:
-    must = f"be whole numbers of shape {_shapes(shape)}"
+    shapes = " or ".join(str(shape[:n]) for n in range(1, len(shape) + 1))
+    must = f"be whole numbers of shape {shapes}"
     of_label = as_array(groups, "groups", must)
     if of_label.dtype.kind not in "iu":
         raise InvalidTypeError(argument="groups", must=must, got=of_label.dtype)
     if of_label.ndim == 0 or of_label.shape != shape[: of_label.ndim]:
         raise InvalidValueError(argument="groups", must=must, got=f"shape {of_label.shape}")
     if of_label.min() < ALWAYS_SHOWN:
-        raise InvalidValueError(f"`groups` must be features 0, 1, … or -1 (always shown), got {of_label.min()}.")
-    _check_no_gap(of_label)
+        must = "be features 0, 1, … or -1 (always shown)"
+        raise InvalidValueError(argument="groups", must=must, got=of_label.min())
+    used = np.unique(of_label[of_label != ALWAYS_SHOWN])
+    if len(used) == 0:
+        got = "-1 (always shown) everywhere"
+        raise InvalidValueError(argument="groups", must="have at least one feature", got=got)
+    if used[-1] >= len(used):
+        raise InvalidValueError(
+            argument="groups",
+            must=f"use every feature number from 0 to {used[-1]}",
+            got=f"none for {int(np.flatnonzero(used != np.arange(len(used)))[0])}",
+            hint="Renumber with `np.unique(groups, return_inverse=True)[1]`.",
+        )
     return of_label.astype(np.intp)
 
 
-def _check_no_gap(of_label: NDArray[Any]) -> None:
-    used = np.unique(of_label[of_label != ALWAYS_SHOWN])
-    if len(used) == 0:
-        raise InvalidValueError("`groups` must have at least one feature, got -1 (always shown) everywhere.")
-    if used[-1] >= len(used):
-        missing = int(np.flatnonzero(used != np.arange(len(used)))[0])
-        raise InvalidValueError(
-            f"`groups` must use every feature number from 0 to {used[-1]}, got none for {missing}. "
-            "Renumber with `np.unique(groups, return_inverse=True)[1]`."
-        )
-
-
-def _shapes(shape: tuple[int, ...]) -> str:
-    return " or ".join(str(shape[:n]) for n in range(1, len(shape) + 1))
-
-
 def _name_features(of_label: NDArray[np.intp], labels: Sequence[Hashable]) -> tuple[str, ...]:
+    """The one column of a feature, the ends of a run of columns, or all of a few."""
     n_features = int(of_label.max()) + 1
     if of_label.ndim > 1:
         return tuple(map(str, range(n_features)))
     order = np.argsort(of_label, kind="stable")
     starts = np.searchsorted(of_label[order], np.arange(n_features + 1))
-    return tuple(_join(order[starts[i] : starts[i + 1]], labels) for i in range(n_features))
-
-
-def _join(positions: NDArray[np.intp], labels: Sequence[Hashable]) -> str:
-    """The one column, the ends of a run of columns, or all of a few."""
-    first, last = labels[positions[0]], labels[positions[-1]]
-    if len(positions) == 1:
-        return str(first)
-    if positions[-1] - positions[0] == len(positions) - 1:
-        return f"{first}–{last}"
-    few = len(positions) <= _MOST_NAMES
-    return "+".join(str(labels[at]) for at in positions) if few else f"{first}+…+{last}"
+    names = []
+    for start, end in pairwise(starts):
+        positions = order[start:end]
+        first, last = labels[positions[0]], labels[positions[-1]]
+        if len(positions) == 1:
+            names.append(str(first))
+        elif positions[-1] - positions[0] == len(positions) - 1:
+            names.append(f"{first}–{last}")
+        else:
+            few = len(positions) <= _MOST_NAMES
+            names.append("+".join(str(labels[at]) for at in positions) if few else f"{first}+…+{last}")
+    return tuple(names)

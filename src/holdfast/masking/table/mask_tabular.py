@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import ColumnsError, InvalidTypeError, InvalidValueError
-from holdfast.masking.table.columns import FeatureMap, as_feature_map
-from holdfast.masking.table.predictors import Predictor, as_predictor, softmaxed
-from holdfast.masking.table.rows import Draws, Fill, make_fill, read_table
-from holdfast.masking.table.tables import ArrayPalette, FramePalette, Palette, Table
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.masking.classes import classes_of
+from holdfast.masking.table.columns import FeatureMap, as_feature_map, first_few, position_of, positions_of
+from holdfast.masking.table.palettes import ArrayPalette, FrameTable, Palette, Table, is_pandas, read_table
+from holdfast.masking.table.predictors import EstimatorPredictor, Predictor, as_predictor
 from holdfast.masking.torch import fingerprint_live
-from holdfast.randomness import stream_key
+from holdfast.randomness import stream, stream_key
 from holdfast.types import Masks, Outputs, Provenance, Rng
-from holdfast.validation import check_flag, check_whole
+from holdfast.validation import as_array, check_flag, check_name, check_whole, is_number, shown
 
-DEFAULT_ROWS = 8192
+_NAMED_FILLS = ("mean", "mode", "background")
+
+_DEFAULT_ROWS = 8192
 """Most rows the classifier gets at a time if the caller does not say."""
-
-_MOST_NAMED = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,8 @@ class TabularModel:
         A name per feature.
     provenance : Provenance
         The features and the fill in words, the row's sha256, and the model's fingerprint if known.
+    classes : tuple of str or None
+        Names of the classes in the order of the scores, if known.
     n_fills : int
         Fill rows per mask: 1, or the number of background rows averaged over.
     batch_size : int
@@ -51,54 +53,66 @@ class TabularModel:
     n_fills: int
     n_rows: int
     softmax: bool
+    classes: tuple[str, ...] | None = None
 
     @property
     def n_features(self) -> int:
-        """Number of features that can be shown or hidden."""
         return self.features.n_features
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """A name per feature."""
         return self.features.names
 
     @property
     def batch_size(self) -> int:
-        """Most masks per call that keep the rows within what was asked for."""
         return max(1, self.n_rows // self.n_fills)
 
     def __call__(self, masks: Masks, /) -> Outputs:
         """Scores (b, n_classes), or labels (b,), of the row under masks (b, n_features)."""
         shown = self._shown_columns(masks)
-        outputs = np.concatenate([self._predict(chosen) for chosen in self._portions(shown)])
+        outputs = np.concatenate([self._predict(chosen) for chosen in self._portions(shown, self.n_rows)])
         by_mask = outputs.reshape(len(shown), self.n_fills, *outputs.shape[1:])
-        return _vote(by_mask) if outputs.ndim == 1 else _average(by_mask)
+        if self.n_fills == 1:
+            return by_mask[:, 0]
+        if outputs.ndim == 2:
+            # Means (b, k) of scores (b, m, k): exactly the common score where all m are equal.
+            first = by_mask[:, 0]
+            return np.asarray(first + (by_mask - first[:, None]).mean(axis=1))
+        # The most frequent of the labels (b, m) of each mask, the smallest of equals.
+        known, votes = np.unique(by_mask, return_inverse=True)
+        counts = (votes.reshape(by_mask.shape)[:, :, None] == np.arange(len(known))).sum(axis=1)
+        return np.asarray(known[counts.argmax(axis=1)])
 
     def rows(self, mask: Any) -> Any:
         """The rows the classifier sees for one mask (n_features,): a table of ``n_fills`` rows."""
-        chosen = next(self._portions(self._shown_columns(np.asarray(mask)[None]), self.n_fills))
-        return self.palette.take(chosen)
+        return self.palette.take(next(self._portions(self._shown_columns(np.asarray(mask)[None]), self.n_fills)))
 
     def _shown_columns(self, masks: Any) -> NDArray[np.bool_]:
         array = np.asarray(masks)
         if array.dtype != np.bool_:
-            raise InvalidTypeError(f"`masks` must be Boolean, got {array.dtype}.")
+            raise InvalidTypeError(argument="masks", must="be Boolean", got=array.dtype)
         if array.ndim != 2 or array.shape[1] != self.n_features or len(array) == 0:
-            raise InvalidValueError(f"`masks` must have shape (b, {self.n_features}), b ≥ 1, got {array.shape}.")
+            must = f"have shape (b, {self.n_features}), b ≥ 1"
+            raise InvalidValueError(argument="masks", must=must, got=array.shape)
         # Feature -1, always shown, finds the column of ones at the end.
         with_always = np.concatenate([array, np.ones((len(array), 1), dtype=bool)], axis=1)
         return with_always[:, self.features.of_column]
 
-    def _portions(self, shown: NDArray[np.bool_], size: int | None = None) -> Iterator[NDArray[np.intp]]:
+    def _portions(self, shown: NDArray[np.bool_], size: int) -> Iterator[NDArray[np.intp]]:
         """Which palette row each column takes, with all fill rows of a mask one after the other."""
-        size = size or self.n_rows
         for start in range(0, len(shown) * self.n_fills, size):
             at = np.arange(start, min(start + size, len(shown) * self.n_fills))
             yield np.where(shown[at // self.n_fills], 0, 1 + at[:, None] % self.n_fills)
 
     def _predict(self, chosen: NDArray[np.intp]) -> Outputs:
         outputs = self.predictor(self.palette.take(chosen))
-        return softmaxed(outputs) if self.softmax else outputs
+        if not self.softmax:
+            return outputs
+        if outputs.ndim == 1 or outputs.shape[1] < 2:
+            must = "be False for a classifier that gives labels or a single score"
+            raise InvalidValueError(argument="softmax", must=must)
+        powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def mask_tabular(
@@ -116,6 +130,7 @@ def mask_tabular(
     device: Any = None,
     dtype: Any = None,
     fingerprint: str | None = None,
+    classes: Sequence[str] | None = None,
 ) -> TabularModel:
     """Bind a classifier and one row into a function of which columns are shown.
 
@@ -164,6 +179,9 @@ def mask_tabular(
     fingerprint : str, optional
         What identifies the classifier. If None, that of a torch module, an estimator or an ONNX file is computed;
         a function has none.
+    classes : sequence of str, optional
+        Names of the classes, in the order of the scores; by default those that an estimator of scikit-learn or a
+        module of Transformers knows.
 
     Returns
     -------
@@ -181,82 +199,109 @@ def mask_tabular(
     """
     check_flag(softmax, "softmax")
     predictor = as_predictor(classifier, device=device, dtype=dtype)
-    n_rows = DEFAULT_ROWS if batch_size is None else check_whole(batch_size, "batch_size", minimum=1)
-    draws = Draws(check_whole(n_background, "n_background", minimum=1), stream_key(rng))
+    n_rows = _DEFAULT_ROWS if batch_size is None else check_whole(batch_size, "batch_size", minimum=1)
+    n_drawn, key = check_whole(n_background, "n_background", minimum=1), stream_key(rng)
     table = read_table(row, background, columns)
     features = as_feature_map(groups, shape=table.shape, labels=table.labels)
-    made = make_fill(table, fill, hideable=features.hideable, draws=draws)
-    palette = table.palette(made.rows, features.hideable)
+    rows, words = _make_fill(table, fill, hideable=features.hideable, n_background=n_drawn, key=key)
+    palette = table.palette(rows, features.hideable)
+    values = palette.values[1:].tobytes() if isinstance(palette, ArrayPalette) else palette.csv()
+    # Tells other maps and values apart.
+    digest = hashlib.sha256(features.of_column.astype("<i8").tobytes() + values).hexdigest()[:32]
+    masking = f"{len(features.of_column)} columns as {features.n_features} features; fill {words}"
+    scoring = predictor.asked if isinstance(predictor, EstimatorPredictor) else classifier
+    names = classes_of(scoring, classes)
+    if isinstance(predictor, EstimatorPredictor) and predictor.method == "predict":
+        names = None  # labels are names themselves, or numbers that need not count from 0
     return TabularModel(
         predictor=predictor,
         palette=_suited(palette, table, predictor),
         features=features,
         provenance=Provenance(
-            masking=_describe(features, made, palette, softmax=softmax),
+            masking=f"{masking}{'; softmax' if softmax else ''}; digest {digest}",
             model=fingerprint_live(classifier) if fingerprint is None else fingerprint,
             input=table.fingerprint,
         ),
-        n_fills=len(made.rows),
+        n_fills=len(rows),
         n_rows=n_rows,
         softmax=softmax,
+        classes=names,
     )
 
 
 def _suited(palette: Palette, table: Table, predictor: Predictor) -> Palette:
     """The palette in the form and with the columns the classifier was made for."""
-    known = predictor.labels
-    if isinstance(palette, FramePalette) and known is not None:
-        return _ordered(palette, known)
-    if predictor.n_columns not in (None, len(table.labels)) and len(table.shape) == 1:
+    known, labels = predictor.labels, table.labels
+    goes_by_place = (known is None or isinstance(palette, ArrayPalette)) and len(table.shape) == 1
+    if goes_by_place and predictor.n_columns not in (None, len(labels)):
         must = f"have the {predictor.n_columns} columns the classifier was fitted on"
-        raise ColumnsError(argument="row", must=must, got=len(table.labels))
+        raise InvalidValueError(argument="row", must=must, got=len(labels))
+    if known is None:
+        # Frames whose labels are numbers leave no names in an estimator: one fitted on them looks like one on arrays.
+        fitted_on_arrays = predictor.n_columns is not None and all(isinstance(label, str) for label in labels)
+        if isinstance(palette, ArrayPalette) or (predictor.takes_frames and not fitted_on_arrays):
+            return palette
+        return palette.to_array()
     if isinstance(palette, ArrayPalette):
-        return palette if known is None else _ordered(palette.to_frame(_array_labels(table, known)), known)
-    # Frames whose labels are numbers leave no names in an estimator, so one fitted on them looks like one on arrays.
-    fitted_on_arrays = predictor.n_columns is not None and all(isinstance(label, str) for label in table.labels)
-    return palette if predictor.takes_frames and not fitted_on_arrays else palette.to_array()
-
-
-def _array_labels(table: Table, known: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-    """The caller's names of an array's columns, or the classifier's, in its order."""
-    return known if table.labels == tuple(range(len(known))) else table.labels
-
-
-def _ordered(palette: FramePalette, known: tuple[Hashable, ...]) -> FramePalette:
-    """The palette with its columns in the classifier's order, if they are the same."""
-    given, wanted = set(palette.order), set(known)
-    missing = [f"no {label!r}" for label in known if label not in given]
+        # The caller's names of an array's columns, or the classifier's, in its order.
+        palette = palette.to_frame(known if labels == tuple(range(len(known))) else labels)
+    own, wanted = set(palette.order), set(known)
+    missing = [f"no {label!r}" for label in known if label not in own]
     extra = [f"{label!r} besides" for label in palette.order if label not in wanted]
     if missing or extra:
-        got = ", ".join((missing + extra)[:_MOST_NAMED]) + (", …" if len(missing + extra) > _MOST_NAMED else "")
-        must = "have the columns the classifier was fitted on"
-        raise ColumnsError(argument="row", must=must, got=got, hint="Choose them with `columns=`.")
+        must, got = "have the columns the classifier was fitted on", first_few(missing + extra)
+        raise InvalidValueError(argument="row", must=must, got=got, hint="Choose them with `columns=`.")
     return replace(palette, order=known)
 
 
-def _describe(features: FeatureMap, fill: Fill, palette: Palette, *, softmax: bool) -> str:
-    """The features and the fill in words, and a digest that tells other maps and values apart."""
-    fills = palette.values[1:].tobytes() if isinstance(palette, ArrayPalette) else _csv(palette.frame.iloc[1:])
-    digest = hashlib.sha256(features.of_column.astype("<i8").tobytes() + fills).hexdigest()[:32]
-    n_columns = len(features.of_column)
-    what = f"{n_columns} columns as {features.n_features} features; fill {fill.name}"
-    return f"{what}{'; softmax' if softmax else ''}; digest {digest}"
+def _make_fill(table: Table, fill: Any, *, hideable: NDArray[np.bool_], n_background: int, key: int) -> tuple[Any, str]:
+    """The fill rows of a table, an array (m, d) or a frame of m rows, and the words for them.
+
+    Only columns that can be hidden need a value. ``key`` is that of the stream background rows are drawn from.
+    """
+    if not isinstance(fill, str):
+        hidden = np.flatnonzero(hideable).tolist()
+        if is_number(fill):
+            return table.given(dict.fromkeys(hidden, fill)), f"constant {fill}"
+        return table.given(_values_by_position(table, fill, hidden)), "given values"
+    name = check_name(fill, "fill", _NAMED_FILLS)
+    if table.background is None:
+        raise InvalidValueError(
+            argument="background",
+            must=f"be given for fill={name!r}",
+            got="None",
+            hint="Give rows to learn from, such as the training set, or a constant such as fill=0.0.",
+        )
+    n_known = len(table.background)
+    if name != "background":
+        return table.means() if name == "mean" else table.modes(), f"{name} of {n_known} background rows"
+    if n_background >= n_known:
+        return table.drawn(np.arange(n_known)), f"all {n_known} background rows, averaged"
+    rows = np.sort(stream(key, "background").permutation(n_known)[:n_background])
+    return table.drawn(rows), f"{len(rows)} (key {key}) of {n_known} background rows, averaged"
 
 
-def _csv(frame: Any) -> bytes:
-    return bytes(frame.to_csv(index=False).encode())
-
-
-def _average(scores: Outputs) -> Outputs:
-    """Means (b, k) of scores (b, m, k): exactly the common score where all m are equal."""
-    first = scores[:, 0]
-    return np.asarray(first + (scores - first[:, None]).mean(axis=1)) if scores.shape[1] > 1 else first
-
-
-def _vote(labels: Outputs) -> Outputs:
-    """The most frequent of the labels (b, m) of each mask, the smallest of equals."""
-    if labels.shape[1] == 1:
-        return labels[:, 0]
-    known, votes = np.unique(labels, return_inverse=True)
-    counts = (votes.reshape(labels.shape)[:, :, None] == np.arange(len(known))).sum(axis=1)
-    return np.asarray(known[counts.argmax(axis=1)])
+def _values_by_position(table: Table, fill: Any, hidden: list[int]) -> dict[int, Any]:
+    if is_pandas(fill, "Series"):
+        fill = fill.to_dict()
+    if isinstance(fill, Mapping):
+        if len(table.shape) > 1:
+            must = "be a number, an array or a name for a series"
+            raise InvalidTypeError(argument="fill", must=must, got="a dictionary")
+        places = positions_of(table.labels)
+        values = {position_of(label, places, "fill"): value for label, value in fill.items()}
+        missing = [table.labels[at] for at in hidden if at not in values]
+        if missing:
+            must, got = "have a value for every column that can be hidden", f"none for {first_few(map(repr, missing))}"
+            raise InvalidValueError(argument="fill", must=must, got=got)
+        return {at: values[at] for at in hidden}
+    # One value per column, or per channel of a series.
+    must = f"be a number, {', '.join(map(repr, _NAMED_FILLS))}, or values of shape {table.shape}"
+    source = fill.detach().cpu() if hasattr(fill, "detach") else fill
+    array = np.array(source, dtype=object) if isinstance(table, FrameTable) else as_array(source, "fill", must)
+    if array.ndim == 0 and array.dtype == object:
+        raise InvalidTypeError(argument="fill", must=must, got=shown(fill))
+    if array.shape != table.shape and not (len(table.shape) == 2 and array.shape == table.shape[1:]):
+        raise InvalidValueError(argument="fill", must=must, got=f"shape {array.shape}")
+    flat = np.broadcast_to(array, table.shape).ravel()
+    return {at: flat[at].item() if isinstance(flat[at], np.generic) else flat[at] for at in hidden}

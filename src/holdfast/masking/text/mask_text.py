@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from itertools import accumulate
 from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.masking.classes import classes_of
 from holdfast.masking.speed import Acceleration, Runner
 from holdfast.masking.text.strings import (
-    DEFAULT_JOIN,
+    JoinedParts,
     OneByOne,
     Parts,
+    PartsInText,
     Span,
     TextModel,
-    check_segments,
-    check_unicode,
-    fingerprint_text,
-    join_segments,
     locate,
     normalise_answer,
     preview,
-    read_fill,
-    segment_parts,
-    word_parts,
 )
-from holdfast.masking.text.token_model import TOKEN_FILLS, TokenModel, make_fill, place
-from holdfast.masking.text.tokens import tokenize
+from holdfast.masking.text.tokens import TOKEN_FILLS, TokenModel, move_module, token_fill, tokenize
 from holdfast.masking.torch import fingerprint_live, is_module, warn_if_half
 from holdfast.types import Provenance
-from holdfast.validation import check_flag, check_name, check_whole
+from holdfast.validation import check_flag, check_name, check_whole, shown
+
+_DEFAULT_JOIN = "\n"
+_REPLACE = "replace:"
 
 
 def mask_text(
@@ -51,6 +51,7 @@ def mask_text(
     autocast: str | None = None,
     compile: bool | str = False,  # noqa: A002
     fingerprint: str | None = None,
+    classes: Sequence[str] | None = None,
 ) -> TokenModel | TextModel:
     """Ask a classifier of texts about one text with some of its tokens, words or segments hidden.
 
@@ -107,6 +108,9 @@ def mask_text(
     fingerprint : str, optional
         What identifies the classifier; recorded in the provenance. If None, that of a module and its tokenizer
         is computed; a function has none.
+    classes : sequence of str, optional
+        Names of the classes, in the order of the scores; by default those that a module of Transformers or an
+        estimator of scikit-learn knows.
 
     Returns
     -------
@@ -144,186 +148,182 @@ def mask_text(
         chosen = _check_tokenizer(own_tokenizer if tokenizer is None else tokenizer)
         if dtype is None:
             warn_if_half(module, device)
-        return _mask_tokens(
-            Runner(place(module, device, dtype), acceleration),
-            chosen,
-            source,
-            fill="drop" if fill is None else check_name(fill, "fill", TOKEN_FILLS),
-            max_length=max_length,
-            softmax=softmax,
-            dtype=dtype,
-            batch_size=size,
-            fingerprint=fingerprint_live(module, chosen) if fingerprint is None else fingerprint,
+        runner = Runner(move_module(module, device, dtype), acceleration)
+        known = fingerprint_live(module, chosen) if fingerprint is None else fingerprint
+        filled = token_fill("drop" if fill is None else check_name(fill, "fill", TOKEN_FILLS), runner.module, chosen)
+        whole, kind = source.spans()
+        tokens = tokenize(runner.module, chosen, whole, features=kind, max_length=max_length)
+        numbers = None if dtype is None else f"computed in {str(dtype).removeprefix('torch.')}"
+        provenance = source.provenance(
+            kind if isinstance(kind, str) else "segments",
+            f"fill {filled.name}",
+            tokens.cut,
+            "softmax" if softmax else None,
+            numbers,
+            *acceleration.words,
+            fingerprint=known,
         )
+        return TokenModel(runner, tokens, filled, softmax, size, provenance, classes_of(module, classes))
     own = {"tokenizer": tokenizer, "device": device, "dtype": dtype, "max_length": max_length}
     _refuse("a torch module", **own, **acceleration.options, softmax=softmax or None)
-    return _mask_strings(
-        _check_callable(classifier, batched=source.segments is None if batched is None else batched),
-        source,
-        fill=read_fill(fill),
-        normalise=normalise,
-        batch_size=size,
+    answer = _check_callable(classifier, batched=source.segments is None if batched is None else batched)
+    written, parts = _read_fill(fill), source.parts()
+    if normalise is None and source.segments is not None:
+        normalise = normalise_answer
+    provenance = source.provenance(
+        "words" if source.segments is None else "segments",
+        "fill deletion" if written is None else f"fill text {written!r}",
+        None if normalise is None else f"answers compared by {_name(normalise)}",
         fingerprint=fingerprint,
     )
+    return TextModel(answer, parts, written, normalise, size, provenance, classes_of(classifier, classes))
 
 
 @dataclass(frozen=True)
 class _Source:
-    """The text and what its features are, as the caller wrote them."""
+    """The text and what its features are, as the caller wrote them; segments without a text are joined."""
 
     text: str | None
-    segments: tuple[str, ...] | None
-    join: str | Callable[[list[str]], str] | None
     features: str | None
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the text; if there are segments, of the text and of each of them."""
-        whole = () if self.text is None else (self.text,)
-        return fingerprint_text(*whole, *(self.segments or ()))
-
-    @property
-    def separator(self) -> str | None:
-        """What stands between joined segments, in words."""
-        if self.segments is None or self.text is not None:
-            return None
-        if callable(self.join):
-            return f"joined by {_name(self.join)}"
-        return f"joined by {DEFAULT_JOIN if self.join is None else self.join!r}"
+    segments: tuple[str, ...] | None = None
+    join: str | Callable[[list[str]], str] = _DEFAULT_JOIN
 
     def parts(self) -> Parts:
         """What texts for a callable are written of."""
+        if self.text is None:
+            return JoinedParts(self.segments or (), self.join)
         if self.segments is not None:
-            return segment_parts(self.text, self.segments, self.join)
+            return PartsInText(self.text, locate(self.text, self.segments))
         if self.features == "tokens":
             raise InvalidValueError("`features='tokens'` needs a torch module and its tokenizer, got a callable.")
-        return word_parts(self.text or "")
+        return PartsInText(self.text, tuple(match.span() for match in re.finditer(r"\S+", self.text)))
 
     def spans(self) -> tuple[str, str | tuple[Span, ...]]:
         """The whole text for a tokenizer, and its features: their kind, or their places."""
-        if self.segments is None:
-            return self.text or "", self.features or "tokens"
         if self.text is not None:
-            return self.text, locate(self.text, self.segments)
-        if callable(self.join):
-            raise InvalidTypeError("`join` must be a string for a torch module. Pass the whole `text` instead.")
-        return join_segments(self.segments, DEFAULT_JOIN if self.join is None else self.join)
+            return self.text, self.features or "tokens" if self.segments is None else locate(self.text, self.segments)
+        if not isinstance(self.join, str):
+            raise InvalidTypeError(
+                argument="join", must="be a string for a torch module", hint="Pass the whole `text` instead."
+            )
+        segments = self.segments or ()
+        ends = [end + i * len(self.join) for i, end in enumerate(accumulate(map(len, segments)))]
+        spans = tuple((end - len(segment), end) for segment, end in zip(segments, ends, strict=True))
+        return self.join.join(segments), spans
 
     def provenance(self, kind: str, *notes: str | None, fingerprint: str | None) -> Provenance:
-        """What is hidden and how, in words, and what identifies model and text."""
-        words = ", ".join(note for note in (kind, self.separator, *notes) if note)
-        return Provenance(masking=words, model=fingerprint, input=self.fingerprint)
-
-
-def _mask_tokens(
-    runner: Runner,
-    tokenizer: Any,
-    source: _Source,
-    *,
-    fill: str,
-    max_length: int | None,
-    softmax: bool,
-    dtype: Any,
-    batch_size: int | None,
-    fingerprint: str | None,
-) -> TokenModel:
-    text, features = source.spans()
-    made = make_fill(fill, runner.module, tokenizer)
-    tokens = tokenize(runner.module, tokenizer, text, features=features, max_length=max_length)
-    kind = features if isinstance(features, str) else "segments"
-    numbers = None if dtype is None else f"computed in {str(dtype).removeprefix('torch.')}"
-    notes = (f"fill {made.name}", tokens.cut, "softmax" if softmax else None, numbers, *runner.acceleration.words)
-    provenance = source.provenance(kind, *notes, fingerprint=fingerprint)
-    return TokenModel(runner, tokens, made, softmax, batch_size, provenance)
-
-
-def _mask_strings(
-    answer: Callable[[list[str]], Any],
-    source: _Source,
-    *,
-    fill: str | None,
-    normalise: Callable[[Any], Hashable] | None,
-    batch_size: int | None,
-    fingerprint: str | None,
-) -> TextModel:
-    parts = source.parts()
-    if normalise is None and source.segments is not None:
-        normalise = normalise_answer
-    kind = "words" if source.segments is None else "segments"
-    look = "fill deletion" if fill is None else f"fill text {fill!r}"
-    same = None if normalise is None else f"answers compared by {_name(normalise)}"
-    provenance = source.provenance(kind, look, same, fingerprint=fingerprint)
-    return TextModel(answer, parts, fill, normalise, batch_size, provenance)
+        """What is hidden and how, in words, and what identifies model and text, or the text and each segment."""
+        joined = None
+        if self.text is None:
+            joined = f"joined by {repr(self.join) if isinstance(self.join, str) else _name(self.join)}"
+        words = ", ".join(note for note in (kind, joined, *notes) if note)
+        parts = [part.encode() for part in (self.text, *(self.segments or ())) if part is not None]
+        content = parts[0] if len(parts) == 1 else b"".join(b"%d:%s" % (len(part), part) for part in parts)
+        return Provenance(masking=words, model=fingerprint, input=sha256(content).hexdigest())
 
 
 def _read_source(text: Any, segments: Any, join: Any, features: Any) -> _Source:
     if text is None and segments is None:
-        raise InvalidTypeError("`text` must be a string, got None. Give a text, or its `segments=`.")
+        raise InvalidTypeError(argument="text", must="be a string", got="None", hint="Give a text, or its `segments=`.")
     if text is not None and not isinstance(text, str):
-        raise InvalidTypeError(f"`text` must be a string, got {preview(repr(text))}.")
+        raise InvalidTypeError(argument="text", must="be a string", got=preview(repr(text)))
     if text is not None and not text.strip():
-        raise InvalidValueError(f"`text` must not be empty, got {text!r}.")
-    check_unicode(text or "", "text")
+        raise InvalidValueError(argument="text", must="not be empty", got=shown(text))
+    _check_unicode(text or "", "text")
     if features is not None:
         check_name(features, "features", ["tokens", "words"])
     if segments is None:
         _refuse("segments", join=join)
-        return _Source(text, None, None, features)
+        return _Source(text, features)
     if features is not None:
-        raise InvalidValueError(f"`features` must be left out when `segments` are given, got {features!r}.")
+        must = "be left out when `segments` are given"
+        raise InvalidValueError(argument="features", must=must, got=shown(features))
     if text is not None and join is not None:
-        raise InvalidValueError("`join` must be left out when `text` already holds the segments.")
-    return _Source(text, check_segments(segments), _check_join(join), None)
+        raise InvalidValueError(argument="join", must="be left out when `text` already holds the segments")
+    _check_segments(segments)
+    if join is not None and not isinstance(join, str) and not callable(join):
+        must = "be a string or a function of a list of strings"
+        raise InvalidTypeError(argument="join", must=must, got=shown(join))
+    return _Source(text, None, tuple(segments), _DEFAULT_JOIN if join is None else join)
+
+
+def _check_segments(segments: Any) -> None:
+    """At least one segment, each a string that says something."""
+    must = "be a list of strings"
+    if isinstance(segments, str) or not isinstance(segments, Sequence):
+        raise InvalidTypeError(argument="segments", must=must, got=preview(repr(segments)))
+    if len(segments) == 0:
+        raise InvalidValueError(argument="segments", must="hold at least one segment", got="none")
+    for i, segment in enumerate(segments):
+        if not isinstance(segment, str):
+            raise InvalidTypeError(argument="segments", must=must, got=f"{shown(segment)} as segment {i}")
+        if not segment.strip():
+            raise InvalidValueError(argument="segments", must=f"not be empty, but segment {i} is {segment!r}")
+        _check_unicode(segment, "segments")
+
+
+def _check_unicode(text: str, name: str) -> None:
+    """A text that can be encoded: halves of surrogate pairs, left over from a bad decoding, cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        got = f"{text[error.start]!r} at character {error.start}"
+        hint = "Read the file with the encoding it was written in."
+        raise InvalidValueError(argument=name, must="be valid Unicode", got=got, hint=hint) from error
+
+
+def _read_fill(fill: str | None) -> str | None:
+    """What is written for a hidden part: nothing ("delete"), or all that follows "replace:"."""
+    if isinstance(fill, str) and fill.startswith(_REPLACE):
+        return fill.removeprefix(_REPLACE)
+    if isinstance(fill, str) and fill in ("drop", "mask", "pad"):
+        raise InvalidValueError(
+            f"`fill={fill!r}` hides tokens, and a callable on strings has none. "
+            'Use "delete", or "replace:[…]" to write […] for whatever is hidden.'
+        )
+    check_name("delete" if fill is None else fill, "fill", ["delete", "replace:…"])
+    return None
 
 
 def _unwrap(classifier: Any) -> tuple[Any, Any]:
     """The module and the tokenizer of a Transformers pipeline; anything else comes back as it is."""
-    kinds = {
-        kind.__name__ for kind in type(classifier).__mro__ if kind.__module__.startswith("transformers.pipelines.")
-    }
+    kinds = [kind for kind in type(classifier).__mro__ if kind.__module__.startswith("transformers.pipelines.")]
     if not kinds:
         return classifier, None
-    if "TextClassificationPipeline" not in kinds:
+    if "TextClassificationPipeline" not in {kind.__name__ for kind in kinds}:
         raise InvalidTypeError(
-            f"`classifier` must be a text-classification pipeline, got a {type(classifier).__name__}. "
-            "Wrap it in a function of a list of texts that returns scores or labels."
+            argument="classifier",
+            must="be a text-classification pipeline",
+            got=f"a {type(classifier).__name__}",
+            hint="Wrap it in a function of a list of texts that returns scores or labels.",
         )
     return classifier.model, classifier.tokenizer
 
 
 def _check_tokenizer(tokenizer: Any) -> Any:
     if tokenizer is None:
-        raise InvalidTypeError(
-            "`tokenizer` must be given for a torch module, got None. "
-            "Load it with `AutoTokenizer.from_pretrained(…)` from where the model came."
-        )
+        hint = "Load it with `AutoTokenizer.from_pretrained(…)` from where the model came."
+        raise InvalidTypeError(argument="tokenizer", must="be given for a torch module", got="None", hint=hint)
     if not callable(tokenizer) or not hasattr(tokenizer, "convert_ids_to_tokens"):
-        raise InvalidTypeError(f"`tokenizer` must be a tokenizer of Transformers, got {preview(repr(tokenizer))}.")
+        must = "be a tokenizer of Transformers"
+        raise InvalidTypeError(argument="tokenizer", must=must, got=preview(repr(tokenizer)))
     return tokenizer
 
 
 def _check_callable(classifier: Any, *, batched: Any) -> Callable[[list[str]], Any]:
     if not callable(classifier):
-        raise InvalidTypeError(
-            "`classifier` must be a torch module, a text-classification pipeline or a callable on strings, "
-            f"got {preview(repr(classifier))}."
-        )
+        must = "be a torch module, a text-classification pipeline or a callable on strings"
+        raise InvalidTypeError(argument="classifier", must=must, got=preview(repr(classifier)))
     if not isinstance(batched, bool):
-        raise InvalidTypeError(f"`batched` must be True or False, got {batched!r}.")
+        raise InvalidTypeError(argument="batched", must="be True or False", got=shown(batched))
     return classifier if batched else OneByOne(classifier)
-
-
-def _check_join(join: Any) -> Any:
-    if join is None or isinstance(join, str) or callable(join):
-        return join
-    raise InvalidTypeError(f"`join` must be a string or a function of a list of strings, got {join!r}.")
 
 
 def _refuse(owner: str, **options: Any) -> None:
     """Options that would have no effect are an error, never ignored."""
-    given = next((name for name, value in options.items() if value is not None), None)
-    if given is not None:
-        raise InvalidTypeError(f"`{given}` works only with {owner}, got {preview(repr(options[given]))}.")
+    for name, value in options.items():
+        if value is not None:
+            raise InvalidTypeError(f"`{name}` works only with {owner}, got {preview(repr(value))}.")
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
-from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +13,12 @@ from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.masking.torch import to_numpy
 from holdfast.outputs import check_answered
 from holdfast.types import Mask, Masks, Outputs, Provenance
-from holdfast.validation import check_masks, check_name
+from holdfast.validation import check_masks, shown
+
+Span = tuple[int, int]
+"""First and past-the-last character of a part in its text."""
+
+_PREVIEW = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +35,8 @@ class TextModel:
         Written in place of each hidden part; None leaves it out.
     normalise : callable or None
         From an answer to the one it counts as; None leaves answers as they are.
+    classes : tuple of str or None
+        Names of the classes in the order of the scores, if known.
     """
 
     answer: Callable[[list[str]], Any]
@@ -41,11 +45,11 @@ class TextModel:
     normalise: Callable[[Any], Hashable] | None
     batch_size: int | None
     provenance: Provenance
+    classes: tuple[str, ...] | None = None
     _labels: dict[Hashable, str | int] = field(default_factory=dict, repr=False)
 
     @property
     def n_features(self) -> int:
-        """Number of words or segments."""
         return len(self.parts.names)
 
     @property
@@ -62,12 +66,13 @@ class TextModel:
         texts = [self.parts.write(mask, self.fill) for mask in check_masks(masks, self.n_features)]
         answers = self.answer(texts)
         scores = _as_scores(answers)
-        return scores if scores is not None else self._as_labels(list(answers), len(texts))
-
-    def _as_labels(self, answers: list[Any], n_texts: int) -> Outputs:
-        if len(answers) != n_texts:
-            raise ModelError(f"`classifier` must return one answer per text, got {len(answers)} for {n_texts} texts.")
-        labels = np.empty(n_texts, dtype=object)
+        if scores is not None:
+            return scores
+        if len(answers) != len(texts):
+            raise ModelError(
+                f"`classifier` must return one answer per text, got {len(answers)} for {len(texts)} texts."
+            )
+        labels = np.empty(len(texts), dtype=object)
         labels[:] = [self._label(answer) for answer in answers]
         return labels
 
@@ -81,23 +86,22 @@ class TextModel:
                 f"`classifier` must return scores (b, n_classes) or labels that are no floats, got {known!r}. "
                 "Return a single score as a row of one, and use `agree=within(margin)`."
             )
-        if not _is_hashable(known):
+        try:
+            hash(known)
+        except TypeError as error:  # a tuple of lists has the method but not the ability
             raise ModelError(
                 f"`classifier` must return scores (a list or array of numbers) or a hashable answer for each text, "
                 f"got {preview(repr(known))}. Give `normalise=` to make it one."
-            )
+            ) from error
         if known not in self._labels:
-            self._labels[known] = self._new_label(known)
+            label = known if isinstance(known, (str, int)) else repr(known)
+            if label in self._labels.values():
+                raise ModelError(
+                    f"Two different answers are both written {label!r}, so that they could not be told apart. "
+                    "Give `normalise=` to make each answer a string."
+                )
+            self._labels[known] = label
         return self._labels[known]
-
-    def _new_label(self, answer: Hashable) -> str | int:
-        label = answer if isinstance(answer, (str, int)) else repr(answer)
-        if label in self._labels.values():
-            raise ModelError(
-                f"Two different answers are both written {label!r}, so that they could not be told apart. "
-                "Give `normalise=` to make each answer a string."
-            )
-        return label
 
 
 @dataclass(frozen=True)
@@ -126,58 +130,20 @@ def _as_scores(answers: Any) -> Outputs | None:
     if inspect.iscoroutine(answers):
         check_answered(answers)
     if isinstance(answers, (list, tuple)):
-        if not answers or not all(_is_row(answer) for answer in answers):
+        are_rows = (isinstance(row, list) or (hasattr(row, "__array__") and np.ndim(row) > 0) for row in answers)
+        if not answers or not all(are_rows):
             return None
-        answers = [_on_cpu(answer) for answer in answers]
+        answers = [to_numpy(row) if hasattr(row, "detach") else row for row in answers]
     elif not hasattr(answers, "__array__"):
         raise ModelError(
             "`classifier` must return scores (b, n_classes) or a list of b answers for a list of b texts, "
             f"got {preview(repr(answers))}. If it takes one text at a time, pass `batched=False`."
         )
     try:
-        array = np.asarray(_on_cpu(answers))
+        array = np.asarray(to_numpy(answers) if hasattr(answers, "detach") else answers)
     except ValueError as error:
         raise ModelError("`classifier` must return as many scores for every text, got unequal rows.") from error
     return array if array.ndim != 1 or array.dtype.kind == "f" else None
-
-
-def _on_cpu(answer: Any) -> Any:
-    return to_numpy(answer) if hasattr(answer, "detach") else answer
-
-
-def _is_row(answer: Any) -> bool:
-    return isinstance(answer, list) or (hasattr(answer, "__array__") and np.ndim(answer) > 0)
-
-
-def _is_hashable(answer: Any) -> bool:
-    """Whether the answer can be a key; a tuple of lists has the method but not the ability."""
-    try:
-        hash(answer)
-    except TypeError:
-        return False
-    return True
-
-
-Span = tuple[int, int]
-"""First and past-the-last character of a part in its text."""
-
-DEFAULT_JOIN = "\n"
-
-_REPLACE = "replace:"
-_PREVIEW = 40
-
-
-class Parts(Protocol):
-    """A text that can be written with some of its parts hidden."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What each part says, shortened."""
-        ...
-
-    def write(self, mask: Mask, fill: str | None) -> str:
-        """The text with hidden parts left out, or written as ``fill``."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -199,10 +165,10 @@ class PartsInText:
         if mask.all():
             return self.text
         pieces, position = [], 0
-        for (start, end), shown in zip(self.spans, mask, strict=True):
+        for (start, end), is_shown in zip(self.spans, mask, strict=True):
             between = self.text[position:start]
             hidden = between.rstrip() if fill is None else between + fill
-            pieces.append(between + self.text[start:end] if shown else hidden)
+            pieces.append(between + self.text[start:end] if is_shown else hidden)
             position = end
         text = "".join([*pieces, self.text[position:]])
         opens_with_hidden_part = not mask[0] and not self.text[: self.spans[0][0]].strip()
@@ -211,34 +177,26 @@ class PartsInText:
 
 @dataclass(frozen=True)
 class JoinedParts:
-    """Parts that are joined anew for every mask."""
+    """Parts that are joined anew for every mask, by a separator or by a function of those shown."""
 
     parts: tuple[str, ...]
-    join: Callable[[list[str]], str]
+    join: str | Callable[[list[str]], Any]
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(preview(part) for part in self.parts)
 
     def write(self, mask: Mask, fill: str | None) -> str:
-        kept = [
-            part if shown else fill
-            for part, shown in zip(self.parts, mask, strict=True)
-            if shown or fill is not None  # deletion: hidden parts never reach the join
-        ]
-        return self.join([part for part in kept if part is not None])
+        written = [part if is_shown else fill for part, is_shown in zip(self.parts, mask, strict=True)]
+        kept = [part for part in written if part is not None]  # deletion: hidden parts never reach the join
+        text = self.join.join(kept) if isinstance(self.join, str) else self.join(kept)
+        if not isinstance(text, str):
+            raise InvalidTypeError(argument="join", must="return a string", got=shown(text))
+        return text
 
 
-def word_parts(text: str) -> PartsInText:
-    """The words of a text: whatever stands between white space."""
-    return PartsInText(text, tuple(match.span() for match in re.finditer(r"\S+", text)))
-
-
-def segment_parts(text: str | None, segments: Sequence[str], join: Any) -> Parts:
-    """Segments at their places in ``text``, or, without a text, joined anew for every mask."""
-    if text is not None:
-        return PartsInText(text, locate(text, segments))
-    return JoinedParts(tuple(segments), as_join(join))
+Parts = PartsInText | JoinedParts
+"""A text that can be written with some of its parts left out, or with a fill in place of each."""
 
 
 def locate(text: str, segments: Sequence[str]) -> tuple[Span, ...]:
@@ -248,84 +206,14 @@ def locate(text: str, segments: Sequence[str]) -> tuple[Span, ...]:
         start = text.find(segment, position)
         if start < 0:
             raise InvalidValueError(
-                f"`segments` must stand in `text` in their order; segment {i} ({preview(segment)!r}) was not found "
-                f"after character {position}. Leave out `text` to join the segments anew."
+                argument="segments",
+                must=f"stand in `text` in their order; segment {i} ({preview(segment)!r}) was not found "
+                f"after character {position}",
+                hint="Leave out `text` to join the segments anew.",
             )
         position = start + len(segment)
         spans.append((start, position))
     return tuple(spans)
-
-
-def join_segments(segments: Sequence[str], separator: str) -> tuple[str, tuple[Span, ...]]:
-    """The joined text, and where each segment stands in it."""
-    ends = [end + i * len(separator) for i, end in enumerate(accumulate(map(len, segments)))]
-    spans = tuple((end - len(segment), end) for segment, end in zip(segments, ends, strict=True))
-    return separator.join(segments), spans
-
-
-def as_join(join: Any) -> Callable[[list[str]], str]:
-    """A function of the shown segments from a separator, a function, or None."""
-    if join is None or isinstance(join, str):
-        return (DEFAULT_JOIN if join is None else join).join
-    return _Join(join)
-
-
-@dataclass(frozen=True)
-class _Join:
-    function: Callable[[list[str]], Any]
-
-    def __call__(self, shown: list[str]) -> str:
-        text = self.function(shown)
-        if not isinstance(text, str):
-            raise InvalidTypeError(f"`join` must return a string, got {text!r}.")
-        return text
-
-
-def read_fill(fill: str | None) -> str | None:
-    """What is written for a hidden part: nothing ("delete"), or all that follows "replace:"."""
-    if isinstance(fill, str) and fill.startswith(_REPLACE):
-        return fill.removeprefix(_REPLACE)
-    if isinstance(fill, str) and fill in ("drop", "mask", "pad"):
-        raise InvalidValueError(
-            f"`fill={fill!r}` hides tokens, and a callable on strings has none. "
-            'Use "delete", or "replace:[…]" to write […] for whatever is hidden.'
-        )
-    check_name("delete" if fill is None else fill, "fill", ["delete", "replace:…"])
-    return None
-
-
-def check_segments(segments: Any) -> tuple[str, ...]:
-    """At least one segment, each a string that says something."""
-    if isinstance(segments, str) or not isinstance(segments, Sequence):
-        raise InvalidTypeError(f"`segments` must be a list of strings, got {preview(repr(segments))}.")
-    if len(segments) == 0:
-        raise InvalidValueError("`segments` must hold at least one segment, got none.")
-    for i, segment in enumerate(segments):
-        if not isinstance(segment, str):
-            raise InvalidTypeError(f"`segments` must be a list of strings, got {segment!r} as segment {i}.")
-        if not segment.strip():
-            raise InvalidValueError(f"`segments` must not be empty, but segment {i} is {segment!r}.")
-        check_unicode(segment, "segments")
-    return tuple(segments)
-
-
-def check_unicode(text: str, name: str) -> None:
-    """A text that can be encoded: halves of surrogate pairs, left over from a bad decoding, cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidValueError(
-            f"`{name}` must be valid Unicode, got {text[error.start]!r} at character {error.start}. "
-            "Read the file with the encoding it was written in."
-        ) from error
-
-
-def fingerprint_text(*parts: str) -> str:
-    """SHA-256 of a text, or of its parts with their lengths."""
-    if len(parts) == 1:
-        return sha256(parts[0].encode()).hexdigest()
-    encoded = [part.encode() for part in parts]
-    return sha256(b"".join(b"%d:%s" % (len(part), part) for part in encoded)).hexdigest()
 
 
 def preview(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A text and its tokenizer → tokens, each of one feature or none, and batches without the hidden ones.
+"""A torch classifier and the tokens of one text → a ``MaskedModel`` with gradients; hidden tokens as the fill says.
 
 Hidden tokens that are not attended to change nothing but the time. Leaving them out is exact for
 models that take the position of every token as an input and classify by tokens that are shown.
@@ -9,54 +9,53 @@ text and which of its tokens may be hidden.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.speed import group_by_length, pass_overhead, same_scores
+from holdfast.masking.speed import BatchProbe, Runner, batch_probe, group_by_length, pass_overhead, same_scores
 from holdfast.masking.text.strings import Span, preview
 from holdfast.masking.torch import (
     device_of,
     dtype_of,
+    evaluating_module,
     forward_parameters,
     import_torch,
     notes_of,
     score_tensor,
-    takes,
+    to_numpy,
     weights_mark,
 )
 from holdfast.randomness import stream
-from holdfast.types import Masks
-from holdfast.validation import check_whole
+from holdfast.types import Masks, Outputs, Provenance
+from holdfast.validation import check_masks, check_whole
 
 Fields = dict[str, Any]
 """What a module takes, by name: tensors (T,) of one text, or (b, T) of a batch."""
 
-ALWAYS_SHOWN = -1
+_ALWAYS_SHOWN = -1
 
 _LONGEST = 1 << 30
 """Tokenizers without a limit call it 10³⁰."""
+
+_ATTENTION_DROP = "attention drop"
+
+_KEPT_SHARES = (0.75, 0.5, 0.25, 0.0)
+"""Of the tokens, in the masks of the check."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
     """One tokenised text on the device of its model.
 
-    Parameters
-    ----------
-    fields : dict of tensors (T,)
-        ``input_ids``, ``attention_mask`` and whatever else the tokenizer makes for the module.
-    groups : int (T,)
-        The feature of each token, -1 for tokens that are always shown.
-    names : tuple of str
-        What each feature is called.
-    cut : str or None
-        What was cut off, in words.
-    located : (str, tuple of spans) or None
-        The text, and from where to where each feature stands in it, if the tokenizer tells.
+    ``fields`` are ``input_ids``, ``attention_mask`` and whatever else the tokenizer makes for the module; ``groups``
+    (T,) has the feature of each token, -1 for tokens that are always shown, and ``names`` what features are called.
+    ``cut`` says what was cut off; ``located`` is the text and the place of each feature in it, if the tokenizer tells.
     """
 
     fields: Fields
@@ -67,7 +66,7 @@ class Tokens:
 
     def shown(self, masks: Masks) -> Any:
         """Which tokens are shown, a Boolean tensor (b, T) on the device."""
-        shown = masks[:, np.maximum(self.groups, 0)] | (self.groups == ALWAYS_SHOWN)
+        shown = masks[:, np.maximum(self.groups, 0)] | (self.groups == _ALWAYS_SHOWN)
         return import_torch().from_numpy(shown).to(self.fields["input_ids"].device)
 
     def repeat(self, n: int) -> Fields:
@@ -84,10 +83,12 @@ def tokenize(
     groups, names = _features(tokenizer, encoding, text, features, special)
     if not names:
         raise InvalidValueError(
-            f"`text` must have at least one token that is not special, got {preview(text)!r}. "
-            "Check the tokenizer, and `max_length` if it is given."
+            argument="text",
+            must="have at least one token that is not special",
+            got=repr(preview(text)),
+            hint="Check the tokenizer, and `max_length` if it is given.",
         )
-    check_vocabulary(module, max(encoding["input_ids"]))
+    _check_vocabulary(module, max(encoding["input_ids"]))
     located = (text, _spans(encoding, groups, len(names))) if getattr(encoding, "is_fast", False) else None
     return Tokens(_fields(module, encoding), groups, names, cut, located)
 
@@ -97,22 +98,21 @@ def length_limit(module: Any, tokenizer: Any) -> int | None:
     positions = getattr(getattr(module, "config", None), "max_position_embeddings", None)
     limits = [getattr(tokenizer, "model_max_length", None)]
     if isinstance(positions, int) and positions > 0:
-        limits.append(positions - first_position(module))
+        limits.append(positions - _first_position(module))
     known = [int(limit) for limit in limits if limit is not None and 0 < limit < _LONGEST]
     return min(known, default=None)
 
 
-def check_vocabulary(module: Any, token: int) -> None:
+def _check_vocabulary(module: Any, token: int) -> None:
     """The module must know the token, which it does not if the tokenizer is another model's."""
     get = getattr(module, "get_input_embeddings", None)
     n_known = getattr(get() if get else None, "num_embeddings", None)
     if n_known is not None and token >= n_known:
-        raise InvalidValueError(
-            f"`tokenizer` must be the model's own: it makes token {token}, but the model knows only {n_known} tokens."
-        )
+        must = f"be the model's own: it makes token {token}, but the model knows only {n_known} tokens"
+        raise InvalidValueError(argument="tokenizer", must=must)
 
 
-def first_position(module: Any) -> int:
+def _first_position(module: Any) -> int:
     """RoBERTa and its kin count positions from behind the padding index."""
     tables = (part for name, part in module.named_modules() if name.endswith("position_embeddings"))
     padding = next((getattr(table, "padding_idx", None) for table in tables), None)
@@ -121,33 +121,36 @@ def first_position(module: Any) -> int:
 
 def _encode(tokenizer: Any, text: str, limit: int | None, max_length: int | None) -> tuple[Any, str | None]:
     """The whole text, or the part that ``max_length`` allows, and a word on what was cut off."""
+
+    def encode(**truncation: Any) -> Any:
+        return tokenizer(
+            text,
+            **truncation,
+            return_special_tokens_mask=True,
+            return_attention_mask=True,
+            return_offsets_mapping=bool(getattr(tokenizer, "is_fast", False)),
+            verbose=False,
+        )
+
     most = limit if max_length is None else check_whole(max_length, "max_length", minimum=1)
     if limit is not None and most is not None and most > limit:
-        raise InvalidValueError(f"`max_length` must be at most {limit}, the model's limit, got {max_length}.")
-    encoding = _call_tokenizer(tokenizer, text)
+        raise InvalidValueError(argument="max_length", must=f"be at most {limit}, the model's limit", got=max_length)
+    encoding = encode(truncation=False)
     n_tokens = len(encoding["input_ids"])
     if most is None or n_tokens <= most:
         return encoding, None
     if max_length is None:
         raise InvalidValueError(
-            f"`text` must have at most {limit} tokens, the model's limit, got {n_tokens} (special tokens included). "
-            f"Shorten it, or pass `max_length={limit}` to cut off the rest."
+            argument="text",
+            must=f"have at most {limit} tokens, the model's limit",
+            got=f"{n_tokens} (special tokens included)",
+            hint=f"Shorten it, or pass `max_length={limit}` to cut off the rest.",
         )
     n_special = tokenizer.num_special_tokens_to_add()
     if most <= n_special:
-        raise InvalidValueError(f"`max_length` must be more than the {n_special} special tokens, got {max_length}.")
-    return _call_tokenizer(tokenizer, text, truncation=True, max_length=most), f"cut to {most} of {n_tokens} tokens"
-
-
-def _call_tokenizer(tokenizer: Any, text: str, **truncation: Any) -> Any:
-    return tokenizer(
-        text,
-        **(truncation or {"truncation": False}),
-        return_special_tokens_mask=True,
-        return_attention_mask=True,
-        return_offsets_mapping=bool(getattr(tokenizer, "is_fast", False)),
-        verbose=False,
-    )
+        must = f"be more than the {n_special} special tokens"
+        raise InvalidValueError(argument="max_length", must=must, got=max_length)
+    return encode(truncation=True, max_length=most), f"cut to {most} of {n_tokens} tokens"
 
 
 def _is_special(tokenizer: Any, encoding: Any) -> NDArray[np.bool_]:
@@ -164,23 +167,35 @@ def _features(
     """The feature of each token (T,), and what the features are called."""
     if features == "tokens":
         tokens = tokenizer.convert_ids_to_tokens(encoding["input_ids"])
-        return _number(np.arange(len(special)), special), tuple(tokens[i] for i in np.flatnonzero(~special))
+        groups = np.where(special, _ALWAYS_SHOWN, np.cumsum(~special) - 1)
+        return groups, tuple(tokens[i] for i in np.flatnonzero(~special))
     if not getattr(encoding, "is_fast", False):
-        asked = "`features='words'`" if features == "words" else "`segments=`"
+        option = "`features='words'`" if features == "words" else "`segments=`"
         raise InvalidTypeError(
-            f"{asked} needs a fast tokenizer, which knows where each token stands in the text, got "
+            f"{option} needs a fast tokenizer, which knows where each token stands in the text, got "
             f"{type(tokenizer).__name__}. Use `AutoTokenizer.from_pretrained(…)`, or `features='tokens'`."
         )
     if isinstance(features, str):
-        return _group_words(encoding, text, special)
-    return _group_segments(encoding, text, features, special)
-
-
-def _group_words(encoding: Any, text: str, special: NDArray[np.bool_]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
-    words = [ALWAYS_SHOWN if word is None else word for word in encoding.word_ids()]
-    groups = _number(np.array(words), special)
-    spans = _spans(encoding, groups, groups.max(initial=ALWAYS_SHOWN) + 1)
-    return groups, tuple(text[start:end].strip() for start, end in spans)
+        numbers: dict[int | None, int] = {}  # words in the order of their appearance
+        pairs = zip(encoding.word_ids(), special, strict=True)
+        groups = np.array(
+            [_ALWAYS_SHOWN if skip else numbers.setdefault(word, len(numbers)) for word, skip in pairs], dtype=np.intp
+        )
+        return groups, tuple(text[start:end].strip() for start, end in _spans(encoding, groups, len(numbers)))
+    # A token belongs to the segment its last character stands in: its first may be the space before.
+    starts, ends = np.array(features).T
+    first, end = np.array(encoding["offset_mapping"]).T
+    home = np.searchsorted(starts, end - 1, side="right") - 1
+    inside = (home >= 0) & (end <= ends[home]) & (end > first) & ~special
+    names = tuple(preview(text[start:end]) for start, end in features)
+    missing = np.setdiff1d(np.arange(len(features)), home[inside])
+    if len(missing):
+        raise InvalidValueError(
+            argument="segments",
+            must=f"each have at least one token, but segment {missing[0]} ({names[missing[0]]!r}) has none",
+            hint="Leave it out, or check `max_length` if it is given.",
+        )
+    return np.where(inside, home, _ALWAYS_SHOWN), names
 
 
 def _spans(encoding: Any, groups: NDArray[np.intp], n_features: int) -> tuple[Span, ...]:
@@ -188,36 +203,6 @@ def _spans(encoding: Any, groups: NDArray[np.intp], n_features: int) -> tuple[Sp
     first, end = np.array(encoding["offset_mapping"]).T
     own = [np.flatnonzero(groups == feature) for feature in range(n_features)]
     return tuple((int(first[i].min()), int(end[i].max())) for i in own)
-
-
-def _group_segments(
-    encoding: Any, text: str, segments: tuple[Span, ...], special: NDArray[np.bool_]
-) -> tuple[NDArray[np.intp], tuple[str, ...]]:
-    """A token belongs to the segment its last character stands in: its first may be the space before."""
-    starts, ends = np.array(segments).T
-    first, end = np.array(encoding["offset_mapping"]).T
-    home = np.searchsorted(starts, end - 1, side="right") - 1
-    inside = (home >= 0) & (end <= ends[home]) & (end > first) & ~special
-    names = tuple(preview(text[start:end]) for start, end in segments)
-    missing = np.setdiff1d(np.arange(len(segments)), home[inside])
-    if len(missing):
-        raise InvalidValueError(
-            f"`segments` must each have at least one token, but segment {missing[0]} ({names[missing[0]]!r}) has none. "
-            "Leave it out, or check `max_length` if it is given."
-        )
-    return np.where(inside, home, ALWAYS_SHOWN), names
-
-
-def _number(keys: NDArray[Any], special: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Distinct keys numbered from 0 in the order of their appearance; special tokens get -1."""
-    numbers: dict[int, int] = {}
-    return np.array(
-        [
-            ALWAYS_SHOWN if skip else numbers.setdefault(key, len(numbers))
-            for key, skip in zip(keys, special, strict=True)
-        ],
-        dtype=np.intp,
-    )
 
 
 def _fields(module: Any, encoding: Any) -> Fields:
@@ -228,19 +213,14 @@ def _fields(module: Any, encoding: Any) -> Fields:
     ours = ("special_tokens_mask", "offset_mapping")
     names = [name for name in encoding if name not in ours and (takes_all or name in taken)]
     if not {"input_ids", "attention_mask"} <= set(names):
-        raise InvalidTypeError(
-            "`classifier` must be a module that takes `input_ids` and `attention_mask`, "
-            f"got one that takes {', '.join(taken) or 'nothing'}."
-        )
+        must = "be a module that takes `input_ids` and `attention_mask`"
+        got = f"one that takes {', '.join(taken) or 'nothing'}"
+        raise InvalidTypeError(argument="classifier", must=must, got=got)
     return {name: torch.tensor(encoding[name], device=device_of(module)) for name in names}
 
 
-_KEPT_SHARES = (0.75, 0.5, 0.25, 0.0)
-"""Of the features, in the masks of the check."""
-
-
 @dataclass(frozen=True, eq=False)
-class Removal:
+class TokenRemoval:
     """A text whose hidden tokens may be left out, with the position of each token (T,)."""
 
     tokens: Tokens
@@ -250,127 +230,293 @@ class Removal:
     def scores(self, run: Callable[[Fields], Any], shown: Any) -> Any:
         """Scores (b, n_classes) of shown tokens (b, T), in the order asked; ``run`` scores one batch."""
         torch = import_torch()
-        groups = [torch.from_numpy(rows).to(shown.device) for rows in self._groups(shown.sum(dim=1).cpu().numpy())]
-        parts = [run(self.batch(shown[rows])) for rows in groups]
-        return torch.cat(parts)[torch.cat(groups).argsort()]
-
-    def _groups(self, lengths: NDArray[Any]) -> list[NDArray[np.intp]]:
-        """Rows by length; those of no token at all on their own, since they must not be padded."""
+        lengths = shown.sum(dim=1).cpu().numpy()
+        # Rows by length; those of no token at all on their own, since they must not be padded.
         some, none = np.flatnonzero(lengths), np.flatnonzero(lengths == 0)
-        groups = [some[rows] for rows in group_by_length(lengths[some], self.overhead)]
-        return [*groups, none] if len(none) else groups
+        rows = [some[group] for group in group_by_length(lengths[some], self.overhead)] + [none] * bool(len(none))
+        groups = [torch.from_numpy(group).to(shown.device) for group in rows]
+        return torch.cat([run(self.batch(shown[group])) for group in groups])[torch.cat(groups).argsort()]
 
     def batch(self, shown: Any) -> Fields:
         """The shown tokens of each row, filled up to the longest row with tokens that are not attended to."""
         width = int(shown.sum(dim=1).max())
         if width == 0:
             # A model that attends to nothing has no shorter form.
-            return drop_attention(self.tokens, shown)
+            return _drop_attention(self.tokens, shown)
         columns = (~shown).int().argsort(dim=1, stable=True)[:, :width]
         batch = {name: row[columns] for name, row in self.tokens.fields.items()}
         batch["attention_mask"] = batch["attention_mask"] * shown.gather(1, columns)
         return {**batch, "position_ids": self.positions[columns]}
 
 
-def drop_attention(tokens: Tokens, shown: Any) -> Fields:
-    """Hidden tokens stay in place and are not attended to."""
+def _drop_attention(tokens: Tokens, shown: Any, fill: Any = None) -> Fields:
+    """Hidden tokens stay in place and are not attended to; there is nothing to fill in."""
     batch = tokens.repeat(len(shown))
     batch["attention_mask"] = batch["attention_mask"] * shown
     return batch
 
 
-def find_removal(module: Any, tokens: Tokens) -> Removal | None:
-    """How to leave hidden tokens out of this text, or None where that is not exact.
-
-    The module must be in evaluation mode, without gradients.
-    """
-    if not _may_be_exact(module, tokens):
-        return None
-    ids = tokens.fields["input_ids"]
-    counted = import_torch().arange(len(ids), device=ids.device) + first_position(module)
-    removal = Removal(tokens, tokens.fields.get("position_ids", counted), pass_overhead(module, ids.device))
-    question = ("token removal", weights_mark(module), _hideable_pattern(tokens))
-    known = notes_of(module).setdefault(question, _Known())
-    if not known.exact_up_to < len(ids) < known.inexact_from:
-        return removal if len(ids) <= known.exact_up_to else None
-    exact = _is_exact(module, removal)
-    if exact:
-        known.exact_up_to = len(ids)
-    elif exact is not None:
-        known.inexact_from = len(ids)
-    return removal if exact else None
-
-
 @dataclass
-class _Known:
+class _CheckedLengths:
     """Lengths of texts that were checked: attention in windows or blocks is exact up to a length only."""
 
     exact_up_to: int = 0
     inexact_from: int = 1 << 62
 
 
-def _may_be_exact(module: Any, tokens: Tokens) -> bool:
-    """Whether a check could succeed, and would leave the module as it is."""
-    torch = import_torch()
-    config = getattr(module, "config", None)
+def _find_removal(module: Any, tokens: Tokens) -> TokenRemoval | None:
+    """How to leave hidden tokens out of this text, or None where that is not exact.
+
+    The module must be in evaluation mode, without gradients.
+    """
+    torch, ids, config = import_torch(), tokens.fields["input_ids"], getattr(module, "config", None)
     # RoBERTa and its kin count positions from a padding token in the text in another way.
     padding = getattr(config, "pad_token_id", None)
-    return (
-        takes(module, "position_ids")
+    may_be_exact = (
+        "position_ids" in forward_parameters(module)
         and dtype_of(module) in (torch.float32, torch.float64)
-        and not (padding is not None and bool((tokens.fields["input_ids"] == padding).any()))
+        and not (padding is not None and bool((ids == padding).any()))
         # BigBird gives up its sparse attention for good at the first short text.
         and getattr(config, "attention_type", "original_full") == "original_full"
     )
-
-
-def _hideable_pattern(tokens: Tokens) -> Any:
-    """Which tokens may be hidden, apart from their number: a check says something of texts alike in this only.
-
-    In most texts all but a few tokens at either end may be, and these few are what counts.
-    """
-    hideable = tokens.groups != ALWAYS_SHOWN
+    if not may_be_exact:
+        return None
+    counted = torch.arange(len(ids), device=ids.device) + _first_position(module)
+    removal = TokenRemoval(tokens, tokens.fields.get("position_ids", counted), pass_overhead(module, ids.device))
+    # A check says something of texts alike in which tokens may be hidden, apart from their number. In most texts
+    # all but a few tokens at either end may be, and these few are what counts.
+    hideable = tokens.groups != _ALWAYS_SHOWN
     places = np.flatnonzero(hideable)
     first, last = int(places[0]), len(hideable) - 1 - int(places[-1])
-    in_one_run = len(places) == len(hideable) - first - last
-    return (first, last) if in_one_run else hideable.tobytes()
+    pattern = (first, last) if len(places) == len(hideable) - first - last else hideable.tobytes()
+    question = ("token removal", weights_mark(module), pattern)
+    checked = notes_of(module).setdefault(question, _CheckedLengths())
+    if not checked.exact_up_to < len(ids) < checked.inexact_from:
+        return removal if len(ids) <= checked.exact_up_to else None
+    exact = _is_exact(module, removal)
+    if exact:
+        checked.exact_up_to = len(ids)
+    elif exact is not None:
+        checked.inexact_from = len(ids)
+    return removal if exact else None
 
 
-def _is_exact(module: Any, removal: Removal) -> bool | None:
-    """Whether leaving tokens out gives the scores of masking; None if scores that never change do not tell."""
-    torch = import_torch()
-    shown = _shown_at_random(removal.tokens)
-    shown = shown[shown.any(dim=1)]
+def _is_exact(module: Any, removal: TokenRemoval) -> bool | None:
+    """Whether leaving tokens out gives the scores of masking; None if scores that never change do not tell.
+
+    In random masks of many, some, few and no tokens, every token that may be hidden is a feature of its own,
+    whatever the features are.
+    """
+    torch, tokens = import_torch(), removal.tokens
+    places = np.flatnonzero(tokens.groups != _ALWAYS_SHOWN)
+    ranks = np.argsort(stream(0, "token removal").random((len(_KEPT_SHARES), len(places))), axis=1)
+    masks = np.ones((len(_KEPT_SHARES), len(tokens.groups)), dtype=bool)
+    masks[:, places] = ranks < np.round(np.array(_KEPT_SHARES) * len(places))[:, None]
+    shown = torch.from_numpy(masks[masks.any(axis=1)]).to(tokens.fields["input_ids"].device)
     rows = shown.split(1)
     # Whatever precision surrounds the check, its verdict is about full precision.
     with torch.autocast(shown.device.type, enabled=False):
-        wanted = torch.cat([_ask(module, drop_attention(removal.tokens, row)) for row in rows])
+        wanted = torch.cat([score_tensor(module(**_drop_attention(tokens, row))) for row in rows])
         if wanted.dtype not in (torch.float32, torch.float64):
             return False
         if bool((wanted == wanted[:1]).all()):
             return None
         try:
-            padded = _ask(module, removal.batch(shown))
-            shortest = _ask(module, removal.batch(rows[-1]))
+            padded, shortest = (score_tensor(module(**removal.batch(part))) for part in (shown, rows[-1]))
         except (RuntimeError, ValueError, TypeError, IndexError):
             return False
     return same_scores(padded, wanted) and same_scores(torch.cat([padded[:-1], shortest]), wanted)
 
 
-def _shown_at_random(tokens: Tokens) -> Any:
-    """Shown tokens (b, T): every token that may be hidden is a feature of its own, whatever the features are."""
-    torch = import_torch()
-    places = np.flatnonzero(tokens.groups != ALWAYS_SHOWN)
-    shown = np.ones((len(_KEPT_SHARES), len(tokens.groups)), dtype=bool)
-    shown[:, places] = _spread_masks(len(places))
-    return torch.from_numpy(shown).to(tokens.fields["input_ids"].device)
+@dataclass(frozen=True)
+class TokenFill:
+    """How hidden tokens look to the module.
+
+    ``build`` makes a batch of the tokens and of those shown (b, T). ``token`` is the id that stands in for
+    hidden ones, if any; where padding is needed, it goes to the ``padding`` side.
+    """
+
+    name: str
+    build: Callable[[Tokens, Any, TokenFill], Fields]
+    token: int | None
+    padding: str = "right"
 
 
-def _ask(module: Any, batch: Fields) -> Any:
-    return score_tensor(module(**batch))
+@dataclass(frozen=True, eq=False)
+class TokenModel:
+    """A torch classifier of texts and one text, as a function of which tokens, words or segments are shown.
+
+    It is ``Differentiable`` in the input embeddings. ``baseline`` holds the embedding of the mask
+    token for the fill "mask" and of the pad token for all others (zeros if there is none): no
+    embedding equals a token that is not attended to or not there, so that for "drop" and "delete"
+    the baseline is the customary stand-in and not what the model sees of hidden tokens.
+
+    With the fill "drop", tokens that are not attended to are left out of the batches wherever that
+    is exact, which is checked on random masks once per module: ``removes_tokens`` says whether it is.
+    The check takes four rows and their shorter forms; they are no answers to a question, and
+    certificates do not count them.
+    """
+
+    runner: Runner
+    tokens: Tokens
+    fill: TokenFill
+    softmax: bool
+    batch_size: int | None
+    provenance: Provenance
+    classes: tuple[str, ...] | None = None
+
+    @property
+    def n_features(self) -> int:
+        return len(self.tokens.names)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The tokens, the words, or the beginning of each segment."""
+        return self.tokens.names
+
+    @property
+    def located(self) -> tuple[str, tuple[Span, ...]] | None:
+        """The text, and the place of each feature in it; None if the tokenizer does not tell."""
+        return self.tokens.located
+
+    @property
+    def module(self) -> Any:
+        """The torch module."""
+        return self.runner.module
+
+    def __call__(self, masks: Masks, /) -> Outputs:
+        shown = self.tokens.shown(check_masks(masks, self.n_features))
+        with evaluating_module(self.module):
+            if self._removal is None or len(shown) == 0:
+                return to_numpy(self._scores(self.fill.build(self.tokens, shown, self.fill)))
+            return to_numpy(self._removal.scores(self._scores, shown))
+
+    @cached_property
+    def _removal(self) -> TokenRemoval | None:
+        with evaluating_module(self.module):
+            return _find_removal(self.module, self.tokens) if self.fill.name == _ATTENTION_DROP else None
+
+    @property
+    def removes_tokens(self) -> bool:
+        """Whether hidden tokens are left out: for the fill "drop", if the check says that scores are the same."""
+        return self._removal is not None
+
+    @property
+    def batch_probe(self) -> BatchProbe | None:
+        """What finds the number of masks per call on a CPU, unless the caller has given one."""
+        if self.batch_size is not None or device_of(self.module).type != "cpu":
+            return None
+        # Twice as long a text is another question; a few tokens more are not.
+        return batch_probe(self.module, self.fill.name, len(self.groups).bit_length(), first=8)
+
+    @property
+    def groups(self) -> NDArray[np.intp]:
+        """The feature of each token (T,), -1 for tokens that are always shown."""
+        return self.tokens.groups
+
+    @property
+    def elements(self) -> NDArray[Any]:
+        """Input embeddings (T, d) of the text."""
+        return self._embed(self.tokens.fields["input_ids"])
+
+    @property
+    def baseline(self) -> NDArray[Any]:
+        """Input embeddings (T, d) with the stand-in for every feature."""
+        elements, token = self.elements, self.fill.token
+        stand_in = 0.0 if token is None else self._embed(self.tokens.fields["input_ids"].new_tensor([token]))
+        elements[self.groups != _ALWAYS_SHOWN] = stand_in
+        return elements
+
+    def gradient(self, points: NDArray[Any], target: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Scores (b, n_classes) at embeddings (b, T, d), all attended to, and the gradient of the target's score.
+
+        Parameters
+        ----------
+        points : float (b, T, d)
+            Embeddings in place of those of the text.
+        target : int
+            The class whose score is differentiated.
+        """
+        torch, array, shape = import_torch(), np.asarray(points), self.elements.shape
+        if array.ndim != 3 or array.shape[1:] != shape:
+            must = f"have shape (b, {shape[0]}, {shape[1]})"
+            raise InvalidValueError(argument="points", must=must, got=array.shape)
+        with evaluating_module(self.module, gradients=True):
+            batch = self.tokens.repeat(len(array))
+            device = batch.pop("input_ids").device
+            inputs = torch.tensor(array, dtype=dtype_of(self.module), device=device, requires_grad=True)
+            scores = self._softmaxed(self.runner.differentiable(**batch, inputs_embeds=inputs))
+            column, n_classes = check_whole(target, "target"), scores.shape[1]
+            if column >= n_classes:
+                raise InvalidValueError(argument="target", must=f"be a class below {n_classes}", got=target)
+            (slope,) = torch.autograd.grad(scores[:, column].sum(), inputs)
+        return to_numpy(scores), to_numpy(slope)
+
+    def _scores(self, batch: Fields) -> Any:
+        return self._softmaxed(self.runner(**batch))
+
+    def _softmaxed(self, output: Any) -> Any:
+        scores = score_tensor(output)
+        return scores.float().softmax(dim=-1) if self.softmax else scores
+
+    def _embed(self, token_ids: Any) -> NDArray[Any]:
+        get = getattr(self.module, "get_input_embeddings", None)
+        if get is None:
+            raise InvalidTypeError(
+                f"Gradients need a module with `get_input_embeddings`, as in Transformers, got {type(self.module)}. "
+                "Use a method that needs no gradients."
+            )
+        with evaluating_module(self.module):
+            return to_numpy(get()(token_ids))
 
 
-def _spread_masks(n_features: int) -> Masks:
-    """Random masks of many, some, few and no features."""
-    ranks = np.argsort(stream(0, "token removal").random((len(_KEPT_SHARES), n_features)), axis=1)
-    return ranks < np.round(np.array(_KEPT_SHARES) * n_features)[:, None]
+def _replace_tokens(tokens: Tokens, shown: Any, fill: TokenFill) -> Fields:
+    """Hidden tokens become the fill's token, which is attended to."""
+    batch = tokens.repeat(len(shown))
+    batch["input_ids"] = batch["input_ids"].masked_fill(~shown, fill.token)
+    return batch
+
+
+def _delete_tokens(tokens: Tokens, shown: Any, fill: TokenFill) -> Fields:
+    """Hidden tokens are removed, the others close ranks, and shorter rows are padded."""
+    # A stable sort moves the hidden tokens to one end and keeps the order of the shown ones.
+    order = (shown if fill.padding == "left" else ~shown).int().argsort(dim=1, stable=True)
+    width = max(1, int(shown.sum(dim=1).max()))
+    columns = order[:, slice(-width, None) if fill.padding == "left" else slice(width)]
+    there = shown.gather(1, columns)
+    batch = {name: row[columns] * there for name, row in tokens.fields.items()}
+    batch["input_ids"] = batch["input_ids"].masked_fill(~there, fill.token)
+    return batch
+
+
+TOKEN_FILLS: dict[str, tuple[str, Callable[[Tokens, Any, TokenFill], Fields]]] = {
+    "drop": (_ATTENTION_DROP, _drop_attention),
+    "mask": ("mask token", _replace_tokens),
+    "pad": ("pad token", _replace_tokens),
+    "delete": ("deletion", _delete_tokens),
+}
+"""Name → its words in a certificate, and how a batch is built."""
+
+
+def token_fill(name: str, module: Any, tokenizer: Any) -> TokenFill:
+    """The fill of this name with the tokenizer's own token for it."""
+    words, build = TOKEN_FILLS[name]
+    kind = "mask" if name == "mask" else "pad"
+    token = getattr(tokenizer, f"{kind}_token_id", None)
+    if token is None and name != "drop":
+        raise InvalidValueError(
+            f"`fill={name!r}` needs a tokenizer with a {kind} token, and this one has none. "
+            f"Set `tokenizer.{kind}_token`, or use `fill='drop'`."
+        )
+    if token is not None:
+        _check_vocabulary(module, token)
+    return TokenFill(words, build, token, getattr(tokenizer, "padding_side", "right"))
+
+
+def move_module(module: Any, device: Any, dtype: Any) -> Any:
+    """The module itself, or a copy if another device or number type is asked for: the caller's stays where it is."""
+    here, there, number_type = device_of(module), device_of(module, device), dtype_of(module, dtype)
+    same_device = here.type == there.type and there.index in (None, here.index)
+    if same_device and dtype_of(module) == number_type:
+        return module
+    return deepcopy(module).to(device=there, dtype=number_type)

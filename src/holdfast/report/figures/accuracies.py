@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.report.figures.style import COLOURS, as_axes, colour_of, shade_between, tidy
-from holdfast.results.accuracy import SmoothedAccuracy
+from holdfast.smoothing import SmoothedAccuracy
 from holdfast.validation import drawing
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.errors import MissingExtraError
+from holdfast.extras import import_extra
 from holdfast.validation import check_amount, check_whole, drawing
 
 if TYPE_CHECKING:
@@ -121,15 +121,6 @@ def label_of(name: str) -> str:
     return METHOD_NAMES.get(name, name)
 
 
-def import_figure() -> type[Figure]:
-    """Matplotlib's figures without its global state, for those who have it."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("Figures need matplotlib: pip install 'holdfast[report]'") from error
-    return Figure
-
-
 @contextmanager
 def themed() -> Iterator[None]:
     """Matplotlib with the settings of these figures, and as it was afterwards."""
@@ -162,7 +153,7 @@ def make_panels(
     >>> len(panels), len(panels[0])
     (2, 3)
     """
-    figure_class = import_figure()
+    figure_class: type[Figure] = import_extra("matplotlib.figure", "Figures need").Figure
     down, across = check_whole(n_rows, "n_rows", minimum=1), check_whole(n_columns, "n_columns", minimum=1)
     width, height = (check_amount(length, "size") for length in size)
     rows = [height] * down if heights is None else list(heights)

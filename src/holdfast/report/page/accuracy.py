@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.errors import StudyError
-from holdfast.results.accuracy import SmoothedAccuracy
-from holdfast.smoothing import smoothed_accuracy
+from holdfast.smoothing import SmoothedAccuracy, smoothed_accuracy
 from holdfast.study.items import ordered
 from holdfast.study.spec import StudySpec
 from holdfast.study.work import Skipped, Worker, item_rng, load_data, load_model

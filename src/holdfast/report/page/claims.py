@@ -11,7 +11,7 @@ import numpy as np
 from holdfast.bounds import Interval
 from holdfast.report.page.rows import GroupColumns, InputRows
 from holdfast.report.page.together import Joint
-from holdfast.results.accuracy import SmoothedAccuracy
+from holdfast.smoothing import SmoothedAccuracy
 from holdfast.study.aggregate import GroupSummary, MeanAt, MusSummary, StudySummary
 from holdfast.words import counted, event, listed, lower_first, method_label, percent, span
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from holdfast.agreement import Agreement, as_agreement, prediction_of
 from holdfast.evaluation import Evaluator
-from holdfast.results.witness import Witness
 from holdfast.study.results import ItemResult
 from holdfast.types import Mask
+from holdfast.witness import Witness
 from holdfast.words import class_label, counted
 
 Plain = dict[str, Any]

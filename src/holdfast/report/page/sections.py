@@ -11,7 +11,7 @@ from holdfast.report.page.claims import Told, findings, headline, main_groups, r
 from holdfast.report.page.rows import MOST_INPUTS, InputRows, read_rows
 from holdfast.report.page.source import Source
 from holdfast.report.page.together import joint_means
-from holdfast.results.accuracy import SmoothedAccuracy
+from holdfast.smoothing import SmoothedAccuracy
 from holdfast.study.aggregate import GroupSummary, MeanAt, StudySummary
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.store import Store
@@ -108,7 +108,7 @@ def _inputs(store: Store, n_inputs: int) -> str:
 
 
 def _masking(row: Any) -> str:
-    from holdfast.results.attribution import Attribution
+    from holdfast.attribution.scores import Attribution
     from holdfast.study.results import unpack_text
 
     words = None if row is None else Attribution.from_json(unpack_text(row[0])).provenance.masking

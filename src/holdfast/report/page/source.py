@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from holdfast.errors import HoldfastError, StudyError
 from holdfast.evaluation import Evaluator
 from holdfast.inputs.data.dataset import Dataset
-from holdfast.inputs.data.tables import Rows
-from holdfast.study.listing import Listed, content_digest, list_inputs
+from holdfast.study.listing import Listed
 from holdfast.study.spec import StudySpec, Trust
 from holdfast.study.spec_file import spec_from_plain
 from holdfast.study.store import Store
@@ -68,19 +66,11 @@ class Source:
         if bound is None and before is None:
             return ShownInput(None, UNKNOWN)
         try:
-            if bound is None and before != self._digests(index):
+            if bound is None and before != self.data.digest(index):
                 return ShownInput(None, CHANGED)
             return ShownInput(self.data.inputs[index])
         except (OSError, ValueError, LookupError):
             return ShownInput(None, UNREADABLE)
-
-    @cached_property
-    def _digests(self) -> Callable[[int], str | None]:
-        """What an input holds now, by its number."""
-        if self.data is None or not isinstance(self.data.inputs, Rows):
-            return partial(content_digest, None if self.data is None else self.data.inputs)
-        rows = list_inputs(self.data, self.inputs)  # what a row's digest is depends on the types of all
-        return lambda index: rows[index].digest
 
     def bind(self, store: Store, index: int) -> MaskedModel | None:
         """The input as a function of masks, if it and the model are those that the results are about."""

@@ -13,7 +13,7 @@ from holdfast.report.page.findings import page_findings
 from holdfast.report.page.html import as_bytes, render_page
 from holdfast.report.page.sections import make_section
 from holdfast.report.page.source import open_source
-from holdfast.results.accuracy import SmoothedAccuracy
+from holdfast.smoothing import SmoothedAccuracy
 from holdfast.study.aggregate import summarize_study
 from holdfast.study.files import check_spared, replacing
 from holdfast.study.spec import NO_TRUST, Trust

@@ -15,7 +15,7 @@ from holdfast.certification.serialization import Value, frozen_numbers
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.types import Provenance
 from holdfast.validation import check_whole
-from holdfast.words import calls
+from holdfast.words import calls, quoted
 
 _N_SHOWN = 3
 
@@ -33,6 +33,8 @@ class Attribution(Value):
         One finite number per feature; large means that the feature speaks for the target.
     target : int, str, bool or None
         The class whose score is explained, or the label whose presence is; None if unknown.
+    target_name : str or None
+        What the model calls that class; None if it does not say.
     method : str
         The name of the method.
     n_calls : int
@@ -60,6 +62,7 @@ class Attribution(Value):
     errors: NDArray[np.float64] | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
+    target_name: str | None = None
 
     schema: ClassVar[str] = "holdfast.attribution"
 
@@ -109,7 +112,7 @@ class Attribution(Value):
     def __str__(self) -> str:
         leaders = ", ".join(self._named(i) for i in self.ranking[:_N_SHOWN])
         more = ", …" if self.n_features > _N_SHOWN else ""
-        what = "" if self.target is None else f" for the prediction {self.target!r}"
+        what = "" if self.target is None else f" for the prediction {quoted(self.target, self.target_name)}"
         features = "feature" if self.n_features == 1 else "features"
         return (
             f"Scores of {self.n_features} {features}{what} by {self.method}, largest first: {leaders}{more} "

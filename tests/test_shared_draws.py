@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import Additions, Evaluator, certify, certify_radii, mask_function
-from holdfast.certification.shared_draws import PooledSubject, SizePool
+from holdfast.certification.shared_draws import MaskLists
 from holdfast.plans import make_plan
-from holdfast.randomness import stream
 from holdfast.types import Masks
 from tests.contracts import LEAST_P_VALUE, bits, chi_square
 from tests.fakes import Recorded, label_table
@@ -84,10 +83,10 @@ def test_lists_of_different_sizes_are_independent() -> None:
     selected, wanted = bits("10000"), np.array([0, 1, 1, 1, 0])
     firsts = []
     for seed in range(1_000):
-        pool = SizePool(
+        lists = MaskLists(
             Additions(selected, 4), lambda purpose, seed=seed: np.random.default_rng([seed, *purpose.encode()])
         )
-        firsts.append(np.concatenate(pool.draw(wanted)))
+        firsts.append(lists.extend(wanted))
     by_size = np.stack(firsts, axis=1)
     cells = [cells_of(masks, neighbors(selected, 0, exactly=k)) for k, masks in zip((1, 2, 3), by_size, strict=True)]
     for (one, n_one), (other, n_other) in combinations(zip(cells, (4, 6, 4), strict=True), 2):
@@ -268,10 +267,3 @@ def test_a_radius_that_has_stopped_asks_for_nothing_more() -> None:
     assert curve[60].n_evaluated > 2 * DESIGN.looks[0]
     later = np.concatenate(recorded.batches[1:])
     assert sum(mask.sum() <= 2 for mask in later) <= curve[2].n_repeated  # what the determinism check repeats
-
-
-def test_the_prediction_is_not_known_before_the_first_round() -> None:
-    plan, nearby = make_plan("exact", tolerance=0.1, confidence=0.9), Additions(np.arange(12) < 2, 5)
-    subject = PooledSubject(nearby.selected, [nearby], plan, lambda purpose: stream(0, purpose))
-    with pytest.raises(RuntimeError, match="No round has been run yet"):
-        _ = subject.subject

@@ -1,15 +1,16 @@
-"""A CSV or Parquet file → a ``Dataset`` of rows that keep the type of every column."""
+"""A CSV or Parquet file, or a data frame → a ``Dataset`` of rows that keep the type of every column."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
 from holdfast.errors import InvalidValueError, MissingExtraError
-from holdfast.inputs.data.dataset import Dataset
-from holdfast.inputs.data.labels import no_labels, number_labels
+from holdfast.extras import import_extra
+from holdfast.inputs.data.dataset import Dataset, no_labels, number_labels
 from holdfast.validation import MOST_TABLE, check_file, check_name
 
 READERS = {".csv": "read_csv", ".parquet": "read_parquet"}
@@ -20,7 +21,7 @@ _MOST_CELLS = 10**8
 
 
 @dataclass(frozen=True, eq=False)
-class Rows(Sequence[Any]):
+class FrameRows(Sequence[Any]):
     """Rows of a data frame by number, each a frame of one row."""
 
     frame: Any
@@ -36,9 +37,20 @@ class Rows(Sequence[Any]):
     @overload
     def __getitem__(self, at: int) -> Any: ...
     @overload
-    def __getitem__(self, at: slice) -> Rows: ...
+    def __getitem__(self, at: slice) -> FrameRows: ...
     def __getitem__(self, at: int | slice) -> Any:
-        return Rows(self.frame.iloc[at]) if isinstance(at, slice) else self.frame.iloc[[at]]
+        return FrameRows(self.frame.iloc[at]) if isinstance(at, slice) else self.frame.iloc[[at]]
+
+    @cached_property
+    def _hashes(self) -> Any:
+        """Of all rows at once: what a row's is depends on the types of the others."""
+        from pandas.util import hash_pandas_object
+
+        return hash_pandas_object(self.frame, index=False).to_numpy()
+
+    def digest(self, at: int) -> str:
+        """Of the values of a row."""
+        return f"{int(self._hashes[at]):016x}"
 
 
 def load_table(
@@ -65,28 +77,28 @@ def load_table(
         The names of the classes in the order of the model's; see ``number_labels``.
     """
     table = read_table(place)
-    columns = [str(name) for name in table.columns]
-    for name in [drop] if isinstance(drop, str) else drop:
-        check_name(name, "drop", columns)
-    words = None if target is None else _words(table[check_name(target, "target", columns)], target, place)
-    features = _features(table, target, drop, place)
-    rows = features if background is None else _matching(read_table(background), features, background)
+    gone = [drop] if isinstance(drop, str) else [*drop]
+    for name in gone:
+        check_name(name, "drop", [str(column) for column in table.columns])
+    features, words = split_target(table, target, gone, name=f"The table {place!r}")
+    rows = features if background is None else matching(read_table(background), features, background)
     labels, names = (no_labels(len(table)), ()) if words is None else number_labels(words, classes)
     where = tuple(f"{Path(place).name} row {number}" for number in range(len(table)))
-    return Dataset(f"table:{place}", "table", Rows(features), labels, names, names=where, background=rows)
+    return Dataset(f"table:{place}", "table", FrameRows(features), labels, names, names=where, background=rows)
 
 
-def read_table(name: str) -> Any:
-    """The data frame in a ``.csv`` or ``.parquet`` file."""
+def read_table(name: str, *, default: str | None = None) -> Any:
+    """The data frame in a ``.csv`` or ``.parquet`` file; a file of another name is read like one of the default."""
     path = Path(name)
-    if path.suffix.lower() not in READERS:
+    suffix = path.suffix.lower() if path.suffix.lower() in READERS else default
+    if suffix is None:
         raise InvalidValueError(f"A table must be a {' or '.join(READERS)} file, got {name!r}.")
     if not path.is_file():
         raise InvalidValueError(f"A table must be a file, got {name!r}, which is none.")
-    reader: Callable[[Path], Any] = getattr(_pandas(), READERS[path.suffix.lower()])
+    reader: Callable[[Path], Any] = getattr(import_extra("pandas", "Tables need"), READERS[suffix])
     check_file(path, most=MOST_TABLE)
     try:
-        if path.suffix.lower() == ".parquet":
+        if suffix == ".parquet":
             _check_cells(path)
         table = reader(path)
     except ImportError as error:
@@ -107,38 +119,32 @@ def _check_cells(path: Path) -> None:
         raise ValueError(f"it must have at most {_MOST_CELLS} cells, got {facts.num_rows} × {facts.num_columns}")
 
 
-def _features(table: Any, target: str | None, drop: Sequence[str], place: str) -> Any:
-    gone = [*([drop] if isinstance(drop, str) else drop), *([] if target is None else [target])]
-    left = table.drop(columns=gone).reset_index(drop=True)
-    if left.shape[1] == 0:
-        raise InvalidValueError(
-            f"The table {place!r} must have a column beside {', '.join(map(repr, gone))}, got none."
-        )
-    return left
+def split_target(
+    table: Any, target: str | None, drop: Sequence[str] = (), *, name: str = "`data`"
+) -> tuple[Any, list[str] | None]:
+    """The features, numbered from 0, and the labels as words, if a column holds them."""
+    words = None
+    if target is not None:
+        column = table[check_name(target, "target", [str(column) for column in table.columns])]
+        empty = column.isna().to_numpy()
+        if empty.any():
+            must = f"be known for every row, {target!r} is empty in row {int(empty.argmax())}"
+            raise InvalidValueError(argument="target", must=must)
+        if column.dtype.kind == "f" and (column % 1 == 0).all():  # whole numbers stored as floats
+            column = column.astype("int64")
+        words = [str(label) for label in column]
+    gone = [*drop, *([] if target is None else [target])]
+    features = table.drop(columns=gone).reset_index(drop=True)
+    if features.shape[1] == 0:
+        raise InvalidValueError(f"{name} must have a column beside {', '.join(map(repr, gone))}, got none.")
+    return features, words
 
 
-def _matching(rows: Any, features: Any, place: str) -> Any:
-    missing = [str(name) for name in features.columns if name not in rows.columns]
+def matching(rows: Any, features: Any, name: str) -> Any:
+    """The columns of the features in a frame of background rows."""
+    missing = [str(column) for column in features.columns if column not in rows.columns]
     if missing:
-        raise InvalidValueError(f"`background` must have the columns of the table, {place!r} has no {missing[0]!r}.")
-    return rows[list(features.columns)]
-
-
-def _words(column: Any, target: str, place: str) -> list[str]:
-    """Labels as words; whole numbers stored as floats are whole numbers."""
-    empty = column.isna().to_numpy()
-    if empty.any():
         raise InvalidValueError(
-            f"`target` must be known for every row, {target!r} is empty in row {int(empty.argmax())}."
+            argument="background", must=f"have the columns of the table, {name!r} has no {missing[0]!r}"
         )
-    if column.dtype.kind == "f" and (column % 1 == 0).all():
-        column = column.astype("int64")
-    return [str(label) for label in column]
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise MissingExtraError("Tables need pandas: pip install 'holdfast[report]'") from error
-    return pandas
+    return rows[list(features.columns)]

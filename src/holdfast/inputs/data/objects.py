@@ -1,0 +1,131 @@
+"""Live objects (texts, arrays, images, rows, data frames) → a ``Dataset``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.extras import import_extra
+from holdfast.inputs.data.dataset import UNKNOWN, Dataset, number_labels
+from holdfast.inputs.data.images import ImageFiles
+from holdfast.inputs.data.table_file import FrameRows, split_target
+from holdfast.masking.image.pixels import is_picture, is_tensor
+from holdfast.validation import check_list, is_number, shown
+
+_AXES = {1: "text", 2: "table", 4: "image"}
+"""Axes of an array of inputs → their kind, where nobody says."""
+
+_MUST = "be the name of data, or a list of texts, images or rows, an array of them, or a data frame"
+_HINT = "Say what they are with `kind`: image, text or table."
+
+
+def as_dataset(data: Any, *, kind: str | None = None, target: str | None = None) -> tuple[Dataset, list[str] | None]:
+    """Inputs of one kind without labels, and labels as words if a column of a frame, ``target``, holds them."""
+    if isinstance(data, Dataset):
+        return data, None
+    frame = as_frame(data)
+    if frame is not None and kind in (None, "table"):
+        features, words = split_target(frame, target)
+        return _dataset(data, "table", FrameRows(features), background=features), words
+    if target is not None:
+        raise InvalidValueError(argument="target", must="be left out: only data frames have columns", got=shown(target))
+    if isinstance(data, (np.ndarray, np.generic)) or is_tensor(data):
+        return _of_array(data, kind), None
+    if isinstance(data, (str, bytes, Mapping, Path)) or not isinstance(data, Iterable) or not hasattr(data, "__len__"):
+        raise InvalidTypeError(argument="data", must=_MUST, got=shown(data), hint="Put a single input in a list.")
+    entries = tuple(data)
+    if not entries:
+        raise InvalidValueError(argument="data", must="have at least one input", got="none")
+    decided = kind or _kind_of(entries[0])
+    if decided == "text":
+        for number, text in enumerate(entries):
+            if not isinstance(text, str):
+                got = f"a {type(text).__name__} as input {number}"
+                raise InvalidTypeError(argument="data", must="hold texts", got=got)
+        return _dataset(data, "text", tuple(map(str, entries))), None
+    if decided == "image":
+        is_files = all(isinstance(entry, (str, Path)) for entry in entries)
+        return _dataset(data, "image", ImageFiles(tuple(map(Path, entries))) if is_files else entries), None
+    if isinstance(entries[0], Mapping) or hasattr(entries[0], "iloc"):
+        pandas = import_extra("pandas", "Rows with names need")
+        are_frames = all(getattr(entry, "ndim", 1) == 2 for entry in entries)
+        frame = pandas.concat(entries) if are_frames else pandas.DataFrame(list(entries))
+        return as_dataset(frame, target=target)
+    try:
+        return _of_array(np.asarray(entries), "table"), None
+    except ValueError as error:
+        raise InvalidValueError(argument="data", must="hold rows of one length", got=str(error)) from error
+
+
+def as_frame(data: Any) -> Any:
+    """A pandas frame of what is one, or makes one of itself, as frames of Polars and tables of Arrow do; else None."""
+    if hasattr(data, "iloc"):
+        return data if hasattr(data, "columns") else None
+    if callable(getattr(data, "to_pandas", None)):
+        frame = data.to_pandas()
+        return frame if hasattr(frame, "columns") else None
+    if callable(getattr(data, "to_dicts", None)):
+        return import_extra("pandas", "Rows with names need").DataFrame(data.to_dicts())
+    return None
+
+
+def number_known(labels: Any, n: int, classes: tuple[str, ...]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
+    """Labels (n,) as numbers, and the names of the classes: those of the model where every label is one of them."""
+    words = [_word(label) for label in check_list(labels, "labels", "be a list of labels, one per input", most=n)]
+    if len(words) != n:
+        raise InvalidValueError(argument="labels", must=f"have one entry per input, {n}", got=len(words))
+    known = [word for word in words if word is not None]
+    numbers, names = number_labels(known, classes if classes and set(known) <= set(classes) else None)
+    found = iter(numbers.tolist())
+    return np.array([UNKNOWN if word is None else next(found) for word in words], dtype=np.intp), names
+
+
+def _word(label: Any) -> str | None:
+    """A label in words; None for one that is not known."""
+    if label is None or (is_number(label) and (label != label or label < 0)):
+        return None
+    return str(int(label)) if is_number(label) and label % 1 == 0 else str(label)
+
+
+def _of_array(array: Any, kind: str | None) -> Dataset:
+    """Inputs along the first axis of an array, or of a tensor; tensors of images stay tensors (channels first)."""
+    decided = kind or _AXES.get(array.ndim)
+    if decided is None or array.ndim < 1:
+        got = f"an array with {array.ndim} axes"
+        raise InvalidValueError(argument="data", must=_MUST, got=got, hint=_HINT)
+    if len(array) == 0:
+        raise InvalidValueError(argument="data", must="have at least one input", got="none")
+    if decided == "image" and is_tensor(array):
+        return _dataset(array, "image", tuple(array))
+    values = np.asarray(array.detach().cpu()) if is_tensor(array) else array
+    if decided == "text" or values.dtype.kind in "UO":
+        return as_dataset(values.tolist(), kind=decided)[0]
+    least = 3 if decided == "image" else 2
+    if values.dtype.kind not in "biuf" or values.ndim < least:
+        got = f"an array of {values.dtype} with {values.ndim} axes"
+        raise InvalidValueError(argument="data", must=f"be numbers with at least {least} axes", got=got)
+    return _dataset(array, decided, values, background=values if values.ndim == 2 else None)
+
+
+def _kind_of(entry: Any) -> str:
+    """What one input is, if that can be told."""
+    if isinstance(entry, str):
+        return "text"
+    n_axes = getattr(entry, "ndim", None)
+    if isinstance(entry, Path) or is_picture(entry) or (n_axes == 3):
+        return "image"
+    is_row = isinstance(entry, (list, tuple)) and all(map(is_number, entry))
+    if isinstance(entry, Mapping) or n_axes == 1 or is_row or hasattr(entry, "iloc"):
+        return "table"
+    raise InvalidTypeError(argument="data", must=_MUST, got=f"a list with {shown(entry)}", hint=_HINT)
+
+
+def _dataset(data: Any, kind: str, inputs: Any, background: Any = None) -> Dataset:
+    labels = np.full(len(inputs), UNKNOWN, dtype=np.intp)
+    rows = background if len(inputs) > 1 else None  # filled from itself, a row would never change
+    return Dataset(type(data).__name__, kind, inputs, labels, (), background=rows)

@@ -1,0 +1,352 @@
+"""A model, data and a masking → inputs: each a function of Boolean masks, bound when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import index as as_index
+from typing import Any, overload
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.inputs import data as datasets
+from holdfast.inputs import models
+from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.models.classifier import KINDS, Classifier
+from holdfast.inputs.source import Once, check_sources
+from holdfast.types import MaskedModel
+from holdfast.validation import check_label, check_list, check_name, check_whole, shown
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Inputs(Sequence[MaskedModel]):
+    """The inputs of a data set, each bound to a model when it is asked for.
+
+    ``inputs[i]`` is a ``MaskedModel``, bound anew each time; ``inputs[3:10]`` are inputs again, and iterating gives
+    the masked models one by one. The model and the data are loaded once.
+
+    Attributes
+    ----------
+    model_name, data_name : str
+        What the model and the data are called.
+    features, fill : object
+        What a feature is, and what a hidden one looks like; None for the defaults of the kind.
+    options : mapping
+        What else ``mask_image``, ``mask_text`` or ``mask_tabular`` is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import holdfast as hf
+    >>> def mood(texts):
+    ...     return np.array([["bad" in text, "good" in text] for text in texts], dtype=float)
+    >>> inputs = hf.bind(mood, ["a good day", "so bad", "good, not bad"], classes=["sad", "glad"], labels=[1, 0, 1])
+    >>> inputs
+    Inputs(3 texts of list, model mood)
+    >>> model = inputs[0]
+    >>> model.n_features, model(np.array([[True, True, False], [True, False, True]])).tolist()
+    (3, [[0.0, 1.0], [0.0, 0.0]])
+    >>> inputs.raw(-1), inputs.class_name(inputs.label(-1))
+    ('good, not bad', 'glad')
+    >>> [hf.certify(one, hf.top(range(one.n_features), 1), radius=1).prediction for one in inputs.first(2)]
+    [0, 0]
+    """
+
+    model_name: str
+    data_name: str
+    model: Once[Classifier] = field(repr=False)
+    data: Once[Dataset] = field(repr=False)
+    features: Any = None
+    fill: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    places: Sequence[int] | None = None
+    """Which inputs of the data these are; None for all."""
+
+    @property
+    def classifier(self) -> Classifier:
+        """The model, loaded."""
+        return self.model()
+
+    @property
+    def dataset(self) -> Dataset:
+        """The data, loaded."""
+        return self.data()
+
+    @property
+    def kind(self) -> str:
+        """What the inputs are: "image", "text" or "table"."""
+        return self.dataset.kind
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the model's classes, in the order of its scores; empty where it does not say."""
+        return self.classifier.classes
+
+    def __len__(self) -> int:
+        return len(self.dataset) if self.places is None else len(self.places)
+
+    def __repr__(self) -> str:
+        nouns = {"image": ("image", "images"), "text": ("text", "texts"), "table": ("row", "rows")}[self.kind]
+        return f"Inputs({len(self)} {nouns[len(self) != 1]} of {self.data_name}, model {self.model_name})"
+
+    @overload
+    def __getitem__(self, index: int) -> MaskedModel: ...
+    @overload
+    def __getitem__(self, index: slice) -> Inputs: ...
+    def __getitem__(self, index: int | slice) -> MaskedModel | Inputs:
+        if isinstance(index, slice):
+            places = range(len(self)) if self.places is None else self.places
+            return replace(self, places=places[index])
+        return self.bind(self.raw(index))
+
+    def __iter__(self) -> Iterator[MaskedModel]:
+        return (self[index] for index in range(len(self)))
+
+    def raw(self, index: int) -> Any:
+        """One input as the data hold it: an image, a text or a row."""
+        return self.dataset.inputs[self._place(index)]
+
+    def bind(self, value: Any) -> MaskedModel:
+        """An image, a text or a row as a function of masks, bound as the inputs are."""
+        self.check_kinds()
+        rows = self.dataset.background
+        options = ({} if rows is None else {"background": rows}) | dict(self.options)
+        return self.classifier.bind(value, groups=self.features, fill=self.fill, **options)
+
+    def label(self, index: int) -> int | None:
+        """The right class of an input by the model's numbers, or None if it is not known."""
+        return self.dataset.label_of(self._place(index), self.classifier.classes)
+
+    def name(self, index: int) -> str:
+        """What an input is called, such as the name of its file, or its number in the data."""
+        return self.dataset.name_of(self._place(index))
+
+    def class_name(self, number: Any) -> str:
+        """What a class is called, or its number."""
+        names = self.classes
+        return names[number] if isinstance(number, int) and 0 <= number < len(names) else str(number)
+
+    def fingerprint(self, index: int) -> str | None:
+        """The fingerprint of an input that certificates carry; None where its masking has none."""
+        provenance = getattr(self[index], "provenance", None)
+        return None if provenance is None else provenance.input
+
+    def first(self, n: int | None = None, *, min_features: int = 1) -> Inputs:
+        """The first inputs that have enough features; the model is not called.
+
+        Parameters
+        ----------
+        n : int, optional
+            How many; as many as there are if there are fewer, or if it is None.
+        min_features : int
+            Inputs with fewer features, such as short texts, are left out.
+        """
+        wanted = len(self) if n is None else check_whole(n, "n", minimum=1)
+        least = check_whole(min_features, "min_features", minimum=1)
+        found: list[int] = []
+        for index in range(len(self)):
+            if len(found) == wanted:
+                break
+            if self._has_features(index, least):
+                found.append(self._place(index))
+        if not found:
+            must = f"leave an input of {self.data_name}"
+            raise InvalidValueError(argument="min_features", must=must, got=least, hint="Every one has fewer features.")
+        return replace(self, places=found)
+
+    def check_kinds(self) -> None:
+        """Raise unless the model classifies inputs of this kind."""
+        kind = self.classifier.kind
+        if kind != self.kind:
+            raise InvalidValueError(
+                argument="model", must=f"classify the {self.kind}s that are given", got=f"one for {kind}s"
+            )
+
+    def _has_features(self, index: int, least: int) -> bool:
+        if least == 1 and self.kind != "text":
+            return True
+        value = self.raw(index)
+        return not is_blank(value) and (least == 1 or self.bind(value).n_features >= least)
+
+    def _place(self, index: Any) -> int:
+        """The number of an input in the data."""
+        try:
+            number = as_index(index)
+        except TypeError as error:
+            must = "be a whole number or a slice"
+            raise InvalidTypeError(argument="index", must=must, got=shown(index)) from error
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"`index` must be from {-len(self)} to {len(self) - 1}, got {number}.")
+        return number % len(self) if self.places is None else self.places[number]
+
+
+def is_blank(value: Any) -> bool:
+    """Whether an input is a text of nothing but space, which has no features."""
+    return isinstance(value, str) and not value.strip()
+
+
+def bind(
+    model: Any,
+    data: Any,
+    *,
+    features: Any = None,
+    fill: Any = None,
+    background: Any = None,
+    labels: Any = None,
+    names: Any = None,
+    classes: Any = None,
+    kind: str | None = None,
+    target: str | None = None,
+    tokenizer: Any = None,
+    processor: Any = None,
+    device: Any = None,
+    trusted: Iterable[str] = (),
+    model_options: Mapping[str, Any] | None = None,
+    data_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Inputs:
+    """Bind a model to data: every input becomes a function of which of its features are shown.
+
+    Both are loaded here, once; the model is not called. What a certificate says of ``inputs[i]`` is the same as of
+    the model and the input bound by hand with ``mask_image``, ``mask_text`` or ``mask_tabular``.
+
+    Parameters
+    ----------
+    model : str, torch module, estimator, callable or Classifier
+        A name as for ``models.load``, such as "hf:my-vit", "onnx:model.onnx" or "bundled:digits-vit"; or the model
+        itself: a torch module, with its ``tokenizer`` or ``processor``; an estimator or pipeline of scikit-learn; or
+        any callable that takes a batch of inputs and returns scores (b, n_classes) or labels (b,).
+    data : str, list, array, data frame or Dataset
+        A name as for ``data.load``, such as "images:photos" or "table:loans.csv"; or the inputs themselves: a list of
+        texts, of images (arrays, tensors, Pillow images or paths) or of rows (numbers or mappings); an array (n,
+        n_columns) of rows or (n, height, width, channels) of images; a frame of pandas, Polars or Arrow.
+    features : object, optional
+        What a feature is: the ``groups`` of ``mask_image`` and ``mask_tabular``, the ``features`` of ``mask_text``.
+    fill : object, optional
+        What a hidden feature looks like; the default of the kind if left out.
+    background : array (m, n_columns), data frame or str, optional
+        Rows that hidden columns of a table are filled from; the data themselves if left out. Or the name of a file of
+        such rows, where the data are in a file.
+    labels : list or str, optional
+        The right class of each input: its name or number, None where it is not known. Or, for "images:<folder>", the
+        CSV file that names them.
+    names : list of str, optional
+        What each input is called.
+    classes : list of str, optional
+        The names of the model's classes, in the order of its scores.
+    kind : {"image", "text", "table"}, optional
+        What the inputs are, where it cannot be told.
+    target : str, optional
+        The column of a table that holds the labels and is no feature.
+    tokenizer : tokenizer of Transformers, optional
+        For a torch module on texts.
+    processor : image processor of Transformers, or callable, optional
+        For a torch module or a callable on images: one image → what the model takes of it.
+    device : str or torch.device, optional
+        Where to compute. A module that is given as an object stays where it is.
+    trusted : list of str
+        The types a skops file may create besides scikit-learn's own.
+    model_options, data_options : mapping, optional
+        Further arguments of ``models.load`` and ``data.load``.
+    **options
+        Passed on to ``mask_image``, ``mask_text`` or ``mask_tabular``.
+
+    Returns
+    -------
+    inputs : Inputs
+        ``inputs[i]`` is a ``MaskedModel``.
+
+    Examples
+    --------
+    >>> inputs = bind("bundled:vader", "bundled:sentences", features="words")
+    >>> inputs
+    Inputs(200 texts of bundled:sentences, model bundled:vader)
+    >>> inputs.raw(0), inputs.class_name(inputs.label(0)), inputs[0].n_features
+    ('It is not bad at all, in fact I quite like it.', 'positive', 12)
+    """
+    if kind is not None:
+        check_name(kind, "kind", KINDS)
+    for argument, value in (("model_options", model_options), ("data_options", data_options)):
+        if not (value is None or (isinstance(value, Mapping) and all(isinstance(name, str) for name in value))):
+            raise InvalidTypeError(argument=argument, must="map names of arguments to values", got=shown(value))
+    check_sources(model, data)
+    dataset, words = _load_dataset(data, kind, target, background, labels, dict(data_options or {}))
+    if isinstance(model, str):
+        given = {"tokenizer": tokenizer, "preprocess": processor, "classes": classes}
+        own = {name: value for name, value in given.items() if value is not None} | dict(model_options or {})
+        expected = kind or (None if model.startswith("bundled:") else dataset.kind)
+        classifier = models.load(model, device=device, kind=expected, trusted=trusted, **own)
+    else:
+        classifier = _live_classifier(
+            model, kind or dataset.kind, classes, tokenizer, processor, dict(model_options or {})
+        )
+        options = ({} if device is None else {"device": device}) | options
+    dataset = _with_details(dataset, words if labels is None else labels, names, background, classifier.classes)
+    inputs = Inputs(
+        model_name=model if isinstance(model, str) else getattr(model, "__name__", type(model).__name__),
+        data_name=dataset.name,
+        model=Once(lambda: classifier),
+        data=Once(lambda: dataset),
+        features=features,
+        fill=fill,
+        options=options,
+    )
+    inputs.check_kinds()
+    if len(dataset) == 0:
+        raise InvalidValueError(argument="data", must="have at least one input", got="none")
+    return inputs
+
+
+def _load_dataset(
+    data: Any, kind: str | None, target: Any, background: Any, labels: Any, options: dict[str, Any]
+) -> tuple[Dataset, list[str] | None]:
+    """The data, and labels as words where a live frame holds them; what names a file goes to the loader of a name."""
+    if isinstance(data, str):
+        files = {"target": target, "background": background, "labels": labels}
+        options |= {name: value for name, value in files.items() if isinstance(value, str)}
+        return datasets.load(data, **options), None
+    from holdfast.inputs.data.objects import as_dataset
+
+    if options:
+        raise InvalidValueError(argument="data_options", must="be left out for data that are no name", got=options)
+    if target is not None and not isinstance(target, str):
+        raise InvalidTypeError(argument="target", must="be the name of a column", got=shown(target))
+    return as_dataset(data, kind=kind, target=target)
+
+
+def _live_classifier(
+    model: Any, kind: str, classes: Any, tokenizer: Any, processor: Any, options: dict[str, Any]
+) -> Classifier:
+    from holdfast.inputs.models.hf import ProcessedPixels
+    from holdfast.inputs.models.objects import classify_with
+
+    prepare = processor
+    if hasattr(processor, "save_pretrained"):  # an image processor of Transformers; others are functions of an image
+        n_channels = getattr(getattr(model, "config", None), "num_channels", 3)
+        prepare = ProcessedPixels(processor, "L" if n_channels == 1 else "RGB")
+    elif processor is not None and not callable(processor):
+        must = "be an image processor, or a function of an image"
+        raise InvalidTypeError(argument="processor", must=must, got=shown(processor))
+    own = {"classes": classes, "tokenizer": tokenizer, "preprocess": prepare}
+    try:
+        return classify_with(
+            model, kind=kind, **({name: value for name, value in own.items() if value is not None} | options)
+        )
+    except TypeError as error:
+        if isinstance(error, InvalidTypeError):
+            raise
+        raise InvalidTypeError(f"`model_options` cannot be used: {error}") from error
+
+
+def _with_details(dataset: Dataset, labels: Any, names: Any, background: Any, classes: tuple[str, ...]) -> Dataset:
+    """The data with labels, names and background rows of the caller, where they are no names of files."""
+    from holdfast.inputs.data.objects import number_known
+
+    changes: dict[str, Any] = {}
+    if labels is not None and not isinstance(labels, str):
+        changes["labels"], changes["classes"] = number_known(labels, len(dataset), classes)
+    if names is not None:
+        listed = check_list(names, "names", "be a list of names, one per input", most=len(dataset))
+        changes["names"] = tuple(check_label(str(name), "names") for name in listed)
+    if background is not None and not isinstance(background, str):
+        changes["background"] = background
+    return replace(dataset, **changes) if changes else dataset

@@ -1,0 +1,193 @@
+"""What names a model or data → what loads it: schemes, advice on wrong names, and packages that are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from inspect import Parameter, signature
+from pathlib import Path
+from threading import RLock
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.extras import check_installed, needed
+from holdfast.validation import shown, split_spec
+
+_Value = TypeVar("_Value")
+
+
+class Once(Generic[_Value]):
+    """A value that is made when it is first asked for, once, whichever thread asks."""
+
+    def __init__(self, make: Callable[[], _Value]) -> None:
+        self._make, self._lock, self._values = make, RLock(), list[_Value]()
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it was asked for already."""
+        return bool(self._values)
+
+    def __call__(self) -> _Value:
+        with self._lock:
+            if not self._values:
+                self._values.append(self._make())
+            return self._values[0]
+
+
+class Loader(NamedTuple):
+    """A function of a module of ``holdfast.inputs``, and the form of the names that it takes."""
+
+    module: str
+    function: str
+    form: str
+
+
+MODELS = {
+    "hf": Loader("models.hf", "load_folder", "hf:<hub id or folder>"),
+    "onnx": Loader("models.onnx", "load_onnx", "onnx:<file>"),
+    "skops": Loader("models.skops_file", "load_skops", "skops:<file>"),
+    "bundled": Loader("models.bundled", "load_bundled", "bundled:<name>"),
+    "python": Loader("models.objects", "load_python", "python:<module>:<factory>"),
+}
+DATA = {
+    "bundled": Loader("data.bundled", "load_bundled", "bundled:<name>"),
+    "images": Loader("data.images", "load_images", "images:<folder>"),
+    "tweeteval": Loader("data.tweeteval", "load_tweeteval", "tweeteval:<folder>"),
+    "table": Loader("data.table_file", "load_table", "table:<file>"),
+    "hf": Loader("data.hf_disk", "load_disk", "hf:<folder>"),
+}
+
+PICKLES = (".joblib", ".pickle", ".pkl")
+"""What files are called that run code when they are loaded."""
+
+SAVE = "Save the estimator with `skops.io.dump(estimator, 'model.skops')` and load 'skops:model.skops'."
+
+
+def split_model(spec: Any) -> tuple[str, str]:
+    """The scheme and the place of a model, or an error that says what is wrong with them; nothing is loaded.
+
+    Examples
+    --------
+    >>> split_model("hf:google/vit-base-patch16-224")
+    ('hf', 'google/vit-base-patch16-224')
+    """
+    return _split(spec, "model", MODELS, advise_model)
+
+
+def split_data(spec: Any) -> tuple[str, str]:
+    """The same for data.
+
+    Examples
+    --------
+    >>> split_data("images:photos")
+    ('images', 'photos')
+    """
+    return _split(spec, "data", DATA, advise_data)
+
+
+def _split(spec: Any, name: str, loaders: Mapping[str, Loader], advise: Callable[[str], str | None]) -> tuple[str, str]:
+    scheme, place = split_spec(spec, name, loaders, advise)
+    if not place:
+        raise InvalidValueError(argument=name, must=f"be {loaders[scheme].form}", got=shown(spec))
+    return scheme, place
+
+
+def load_model(spec: Any, options: Mapping[str, Any]) -> Any:
+    """The classifier of this name."""
+    return _load(*split_model(spec), MODELS, options, "models")
+
+
+def load_data(spec: Any, options: Mapping[str, Any]) -> Any:
+    """The data set of this name."""
+    return _load(*split_data(spec), DATA, options, "data")
+
+
+def _load(scheme: str, place: str, loaders: Mapping[str, Loader], options: Mapping[str, Any], what: str) -> Any:
+    """What the loader makes of the place; an option that it cannot use is an error, not ignored."""
+    module, function, _ = loaders[scheme]
+    loader = getattr(import_module(f"holdfast.inputs.{module}"), function)
+    known = {name: one for name, one in signature(loader).parameters.items() if one.kind is Parameter.KEYWORD_ONLY}
+    if unknown := sorted(options.keys() - known.keys()):
+        names = ", ".join(sorted(known))
+        raise InvalidTypeError(argument=unknown[0], must=f"be an option of {scheme}: {what} ({names})")
+    for name, value in options.items():
+        _check_text(value, name, str(known[name].annotation))
+    return loader(place, **options)
+
+
+def _check_text(value: Any, name: str, kind: str) -> None:
+    """A text, or a list of texts, where the loader says so: files and columns are named by texts."""
+    if kind.startswith("Sequence[str]"):
+        parts = [value] if isinstance(value, str) else value
+        if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
+            raise InvalidTypeError(argument=name, must="be a list of texts", got=shown(value))
+    elif kind.startswith("str") and not (isinstance(value, str) or (value is None and "None" in kind)):
+        raise InvalidTypeError(argument=name, must="be a text", got=shown(value))
+
+
+def check_sources(model: Any, data: Any, *further: str, what: str | None = None) -> None:
+    """What names the model and the data can be a name, and every package that they and ``further`` need is there.
+
+    What is no text is a live object, or None for what is not to be loaded: it needs nothing more.
+    """
+    names = []
+    for spec, split in ((model, split_model), (data, split_data)):
+        if isinstance(spec, str):
+            split(spec)
+            names.append(spec)
+    packages = needed(model if isinstance(model, str) else None, data if isinstance(data, str) else None)
+    check_installed(what or " with ".join(names) or "This", (*packages, *further))
+
+
+def advise_model(place: str) -> str | None:
+    """What to write or do for the place of a model whose scheme is missing or unknown, as far as its name tells.
+
+    Examples
+    --------
+    >>> advise_model("vader"), advise_model("my/model.onnx"), advise_model("vgg")
+    ("Did you mean 'bundled:vader'?", "Did you mean 'onnx:my/model.onnx'?", None)
+    """
+    from holdfast.inputs.models.bundled import bundled_names
+
+    suffix = Path(place).suffix.lower()
+    if suffix in PICKLES:
+        return refuse_pickle(place)
+    is_folder = place and Path(place).expanduser().is_dir()
+    scheme = "hf" if is_folder else {".onnx": "onnx", ".skops": "skops"}.get(suffix)
+    return _did_you_mean("bundled" if place in bundled_names() else scheme, place)
+
+
+def refuse_pickle(place: str) -> str:
+    """Why a pickle is refused, and what to save instead."""
+    return f"{place!r} is a pickle, which runs code when loaded, and is refused. {SAVE}"
+
+
+def advise_data(place: str) -> str | None:
+    """The same for data, as far as their name and their files tell.
+
+    Examples
+    --------
+    >>> advise_data("digits"), advise_data("loans.csv"), advise_data("loans.txt")
+    ("Did you mean 'bundled:digits'?", "Did you mean 'table:loans.csv'?", None)
+    """
+    from holdfast.inputs.data.bundled import NAMES
+    from holdfast.inputs.data.images import SUFFIXES
+    from holdfast.inputs.data.table_file import READERS
+
+    path, scheme = Path(place), None
+    if place in NAMES:
+        scheme = "bundled"
+    elif path.suffix.lower() in READERS:
+        scheme = "table"
+    elif place and path.is_dir():
+        if any((path / name).is_file() for name in ("dataset_dict.json", "dataset_info.json")):
+            scheme = "hf"  # what `save_to_disk` writes beside the data
+        elif any(path.glob("*_text.txt")):
+            scheme = "tweeteval"
+        elif any(file.suffix.lower() in SUFFIXES for file in path.rglob("*")):
+            scheme = "images"
+    return _did_you_mean(scheme, place)
+
+
+def _did_you_mean(scheme: str | None, place: str) -> str | None:
+    return f"Did you mean '{scheme}:{place}'?" if scheme else None

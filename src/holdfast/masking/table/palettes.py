@@ -1,0 +1,469 @@
+"""A row and its background, arrays or data frames → fill rows, and palettes from which masked rows are mixed.
+
+A table gives blocks of fill rows; a palette is the row on top of such a block. Every masked row is
+then, column by column, a choice from the palette: 0 takes the row itself, j the j-th fill row. What
+is shown is thus the caller's own value, and columns keep their types. Errors name the column.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.extras import import_extra
+from holdfast.masking.table.columns import first_few, positions_of
+from holdfast.validation import as_array, check_list, is_number, shown
+
+Labels = tuple[Hashable, ...]
+Chosen = NDArray[np.intp]
+"""Which palette row each column of each masked row takes, (rows, d)."""
+
+
+def _import_pandas() -> Any:
+    """The pandas package, or an error that says how to get it."""
+    return import_extra("pandas", "Data frames need")
+
+
+def is_pandas(value: Any, *kinds: str) -> bool:
+    """Whether the value is a pandas object of one of these kinds; asks without importing pandas."""
+    return any(kind.__module__.split(".")[0] == "pandas" and kind.__name__ in kinds for kind in type(value).__mro__)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayPalette:
+    """Numbers (1 + m, d): the row, then m fill rows."""
+
+    values: NDArray[Any]
+    shape: tuple[int, ...]
+
+    def take(self, chosen: Chosen) -> NDArray[Any]:
+        """Masked rows (rows, *shape)."""
+        return np.take_along_axis(self.values, chosen, axis=0).reshape(-1, *self.shape)
+
+    def to_frame(self, labels: Labels) -> FramePalette:
+        """The same numbers in named columns."""
+        frame = _import_pandas().DataFrame(self.values, columns=list(labels))
+        return FramePalette(frame, labels)
+
+
+@dataclass(frozen=True, eq=False)
+class FramePalette:
+    """A frame of 1 + m rows: the row, then m fill rows; masked rows have the columns in ``order``."""
+
+    frame: Any
+    order: Labels
+
+    def take(self, chosen: Chosen) -> Any:
+        """Masked rows as a frame with the columns' own types."""
+        pandas = _import_pandas()
+        taken: dict[Hashable, Any] = {}
+        for labels, at, values in self._blocks:
+            # Columns lie one after the other, as in a frame made of columns: a model's last bits depend on it.
+            block = np.asfortranarray(np.take_along_axis(values, chosen[:, at], axis=0))
+            if len(labels) == len(self.order):
+                return pandas.DataFrame(block, columns=list(labels), copy=False)
+            taken |= dict(zip(labels, block.T, strict=True))
+        places = positions_of(self.frame.columns)
+        rest = (label for label in self.order if label not in taken)
+        taken |= {label: self.frame[label].array.take(chosen[:, places[label]]) for label in rest}
+        return pandas.DataFrame({label: taken[label] for label in self.order}, copy=False)
+
+    @cached_property
+    def _blocks(self) -> list[tuple[list[Hashable], list[int], NDArray[Any]]]:
+        """Columns of NumPy's numbers by type: their labels, their places in the frame, and their values together."""
+        places = positions_of(self.frame.columns)
+        types, order = list(self.frame.dtypes), [places[label] for label in self.order]
+        plain = [at for at in order if _are_numbers(types[at])]
+        groups = [[plain[i] for i in group] for group in _group_by(types[at] for at in plain).values()]
+        return [([self.frame.columns[i] for i in at], at, self.frame.iloc[:, at].to_numpy()) for at in groups]
+
+    def csv(self) -> bytes:
+        """The fill rows as CSV, of which fingerprints are made."""
+        return bytes(self.frame.iloc[1:].to_csv(index=False).encode())
+
+    def to_array(self) -> ArrayPalette:
+        """The same rows as numbers; columns of anything else are named in the error."""
+        strange = [label for label in self.order if not _holds_numbers(self.frame[label])]
+        if strange:
+            raise InvalidTypeError(
+                argument="row",
+                must="have numbers only for a classifier on arrays",
+                got=", ".join(f"{label!r} ({self.frame[label].dtype})" for label in strange),
+                hint="Encode them first, or give a pipeline that takes data frames.",
+            )
+        return ArrayPalette(self.frame[list(self.order)].to_numpy(), (len(self.order),))
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayTable:
+    """Numbers: a row (d,) and its background (m, d), both flat; ``shape`` is that of the row as given."""
+
+    row: NDArray[Any]
+    background: Any
+    shape: tuple[int, ...]
+    labels: Labels
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.row.tobytes()).hexdigest()
+
+    def palette(self, fills: NDArray[Any], hideable: NDArray[np.bool_]) -> ArrayPalette:
+        """The row on top of the fill rows, in the row's own type if that can hold them."""
+        kept = np.where(hideable, fills, self.row)
+        return ArrayPalette(np.concatenate([self.row[None], _typed_like(kept, self.row.dtype)]), self.shape)
+
+    def given(self, values: Mapping[int, Any]) -> NDArray[Any]:
+        """One fill row (1, d) of given numbers by position."""
+        wrong = next((at for at, value in values.items() if not is_number(value)), None)
+        if wrong is not None:
+            got = f"{shown(values[wrong])} for {self.labels[wrong]!r}"
+            raise InvalidTypeError(argument="fill", must="be numbers", got=got)
+        fills = self.row.astype(np.float64)
+        fills[list(values)] = list(values.values())
+        return fills[None]
+
+    def means(self) -> NDArray[Any]:
+        """The mean of each column of the background, (1, d)."""
+        return np.asarray(self.background.mean(axis=0, dtype=np.float64))[None]
+
+    def modes(self) -> NDArray[Any]:
+        """The most frequent value of each column of the background, the smallest of equals, (1, d)."""
+        counted = (np.unique(column, return_counts=True) for column in self.background.T)
+        return np.array([values[counts.argmax()] for values, counts in counted])[None]
+
+    def drawn(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        return np.asarray(self.background[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class FrameTable:
+    """Columns of any type: a one-row frame and its background, a frame with the same columns and types."""
+
+    row: Any
+    background: Any
+
+    @property
+    def labels(self) -> Labels:
+        return tuple(self.row.columns)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.row.columns),)
+
+    @property
+    def fingerprint(self) -> str:
+        """The sha256 of the row as a line of CSV with its header."""
+        return hashlib.sha256(self.row.to_csv(index=False).encode()).hexdigest()
+
+    def palette(self, fills: Any, hideable: NDArray[np.bool_]) -> FramePalette:
+        """The row on top of the fill rows; a column keeps its type if that can hold its fills."""
+        pandas, parts = _import_pandas(), []
+        types = zip(self.row.dtypes, fills.dtypes, hideable.tolist(), strict=True)
+        keys = [(own, fill if can_hide else own, can_hide) for own, fill, can_hide in types]
+        for (own_type, fill_type, can_hide), at in _group_by(keys).items():
+            own = self.row.iloc[:, at]
+            blocks = fills.iloc[:, at] if can_hide else own.loc[own.index.repeat(len(fills))]
+            if _are_numbers(own_type) and _are_numbers(fill_type):
+                parts += _stacked(own, blocks)
+                continue
+            for label in own.columns:
+                block = blocks[label]
+                if _holds_numbers(own[label]) and _holds_numbers(block) and isinstance(own_type, np.dtype):
+                    block = pandas.Series(_typed_like(block.to_numpy(), own_type))
+                parts.append(pandas.concat([own[label], block], ignore_index=True).to_frame(label))
+        return FramePalette(_joined(parts, self.labels), self.labels)
+
+    def given(self, values: Mapping[int, Any]) -> Any:
+        """A one-row frame of given values by position; the other columns are the row's own."""
+        pandas, types = _import_pandas(), list(self.row.dtypes)
+        floats = [at for at, value in values.items() if type(value) is float and _are_numbers(types[at])]
+        numbers = np.array([[values[at] for at in floats]])
+        rest = [at for at in range(len(types)) if at not in values]
+        parts = [pandas.DataFrame(numbers, columns=self.row.columns[floats]), self.row.iloc[:, rest]]
+        for at in sorted(values.keys() - set(floats)):
+            label, value = self.labels[at], values[at]
+            self._check_fill(label, value)
+            numeric = _is_numeric_type(self.row[label].dtype)
+            column = pandas.Series([value], dtype=None if numeric else self.row[label].dtype)
+            parts.append(column.to_frame(label))
+        return _joined(parts, self.labels)
+
+    def means(self) -> Any:
+        """The mean of each numeric column and the mode of every other one, as a one-row frame."""
+        pandas, parts = _import_pandas(), []
+        for dtype, at in _group_by(self.background.dtypes).items():
+            block = self.background.iloc[:, at]
+            if _are_numbers(dtype) and (dtype == np.float64 or dtype.kind != "f"):
+                # Sums over contiguous numbers: those that pandas takes of each column, to the last bit.
+                sums = np.ascontiguousarray(block.to_numpy().T).sum(axis=1, dtype=np.float64)
+                parts.append(pandas.DataFrame(sums[None] / len(block), columns=block.columns))
+            elif _is_numeric_type(dtype):
+                parts += [pandas.DataFrame({label: [block[label].mean()]}) for label in block.columns]
+            else:
+                parts += [_first_mode(block[label]) for label in block.columns]
+        return _joined(parts, self.labels)
+
+    def modes(self) -> Any:
+        """The most frequent value of each column, the smallest of equals, as a one-row frame."""
+        return _joined([_first_mode(self.background[label]) for label in self.labels], self.labels)
+
+    def drawn(self, rows: NDArray[np.intp]) -> Any:
+        return self.background.iloc[rows].reset_index(drop=True)
+
+    def _check_fill(self, label: Hashable, value: Any) -> None:
+        own = self.row[label]
+        if _is_numeric_type(own.dtype):
+            if not is_number(value) and not isinstance(value, (bool, np.bool_)):
+                must = f"be a number for column {label!r} ({own.dtype})"
+                raise InvalidTypeError(argument="fill", must=must, got=shown(value))
+            return
+        if is_number(value) and value not in _known_values(own):
+            raise InvalidTypeError(
+                argument="fill",
+                must=f"be one of the categories of column {label!r} ({own.dtype})",
+                got=shown(value),
+                hint="Give a dictionary with a value per column, or fill='mode'.",
+            )
+        if self.background is not None or _is_categorical(own):
+            _check_seen(value, own if self.background is None else self.background[label], label, "fill")
+
+
+Table = ArrayTable | FrameTable
+Palette = ArrayPalette | FramePalette
+
+
+def columns_without_numbers(rows: Any) -> str:
+    """The columns of a frame that hold texts, dates or other things, with an example of each; empty for arrays."""
+    if not is_pandas(rows, "DataFrame"):
+        return ""
+    strange = (label for label in rows.columns if not _holds_numbers(rows[label]))
+    return first_few(f"{label!r} ({rows[label].iloc[0]!r})" for label in strange)
+
+
+def _check_seen(value: Any, seen: Any, label: Hashable, name: str) -> None:
+    """Refuse a category that the column ``seen`` does not know; dates are no categories."""
+    kinds = _import_pandas().api.types
+    if kinds.is_datetime64_any_dtype(seen.dtype) or kinds.is_timedelta64_dtype(seen.dtype):
+        return
+    known = _known_values(seen)
+    if known and value not in known:
+        must = f"have a known category in column {label!r} ({first_few(map(repr, known))})"
+        raise InvalidValueError(argument=name, must=must, got=shown(value))
+
+
+def _known_values(column: Any) -> list[Any]:
+    """The categories of a column: those of its type, or all values it has."""
+    if _import_pandas().api.types.is_bool_dtype(column.dtype):
+        return [False, True]
+    return list(column.cat.categories if _is_categorical(column) else column.unique())
+
+
+def _is_categorical(column: Any) -> bool:
+    return isinstance(column.dtype, _import_pandas().CategoricalDtype)
+
+
+def _holds_numbers(column: Any) -> bool:
+    """Whether a frame's column holds numbers or Booleans."""
+    return bool(_import_pandas().api.types.is_numeric_dtype(column.dtype))
+
+
+def _typed_like(fills: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """The fills as this type; whole-number types only if no fill loses its fraction."""
+    if fills.dtype == dtype:
+        return fills
+    if dtype.kind == "f":
+        return fills.astype(dtype)
+    if fills.dtype.kind == "f" and not np.isfinite(fills).all():
+        return fills
+    cast = fills.astype(dtype)
+    return cast if (cast == fills).all() else fills
+
+
+def _is_numeric_type(dtype: Any) -> bool:
+    """Whether columns of this type hold numbers that can be averaged (Booleans cannot)."""
+    kinds = _import_pandas().api.types
+    return bool(kinds.is_numeric_dtype(dtype)) and not kinds.is_bool_dtype(dtype)
+
+
+def _are_numbers(dtype: Any) -> bool:
+    """Whether it is one of NumPy's types of numbers, which pandas puts together as NumPy does."""
+    return isinstance(dtype, np.dtype) and dtype.kind in "fiu"
+
+
+def _first_mode(column: Any) -> Any:
+    """The most frequent value of a column, the smallest of equals, as a frame."""
+    return column.mode().iloc[:1].reset_index(drop=True).to_frame(column.name)
+
+
+def _stacked(row: Any, fills: Any) -> list[Any]:
+    """Frames of numbers on top of each other: one of the columns whose type can hold their fills, one of the others."""
+    pandas, own, block = _import_pandas(), row.to_numpy(), fills.to_numpy()
+    with np.errstate(invalid="ignore"):  # a fill that the type cannot hold
+        cast = block.astype(own.dtype)
+    fits = np.full(own.shape[1], True) if own.dtype.kind == "f" else (cast == block).all(axis=0)
+    kept = np.concatenate([own[:, fits], cast[:, fits]])
+    wider = np.concatenate([own[:, ~fits], block[:, ~fits]])
+    pairs = ((kept, row.columns[fits]), (wider, row.columns[~fits]))
+    return [pandas.DataFrame(values, columns=labels) for values, labels in pairs if len(labels)]
+
+
+def _joined(parts: list[Any], labels: Labels) -> Any:
+    """Frames side by side, their columns in this order."""
+    frame = _import_pandas().concat(parts, axis=1) if len(parts) > 1 else parts[0]
+    places = positions_of(frame.columns)
+    return frame.iloc[:, [places[label] for label in labels]]
+
+
+def _group_by(keys: Iterable[Any]) -> dict[Any, list[int]]:
+    """Key → the positions at which it stands."""
+    groups: dict[Any, list[int]] = {}
+    for at, key in enumerate(keys):
+        groups.setdefault(key, []).append(at)
+    return groups
+
+
+def read_table(row: Any, background: Any, columns: Sequence[Hashable] | None) -> Table:
+    """Check the row and its background; frames stay frames, everything else becomes arrays."""
+    if is_pandas(row, "DataFrame", "Series"):
+        return _read_frames(row, background, columns)
+    values = _numbers(row, "row")
+    if values.ndim not in (1, 2) or values.size == 0 or (values.ndim == 2 and len(values) == 1):
+        raise InvalidValueError(
+            argument="row",
+            must="be one row (d,), or a series (T, channels) of at least two steps",
+            got=f"shape {values.shape}",
+            hint="Take one row of a table with `row[0]`.",
+        )
+    if columns is None and is_pandas(background, "DataFrame") and values.ndim == 1:
+        columns = list(background.columns)
+    labels: Labels = tuple(range(len(values)))
+    if columns is not None:
+        labels = tuple(check_list(columns, "columns", "be a list of names, one per column"))
+        if len(labels) != len(values):
+            must = f"have one name per column of the row ({len(values)})"
+            raise InvalidValueError(argument="columns", must=must, got=len(labels))
+        _check_distinct(labels, "columns")
+    _check_finite(values[None], labels, "row")
+    rows = None if background is None else _array_background(background, values.shape, labels)
+    return ArrayTable(values.ravel().copy(), rows, values.shape, labels)
+
+
+def _read_frames(row: Any, background: Any, columns: Sequence[Hashable] | None) -> FrameTable:
+    if is_pandas(row, "Series"):
+        frame = row.to_frame().T.infer_objects().reset_index(drop=True)
+    elif len(row) != 1:
+        must = "be a Series or a frame of one row"
+        raise InvalidValueError(argument="row", must=must, got=f"{len(row)} rows")
+    else:
+        frame = row.reset_index(drop=True).copy()
+    if columns is not None:
+        frame = _choose_columns(frame, tuple(columns), "row")
+    labels = tuple(frame.columns)
+    _check_distinct(labels, "row")
+    _check_frame_complete(frame, "row")
+    if background is None:
+        return FrameTable(frame, None)
+    if is_pandas(background, "DataFrame"):
+        _check_distinct(tuple(background.columns), "background")
+        rows = _choose_columns(background, labels, "background").reset_index(drop=True).copy()
+        _check_not_empty(rows)
+        _check_frame_complete(rows, "background")
+    else:
+        rows = _import_pandas().DataFrame(_array_background(background, (len(labels),), labels), columns=list(labels))
+    return FrameTable(_retyped(frame, rows), rows)
+
+
+def _array_background(background: Any, shape: tuple[int, ...], labels: Labels) -> NDArray[Any]:
+    rows = _numbers(background, "background")
+    if rows.ndim != len(shape) + 1 or rows.shape[1:] != shape:
+        must = f"have shape (m, {', '.join(map(str, shape))}) like the row"
+        raise InvalidValueError(argument="background", must=must, got=rows.shape)
+    _check_not_empty(rows)
+    _check_finite(rows, labels, "background")
+    return rows.reshape(len(rows), -1).copy()
+
+
+def _numbers(value: Any, name: str) -> NDArray[Any]:
+    must = "be an array of numbers"
+    array = as_array(value.detach().cpu() if hasattr(value, "detach") else value, name, must)
+    if array.dtype.kind not in "fiub":
+        hint = "Give mixed columns as a pandas Series or DataFrame with a type per column."
+        raise InvalidTypeError(argument=name, must=must, got=array.dtype, hint=hint)
+    return array
+
+
+def _check_distinct(labels: Labels, name: str) -> None:
+    if len(set(labels)) < len(labels):
+        twice = next(label for label, count in Counter(labels).items() if count > 1)
+        raise InvalidValueError(argument=name, must="have distinct columns", got=f"{twice!r} more than once")
+
+
+def _check_not_empty(rows: Any) -> None:
+    if len(rows) == 0:
+        raise InvalidValueError(argument="background", must="have at least one row", got="none")
+
+
+def _check_finite(rows: NDArray[Any], labels: Labels, name: str) -> None:
+    """Name the columns (of a series: the steps) with NaN or infinity."""
+    bad = ~np.isfinite(rows)
+    _refuse_missing(bad.any(axis=tuple(axis for axis in range(bad.ndim) if axis != 1)), labels, name)
+
+
+def _refuse_missing(bad: NDArray[np.bool_], labels: Sequence[Hashable], name: str) -> None:
+    if bad.any():
+        places, columns = np.flatnonzero(bad), "column" if bad.sum() == 1 else "columns"
+        raise InvalidValueError(
+            argument=name,
+            must="have no missing or infinite values",
+            got=f"some in {len(places)} {columns} ({first_few(repr(labels[int(at)]) for at in places)})",
+            hint="Fill or drop them first.",
+        )
+
+
+def _choose_columns(frame: Any, labels: Labels, name: str) -> Any:
+    missing = [label for label in labels if label not in frame.columns]
+    if missing:
+        must = f"have the columns {', '.join(map(repr, missing))}"
+        raise InvalidValueError(argument=name, must=must, got="none of them")
+    return frame[list(labels)]
+
+
+def _check_frame_complete(frame: Any, name: str) -> None:
+    bad = frame.isna().to_numpy().any(axis=0)
+    floats = np.array([dtype.kind == "f" for dtype in frame.dtypes], dtype=bool) & ~bad
+    if floats.any():
+        bad[floats] = ~np.isfinite(frame.loc[:, floats].to_numpy(dtype=float)).all(axis=0)
+    _refuse_missing(bad, frame.columns, name)
+
+
+def _retyped(row: Any, background: Any) -> Any:
+    """The row with the background's column types: one row taken out of a frame often loses its own."""
+    parts = []
+    for (own_type, type_), at in _group_by(zip(row.dtypes, background.dtypes, strict=True)).items():
+        own, seen = row.iloc[:, at], background.iloc[:, at]
+        if _are_numbers(own_type) and _are_numbers(type_):
+            cast = own.astype(type_)
+            same = (cast.to_numpy() == own.to_numpy())[0]
+            parts += [cast.loc[:, same], own.loc[:, ~same]]
+        else:
+            parts += [_retyped_column(own[label], seen[label]).to_frame(label) for label in own.columns]
+    return _joined(parts, tuple(row.columns))
+
+
+def _retyped_column(own: Any, seen: Any) -> Any:
+    if not _is_numeric_type(seen.dtype):
+        _check_seen(own.iloc[0], seen, own.name, "row")
+        return own.astype(seen.dtype)
+    if not _holds_numbers(own):
+        must = f"have a number in column {own.name!r}, as the background has"
+        raise InvalidTypeError(argument="row", must=must, got=shown(own.iloc[0]))
+    cast = own.astype(seen.dtype)
+    return cast if (cast == own).all() else own

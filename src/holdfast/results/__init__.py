@@ -1,1 +1,0 @@
-"""Values that restate what was certified: frozen, comparable, JSON both ways, readable."""
