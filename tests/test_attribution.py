@@ -26,7 +26,7 @@ from holdfast import (
     randomness,
     stabilize,
 )
-from holdfast.attribution import METHODS
+from holdfast.attribution.methods import METHODS
 from tests.fakes import Recorded, label_table, score_table
 
 MASK_METHODS = ["lime", "shap", "occlusion"]

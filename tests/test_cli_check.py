@@ -257,7 +257,7 @@ def test_the_answer_is_told_even_if_its_file_cannot_be_written(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("holdfast.study.files.tempfile.mkdtemp", refuse)
+    monkeypatch.setattr("holdfast.atomic.tempfile.mkdtemp", refuse)
     assert check("first_word", option, folder / "file") == 3
     out, err = capsys.readouterr()
     assert out.startswith("Holds: ")

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from holdfast import Certificate
+from holdfast.atomic import replacing, write_whole
 from holdfast.certification.serialization import read_about
 from holdfast.cli import main
 from holdfast.errors import InvalidValueError, StoreError
 from holdfast.report.page import write_report
 from holdfast.study.export import export_study
-from holdfast.study.files import replacing, write_whole
 from holdfast.study.run import run_study
 from holdfast.study.spec import MethodSpec
 from tests.study_support import HELD, make_spec, write_texts
@@ -32,7 +32,7 @@ WRITERS = {"write_text", "write_bytes", "savefig", "to_parquet", "dump", "save",
 
 OWN_WAY = {
     "plans/catalog.py",  # a temporary folder beside the cache; and a script for developers
-    "study/lock.py",  # the lock itself
+    "atomic.py",  # locks
     "study/engines/ray_link.py",  # Ray's log, which grows
     "cli.py",  # what is thrown away
     "explore/exports.py",  # into memory, for the page to offer
@@ -115,7 +115,7 @@ def test_a_folder_that_is_not_there_or_is_the_target_is_an_error_of_files(tmp_pa
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from holdfast.study.files import replacing
+from holdfast.atomic import replacing
 with replacing(Path(sys.argv[1])) as unfinished:
     with unfinished.open("w") as file:
         file.write("half")
@@ -144,7 +144,7 @@ def test_what_killed_writers_left_is_removed_by_the_next(tmp_path: Path) -> None
 LIVING = """
 import sys
 from pathlib import Path
-from holdfast.study.files import replacing
+from holdfast.atomic import replacing
 with replacing(Path(sys.argv[1])) as unfinished:
     unfinished.write_text("slowly")
     print("begun", flush=True)

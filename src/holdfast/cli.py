@@ -7,9 +7,9 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 from holdfast import __version__
-from holdfast.commands import bench, certify, check, compare, demo, explore, reproduce, study, verify
 from holdfast.commands.codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, IN_WORDS
 from holdfast.commands.errors import error_message
 from holdfast.commands.parsing import Parser, check_targets
@@ -17,13 +17,15 @@ from holdfast.errors import HoldfastError
 from holdfast.progress import TerminalBar, watching_search
 from holdfast.terminal import neutral_streams
 
-_COMMANDS = (demo, certify, compare, check, verify, study, reproduce, explore, bench)
+_COMMANDS = ("demo", "certify", "compare", "check", "verify", "study", "reproduce", "explore", "bench")
+"""Modules of ``holdfast.commands``; ``verify`` has ``show`` as well."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     with neutral_streams(), watching_search(SearchNotice()):
-        options = command_parser().parse_args(arguments)
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        options = command_parser(*words[:1]).parse_args(words)
         return _run(options.run, options)
 
 
@@ -62,8 +64,8 @@ class SearchNotice:
             self._bar = None
 
 
-def command_parser() -> argparse.ArgumentParser:
-    """Everything that the command line understands."""
+def command_parser(first_word: str = "") -> argparse.ArgumentParser:
+    """Everything that the command line understands; no more than one command, if its name comes first."""
     parser = Parser(
         prog="holdfast",
         description="Does this explanation hold fast? Certify how often a prediction survives when more features "
@@ -72,8 +74,8 @@ def command_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in _COMMANDS:
-        command.add(commands)
+    for command in (first_word,) if first_word in _COMMANDS else _COMMANDS:
+        import_module(f"holdfast.commands.{command}").add(commands)
     return parser
 
 

@@ -147,7 +147,7 @@ def _read_scores(file: str, options: argparse.Namespace, model: Evaluator) -> Ma
 
 
 def _ask_method(method: str, options: argparse.Namespace, model: Evaluator) -> Mask:
-    from holdfast.attribution import attribute
+    from holdfast.attribution.methods import attribute
 
     _check_cut(options, "--method")
     return _cut(attribute(model, method, n_samples=options.n_samples, rng=options.rng), options)

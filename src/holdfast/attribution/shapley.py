@@ -20,8 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.attribution.task import AttributionTask, Numbers, Scored, names_of
-from holdfast.boolean import monotone, shapley
-from holdfast.boolean.tables import all_masks
 from holdfast.evaluation import Evaluator
 from holdfast.extras import import_extra
 from holdfast.types import Mask, MaskedModel, Masks
@@ -52,6 +50,8 @@ def shap(task: AttributionTask) -> Scored:
     budget = task.budget(default, least=min(4 * n, every_mask), of=f"for 'shap' with {n} features")
     if budget >= every_mask:
         task.evaluator.expect(every_mask)
+        from holdfast.boolean.tables import all_masks  # few features: the rest of Boolean analysis is not needed
+
         exact = exact_shapley(task.values(all_masks(n)))
         return Scored(exact, np.zeros(n), {"n_samples": every_mask, "exact": True})
     pairs = draw_coalitions(n, (budget - 2) // 2, task.stream())
@@ -71,6 +71,8 @@ def exact_shapley(table: Numbers) -> Numbers:
     [2.0, 3.0]
     """
     # Relative to the empty input: a large offset would only cost precision.
+    from holdfast.boolean import monotone, shapley
+
     return shapley(monotone(table - table[0]))
 
 

@@ -10,9 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from holdfast.attribution import METHODS, attribute
 from holdfast.attribution.external import from_array
-from holdfast.attribution.methods import GRADIENT_METHODS
+from holdfast.attribution.methods import GRADIENT_METHODS, METHODS, attribute
 from holdfast.attribution.scores import Attribution
 from holdfast.bounds import Interval, clopper_pearson
 from holdfast.certification.certificate import Certificate, certify

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from functools import cache
+from importlib import import_module
 from types import MappingProxyType, UnionType
 from typing import Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -28,6 +29,9 @@ _UNTRUE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErr
 
 _LARGEST = 2**256
 """Keys of random streams have half as many digits; counts have far fewer."""
+
+_MODULES = tuple(f"certification.{name}" for name in ("fill_sensitivity", "mean_curve", "reexplain", "verify"))
+"""Modules that know, with what they import, all kinds of results below studies."""
 
 _KINDS: dict[str, type[Value]] = {}
 _Kind = TypeVar("_Kind", bound="Value")
@@ -106,6 +110,8 @@ def _kind_of(text: str) -> type[Value]:
         schema = json.loads(text).get("schema")
     except (TypeError, ValueError, RecursionError, AttributeError) as error:
         raise InvalidValueError(f"it is no JSON of holdfast: {error}") from error
+    for module in (*_MODULES, "witness"):
+        import_module(f"holdfast.{module}")  # each makes its own results known
     if not isinstance(schema, str) or schema not in _KINDS:
         raise InvalidValueError(f"its `schema` must be one of holdfast's, got {schema!r}.")
     return _KINDS[schema]

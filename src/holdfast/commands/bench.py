@@ -31,7 +31,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure and print."""
-    from holdfast.attribution import attribute
+    from holdfast.attribution.methods import attribute
     from holdfast.bench import measure
     from holdfast.question import chosen_input
     from holdfast.selection import top_fraction

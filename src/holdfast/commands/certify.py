@@ -37,9 +37,9 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Certify, print, and write if asked."""
+    from holdfast.atomic import write_whole
     from holdfast.certification.certificate import certify
     from holdfast.question import bind_named, choose_selection, describe
-    from holdfast.study.files import write_whole
 
     model, classes = bind_named(options)
     selected = choose_selection(options, model)

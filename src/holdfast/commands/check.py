@@ -104,7 +104,7 @@ def _reason(error: Exception, options: argparse.Namespace) -> str:
 
 def _report(verdict: Verdict, options: argparse.Namespace) -> None:
     """Print the answer, then write it where asked: a file that cannot be written must not swallow it."""
-    from holdfast.study.files import write_whole
+    from holdfast.atomic import write_whole
 
     _print(verdict, options)
     if options.junit:

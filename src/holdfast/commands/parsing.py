@@ -171,8 +171,8 @@ def check_targets(options: argparse.Namespace) -> None:
     targets = {name: Path(values[name]) for name in _TARGETS if name in values}
     if not targets:
         return
+    from holdfast.atomic import check_spared
     from holdfast.errors import InvalidValueError
-    from holdfast.study.files import check_spared
 
     sources = {
         f"`{options.flags.get(name, name.upper())}`": value if isinstance(value, list) else [value]

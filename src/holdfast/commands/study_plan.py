@@ -69,7 +69,7 @@ def plan(options: argparse.Namespace) -> int:
 
 def init(options: argparse.Namespace) -> int:
     """Write the commented example."""
-    from holdfast.study.files import check_spared, write_whole
+    from holdfast.atomic import check_spared, write_whole
     from holdfast.study.spec_file import commented_example
 
     text = commented_example(model=options.model, data=options.data)

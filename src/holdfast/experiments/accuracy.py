@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.atomic import replacing
 from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
@@ -19,7 +20,6 @@ from holdfast.randomness import stream, stream_key
 from holdfast.report.figures.accuracies import plot_accuracy
 from holdfast.report.figures.style import entitle, make_panels, note_below
 from holdfast.smoothing import SmoothedAccuracy, smoothed_accuracy
-from holdfast.study.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

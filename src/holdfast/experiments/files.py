@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from holdfast.atomic import replacing
 from holdfast.experiments.experiment import Experiment, Outcome, Table
 from holdfast.extras import import_extra
 from holdfast.report.figures.saving import save_figure
-from holdfast.study.files import replacing
 
 FINDINGS = "findings.md"
 

@@ -9,11 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from holdfast.atomic import check_spared, replacing
 from holdfast.certification.serialization import make_frame
 from holdfast.errors import StudyError
 from holdfast.extras import import_extra
 from holdfast.study.curves import current_means
-from holdfast.study.files import check_spared, replacing
 from holdfast.study.status import status_of
 from holdfast.study.store import Store
 from holdfast.validation import check_name, check_path

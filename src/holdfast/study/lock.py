@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import IO
 
+from holdfast.atomic import is_current, open_lock, try_lock
 from holdfast.errors import StoreError
 
 
@@ -68,49 +69,3 @@ class WriterLock:
             if sys.platform != "win32":  # where an open file cannot be removed
                 self._path.unlink(missing_ok=True)
             self._file.close()
-
-
-def open_lock(path: Path) -> IO[str]:
-    """A lock file, made if there is none. What was put in its place, such as a link to another file, is refused."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
-    except OSError as error:
-        if path.is_symlink():
-            raise _not_a_lock(path) from error
-        raise StoreError(f"{str(path.parent)!r} must be a folder that can be written to: {error}") from error
-    if os.fstat(descriptor).st_nlink > 1:
-        os.close(descriptor)
-        raise _not_a_lock(path)
-    return open(descriptor, "r+", encoding="utf-8")
-
-
-def _not_a_lock(path: Path) -> StoreError:
-    return StoreError(
-        f"{str(path)!r} must be a lock file, but is a link to another file. Delete the link; the file was not touched."
-    )
-
-
-def is_current(file: IO[str], path: Path) -> bool:
-    """Whether an open file is the one that has the name now."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def try_lock(file: IO[str]) -> bool:
-    """Lock an open file until it is closed, unless somebody else has."""
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            # A byte far behind the process id, which others may still read.
-            file.seek(1 << 20)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.atomic import replacing
 from holdfast.errors import InvalidValueError, StoreError, StudyError
 from holdfast.showing import Shown
 from holdfast.study.curves import curve_keys
-from holdfast.study.files import replacing
 from holdfast.study.listing import Listed, check_listing
 from holdfast.study.question import Plain, check_same_question
 from holdfast.study.results import Record, Row, stored_json

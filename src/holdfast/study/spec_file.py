@@ -9,8 +9,8 @@ from dataclasses import MISSING, asdict, replace
 from pathlib import Path
 from typing import Any
 
+from holdfast.atomic import write_whole
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.study.files import write_whole
 from holdfast.study.options import Options
 from holdfast.study.spec import (
     NO_TRUST,

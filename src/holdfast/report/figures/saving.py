@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.atomic import replacing
 from holdfast.report.figures.style import themed
-from holdfast.study.files import replacing
 from holdfast.validation import drawing
 
 if TYPE_CHECKING:

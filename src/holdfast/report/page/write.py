@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from holdfast.atomic import check_spared, replacing
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.progress import as_progress
 from holdfast.report.page.findings import page_findings
@@ -15,7 +16,6 @@ from holdfast.report.page.sections import make_section
 from holdfast.report.page.source import open_source
 from holdfast.smoothing import SmoothedAccuracy
 from holdfast.study.aggregate import summarize_study
-from holdfast.study.files import check_spared, replacing
 from holdfast.study.spec import NO_TRUST, Trust
 from holdfast.study.store import Store
 from holdfast.types import Progress
