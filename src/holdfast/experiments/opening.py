@@ -39,11 +39,11 @@ class Opened:
     dataset: Dataset
     n: int
 
-    def bind(self, value: Any) -> MaskedModel:
+    def bind(self, one: Any) -> MaskedModel:
         """An input as a function of masks."""
         masking, rows = self.subject.masking, self.dataset.background
         options = ({} if rows is None else {"background": rows}) | dict(masking.options)
-        return self.classifier.bind(value, groups=masking.groups, fill=masking.fill, **options)
+        return self.classifier.bind(one, groups=masking.groups, fill=masking.fill, **options)
 
     def label(self, index: int) -> int | None:
         """The right class of an input, by the model's numbers."""
