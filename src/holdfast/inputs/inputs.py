@@ -334,7 +334,7 @@ def _live_classifier(
     except TypeError as error:
         if isinstance(error, InvalidTypeError):
             raise
-        raise InvalidTypeError(f"`model_options` cannot be used: {error}") from error
+        raise InvalidTypeError(f"cannot be used: {error}", argument="model_options") from error
 
 
 def _with_details(dataset: Dataset, labels: Any, names: Any, background: Any, classes: tuple[str, ...]) -> Dataset:

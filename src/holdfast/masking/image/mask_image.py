@@ -141,7 +141,7 @@ def mask_image(
     acceleration = Acceleration.check(autocast, compile)
     for name, value in acceleration.options.items():
         if not is_module(target):
-            raise InvalidTypeError(f"`{name}` works only with a torch module, got {value!r}.")
+            raise InvalidTypeError(f"works only with a torch module, got {value!r}.", argument=name)
     chosen = as_fill(fill)
     if isinstance(chosen, Drop):
         _check_drop(target, acceleration, fill_stage)
@@ -216,7 +216,9 @@ class _Binding:
         elif dtype is None:
             kind, channels_first = target.dtype, target.layout_for(elements.shape)
         else:
-            raise InvalidValueError(f"`dtype` of an ONNX model is fixed by its file, {target.dtype}, got {dtype!r}.")
+            raise InvalidValueError(
+                f"of an ONNX model is fixed by its file, {target.dtype}, got {dtype!r}.", argument="dtype"
+            )
         both = (values.astype(kind) for values in (elements, self.scene.baseline))
         return ArrayImageModel(function=target, channels_first=channels_first, **self._fields(*both))
 
@@ -288,7 +290,7 @@ def _as_target(classifier: Any) -> Any:
 
 def _check_drop(target: Any, acceleration: Acceleration, fill_stage: str) -> None:
     if not is_module(target):
-        raise InvalidTypeError("`fill='drop'` works only with a vision transformer that is a torch module.")
+        raise InvalidTypeError("works only with a vision transformer that is a torch module.", argument="fill='drop'")
     if acceleration.backend is not None:
         must = "be False for `fill='drop'`: compiled modules run on all patches"
         raise InvalidValueError(argument="compile", must=must)
