@@ -207,7 +207,7 @@ def test_a_model_that_cannot_be_loaded_is_said_so(texts: Path, tmp_path: Path, w
 
 def test_model_and_data_must_be_of_one_kind(texts: Path, tmp_path: Path) -> None:
     spec = make_spec(texts, model=ModelSpec("python:tests.study_support:moods", {"kind": "table"}))
-    with pytest.raises(StudyError, match=r"takes inputs of kind 'table', but the data .* are of kind 'text'"):
+    with pytest.raises(InvalidValueError, match="`model` must classify the texts that are given, got one for tables"):
         run_study(spec, tmp_path / "a.db")
 
 
@@ -225,7 +225,8 @@ class Pictures:
 
 def load_pictures(spec: StudySpec) -> Worker:
     classifier: Classifier = hf.models.load(spec.model.spec, **spec.model.options)
-    return Worker(spec, classifier, Dataset("fake", "text", Pictures(), np.array([0, 1, -1]), ("bad", "good")))
+    data = Dataset("fake", "text", Pictures(), np.array([0, 1, -1]), ("bad", "good"))
+    return Worker(spec, hf.bind(classifier, data))
 
 
 def test_inputs_that_cannot_be_read_stop_the_study_unless_they_may_be_skipped(texts: Path, tmp_path: Path) -> None:
