@@ -33,7 +33,9 @@ def test_a_certificate_is_confirmed_with_its_sentence_and_its_key(
 ) -> None:
     code, out = verdict(certificate, capsys=capsys)
     assert code == 0
-    assert out.startswith("Confirmed: With confidence 0.9, revealing up to 3 more features keeps the prediction 'malignant'")
+    assert out.startswith(
+        "Confirmed: With confidence 0.9, revealing up to 3 more features keeps the prediction 'malignant'"
+    )
     assert "The random key is canonical" in out
     assert "Not checked, as `holdfast show` prints them: date, holdfast, model, input, method, top." in out
 
