@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any, ClassVar, Unpack
 
 from holdfast.bounds import Interval, check_counts, hoeffding_draws
-from holdfast.certification.notebook import certificate_html
 from holdfast.certification.question import Procedure, RateKeywords, asks
 from holdfast.certification.reference import Outcome, PredictionClaim, Reference, portions, worst_of
 from holdfast.errors import InvalidTypeError, InvalidValueError
@@ -119,9 +118,6 @@ class Certificate(PredictionClaim):
             raise InvalidTypeError(argument="rate", must="be a number from 0 to 1", got=shown(rate))
         asked = Fraction(int(rate)) if rate in (0, 1) else check_share(rate, "rate")
         return Fraction(repr(self.interval.low)) >= asked
-
-    def _repr_html_(self) -> str:
-        return certificate_html(self)
 
     def __str__(self) -> str:
         change, keeps = event(self.neighborhood, self.rate_kind, self.effective_radius), f"keeps {kept(self)}"

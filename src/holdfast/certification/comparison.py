@@ -13,7 +13,6 @@ import numpy as np
 from holdfast.bounds import Interval, clopper_pearson
 from holdfast.certification.certificate import Certificate, make_certificate
 from holdfast.certification.curve import StabilityCurve, draw_for, sparkline
-from holdfast.certification.notebook import comparison_html
 from holdfast.certification.question import PlanKeywords, Procedure, asks
 from holdfast.certification.reference import Outcome, Reference, decides_early, reference_masks
 from holdfast.certification.serialization import Value, make_frame
@@ -133,9 +132,6 @@ class Comparison(Value):
                 for one in self.differences
             ]
         )
-
-    def _repr_html_(self) -> str:
-        return comparison_html(self)
 
     def __str__(self) -> str:
         width = max(map(len, self.names))
