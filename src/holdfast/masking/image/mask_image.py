@@ -141,7 +141,7 @@ def mask_image(
     acceleration = Acceleration.check(autocast, compile)
     for name, value in acceleration.options.items():
         if not is_module(target):
-            raise InvalidTypeError(f"`{name}` works only with a torch module, got {value!r}.")
+            raise InvalidTypeError(f"works only with a torch module, got {value!r}.", argument=name)
     chosen = as_fill(fill)
     if isinstance(chosen, Drop):
         _check_drop(target, acceleration, fill_stage)
@@ -216,7 +216,8 @@ class _Binding:
         elif dtype is None:
             kind, channels_first = target.dtype, target.layout_for(elements.shape)
         else:
-            raise InvalidValueError(f"`dtype` of an ONNX model is fixed by its file, {target.dtype}, got {dtype!r}.")
+            message = f"of an ONNX model is fixed by its file, {target.dtype}, got {dtype!r}."
+            raise InvalidValueError(message, argument="dtype")
         both = (values.astype(kind) for values in (elements, self.scene.baseline))
         return ArrayImageModel(function=target, channels_first=channels_first, **self._fields(*both))
 

@@ -323,7 +323,7 @@ def _refuse(owner: str, **options: Any) -> None:
     """Options that would have no effect are an error, never ignored."""
     for name, value in options.items():
         if value is not None:
-            raise InvalidTypeError(f"`{name}` works only with {owner}, got {preview(repr(value))}.")
+            raise InvalidTypeError(f"works only with {owner}, got {preview(repr(value))}.", argument=name)
 
 
 def _name(function: Callable[..., Any]) -> str:
