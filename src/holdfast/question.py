@@ -86,7 +86,9 @@ def choose_selection(options: argparse.Namespace, model: Evaluator) -> Mask:
     """The explanation: a mask from a file, or the top of the scores in a file or of a method."""
     given = [name for name in ("selected", "scores", "method") if getattr(options, name) is not None]
     if len(given) != 1:
-        raise InvalidValueError("`--selected` or `--scores` must be given, or `--method`, and only one of them.")
+        raise InvalidValueError(
+            "or `--scores` must be given, or `--method`, and only one of them.", argument="--selected"
+        )
     return _SOURCES[given[0]](getattr(options, given[0]), options, model)
 
 
@@ -142,7 +144,9 @@ def _read_scores(file: str, options: argparse.Namespace, model: Evaluator) -> Ma
     _check_cut(options, "--scores")
     scores = read_numbers(file)
     if len(scores) != model.n_features:
-        raise InvalidValueError(f"`--scores` must have one score per feature: {model.n_features}, got {len(scores)}.")
+        raise InvalidValueError(
+            argument="--scores", must=f"have one score per feature: {model.n_features}", got=len(scores)
+        )
     return _cut(scores, options)
 
 
@@ -158,7 +162,7 @@ _SOURCES = {"selected": _read_mask, "scores": _read_scores, "method": _ask_metho
 
 def _check_cut(options: argparse.Namespace, needs: str) -> None:
     if (options.top is None) == (options.top_fraction is None):
-        raise InvalidValueError(f"`{needs}` needs `--top` or `--top-fraction`, and not both.")
+        raise InvalidValueError("needs `--top` or `--top-fraction`, and not both.", argument=needs)
 
 
 def _cut(scores: Any, options: argparse.Namespace) -> Mask:
@@ -196,7 +200,9 @@ def _number(word: Any) -> float:
 
 def _as_flags(values: NDArray[Any]) -> NDArray[Any]:
     if not np.isin(values, (0, 1)).all():
-        raise InvalidValueError("`--selected` must hold only 0 and 1, or true and false. Use --scores for scores.")
+        raise InvalidValueError(
+            argument="--selected", must="hold only 0 and 1, or true and false", hint="Use --scores for scores."
+        )
     return values.astype(bool)
 
 

@@ -376,7 +376,7 @@ class SmoothedAccuracy(Value):
         """Raise if the fields contradict each other."""
         check_share(self.confidence, "confidence")
         if len(self.keep_probabilities) != len(self.n_correct):
-            raise InvalidValueError("`n_correct` must have one entry per keep probability.")
+            raise InvalidValueError(argument="n_correct", must="have one entry per keep probability")
         for n_correct in self.n_correct:
             check_counts(n_correct, self.n_inputs)
 

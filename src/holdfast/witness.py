@@ -82,11 +82,11 @@ class Witness(Value):
         check_mask(self.selected, "selected")
         check_whole(self.cleared_radius, "cleared_radius")
         if self.found != (self.mask is not None) or (self.n_added or 0) != len(self.added):
-            raise InvalidValueError("`found`, `mask`, `added` and `n_added` must agree.")
+            raise InvalidValueError(argument="found", must="agree with `mask`, `added` and `n_added`")
         if self.mask is not None:
             added = self.mask & ~self.selected
             if (self.selected & ~self.mask).any() or tuple(int(i) for i in added.nonzero()[0]) != self.added:
-                raise InvalidValueError("`mask` must be the explanation with the features `added`.")
+                raise InvalidValueError(argument="mask", must="be the explanation with the features `added`")
 
     def __str__(self) -> str:
         claim = self._found() if self.found else self._not_found()
@@ -138,7 +138,7 @@ class StabilityBracket(Value):
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         if self.below is not None and self.low >= self.below:
-            raise InvalidValueError(f"`low` must be below `below`, got {self.low} and {self.below}.")
+            raise InvalidValueError(argument="low", must="be below `below`", got=f"{self.low} and {self.below}")
 
     @property
     def is_tight(self) -> bool:

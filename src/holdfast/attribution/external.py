@@ -464,7 +464,9 @@ def _read_scores(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     except (OSError, InvalidValueError):
         raise
     except Exception as error:  # NumPy lets through whatever its parsers of headers and archives raise
-        raise InvalidValueError(f"`scores` must be numbers, {path.name} has something else: {error}") from error
+        raise InvalidValueError(
+            f"must be numbers, {path.name} has something else: {error}", argument="scores"
+        ) from error
 
 
 def _read_csv(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:

@@ -98,7 +98,7 @@ def attribute(
     for name in options:  # one that would have no effect is an error, never ignored
         if name not in own:
             takes = f"takes {', '.join(f'`{known}`' for known in own)}" if own else "takes no options of its own"
-            raise InvalidTypeError(f"`{name}` is no option of {method!r}, which {takes}.")
+            raise InvalidTypeError(f"is no option of {method!r}, which {takes}.", argument=name)
     budget = None if n_samples is None else check_whole(n_samples, "n_samples", minimum=1)
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         known = evaluator.provenance

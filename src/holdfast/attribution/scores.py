@@ -14,7 +14,7 @@ from holdfast.certification.notebook import attribution_html
 from holdfast.certification.serialization import Value, frozen_numbers
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.types import Provenance
-from holdfast.validation import check_whole
+from holdfast.validation import check_whole, shown
 from holdfast.words import calls, quoted
 
 _N_SHOWN = 3
@@ -76,15 +76,15 @@ class Attribution(Value):
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         if self.scores.ndim != 1 or len(self.scores) == 0 or not np.isfinite(self.scores).all():
-            raise InvalidValueError("`scores` must be a vector of one finite number per feature.")
+            raise InvalidValueError(argument="scores", must="be a vector of one finite number per feature")
         if self.errors is not None and (self.errors.shape != self.scores.shape or not (self.errors >= 0).all()):
-            raise InvalidValueError("`errors` must be one number ≥ 0 per feature.")
+            raise InvalidValueError(argument="errors", must="be one number ≥ 0 per feature")
         if self.feature_names is not None and len(self.feature_names) != len(self.scores):
             raise InvalidValueError(
-                f"`feature_names` must be one per feature: {len(self.scores)}, got {len(self.feature_names)}."
+                argument="feature_names", must=f"be one per feature: {len(self.scores)}", got=len(self.feature_names)
             )
         if not isinstance(self.method, str):
-            raise InvalidTypeError(f"`method` must be a string, got {self.method!r}.")
+            raise InvalidTypeError(argument="method", must="be a string", got=shown(self.method))
         check_whole(self.n_calls, "n_calls")
 
     @property

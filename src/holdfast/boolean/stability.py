@@ -258,7 +258,9 @@ class _Scale:
         if margin is not None:
             return cls(within(margin).margin)
         if len(reference) == 1:
-            raise InvalidTypeError("`margin` must be a number > 0 for a single score; only several have a top class.")
+            raise InvalidTypeError(
+                argument="margin", must="be a number > 0 for a single score; only several have a top class"
+            )
         winner = int(reference.argmax())
         with quiet():
             leads = reference[winner] - np.delete(reference, winner)
@@ -305,7 +307,9 @@ def _agreed_by_distance(h: Any, selected: Any, margin: Any, agree: Any) -> tuple
     """How many masks at each distance from ``selected`` agree with it, and how many there are."""
     scores = _as_columns(reveal(h, selected))
     if margin is not None and agree is not None:
-        raise InvalidTypeError("`margin` and `agree` must not both be given; `margin` means `within(margin)`.")
+        raise InvalidTypeError(
+            "and `agree` must not both be given; `margin` means `within(margin)`.", argument="margin"
+        )
     same = within(margin) if margin is not None else as_agreement("same_top_class" if agree is None else agree)
     m = len(scores).bit_length() - 1
     # A move too large for a float is infinite, which is the right side of any margin.

@@ -117,22 +117,22 @@ class Certificate(Value):
         check_name(self.draws, "draws", DRAWS)
         nearby = NEIGHBORHOODS[self.neighborhood](self.selected, self.radius)
         if self.effective_radius != nearby.effective_radius or self.exact != (self.design is None):
-            raise InvalidValueError("`effective_radius` and `exact` must follow from the question.")
+            raise InvalidValueError("and `exact` must follow from the question.", argument="effective_radius")
         if self.design is not None:
             check_size(self.design.max_draws, "design.looks", most=MOST_DRAWS)
             fewest = hoeffding_draws(Fraction(str(self.tolerance)), Fraction(str(self.confidence)))
             if self.plan == "hoeffding" and self.design.max_draws < fewest:
-                raise InvalidValueError(f"`design` must draw {fewest} times for plan 'hoeffding'.")
+                raise InvalidValueError(argument="design", must=f"draw {fewest} times for plan 'hoeffding'")
             alone = self.draws == "single" and self.rate_kind != "worst_size"
             if alone and not (n_evaluated in self.design.looks and self.design.stops(n_evaluated, n_agreed)):
-                raise InvalidValueError(f"`design` must stop at {n_agreed} of {n_evaluated}.")
+                raise InvalidValueError(argument="design", must=f"stop at {n_agreed} of {n_evaluated}")
         own = interval_around(n_agreed, n_evaluated, Fraction(0 if self.exact else str(self.tolerance)))
         inside = own.low <= self.interval.low <= self.interval.high <= own.high
         if self.rate != n_agreed / n_evaluated or not inside or (self.draws == "single" and self.interval != own):
-            raise InvalidValueError(f"`rate` and `interval` must follow from {n_agreed} of {n_evaluated}.")
+            raise InvalidValueError(f"and `interval` must follow from {n_agreed} of {n_evaluated}.", argument="rate")
         changing = self.counterexample
         if changing is not None and not nearby.contains(check_mask(changing, "counterexample")):
-            raise InvalidValueError("`counterexample` must lie within the radius.")
+            raise InvalidValueError(argument="counterexample", must="lie within the radius")
 
     def holds(self, rate: float) -> bool:
         """Whether the certificate shows that the true rate is at least ``rate``.
@@ -141,7 +141,7 @@ class Certificate(Value):
         one-sided test is cheaper than this two-sided certificate.
         """
         if not is_number(rate):
-            raise InvalidTypeError(f"`rate` must be a number from 0 to 1, got {rate!r}.")
+            raise InvalidTypeError(argument="rate", must="be a number from 0 to 1", got=shown(rate))
         asked = Fraction(int(rate)) if rate in (0, 1) else check_share(rate, "rate")
         return Fraction(repr(self.interval.low)) >= asked
 

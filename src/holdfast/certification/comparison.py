@@ -80,14 +80,14 @@ class Comparison(Value):
     def check(self) -> None:
         """Raise if the parts do not belong together."""
         if len(self.names) != len(self.curves) or len(self.names) < 2:
-            raise InvalidValueError("`curves` must be one per name, at least two.")
+            raise InvalidValueError(argument="curves", must="be one per name, at least two")
         for name in self.names:
             check_label(name, "names")
         for curve in self.curves:
             curve.check()
         pairs = {(one.first, one.second, one.radius) for one in self.differences}
         if pairs != {(a, b, radius) for a, b in combinations(self.names, 2) for radius in self.radii}:
-            raise InvalidValueError("`differences` must be one per pair and radius.")
+            raise InvalidValueError(argument="differences", must="be one per pair and radius")
 
     @property
     def radii(self) -> tuple[int, ...]:

@@ -57,18 +57,18 @@ class StabilityCurve(Value):
     def check(self) -> None:
         """Raise if the certificates are not one curve."""
         if not self.certificates:
-            raise InvalidValueError("`certificates` must not be empty.")
+            raise InvalidValueError(argument="certificates", must="not be empty")
         for one in self.certificates:
             one.check()
         questions = {(one.rng_key, one.tolerance, one.confidence, one.rate_kind) for one in self.certificates}
         if len(questions) > 1 or list(self.radii) != sorted(set(self.radii)):
-            raise InvalidValueError("`certificates` must answer one question at increasing radii.")
+            raise InvalidValueError(argument="certificates", must="answer one question at increasing radii")
         designs = [one.design for one in self.certificates if one.design is not None]
         if len(set(designs)) > 1:
-            raise InvalidValueError("`design` must be the same at every radius.")
+            raise InvalidValueError(argument="design", must="be the same at every radius")
         goal = Goal(Fraction(str(self.certificates[0].tolerance)), self._risk_of_one(len(designs)))
         if not all(is_valid_design(one, goal) for one in set(designs)):
-            raise InvalidValueError("`design` must be proven for the risk that each radius has.")
+            raise InvalidValueError(argument="design", must="be proven for the risk that each radius has")
 
     def _risk_of_one(self, n_sampled: int) -> Fraction:
         risk = 1 - Fraction(str(self.certificates[0].confidence))

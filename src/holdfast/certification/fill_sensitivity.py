@@ -46,7 +46,7 @@ class FillSensitivity(Value):
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         if not self.names or len(set(self.names)) != len(self.names) or len(self.names) != len(self.certificates):
-            raise InvalidValueError("`names` must be distinct, one per certificate, at least one.")
+            raise InvalidValueError(argument="names", must="be distinct, one per certificate, at least one")
         for one in self.certificates:
             one.check()
 

@@ -105,9 +105,11 @@ class HardCertificate(Value):
         known_change = self.counterexample is not None
         all_agreed = n_agreed == n_evaluated or self.method in VOTED
         if self.stable == known_change or (self.stable and not all_agreed):
-            raise InvalidValueError("`stable` must be false exactly if a mask that changes the prediction is known.")
+            raise InvalidValueError(
+                argument="stable", must="be false exactly if a mask that changes the prediction is known"
+            )
         if self.radius != self.requested_radius if self.stable else self.radius >= self.requested_radius:
-            raise InvalidValueError("`radius` must be the requested one if stable, and smaller if not.")
+            raise InvalidValueError(argument="radius", must="be the requested one if stable, and smaller if not")
         if self.method not in VOTED:
             self._check_counts()
 
@@ -115,18 +117,20 @@ class HardCertificate(Value):
         """As many masks as the claim needs: all there are for a proof, Theorem 2's for a probability."""
         nearby = NEIGHBORHOODS[self.neighborhood](self.selected, self.requested_radius)
         if self.effective_radius != nearby.effective_radius:
-            raise InvalidValueError(f"`effective_radius` must be {nearby.effective_radius}.")
+            raise InvalidValueError(argument="effective_radius", must=f"be {nearby.effective_radius}")
         if self.method == "enumeration":
             if nearby.is_larger_than(MOST_ENUMERATED):
-                raise InvalidValueError(f"`n_evaluated` must be all masks, at most {MOST_ENUMERATED} of them.")
+                raise InvalidValueError(argument="n_evaluated", must=f"be all masks, at most {MOST_ENUMERATED} of them")
             needed = nearby.size
         else:
             tolerance = check_share(self.tolerance, "tolerance")
             if tolerance < SMALLEST_TOLERANCE:
-                raise InvalidValueError(f"`tolerance` must be at least {float(SMALLEST_TOLERANCE)}.")
+                raise InvalidValueError(argument="tolerance", must=f"be at least {float(SMALLEST_TOLERANCE)}")
             needed = smallest_power_within(1 - tolerance, 1 - check_share(self.confidence, "confidence"))
         if self.n_evaluated > needed or (self.stable and self.n_evaluated < needed):
-            raise InvalidValueError(f"`n_evaluated` must be {needed} for what is claimed, got {self.n_evaluated}.")
+            raise InvalidValueError(
+                argument="n_evaluated", must=f"be {needed} for what is claimed", got=self.n_evaluated
+            )
 
     @property
     def exact(self) -> bool:

@@ -114,7 +114,7 @@ class MeanCurve(Value):
         check_share(self.confidence, "confidence")
         lengths = {len(column) for column in (self.radii, self.rates, self.intervals, self.population_intervals)}
         if len(lengths) != 1:
-            raise InvalidValueError("`radii`, `rates` and both intervals must have one entry per radius.")
+            raise InvalidValueError(argument="rates", must="have one entry per radius, and so must both intervals")
 
     def __iter__(self) -> Iterator[MeanRate]:
         columns = (self.radii, self.rates, self.intervals, self.population_intervals)

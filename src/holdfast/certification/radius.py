@@ -89,19 +89,19 @@ class RadiusCertificate(Value):
         check_share(self.min_rate, "min_rate")
         check_share(self.confidence, "confidence")
         if not 1 <= self.max_draws <= _MOST_READ or (1 - self.min_rate) * _MOST_READ < 1:
-            raise InvalidValueError(f"`max_draws` must be from 1 to {_MOST_READ}, and enough for `min_rate`.")
+            raise InvalidValueError(argument="max_draws", must=f"be from 1 to {_MOST_READ}, and enough for `min_rate`")
         small = self.max_draws <= _MOST_DRAWS
         test = rate_test(self.min_rate, self.confidence, self.max_draws) if small else None
         for step in self.trail:
             check_counts(step.n_agreed, step.n_evaluated)
             nearby = NEIGHBORHOODS[self.neighborhood](self.selected, step.radius)
             if step.effective_radius != nearby.effective_radius or not _follows(step, test, nearby, self.min_rate):
-                raise InvalidValueError(f"`answer` must follow from the counts at radius {step.radius}.")
+                raise InvalidValueError(argument="answer", must=f"follow from the counts at radius {step.radius}")
         answers = [step.answer for step in self.trail]
         if not answers or False in map(bool, answers[:-1]):
-            raise InvalidValueError("`trail` must end at the first radius that is not certified.")
+            raise InvalidValueError(argument="trail", must="end at the first radius that is not certified")
         if self.radius != max((step.radius for step in self._certified()), default=0):
-            raise InvalidValueError("`radius` must be the last certified one of the trail.")
+            raise InvalidValueError(argument="radius", must="be the last certified one of the trail")
 
     def __str__(self) -> str:
         wrong = "" if self.consistent else f" {unlike(self.min_rate if self._certified() else 0)};"

@@ -74,13 +74,15 @@ class Reexplanation(Value):
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         if len(self.attributions) < 2 or len(self.which) != len(self.attributions):
-            raise InvalidValueError("`which` must name the certificate of each of at least two attributions.")
+            raise InvalidValueError(argument="which", must="name the certificate of each of at least two attributions")
         if set(self.which) != set(range(len(self.certificates))) or len(self.rate_intervals) != len(self.certificates):
-            raise InvalidValueError("`certificates` must be one per distinct selection, and so must `rate_intervals`.")
+            raise InvalidValueError(
+                argument="certificates", must="be one per distinct selection, and so must `rate_intervals`"
+            )
         for part in (*self.attributions, *self.certificates):
             part.check()
         if not 0 <= self.overlap_interval.low <= self.overlap <= self.overlap_interval.high <= 1:
-            raise InvalidValueError("`overlap` must lie in its interval.")
+            raise InvalidValueError(argument="overlap", must="lie in its interval")
 
     @property
     def n_repeats(self) -> int:

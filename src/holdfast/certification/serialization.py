@@ -65,13 +65,16 @@ class Value(Shown):
         try:
             data = json.loads(text, object_pairs_hook=_without_repeats)
         except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidValueError(f"`text` must be the JSON of a {cls.schema}: {error}") from error
+            raise InvalidValueError(f"must be the JSON of a {cls.schema}: {error}", argument="text") from error
         if not isinstance(data, dict) or data.get("schema") != cls.schema:
-            raise InvalidValueError(f"`text` must have schema {cls.schema!r}.")
+            raise InvalidValueError(argument="text", must=f"have schema {cls.schema!r}")
         version = data.pop("schema_version", None)
         if version != SCHEMA_VERSION:
             raise InvalidValueError(
-                f"`text` must have schema_version {SCHEMA_VERSION}, got {version!r}. Another holdfast wrote it."
+                argument="text",
+                must=f"have schema_version {SCHEMA_VERSION}",
+                got=repr(version),
+                hint="Another holdfast wrote it.",
             )
         data.pop("about", None)
         value = _build(cls, data)
@@ -155,7 +158,7 @@ def _from_plain(value: Any) -> Any:
         return _build(_KINDS[value["schema"]], value)
     if value.keys() == {"looks", "limits"}:
         if not all(type(number) is int for number in (*value["looks"], *value["limits"])):
-            raise InvalidValueError("`design` must have whole numbers.")
+            raise InvalidValueError(argument="design", must="have whole numbers")
         return Design(tuple(value["looks"]), tuple(value["limits"]))
     if value.keys() == {"masking", "model", "input"}:
         return Provenance(**value)
@@ -168,7 +171,7 @@ def _from_plain(value: Any) -> Any:
     mask = np.zeros(check_size(value["n_features"], "n_features", most=10**7), dtype=bool)
     shown = value["shown"]
     if not isinstance(shown, list) or any(type(at) is not int or at < 0 for at in shown) or shown != sorted(set(shown)):
-        raise InvalidValueError("`shown` must list features once each, in increasing order.")
+        raise InvalidValueError(argument="shown", must="list features once each, in increasing order")
     mask[shown] = True
     mask.setflags(write=False)
     return mask
@@ -185,16 +188,18 @@ def _build(kind: type[_Kind], data: dict[str, Any]) -> _Kind:
     content = {name: value for name, value in data.items() if name != "schema"}
     names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     if content.keys() != names:
-        raise InvalidValueError(f"`text` has missing or unknown fields: {', '.join(sorted(names ^ content.keys()))}.")
+        raise InvalidValueError(
+            f"has missing or unknown fields: {', '.join(sorted(names ^ content.keys()))}.", argument="text"
+        )
     try:
         parts, hints = {name: _from_plain(value) for name, value in content.items()}, _hints_of(kind)  # type: ignore[arg-type]
         strange = next((name for name, part in parts.items() if not fits(part, hints[name])), None)
         if strange is not None:
-            raise InvalidValueError(f"`{strange}` cannot be {content[strange]!r}")
+            raise InvalidValueError(f"cannot be {content[strange]!r}", argument=strange)
         value = kind(**parts)
         value.check()
     except _UNTRUE as error:
-        raise InvalidValueError(f"`text` is not a true {kind.schema}: {error}") from error
+        raise InvalidValueError(f"is not a true {kind.schema}: {error}", argument="text") from error
     return value
 
 
@@ -204,7 +209,7 @@ def _restate(value: Value) -> None:
         str(value)
         value.to_json()
     except _UNTRUE as error:
-        raise InvalidValueError(f"`text` is not a true {value.schema}: {error!r}") from error
+        raise InvalidValueError(f"is not a true {value.schema}: {error!r}", argument="text") from error
 
 
 @cache

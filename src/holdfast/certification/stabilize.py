@@ -87,18 +87,18 @@ class StableSelection(Value):
             check_counts(step.n_agreed, step.n_evaluated)
         tested = tuple(step.size for step in self.trail)
         if tested != self.sizes[: len(tested)] or list(self.sizes) != sorted(set(self.sizes), reverse=True):
-            raise InvalidValueError("`trail` must follow `sizes`, which must decrease.")
+            raise InvalidValueError(argument="trail", must="follow `sizes`, which must decrease")
         passed = [self._passes(step) for step in self.trail]
         if not passed or not all(passed[:-1]) or (not passed[-1] and len(passed) == 1):
-            raise InvalidValueError("`trail` must end at the first size that is not certified.")
+            raise InvalidValueError(argument="trail", must="end at the first size that is not certified")
         last = self.trail[len(passed) - 1 - (not passed[-1])]
         if not self.size == last.size == int(self.selected.sum()) or not self.certificate.radius:
-            raise InvalidValueError("`size` must be the last certified one of the trail.")
+            raise InvalidValueError(argument="size", must="be the last certified one of the trail")
         check_label(self.method, "method")
         if sorted(self.ranking) != list(range(len(self.selected))):
-            raise InvalidValueError("`ranking` must name every feature once.")
+            raise InvalidValueError(argument="ranking", must="name every feature once")
         if not self.selected[list(self.ranking[: self.size])].all():
-            raise InvalidValueError("`certificate.selected` must be the leading features of the ranking.")
+            raise InvalidValueError(argument="certificate.selected", must="be the leading features of the ranking")
 
     @property
     def selected(self) -> Mask:

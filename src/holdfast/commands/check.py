@@ -65,7 +65,7 @@ def decide(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
 
     model, classes = bind_named(options)
     selected = choose_selection(options, model)
-    found = certified_radius(
+    result = certified_radius(
         model,
         selected,
         min_rate=options.min_rate,
@@ -73,24 +73,25 @@ def decide(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
         max_draws=options.max_draws,
         **asked(options),
     )
-    answer, reason = in_words(found, needs_consistent=options.consistent)
-    return answer, reason, json.loads(found.to_json(describe(options, model, classes, selected)))
+    answer, reason = in_words(result, needs_consistent=options.consistent)
+    return answer, reason, json.loads(result.to_json(describe(options, model, classes, selected)))
 
 
-def in_words(found: Any, *, needs_consistent: bool) -> tuple[str, str]:
+def in_words(result: Any, *, needs_consistent: bool) -> tuple[str, str]:
     """The answer of a test at one radius, and why."""
-    step = found.trail[0]
+    step = result.trail[0]
     counts = f"{step.n_agreed} of {step.n_evaluated} {'masks' if step.exact else 'draws'} keep the prediction"
-    if step.answer and needs_consistent and not found.consistent:
-        other = f"The explanation alone gets {found.prediction!r}, and the full input another prediction."
-        return DOES_NOT_HOLD, f"{other} {counts}. {found}"
+    if step.answer and needs_consistent and not result.consistent:
+        other = f"The explanation alone gets {result.prediction!r}, and the full input another prediction."
+        return DOES_NOT_HOLD, f"{other} {counts}. {result}"
     if step.answer:
-        return HOLDS, f"{counts}. {found}"
+        return HOLDS, f"{counts}. {result}"
     if step.answer is None:
         more = "Allow more with --max-draws, or ask for another --min-rate"
-        return CANNOT_TELL, f"{counts}: too close to {found.min_rate} to tell at confidence {found.confidence}. {more}."
-    sure = "which is the rate itself" if step.exact else f"so with confidence {found.confidence} the rate is smaller"
-    return DOES_NOT_HOLD, f"{counts} at radius {step.radius}, below {found.min_rate}: {sure}."
+        close = f"too close to {result.min_rate} to tell at confidence {result.confidence}"
+        return CANNOT_TELL, f"{counts}: {close}. {more}."
+    sure = "which is the rate itself" if step.exact else f"so with confidence {result.confidence} the rate is smaller"
+    return DOES_NOT_HOLD, f"{counts} at radius {step.radius}, below {result.min_rate}: {sure}."
 
 
 def _reason(error: Exception, options: argparse.Namespace) -> str:

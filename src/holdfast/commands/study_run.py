@@ -97,10 +97,10 @@ def parse_inputs(text: str) -> range:
     >>> parse_inputs("0:500")
     range(0, 500)
     """
-    found = re.fullmatch(r"(\d{1,18}):(\d{1,18})", text.strip())
-    if not found or int(found[1]) >= int(found[2]):
+    span = re.fullmatch(r"(\d{1,18}):(\d{1,18})", text.strip())
+    if not span or int(span[1]) >= int(span[2]):
         raise argparse.ArgumentTypeError(f"must be a span such as 0:500 (without 500), got {text!r}")
-    return range(int(found[1]), int(found[2]))
+    return range(int(span[1]), int(span[2]))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -108,8 +108,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         return _run(options)
     except KeyboardInterrupt:
-        told = "holdfast: Interrupted. What was stored is kept; the same command goes on from there."
-        print(f"{_after_bar()}{told}", file=sys.stderr)
+        message = "holdfast: Interrupted. What was stored is kept; the same command goes on from there."
+        print(f"{_after_bar()}{message}", file=sys.stderr)
         return EXIT_INTERRUPTED
 
 
@@ -142,15 +142,15 @@ def _engine(options: argparse.Namespace) -> Any:
     from holdfast.errors import InvalidValueError
 
     names = ("address", "cpus_per_worker", "gpus_per_worker")
-    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    if not given:
+    settings = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if not settings:
         return options.engine
     if options.engine != "ray":
-        flag = "--" + next(iter(given)).replace("_", "-")
+        flag = "--" + next(iter(settings)).replace("_", "-")
         raise InvalidValueError(argument=flag, must="come with `--engine ray`", got=f"`--engine {options.engine}`")
     from holdfast.study.engines import Ray
 
-    return Ray(**given)
+    return Ray(**settings)
 
 
 def _progress(options: argparse.Namespace) -> Any:

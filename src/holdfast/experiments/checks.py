@@ -44,8 +44,8 @@ def check_request(experiment: Experiment, request: Any) -> Request:
 
 def check_packages(experiment: Experiment, request: Request) -> None:
     """All that is missing for the figure, the tables, the models and their data is named before anything runs."""
-    subjects = request.subjects if request.subjects is not None else [one for one, _ in experiment.subjects]
-    check_installed(experiment.id, (*FOR_FILES, *(package for one in subjects for package in one.packages)))
+    subjects = request.subjects if request.subjects is not None else [subject for subject, _ in experiment.subjects]
+    check_installed(experiment.id, (*FOR_FILES, *(package for subject in subjects for package in subject.packages)))
 
 
 def _check_options(experiment: Experiment, request: Request) -> None:
@@ -125,7 +125,7 @@ def _check_numbers(experiment: Experiment, request: Request) -> None:
     for name, values, wanted in counts:
         if values is not None and wanted is not None and len(values) != wanted:
             raise InvalidValueError(argument=name, must=f"name {_times(wanted)} for {experiment.id}", got=len(values))
-    elsewhere = [one.device for one in request.subjects or () if one.device != "cpu"]
+    elsewhere = [subject.device for subject in request.subjects or () if subject.device != "cpu"]
     if experiment.cpu_only and elsewhere:
         raise InvalidValueError(
             argument="device",

@@ -15,7 +15,7 @@ from holdfast.experiments.registry import EXPERIMENTS
 from holdfast.study.store import Store
 from holdfast.validation import check_path, shown
 
-_Q4 = next(one for one in EXPERIMENTS if one.id == "q4-accuracy")
+_Q4 = next(experiment for experiment in EXPERIMENTS if experiment.id == "q4-accuracy")
 
 
 def check_folder(experiment: Experiment, folder: Any) -> Path:
@@ -44,10 +44,10 @@ def owners(folder: Path) -> Iterator[tuple[Experiment, Path]]:
     if findings.is_file():
         with findings.open(encoding="utf-8", errors="replace") as file:
             first = file.readline().rstrip("\n")
-        yield from ((one, findings) for one in EXPERIMENTS if heading(one) == first)
+        yield from ((experiment, findings) for experiment in EXPERIMENTS if heading(experiment) == first)
     for path in sorted(folder.glob("*.db")):
         name = _study_name(path)
-        yield from ((one, path) for one in EXPERIMENTS if name.startswith(f"{one.id}, "))
+        yield from ((experiment, path) for experiment in EXPERIMENTS if name.startswith(f"{experiment.id}, "))
     if any((folder / PARTS).glob("*.json")):
         yield _Q4, folder / PARTS
 

@@ -141,7 +141,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     ),
 )
 
-IDS = tuple(one.id for one in EXPERIMENTS)
+IDS = tuple(experiment.id for experiment in EXPERIMENTS)
 
 
 def find_experiment(name: str) -> Experiment:
@@ -156,12 +156,12 @@ def find_experiment(name: str) -> Experiment:
     ...
     holdfast.errors.InvalidValueError: `id` must be one experiment: 'm' could be mus-by-lambda, masking-vs-flipping.
     """
-    begun = [one for one in EXPERIMENTS if one.id.startswith(name)] if isinstance(name, str) and name else []
-    exact = [one for one in begun if one.id == name]
+    is_name = isinstance(name, str) and name != ""
+    begun = [experiment for experiment in EXPERIMENTS if is_name and experiment.id.startswith(name)]
+    exact = [experiment for experiment in begun if experiment.id == name]
     if len(begun) > 1 and not exact:
-        raise InvalidValueError(
-            argument="id", must=f"be one experiment: {name!r} could be {', '.join(one.id for one in begun)}"
-        )
+        candidates = ", ".join(experiment.id for experiment in begun)
+        raise InvalidValueError(argument="id", must=f"be one experiment: {name!r} could be {candidates}")
     if not begun:
         check_name(name, "id", IDS)
     return (exact or begun)[0]

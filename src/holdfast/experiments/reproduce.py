@@ -72,13 +72,13 @@ def reproduce(
     holdfast.errors.InvalidValueError: `radii` is no option of masking-vs-flipping, which takes n, keep and seed.
     """
     experiment = find_experiment(name)
-    asked = check_request(experiment, Request() if request is None else request)
+    request = check_request(experiment, Request() if request is None else request)
     folder = check_folder(experiment, folder_of(experiment, output))
     desk = Desk(folder, check_whole(workers, "workers"), progress)
-    check_packages(experiment, asked)
-    with themed(), _naming_options(experiment, asked):
-        outcome = experiment.run(experiment, asked, desk)
-    if experiment.hindsight and asked.subjects is None and asked.n is None:
+    check_packages(experiment, request)
+    with themed(), _naming_options(experiment, request):
+        outcome = experiment.run(experiment, request, desk)
+    if experiment.hindsight and request.subjects is None and request.n is None:
         outcome = replace(outcome, findings=f"{outcome.findings} {experiment.hindsight}")
     return Reproduced(experiment.id, outcome, write_outcome(experiment, outcome, folder))
 

@@ -80,20 +80,20 @@ def read_view(plain: Any, entries: Mapping[str, Entry], *, count: Callable[[str]
     ...
     holdfast.errors.InvalidValueError: `input` must be the id of an input, from '0' to '199', got '200'.
     """
-    given = check_object(plain, "view", names=View.__dataclass_fields__)
-    entry = entries[check_name(given.get("model"), "model", entries)]
-    method = check_name(given.get("method", View.method), "method", (*entry.methods, OWN))
-    if (method == OWN) != ("selected" in given and given["selected"] is not None):
+    fields = check_object(plain, "view", names=View.__dataclass_fields__)
+    entry = entries[check_name(fields.get("model"), "model", entries)]
+    method = check_name(fields.get("method", View.method), "method", (*entry.methods, OWN))
+    if (method == OWN) != ("selected" in fields and fields["selected"] is not None):
         raise InvalidValueError(argument="selected", must=f"be given for the method {OWN!r}, and for no other")
     return View(
         model=entry.spec,
-        input=_check_input(given.get("input"), count(entry.spec)),
+        input=_check_input(fields.get("input"), count(entry.spec)),
         method=method,
-        fraction=float(check_share(given.get("fraction", View.fraction), "fraction")),
-        fill=_check_fill(given.get("fill"), entry),
-        keep_probability=_check_keep(given.get("keep_probability", 1.0)),
-        seed=_check_seed(given.get("seed", 0)),
-        selected=check_features(given["selected"], "selected") if method == OWN else (),
+        fraction=float(check_share(fields.get("fraction", View.fraction), "fraction")),
+        fill=_check_fill(fields.get("fill"), entry),
+        keep_probability=_check_keep(fields.get("keep_probability", 1.0)),
+        seed=_check_seed(fields.get("seed", 0)),
+        selected=check_features(fields["selected"], "selected") if method == OWN else (),
     )
 
 
@@ -113,7 +113,7 @@ def check_features(value: Any, name: str, *, n_features: int | None = None) -> t
     """Numbers of features, each once, in increasing order."""
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
         raise InvalidTypeError(argument=name, must="be a list of numbers of features", got=_short(value))
-    features = tuple(sorted({check_whole(one, name) for one in value}))
+    features = tuple(sorted({check_whole(feature, name) for feature in value}))
     if n_features is not None and features and features[-1] >= n_features:
         raise InvalidValueError(argument=name, must=f"be features from 0 to {n_features - 1}", got=features[-1])
     return features

@@ -64,7 +64,7 @@ def _flat(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 def _metrics(summary: StudySummary) -> Iterator[tuple[str, int, float]]:
     for group in summary.groups:
         name = f"rate/{group.method}/{group.top_fraction:g}/{group.keep_probability:g}"
-        for one in group.soft:
-            yield name, one.radius, one.mean
-            for end, value in zip(("low", "high"), one.guaranteed or (), strict=False):
-                yield name.replace("rate", f"rate_{end}", 1), one.radius, value
+        for mean in group.soft:
+            yield name, mean.radius, mean.mean
+            for end, value in zip(("low", "high"), mean.guaranteed or (), strict=False):
+                yield name.replace("rate", f"rate_{end}", 1), mean.radius, value

@@ -90,12 +90,12 @@ class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
         self.certificates: list[Certificate] = []
         self._rng, self._stream = rng, Stream(rng)
 
-    def __call__(self, model: Any, x_batch: Any, y_batch: Any, a_batch: Any = None, **given: Any) -> list[float]:
+    def __call__(self, model: Any, x_batch: Any, y_batch: Any, a_batch: Any = None, **options: Any) -> list[float]:
         """The rate of each input; see the metrics of Quantus for what else can be given."""
         if not is_module(model):
             raise InvalidTypeError(argument="model", must="be a torch module", got=type(model).__name__)
         self.certificates, self._stream = [], Stream(self._rng)
-        rates: list[float] = super().__call__(model, x_batch, y_batch, a_batch, **(_LEFT_OUT | given))
+        rates: list[float] = super().__call__(model, x_batch, y_batch, a_batch, **(_LEFT_OUT | options))
         return rates
 
     def evaluate_batch(self, model: Any, x_batch: Any, y_batch: Any, a_batch: Any, **_: Any) -> list[float]:
@@ -105,12 +105,12 @@ class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
                 argument="a_batch", must=f"be as long as `x_batch`, {len(x_batch)}", got=len(a_batch)
             )
         module = model.get_model()
-        found = [
-            self.metric.certify(module, as_tensor(one), as_tensor(_own_shape(scores)), rng=self._stream.following())
-            for one, scores in zip(x_batch, a_batch, strict=True)
+        certificates = [
+            self.metric.certify(module, as_tensor(values), as_tensor(_own_shape(scores)), rng=self._stream.following())
+            for values, scores in zip(x_batch, a_batch, strict=True)
         ]
-        self.certificates.extend(found)
-        return [one.rate for one in found]
+        self.certificates.extend(certificates)
+        return [certificate.rate for certificate in certificates]
 
 
 _LEFT_OUT: dict[str, Any] = {

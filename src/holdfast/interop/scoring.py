@@ -56,18 +56,19 @@ class RateMetric:
         check_share(self.share, "top_fraction")
         Question.check({"radii": [self.radius], **self.precision})
 
-    def certify(self, module: Any, row: Any, scores: Any, *, rng: int) -> Certificate:
+    def certify(self, module: Any, values: Any, scores: Any, *, rng: int) -> Certificate:
         """Certify the leading features of one input, a tensor (C, H, W) or (d,); scores are as ``from_array`` takes."""
-        bound = self._bind(module, row)
+        bound = self._bind(module, values)
         selected = top_fraction(from_array(scores, bound, reduce=self.reduce), self.share)
         return certify(bound, selected, radius=self.radius, rng=rng, **self.precision)
 
-    def _bind(self, module: Any, one: Any) -> MaskedModel:
-        if one.ndim == 3:
-            return mask_image(module, one, groups=self.groups, fill=self.fill)
-        if one.ndim == 1:
-            return mask_tabular(module, one.cpu().numpy(), groups=self.groups, fill=self.fill)
-        raise InvalidValueError(f"Inputs must be images (C, H, W) or rows (d,), got one of shape {tuple(one.shape)}.")
+    def _bind(self, module: Any, values: Any) -> MaskedModel:
+        if values.ndim == 3:
+            return mask_image(module, values, groups=self.groups, fill=self.fill)
+        if values.ndim == 1:
+            return mask_tabular(module, values.cpu().numpy(), groups=self.groups, fill=self.fill)
+        shape = tuple(values.shape)
+        raise InvalidValueError(f"Inputs must be images (C, H, W) or rows (d,), got one of shape {shape}.")
 
 
 class Stream:

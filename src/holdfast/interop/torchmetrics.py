@@ -78,16 +78,16 @@ class StabilityRate(Metric):  # type: ignore[misc]
 
     def update(self, inputs: Any, attributions: Any) -> None:
         """Certify the explanations of a batch: inputs (b, C, H, W) or (b, d), attributions per feature or element."""
-        batch, given = as_tensor(inputs), as_tensor(attributions)
-        if batch.ndim == 0 or given.ndim == 0:
+        batch, maps = as_tensor(inputs), as_tensor(attributions)
+        if batch.ndim == 0 or maps.ndim == 0:
             raise InvalidValueError("and `attributions` must be batches, got a single number.", argument="inputs")
-        if len(batch) != len(given):
+        if len(batch) != len(maps):
             raise InvalidValueError(
-                argument="attributions", must=f"be as long as `inputs`, {len(batch)}", got=len(given)
+                argument="attributions", must=f"be as long as `inputs`, {len(batch)}", got=len(maps)
             )
-        for one, scores in zip(batch, given, strict=True):
-            found = self.metric.certify(self._classifier[0], one, scores, rng=self._stream.following())
-            self.rates.append(as_tensor([found.rate_unbiased]).to(self.device))
+        for values, scores in zip(batch, maps, strict=True):
+            certificate = self.metric.certify(self._classifier[0], values, scores, rng=self._stream.following())
+            self.rates.append(as_tensor([certificate.rate_unbiased]).to(self.device))
 
     def compute(self) -> Any:
         """The mean rate."""

@@ -108,9 +108,9 @@ def format_spec(spec: StudySpec) -> str:
 def commented_example(*, model: str | None = None, data: str | None = None) -> str:
     """A study as TOML text with every key explained, for the bundled digits or the given model and data."""
     text = _EXAMPLE.read_text(encoding="utf-8")
-    for given, default in ((model, _EXAMPLE_MODEL), (data, _EXAMPLE_DATA)):
-        if given is not None:
-            text = text.replace(f"spec = {quoted(default)}", f"spec = {quoted(given)}")
+    for spec, default in ((model, _EXAMPLE_MODEL), (data, _EXAMPLE_DATA)):
+        if spec is not None:
+            text = text.replace(f"spec = {quoted(default)}", f"spec = {quoted(spec)}")
     return (
         text
         if _are_images(data or _EXAMPLE_DATA)
@@ -145,7 +145,7 @@ def _part(value: Any, name: str) -> Any:
         return _section(value, name)
     if not isinstance(value, (list, tuple)):
         raise InvalidTypeError(argument="methods", must="be a list of names or of [[methods]] tables", got=shown(value))
-    return tuple(_section(one, name) for one in value)
+    return tuple(_section(entry, name) for entry in value)
 
 
 def _section(value: Any, name: str) -> Any:

@@ -112,22 +112,22 @@ def _found(folder: Path) -> tuple[list[Path], list[str] | None]:
 
 def _listed(folder: Path, table: Path) -> tuple[list[Path], list[str]]:
     """The files and labels of a CSV file."""
-    wanted = f"`labels` must be a CSV file with the columns {' and '.join(_COLUMNS)}"
+    must = f"must be a CSV file with the columns {' and '.join(_COLUMNS)}"
     if not table.is_file():
-        raise InvalidValueError(f"{wanted}, got {str(table)!r}, which is no file.")
+        raise InvalidValueError(f"{must}, got {str(table)!r}, which is no file.", argument="labels")
     try:
         rows = csv.DictReader(StringIO(read_text(table), newline=""))
         if not set(_COLUMNS) <= set(rows.fieldnames or ()):
-            raise InvalidValueError(f"{wanted}, {str(table)!r} has {shown(rows.fieldnames)}.")
+            raise InvalidValueError(f"{must}, {str(table)!r} has {shown(rows.fieldnames)}.", argument="labels")
         pairs = [(row["file"], row["label"]) for row in rows]
     except csv.Error as error:
-        raise InvalidValueError(f"{wanted}, {str(table)!r} cannot be read: {error}.") from error
+        raise InvalidValueError(f"{must}, {str(table)!r} cannot be read: {error}.", argument="labels") from error
     if not pairs:
-        raise InvalidValueError(f"{wanted} and at least one row, {str(table)!r} has none.")
+        raise InvalidValueError(f"{must} and at least one row, {str(table)!r} has none.", argument="labels")
     for number, (file, label) in enumerate(pairs, start=2):
         if file:
             check_inside(folder, file)
         if not file or label is None or not (folder / file).is_file():
             line = f"line {number} of {str(table)!r}"
-            raise InvalidValueError(f"{wanted}; {line} names no file: {shown(file)}, {shown(label)}.")
+            raise InvalidValueError(f"{must}; {line} names no file: {shown(file)}, {shown(label)}.", argument="labels")
     return [Path(file) for file, _ in pairs], [label.strip() for _, label in pairs]

@@ -123,7 +123,9 @@ def classify_with(
     acceleration = Acceleration.check(autocast, compile)
     for option, value in acceleration.options.items():
         if not is_module(model) or kind == "table":
-            raise InvalidTypeError(f"`{option}` works only with a torch module on images or texts, got {value!r}.")
+            raise InvalidTypeError(
+                f"works only with a torch module on images or texts, got {value!r}.", argument=option
+            )
     if isinstance(model, Classifier):
         if kind not in (None, model.kind):
             raise InvalidValueError(argument="kind", must=f"be {model.kind!r} for {name}", got=shown(kind))

@@ -289,7 +289,7 @@ def _as_target(classifier: Any) -> Any:
 
 def _check_drop(target: Any, acceleration: Acceleration, fill_stage: str) -> None:
     if not is_module(target):
-        raise InvalidTypeError("`fill='drop'` works only with a vision transformer that is a torch module.")
+        raise InvalidTypeError("works only with a vision transformer that is a torch module.", argument="fill='drop'")
     if acceleration.backend is not None:
         must = "be False for `fill='drop'`: compiled modules run on all patches"
         raise InvalidValueError(argument="compile", must=must)

@@ -219,6 +219,7 @@ def _replacing(embeddings: Any, replace: Callable[[Any], Any]) -> Iterator[list[
 
 def _unsupported(reason: str) -> InvalidTypeError:
     return InvalidTypeError(
-        "`fill='drop'` removes patches from the sequence of a vision transformer such as Transformers' "
-        f"ViTForImageClassification, which this module is not: {reason}. Use another fill, such as 0.0."
+        "removes patches from the sequence of a vision transformer such as Transformers' ViTForImageClassification, "
+        f"which this module is not: {reason}. Use another fill, such as 0.0.",
+        argument="fill='drop'",
     )

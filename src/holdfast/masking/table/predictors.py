@@ -61,7 +61,8 @@ def as_predictor(classifier: Any, *, device: Any = None, dtype: Any = None) -> P
         return ModulePredictor(classifier, device_of(classifier, device), dtype_of(classifier, dtype))
     if device is not None or dtype is not None:
         raise InvalidValueError(
-            f"`device` and `dtype` must be None unless the classifier is a torch module, got {device!r} and {dtype!r}."
+            f"and `dtype` must be None unless the classifier is a torch module, got {device!r} and {dtype!r}.",
+            argument="device",
         )
     if isinstance(classifier, (str, Path)):
         if Path(classifier).suffix != ".onnx":

@@ -195,7 +195,9 @@ class _Source:
         if self.segments is not None:
             return PartsInText(self.text, locate(self.text, self.segments))
         if self.features == "tokens":
-            raise InvalidValueError("`features='tokens'` needs a torch module and its tokenizer, got a callable.")
+            raise InvalidValueError(
+                "needs a torch module and its tokenizer, got a callable.", argument="features='tokens'"
+            )
         return PartsInText(self.text, tuple(match.span() for match in re.finditer(r"\S+", self.text)))
 
     def spans(self) -> tuple[str, str | tuple[Span, ...]]:
@@ -278,8 +280,9 @@ def _read_fill(fill: str | None) -> str | None:
         return fill.removeprefix(_REPLACE)
     if isinstance(fill, str) and fill in ("drop", "mask", "pad"):
         raise InvalidValueError(
-            f"`fill={fill!r}` hides tokens, and a callable on strings has none. "
-            'Use "delete", or "replace:[…]" to write […] for whatever is hidden.'
+            "hides tokens, and a callable on strings has none. "
+            'Use "delete", or "replace:[…]" to write […] for whatever is hidden.',
+            argument=f"fill={fill!r}",
         )
     check_name("delete" if fill is None else fill, "fill", ["delete", "replace:…"])
     return None

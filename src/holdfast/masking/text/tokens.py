@@ -170,10 +170,10 @@ def _features(
         groups = np.where(special, _ALWAYS_SHOWN, np.cumsum(~special) - 1)
         return groups, tuple(tokens[i] for i in np.flatnonzero(~special))
     if not getattr(encoding, "is_fast", False):
-        option = "`features='words'`" if features == "words" else "`segments=`"
         raise InvalidTypeError(
-            f"{option} needs a fast tokenizer, which knows where each token stands in the text, got "
-            f"{type(tokenizer).__name__}. Use `AutoTokenizer.from_pretrained(…)`, or `features='tokens'`."
+            "needs a fast tokenizer, which knows where each token stands in the text, got "
+            f"{type(tokenizer).__name__}. Use `AutoTokenizer.from_pretrained(…)`, or `features='tokens'`.",
+            argument="features='words'" if features == "words" else "segments=",
         )
     if isinstance(features, str):
         numbers: dict[int | None, int] = {}  # words in the order of their appearance
@@ -505,8 +505,9 @@ def token_fill(name: str, module: Any, tokenizer: Any) -> TokenFill:
     token = getattr(tokenizer, f"{kind}_token_id", None)
     if token is None and name != "drop":
         raise InvalidValueError(
-            f"`fill={name!r}` needs a tokenizer with a {kind} token, and this one has none. "
-            f"Set `tokenizer.{kind}_token`, or use `fill='drop'`."
+            f"needs a tokenizer with a {kind} token, and this one has none. "
+            f"Set `tokenizer.{kind}_token`, or use `fill='drop'`.",
+            argument=f"fill={name!r}",
         )
     if token is not None:
         _check_vocabulary(module, token)

@@ -107,15 +107,15 @@ class GroupSummary(Value):
     @property
     def radii(self) -> tuple[int, ...]:
         """The radii of its means."""
-        return tuple(one.radius for one in self.soft)
+        return tuple(mean.radius for mean in self.soft)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One flat row per kind of rate and radius."""
-        voted = [("mus", one.keep_probability, one.rates) for one in self.mus]
-        for kind, votes, means in (("soft", None, self.soft), ("hard", None, self.hard), *voted):
-            for one in means:
-                ends = _ends("approximate", one.approximate) | _ends("guaranteed", one.guaranteed)
-                stated = {"kind": kind, "mus_keep_probability": votes, "radius": one.radius, "mean": one.mean}
+        by_votes = [("mus", curve.keep_probability, curve.rates) for curve in self.mus]
+        for kind, votes, means in (("soft", None, self.soft), ("hard", None, self.hard), *by_votes):
+            for mean in means:
+                ends = _ends("approximate", mean.approximate) | _ends("guaranteed", mean.guaranteed)
+                stated = {"kind": kind, "mus_keep_probability": votes, "radius": mean.radius, "mean": mean.mean}
                 yield {**self.key._asdict(), **stated, **ends, "n_inputs": self.n_inputs, "confidence": self.confidence}
 
 
@@ -178,7 +178,7 @@ class StudySummary(Value):
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         check_share(self.confidence, "confidence")
-        keys = [one.key for one in self.groups]
+        keys = [group.key for group in self.groups]
         if len(set(keys)) < len(keys):
             raise InvalidValueError(argument="groups", must="differ in method, fraction or keep probability")
 
@@ -192,18 +192,18 @@ class StudySummary(Value):
         self, method: str, *, top_fraction: float | None = None, keep_probability: float | None = None
     ) -> GroupSummary:
         """One group; what is not given must be the same for all groups of the method."""
-        given = {"method": method, "top_fraction": top_fraction, "keep_probability": keep_probability}
-        return _only(self.groups, given, "groups")
+        wanted = {"method": method, "top_fraction": top_fraction, "keep_probability": keep_probability}
+        return _only(self.groups, wanted, "groups")
 
     def difference(
         self, first: str, second: str, *, top_fraction: float | None = None, keep_probability: float | None = None
     ) -> PairedDifference:
         """How much more stable the explanations of ``first`` are than those of ``second``, input by input."""
         cut = {"top_fraction": top_fraction, "keep_probability": keep_probability}
-        reverse = any((one.first, one.second) == (second, first) for one in self.differences)
+        reverse = any((difference.first, difference.second) == (second, first) for difference in self.differences)
         a, b = (second, first) if reverse else (first, second)
-        found = _only(self.differences, {"first": a, "second": b, **cut}, "differences")
-        return found.reversed() if reverse else found
+        difference = _only(self.differences, {"first": a, "second": b, **cut}, "differences")
+        return difference.reversed() if reverse else difference
 
     def ranking(
         self,
@@ -220,35 +220,33 @@ class StudySummary(Value):
         whose bootstrap intervals leave out 0, each on its own: usual, and not guaranteed.
         """
         cut = {"top_fraction": top_fraction, "keep_probability": keep_probability}
-        chosen = [one for one in self.differences if _fits(one, cut)]
-        if len({(one.top_fraction, one.keep_probability) for one in chosen}) > 1:
+        chosen = [difference for difference in self.differences if _fits(difference, cut)]
+        if len({(difference.top_fraction, difference.keep_probability) for difference in chosen}) > 1:
             statement = "and `keep_probability` must choose one of several: rank at one cut."
             raise InvalidValueError(statement, argument="top_fraction")
-        found = (one[radius].better(approximate=approximate) for one in chosen)
-        pairs = zip(chosen, found, strict=True)
-        return tuple(
-            (one.first, one.second) if better > 0 else (one.second, one.first) for one, better in pairs if better
-        )
+        signs = [difference[radius].better(approximate=approximate) for difference in chosen]
+        pairs = [(difference.first, difference.second) for difference in chosen]
+        return tuple(pair if sign > 0 else pair[::-1] for pair, sign in zip(pairs, signs, strict=True) if sign)
 
     def to_frame(self) -> Any:
         """The means as a pandas ``DataFrame``, one row per group, kind of rate and radius."""
-        return make_frame([row for one in self.groups for row in one.rows()])
+        return make_frame([row for group in self.groups for row in group.rows()])
 
     def __str__(self) -> str:
         return in_words(self)
 
 
-def _fits(one: Any, given: dict[str, Any]) -> bool:
-    return all(getattr(one, name) == value for name, value in given.items() if value is not None)
+def _fits(entry: Any, wanted: dict[str, Any]) -> bool:
+    return all(getattr(entry, name) == value for name, value in wanted.items() if value is not None)
 
 
-def _only(among: tuple[_Kind, ...], given: dict[str, Any], what: str) -> _Kind:
-    """The one that has what was given; an error that says what there is if it is not one."""
-    found = [one for one in among if _fits(one, given)]
-    if len(found) == 1:
-        return found[0]
-    asked = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
-    there = "; ".join(", ".join(f"{name}={getattr(one, name)!r}" for name in given) for one in among) or "none"
+def _only(among: tuple[_Kind, ...], wanted: dict[str, Any], what: str) -> _Kind:
+    """The only entry that has what is wanted; an error that says what there is if there is no such one."""
+    matching = [entry for entry in among if _fits(entry, wanted)]
+    if len(matching) == 1:
+        return matching[0]
+    with_these = ", ".join(f"{name}={value!r}" for name, value in wanted.items() if value is not None)
+    there = "; ".join(", ".join(f"{name}={getattr(entry, name)!r}" for name in wanted) for entry in among) or "none"
     raise InvalidValueError(
-        argument=what, must=f"have exactly one with {asked}", got=len(found), hint=f"There are: {there}."
+        argument=what, must=f"have exactly one with {with_these}", got=len(matching), hint=f"There are: {there}."
     )
