@@ -164,7 +164,7 @@ class ModuleImageModel(ImageModel):
                 raise
             got = f"{self.elements.shape[2]}: {error}"
             raise InvalidValueError(
-                f"`image` must have as many channels as the model takes, got {got}", argument="image"
+                f"must have as many channels as the model takes, got {got}", argument="image"
             ) from error
         return _maybe_softmax(score_tensor(output), self.softmax)
 
