@@ -192,7 +192,7 @@ def _overhead(spec: StudySpec, folder: Path) -> Figure:
     for; so the times outside it are compared, and the difference is told as a share of the whole loop.
     """
     classifier, data = hf.models.load(spec.model.spec), hf.data.load(spec.data.spec)
-    here = InProcess(lambda _: Worker(spec, classifier, data))
+    here = InProcess(lambda _: Worker(spec, hf.bind(classifier, data)))
     added = []
     for repeat in range(REPEATS):
         path = folder / f"overhead{repeat}.db"

@@ -33,7 +33,9 @@ def test_a_certificate_is_confirmed_with_its_sentence_and_its_key(
 ) -> None:
     code, out = verdict(certificate, capsys=capsys)
     assert code == 0
-    assert out.startswith("Confirmed: With confidence 0.9, revealing up to 3 more features keeps the prediction 0")
+    assert out.startswith(
+        "Confirmed: With confidence 0.9, revealing up to 3 more features keeps the prediction 'malignant'"
+    )
     assert "The random key is canonical" in out
     assert "Not checked, as `holdfast show` prints them: date, holdfast, model, input, method, top." in out
 
@@ -58,7 +60,7 @@ def test_a_file_says_what_people_want_to_read(certificate: Path, capsys: pytest.
     capsys.readouterr()
     assert main(["show", str(certificate)]) == 0
     out = capsys.readouterr().out
-    assert "keeps the prediction 0" in out
+    assert "keeps the prediction 'malignant'" in out
     assert "classes: malignant, benign" in out
     assert "Nothing of this was verified" in out
 

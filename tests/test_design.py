@@ -88,7 +88,7 @@ def test_path_counts_of_ten_thousand_draws_are_as_accurate_as_the_proofs_assume(
 def test_a_design_of_thousands_of_draws_and_many_looks_loses_no_probability() -> None:
     looks = tuple(range(400, 6001, 400))
     design = Design(looks, (*(n // 40 for n in looks[:-1]), 3000))
-    chances = probabilities(design.terminals, np.array([0.0, 0.02, 0.03, 0.2, 0.5, 0.97, 1.0]))
+    chances = probabilities(design.terminals, np.array([[0.0], [0.02], [0.03], [0.2], [0.5], [0.97], [1.0]]))
     np.testing.assert_allclose(chances.sum(axis=1), 1.0, rtol=0, atol=1e-10)
 
 
@@ -99,7 +99,7 @@ def test_a_design_of_thousands_of_draws_and_many_looks_loses_no_probability() ->
 @pytest.mark.parametrize("rate", RATES, ids=str)
 def test_every_run_ends_exactly_once(design: Design, rate: Fraction) -> None:
     assert sum(oracles.end_probabilities(paths_of(design), rate).values()) == 1
-    chances = probabilities(design.terminals, np.array([float(rate)]))[0]
+    chances = probabilities(design.terminals, np.array([[float(rate)]]))[0]
     assert chances.sum() == pytest.approx(1.0, abs=1e-12)
 
 
@@ -108,7 +108,7 @@ def test_every_run_ends_exactly_once(design: Design, rate: Fraction) -> None:
 def test_probabilities_and_costs_equal_exact_fractions(design: Design, rate: Fraction) -> None:
     paths = paths_of(design)
     exact = oracles.end_probabilities(paths, rate)
-    chances = probabilities(design.terminals, np.array([float(rate)]))[0]
+    chances = probabilities(design.terminals, np.array([[float(rate)]]))[0]
     np.testing.assert_allclose(chances, [float(exact[end]) for end in sorted(exact)], rtol=1e-11, atol=1e-15)
     assert design.expected_draws(float(rate)) == pytest.approx(float(oracles.expected_draws(paths, rate)), rel=1e-12)
 
@@ -156,7 +156,7 @@ def test_the_mean_of_the_unbiased_rate_is_exactly_the_rate_for_larger_designs(de
 @settings(max_examples=60)
 def test_the_mean_of_the_unbiased_rate_is_the_rate_for_any_design(design: Design, rate: Fraction) -> None:
     points = design.terminals
-    chances = probabilities(points, np.array([float(rate)]))[0]
+    chances = probabilities(points, np.array([[float(rate)]]))[0]
     values = [design.unbiased_rate(int(n), int(k)) for n, k in zip(points.n, points.k, strict=True)]
     assert chances @ values == pytest.approx(float(rate), abs=1e-12)
 

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.bounds import Interval
 from holdfast.experiments import reproduce, similar, soft_vs_hard, unstable
-from holdfast.experiments.opening import Explained, open_subject
+from holdfast.experiments.showing import Explained
 from tests.experiment_support import request, texts_subject
 
 
@@ -84,8 +84,7 @@ def test_how_the_one_input_was_chosen_is_told(method: str, tmp_path: Path) -> No
     told = reproduce(
         "example-soft", request(subject, methods=(method,), radii=(1, 2)), output=tmp_path / "out"
     ).findings
-    opened = open_subject(subject)
-    able = [i for i in range(6) if overturned(Explained(opened, i, 0), method)]
+    able = [i for i in range(6) if overturned(Explained(subject, i, 0), method)]
     rule = "whose explanation is right on its own and for which a change was found"
     if able:
         assert f"moods, input {able[0]}, the first of 6 inputs {rule};" in told
@@ -146,7 +145,7 @@ def test_overturned_explanations_are_counted_as_they_are(counts: tuple[int, int]
     ],
 )
 def test_what_is_wrong_about_an_example_is_named(label: int | None, full: int, alone: int, words: str) -> None:
-    explained = SimpleNamespace(opened=SimpleNamespace(label=lambda _: label), index=0, prediction=full)
+    explained = SimpleNamespace(label=label, index=0, prediction=full)
     case: Any = SimpleNamespace(explained=explained, witness=SimpleNamespace(original_prediction=alone))
     assert unstable._wrong(case) == words
 
@@ -166,6 +165,6 @@ def test_sizes_of_changes_and_what_was_searched_through_are_told() -> None:
 
 @pytest.mark.parametrize(("label", "words"), [(1, ", which is right"), (0, ""), (None, "")])
 def test_a_change_for_the_better_is_called_so(label: int | None, words: str) -> None:
-    explained = SimpleNamespace(opened=SimpleNamespace(label=lambda _: label), index=0)
+    explained = SimpleNamespace(label=label, index=0)
     case: Any = SimpleNamespace(explained=explained, witness=SimpleNamespace(prediction=1))
     assert unstable._corrects(case) == words

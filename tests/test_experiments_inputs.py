@@ -12,7 +12,7 @@ import pytest
 from holdfast.cli import main
 from holdfast.errors import InvalidValueError, StudyError
 from holdfast.experiments import Request, Subject, make_subject, reproduce
-from holdfast.experiments.lengths import reaching
+from holdfast.experiments.studies import reaching
 from holdfast.study.spec import MethodSpec, StudySpec
 from holdfast.study.store import Store
 from tests.experiment_support import contents, read_rows, request, texts_subject
@@ -120,10 +120,10 @@ def test_lengths_are_looked_at_without_calling_the_model(tmp_path: Path, monkeyp
     )
     subject = subject.first(3, min_features=6)
     spec = StudySpec(subject.model, subject.data, (MethodSpec("random"),))
-    assert reaching(spec, "moods").data.n == 8
-    assert reaching(replace(spec, data=replace(subject.data, n=None)), "moods").data.n is None
-    assert reaching(replace(spec, data=replace(subject.data, min_features=1)), "moods").data.n == 3
-    assert reaching(replace(spec, data=replace(subject.data, n=13)), "moods").data.n == 13, "the study refuses it"
+    assert reaching(spec, subject).data.n == 8
+    assert reaching(replace(spec, data=replace(subject.data, n=None)), subject).data.n is None
+    assert reaching(replace(spec, data=replace(subject.data, min_features=1)), subject).data.n == 3
+    assert reaching(replace(spec, data=replace(subject.data, n=13)), subject).data.n == 13, "the study refuses it"
     with pytest.raises(InvalidValueError, match="must be at most the number of inputs there are, 12, got 13"):
         reproduce("q2", request(subject, n=13, min_tokens=6, **SMALL), output=tmp_path / "out")
 

@@ -15,7 +15,7 @@ from holdfast.bounds import Interval
 from holdfast.experiments import reproduce
 from holdfast.experiments.accuracy import added
 from holdfast.experiments.batching import speed_up
-from holdfast.experiments.opening import Explained, open_subject
+from holdfast.experiments.showing import Explained
 from holdfast.experiments.similar import Candidate, choose
 from holdfast.experiments.spectra import draw, expected_mass, masses
 from holdfast.experiments.studies import paired
@@ -68,12 +68,11 @@ def test_witnesses_that_are_called_smallest_are_by_enumeration(tmp_path: Path) -
     subject = texts_subject(tmp_path / "texts", 6)
     asked = request(subject, methods=("random",))
     reproduce("example-unstable", asked, output=tmp_path)
-    opened = open_subject(subject)
     rows = read_rows(tmp_path / "witnesses.csv")
     assert sum(row["shown"] == "True" for row in rows) == 1
     n_found = 0
     for row in rows:
-        explained = Explained(opened, int(row["input"]), 0)
+        explained = Explained(subject, int(row["input"]), 0)
         selected = explained.selected("random", 0.25)
         truth = fewest_additions(explained, selected)
         assert row["found"] == str(truth is not None)
@@ -104,11 +103,11 @@ def test_accuracy_in_parts_is_the_accuracy_of_all(tmp_path: Path) -> None:
     subject = texts_subject(tmp_path / "texts", 30)
     reproduce("q4", request(subject, keep=(1.0,)), output=tmp_path)
     [row] = read_rows(tmp_path / "accuracy.csv")
-    opened = open_subject(subject)
+    inputs = subject.inputs
     whole = smoothed_accuracy(
-        opened.bind,
-        opened.dataset.inputs,
-        [opened.label(i) for i in range(30)],
+        inputs.bind,
+        inputs.dataset.inputs,
+        [inputs.label(i) for i in range(30)],
         keep_probabilities=[1.0],
         rng=0,
     )

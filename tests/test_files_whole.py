@@ -32,7 +32,6 @@ WRITERS = {"write_text", "write_bytes", "savefig", "to_parquet", "dump", "save",
 
 OWN_WAY = {
     "plans/catalog.py",  # a temporary folder beside the cache; and a script for developers
-    "atomic.py",  # locks
     "study/engines/ray_link.py",  # Ray's log, which grows
     "cli.py",  # what is thrown away
     "explore/exports.py",  # into memory, for the page to offer

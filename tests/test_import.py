@@ -23,7 +23,7 @@ def loaded_by(statement: str) -> set[str]:
 @pytest.mark.parametrize("statement", ["import holdfast", "from holdfast import *", "import holdfast.cli"])
 def test_importing_loads_no_framework_and_no_scipy(statement: str) -> None:
     loaded = loaded_by(statement)
-    assert {"holdfast", "numpy"} <= loaded
+    assert "holdfast" in loaded
     assert loaded.isdisjoint(HEAVY)
 
 

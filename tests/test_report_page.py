@@ -27,14 +27,13 @@ from holdfast.errors import HoldfastError
 from holdfast.evaluation import Evaluator
 from holdfast.masking.image.groups import grid
 from holdfast.report import page as pages
-from holdfast.report.page.accuracy import study_accuracy
 from holdfast.report.page.choice import choose_inputs
 from holdfast.report.page.claims import flip_sizes, headline, main_groups, unlike_counts
 from holdfast.report.page.flips import reduce_flip
 from holdfast.report.page.html import as_bytes, embed_json, render_page
 from holdfast.report.page.pictures import cut_text, describe_input, png_uri, text_parts
 from holdfast.report.page.rows import read_rows
-from holdfast.report.page.source import CHANGED, UNKNOWN, UNREADABLE
+from holdfast.report.page.source import CHANGED, UNKNOWN, UNREADABLE, study_accuracy
 from holdfast.report.page.together import joint_means
 from holdfast.smoothing import SmoothedAccuracy
 from holdfast.study.aggregate import summarize_study

@@ -227,7 +227,7 @@ def test_errors_are_sent_by_what_they_say_if_another_process_may_not_know_their_
 
 def test_model_and_data_must_be_of_one_kind(texts: Path, tmp_path: Path) -> None:
     spec = make_spec(texts, model=ModelSpec("python:tests.study_support:moods", {"kind": "table"}))
-    with pytest.raises(StudyError, match=r"takes inputs of kind 'table', but the data .* are of kind 'text'"):
+    with pytest.raises(InvalidValueError, match="`model` must classify the texts that are given, got one for tables"):
         run_study(spec, tmp_path / "a.db")
 
 
@@ -245,7 +245,8 @@ class Pictures:
 
 def load_pictures(spec: StudySpec) -> Worker:
     classifier: Classifier = hf.models.load(spec.model.spec, **spec.model.options)
-    return Worker(spec, classifier, Dataset("fake", "text", Pictures(), np.array([0, 1, -1]), ("bad", "good")))
+    data = Dataset("fake", "text", Pictures(), np.array([0, 1, -1]), ("bad", "good"))
+    return Worker(spec, hf.bind(classifier, data))
 
 
 def test_inputs_that_cannot_be_read_stop_the_study_unless_they_may_be_skipped(texts: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from holdfast.study.spec import (
 from holdfast.study.spec_file import write_spec
 from holdfast.study.status import study_status
 from holdfast.study.store import CurveKey, Store
-from holdfast.study.work import Skipped, Worker, item_rng, load_worker
+from holdfast.study.work import Skipped, item_rng, study_inputs
 from tests.study_support import edit, write_texts
 from tests.study_support import make_spec as support_spec
 
@@ -62,12 +62,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_stored_mean_is_what_the_library_computes(finished: Path) -> None:
     spec = make_spec()
-    worker = load_worker(spec)
+    inputs = study_inputs(spec)
     with Store(finished) as store:
         stored = store.mean_curves()[CurveKey("occlusion", 0.25, 1.0)]
         chosen = [hf.top_fraction(store.attribution(i, "occlusion"), 0.25) for i in range(6)]
     direct = hf.mean_curve(
-        [lambda i=i: (worker.bind(i), chosen[i]) for i in range(6)],
+        [lambda i=i: (inputs[i], chosen[i]) for i in range(6)],
         radii=(1, 3, 8),
         half_width=0.1,
         confidence=0.9,
@@ -246,10 +246,8 @@ def test_an_explained_input_that_would_be_left_out_now_is_named(
     explained: tuple[StudySpec, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec, path = explained
-    bind = Worker.bind
-    monkeypatch.setattr(
-        Worker, "bind", lambda self, index: Skipped(2, "unreadable") if index == 2 else bind(self, index)
-    )
+    bind = means.bind_input
+    monkeypatch.setattr(means, "bind_input", lambda *given: Skipped(2, "unreadable") if given[2] == 2 else bind(*given))
     with pytest.raises(StudyError, match=r"^Input 2: its explanation is stored, but now .* left out \(unreadable\)"):
         run_study(spec, path)
 

@@ -15,7 +15,7 @@ from holdfast.bounds import certified_count, certified_share
 from holdfast.cli import main
 from holdfast.errors import InvalidValueError, StudyError
 from holdfast.report.page import write as pages
-from holdfast.report.page.accuracy import study_accuracy
+from holdfast.report.page.source import study_accuracy
 from holdfast.study import aggregate
 from holdfast.study.aggregate import DataSetGuarantee, StudySummary, summarize_study
 from holdfast.study.items import inputs_of

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.extras import check_installed, needed
-from holdfast.report.page.accuracy import study_accuracy
+from holdfast.report.page.source import study_accuracy
 from holdfast.report.page.write import write_report
 from holdfast.smoothing import SmoothedAccuracy
+from holdfast.study.engines import InProcess
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, MusSpec, StudySpec
+from holdfast.study.work import study_inputs
 from holdfast.words import counted
 
 PAGE = "report.html"
@@ -67,19 +69,18 @@ def run_demo(folder: str | Path, *, n_inputs: int | None = None, rng: int = 0) -
     place.mkdir(parents=True, exist_ok=True)
     paths = {name: place / f"{name}.db" for name in studies}
     accuracies: dict[str, SmoothedAccuracy] = {}
+    inputs = {spec.name: study_inputs(spec) for spec in studies.values()}  # each model is loaded once
     for name, spec in studies.items():
-        _forget(paths[name])
+        for suffix in ("", "-wal", "-shm"):
+            paths[name].with_name(paths[name].name + suffix).unlink(missing_ok=True)
         yield f"{spec.name}: {counted(spec.data.n or 0, 'input')} × {len(spec.methods)} methods, {spec.model.spec}"
-        done = run_study(spec, paths[name])
-        accuracies[spec.name] = study_accuracy(spec, n_inputs=n_inputs or _N_LABELLED)
+        done = run_study(spec, paths[name], engine=InProcess.on(inputs[spec.name]))
+        n_labelled = n_inputs or _N_LABELLED
+        accuracies[spec.name] = study_accuracy(spec, n_inputs=n_labelled, inputs=inputs[spec.name])
         yield f"  {done.n_new} explanations certified: {done.status.n_computed:,} model calls, {done.seconds:.0f} s"
-    sentences = write_report(list(paths.values()), place / PAGE, title=TITLE, n_gallery=_N_GALLERY, accuracy=accuracies)
+    files, page = list(paths.values()), place / PAGE
+    sentences = write_report(files, page, title=TITLE, n_gallery=_N_GALLERY, accuracy=accuracies, inputs=inputs)
     yield ""
     yield from sentences
     yield ""
-    yield str(place / PAGE)
-
-
-def _forget(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    yield str(page)

@@ -73,7 +73,7 @@ def _specs(options: argparse.Namespace) -> list[StudySpec]:
 
 def _accuracies(specs: list[StudySpec], options: argparse.Namespace) -> dict[str, SmoothedAccuracy]:
     """By the name of each study, if asked for."""
-    from holdfast.report.page.accuracy import study_accuracy
+    from holdfast.report.page.source import study_accuracy
 
     return {
         spec.name: study_accuracy(spec, n_inputs=options.accuracy, progress=sys.stderr.isatty())

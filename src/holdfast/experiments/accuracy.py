@@ -13,7 +13,6 @@ from holdfast.atomic import replacing
 from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
-from holdfast.experiments.opening import Opened, open_subject
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
 from holdfast.experiments.words import Contrast, counted, percent, points, share
 from holdfast.randomness import stream, stream_key
@@ -60,9 +59,8 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
 
 def measure(subject: Subject, keeps: tuple[float, ...], *, seed: int, desk: Desk) -> SmoothedAccuracy:
     """Accuracy of one subject, part by part; parts that are stored are not computed again."""
-    opened = open_subject(subject)
-    numbers = _labelled(opened)
-    job = _Job(opened, keeps, seed)
+    numbers = _labelled(subject)
+    job = _Job(subject, keeps, seed)
     parts = []
     for start in range(0, len(numbers), N_TOGETHER):
         parts.append(job.part(numbers[start : start + N_TOGETHER], desk.folder / PARTS))
@@ -71,12 +69,13 @@ def measure(subject: Subject, keeps: tuple[float, ...], *, seed: int, desk: Desk
     return added(parts, stream_key(seed))
 
 
-def _labelled(opened: Opened) -> list[int]:
+def _labelled(subject: Subject) -> list[int]:
     """The inputs that have a label."""
-    numbers = [index for index in range(opened.n) if opened.dataset.labels[index] >= 0]
+    inputs = subject.first_inputs()
+    numbers = [index for index in inputs.numbers if inputs.dataset.labels[index] >= 0]
     if not numbers:
-        column = "Name their column with --target." if opened.subject.kind == "table" else None
-        must = f"have labels to measure accuracy with, {opened.dataset.name} has none"
+        column = "Name their column with --target." if subject.kind == "table" else None
+        must = f"have labels to measure accuracy with, {inputs.dataset.name} has none"
         raise InvalidValueError(argument="--data", must=must, hint=column)
     return numbers
 
@@ -85,13 +84,13 @@ def _labelled(opened: Opened) -> list[int]:
 class _Job:
     """What one part needs: the model, the data and the question."""
 
-    opened: Opened
+    subject: Subject
     keeps: tuple[float, ...]
     seed: int
 
     def part(self, numbers: Sequence[int], folder: Path) -> SmoothedAccuracy:
         """The accuracy on these inputs, read if it is stored and stored if it is not."""
-        path = folder / f"{self.opened.subject.name}-{self._question(numbers)}.json"
+        path = folder / f"{self.subject.name}-{self._question(numbers)}.json"
         if path.is_file():
             return SmoothedAccuracy.from_json(path.read_text(encoding="utf-8"))
         found = self._measure(numbers)
@@ -101,19 +100,20 @@ class _Job:
         return found
 
     def _measure(self, numbers: Sequence[int]) -> SmoothedAccuracy:
+        inputs = self.subject.inputs
         return smoothed_accuracy(
-            self.opened.bind,
-            [self.opened.dataset.inputs[index] for index in numbers],
-            [self.opened.label(index) for index in numbers],
+            inputs.bind,
+            [inputs.raw(index) for index in numbers],
+            [inputs.label(index) for index in numbers],
             keep_probabilities=self.keeps,
             n_samples=N_SAMPLES,
             confidence=CONFIDENCE,
-            rng=stream_key(stream(self.seed, "reproduce", "accuracy", self.opened.subject.name, str(numbers[0]))),
+            rng=stream_key(stream(self.seed, "reproduce", "accuracy", self.subject.name, str(numbers[0]))),
         )
 
     def _question(self, numbers: Sequence[int]) -> str:
         """A digest of everything the answer depends on: a part of another question has another name."""
-        subject, fingerprint = self.opened.subject, self.opened.classifier.fingerprint
+        subject, fingerprint = self.subject, self.subject.inputs.classifier.fingerprint
         content = [
             *(subject.model.spec, dict(subject.model.options), subject.data.spec, dict(subject.data.options)),
             *(fingerprint, repr(subject.masking), self.keeps, self.seed, N_SAMPLES, list(numbers)),

@@ -9,7 +9,6 @@ import numpy as np
 
 from holdfast.bounds import Interval
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
-from holdfast.experiments.opening import open_subject
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
 from holdfast.experiments.timing import Times, time_batches
 from holdfast.experiments.words import Contrast, Verdicts, compared, counted, joined
@@ -46,9 +45,8 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
 
 def measure(subject: Subject) -> Times:
     """Seconds per pass of one subject."""
-    opened = open_subject(subject)
-    inputs = opened.dataset.inputs
-    return time_batches(lambda number: opened.bind(inputs[number]), SIZES, n_inputs=opened.n, n_masks=N_MASKS)
+    inputs = subject.first_inputs()
+    return time_batches(lambda number: inputs[number], SIZES, n_inputs=len(inputs), n_masks=N_MASKS)
 
 
 def speed_up(times: Times, size: int, key: int) -> tuple[float, Interval]:

@@ -10,9 +10,8 @@ from holdfast.certification.certificate import certify
 from holdfast.certification.comparison import Comparison, Difference, compare
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.methods import radii_for
-from holdfast.experiments.opening import Explained, open_subject
 from holdfast.experiments.radii import up_to
-from holdfast.experiments.showing import show
+from holdfast.experiments.showing import Explained, show
 from holdfast.experiments.subjects import RESNET
 from holdfast.experiments.words import counted, joined, percent, points, share
 from holdfast.report.figures.curves import plot_curves
@@ -66,8 +65,8 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Choose an input on one set of draws, then compare its explanations on another."""
     first, second = request.methods or METHODS
     [subject] = experiment.chosen(request)
-    opened, radii = open_subject(subject), radii_for(subject, request)
-    explained = [Explained(opened, index, request.seed) for index in range(opened.n)]
+    radii = radii_for(subject, request)
+    explained = [Explained(subject, index, request.seed) for index in subject.first_inputs().numbers]
     candidates = [_candidate(one, (first, second), radii[len(radii) // 2]) for one in explained]
     chosen = choose(candidates)
     model, rng = chosen.explained.model, chosen.explained.rng("compare")
@@ -100,7 +99,7 @@ def _table(chosen: Candidate, comparison: Comparison) -> Table:
             one = comparison.curve(name)[difference.radius]
             rows.append(
                 {
-                    "model": chosen.explained.opened.subject.name,
+                    "model": chosen.explained.subject.name,
                     "input": chosen.explained.index,
                     "overlap": chosen.overlap,
                     "radius": difference.radius,
@@ -120,7 +119,7 @@ def draw(chosen: Candidate, comparison: Comparison) -> Figure:
     """The input, both explanations, and both curves."""
     figure, panels = make_panels(1, 4, size=(2.8, 2.6))
     explained = chosen.explained
-    name = explained.opened.class_name
+    name = explained.inputs.class_name
     show(explained, title=f"Input {explained.index}: {name(explained.prediction)}", ax=panels[0][0])
     for axes, (method, mask) in zip(panels[0][1:3], chosen.masks.items(), strict=True):
         show(explained, mask, title=f"{label_of(method)}: {name(explained.predict(mask))}", ax=axes)
@@ -139,7 +138,7 @@ def tell(chosen: Candidate, comparison: Comparison, candidates: Sequence[Candida
     rates = joined([f"{label_of(name)} {share(one.rate, one.interval)}" for name, one in there.items()])
     fit = sum(one.alike and one.consistent for one in candidates)
     return (
-        f"{chosen.explained.opened.subject.name}, {counted(len(candidates), 'input')}, of which {fit} have "
+        f"{chosen.explained.subject.name}, {counted(len(candidates), 'input')}, of which {fit} have "
         f"explanations by {first} and {second} that share at least {share(ALIKE)} of their joint features and both "
         f"have the input's prediction on their own. Shown is input {chosen.explained.index}, chosen for its "
         f"gap{_unlike(chosen)}: its "

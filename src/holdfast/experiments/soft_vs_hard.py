@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from holdfast.certification.curve import StabilityCurve, certify_radii
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
-from holdfast.experiments.opening import Explained, Opened, open_subject
 from holdfast.experiments.radii import up_to
-from holdfast.experiments.showing import show
-from holdfast.experiments.subjects import RESNET
+from holdfast.experiments.showing import Explained, show
+from holdfast.experiments.subjects import RESNET, Subject
 from holdfast.experiments.words import counted, percent, share
 from holdfast.report.figures.curves import plot_curves
 from holdfast.report.figures.style import COLOURS, label_of, make_panels, note_below
@@ -61,7 +60,7 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Certify one input softly at many radii, and bracket its hard radius."""
     [method] = request.methods or (METHOD,)
     [subject] = experiment.chosen(request)
-    explained, selected, chosen = first_unstable(open_subject(subject), method, request.seed)
+    explained, selected, chosen = first_unstable(subject, method, request.seed)
     curve = certify_radii(
         explained.model,
         selected,
@@ -76,24 +75,25 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     return Outcome({"curve": _table(case)}, draw(case), tell(case))
 
 
-def first_unstable(opened: Opened, method: str, seed: int) -> tuple[Explained, Mask, str]:
+def first_unstable(subject: Subject, method: str, seed: int) -> tuple[Explained, Mask, str]:
     """The first input whose explanation is right and that some addition overturns, else the first; and that rule."""
     rule = "whose explanation is right on its own and for which a change was found"
-    for index in range(opened.n):
-        explained = Explained(opened, index, seed)
+    among = f"the first of {counted(len(subject.first_inputs()), 'input')}"
+    for index in subject.first_inputs().numbers:
+        explained = Explained(subject, index, seed)
         selected = explained.selected(method, TOP)
         if explained.is_right(selected):
             bracket = stability_bracket(explained.model, selected, max_calls=2000, rng=explained.rng("choose"))
             if bracket.below is not None:
-                return explained, selected, f"the first of {counted(opened.n, 'input')} {rule}"
-    first = Explained(opened, 0, seed)
-    return first, first.selected(method, TOP), f"the first of {counted(opened.n, 'input')}, since there is none {rule}"
+                return explained, selected, f"{among} {rule}"
+    first = Explained(subject, 0, seed)
+    return first, first.selected(method, TOP), f"{among}, since there is none {rule}"
 
 
 def _table(case: Case) -> Table:
     rows = [
         {
-            "model": case.explained.opened.subject.name,
+            "model": case.explained.subject.name,
             "input": case.explained.index,
             "method": case.method,
             "radius": one.radius,
@@ -115,7 +115,7 @@ def draw(case: Case) -> Figure:
     """The input, its explanation, and the curve with the hard radius in it."""
     figure, panels = make_panels(1, 3, size=(3.0, 2.7))
     explained, bracket = case.explained, case.bracket
-    name = explained.opened.class_name
+    name = explained.inputs.class_name
     show(explained, title=f"Input {explained.index}: {name(explained.prediction)}", ax=panels[0][0])
     alone = name(explained.predict(case.selected))
     show(explained, case.selected, title=f"{label_of(case.method)}: {alone}", ax=panels[0][1])
@@ -141,7 +141,7 @@ def tell(case: Case) -> str:
     explained, curve, bracket = case.explained, case.curve, case.bracket
     last = curve.certificates[-1]
     return (
-        f"{explained.opened.subject.name}, input {explained.index}, {case.chosen}; {label_of(case.method)} "
+        f"{explained.subject.name}, input {explained.index}, {case.chosen}; {label_of(case.method)} "
         f"explanation of {int(case.selected.sum())} of {counted(explained.model.n_features, 'feature')}: "
         f"{_hard(bracket)} {_soft(curve)} The intervals hold for all radii at once with confidence "
         f"{last.confidence:g}. {compared(curve, bracket)}"

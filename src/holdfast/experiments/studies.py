@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds import betting_mean
-from holdfast.errors import StudyError, StudyMismatchError
+from holdfast.errors import InvalidValueError, StudyError, StudyMismatchError
 from holdfast.experiments.experiment import Desk, Experiment, Request
-from holdfast.experiments.lengths import left_out, reaching
 from holdfast.experiments.radii import features_left, without_repeats
 from holdfast.experiments.subjects import Subject
 from holdfast.experiments.words import Contrast
+from holdfast.inputs.inputs import Inputs
 from holdfast.study.aggregate import GroupSummary, StudySummary, summarize_study
 from holdfast.study.aggregate.bootstrap import bootstrap_means
 from holdfast.study.aggregate.columns import Columns, read_columns
+from holdfast.study.engines import Engine, InProcess
 from holdfast.study.run import StudyRun, run_study
 from holdfast.study.spec import CertifySpec, StudySpec
 from holdfast.study.store import CurveKey, Store
@@ -108,7 +109,7 @@ def study_subject(experiment: Experiment, subject: Subject, request: Request, *,
     )
     desk.folder.mkdir(parents=True, exist_ok=True)
     path = desk.folder / f"{subject.name}.db"
-    _check_whole(_run(reaching(spec, subject.name), path, desk), path)
+    _check_whole(_run(reaching(spec, subject), subject, path, desk), path)
     return _summarized(subject, path, request.seed)
 
 
@@ -121,10 +122,53 @@ def _summarized(subject: Subject, path: Path, seed: int) -> Studied:
     return Studied(subject, without_repeats(summary, most), path, left)
 
 
-def _run(spec: StudySpec, path: Path, desk: Desk) -> StudyRun:
-    progress = LiveBar(label=path.stem) if desk.progress is True else desk.progress
+def reaching(spec: StudySpec, subject: Subject) -> StudySpec:
+    """The study about the first inputs of which ``data.n`` are long enough, or about all if there are too few.
+
+    How long an input is only the model can say, by what it takes for a feature, so that it is loaded where inputs
+    may be left out. It is not called.
+    """
+    n, least, there = spec.data.n, spec.data.min_features, len(subject.inputs)
+    if least == 1 or (n is not None and n > there):  # the study itself says how many there are
+        return spec
+    found = first_inputs(subject, n or 1, least)
+    if n is None:
+        return spec
+    return replace(spec, data=replace(spec.data, n=found.numbers[-1] + 1 if len(found) == n else there))
+
+
+def first_inputs(subject: Subject, n: int, least: int) -> Inputs:
+    """The first inputs that have enough features; an error names the option where none has."""
     try:
-        return run_study(spec, path, workers=desk.workers, progress=progress)
+        return subject.inputs.first(n, min_features=least)
+    except InvalidValueError as error:
+        if error.argument != "min_features":
+            raise
+        got = f"{least}: every one has fewer features"
+        raise InvalidValueError(argument="--min-tokens", must=f"leave an input of {subject.name}", got=got) from error
+
+
+def left_out(name: str, n_left_out: int, *, of: int, least: int) -> list[str]:
+    """A sentence about the inputs that were too short, if there are any.
+
+    Examples
+    --------
+    >>> left_out("vader", 18, of=20, least=40)
+    ['vader: 18 of the first 20 inputs have fewer than 40 features and are left out.']
+    >>> left_out("vader", 0, of=20, least=40)
+    []
+    """
+    if not n_left_out:
+        return []
+    have, are = ("has", "is") if n_left_out == 1 else ("have", "are")
+    return [f"{name}: {n_left_out:,} of the first {of:,} inputs {have} fewer than {least} features and {are} left out."]
+
+
+def _run(spec: StudySpec, subject: Subject, path: Path, desk: Desk) -> StudyRun:
+    progress = LiveBar(label=path.stem) if desk.progress is True else desk.progress
+    engine: str | Engine = "local" if desk.workers else InProcess.on(subject.inputs)
+    try:
+        return run_study(spec, path, engine=engine, workers=desk.workers, progress=progress)
     except StudyError as error:
         if isinstance(error.cause or error, StudyMismatchError):
             error.add_hint(f"With `holdfast reproduce`: choose another --output, or remove {path}.")

@@ -11,9 +11,12 @@ import numpy as np
 
 from holdfast.errors import InvalidValueError
 from holdfast.experiments.radii import up_to
-from holdfast.extras import check_installed, needed
+from holdfast.extras import needed
+from holdfast.inputs.inputs import Inputs
+from holdfast.inputs.source import check_sources
 from holdfast.selection import top_fraction
 from holdfast.study.spec import DataSpec, MaskingSpec, ModelSpec
+from holdfast.study.work import named_inputs
 
 BUNDLED = "bundled:"
 
@@ -35,6 +38,8 @@ class Subject:
         As a study takes them; ``data.n`` is the number of inputs, None for all.
     n_features : int or None
         The features of its largest input, where that is known.
+    inputs : Inputs
+        All inputs of the data; the model and the data are loaded when they are first needed, once.
     """
 
     name: str
@@ -43,10 +48,27 @@ class Subject:
     data: DataSpec
     masking: MaskingSpec = field(default_factory=MaskingSpec)
     n_features: int | None = None
+    inputs: Inputs = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", named_inputs(self.model, self.data, self.masking))
 
     def first(self, n: int | None, *, min_features: int = 1) -> Subject:
-        """The same with the first n inputs, short ones left out."""
-        return replace(self, data=replace(self.data, n=n, min_features=min_features))
+        """The same with the first n inputs, short ones left out; what is loaded stays loaded."""
+        return replace(self, data=replace(self.data, n=n, min_features=min_features))._sharing(self.inputs)
+
+    def _sharing(self, inputs: Inputs) -> Subject:
+        object.__setattr__(self, "inputs", inputs)
+        return self
+
+    def first_inputs(self) -> Inputs:
+        """The first n inputs, whatever their length."""
+        there, wanted = len(self.inputs), self.data.n
+        if wanted is not None and wanted > there:
+            raise InvalidValueError(
+                argument="--n", must=f"be at most the number of inputs there are, {there}", got=wanted
+            )
+        return self.inputs[:wanted]
 
     @property
     def device(self) -> str:
@@ -116,25 +138,15 @@ def make_subject(
     >>> make_subject("bundled:vader", "bundled:sentences").name
     'vader'
     """
-    from holdfast.inputs import data as datasets
-    from holdfast.inputs.source import split_data, split_model
-
-    split_model(model)
-    split_data(data)
-    check_installed(f"{model} with {data}", (*FOR_FILES, *needed(model, data)))
-    options = _given(split=split, target=target)
-    settings = _given(kind=kind, device=device)
-    found = datasets.load(data, **options)
-    if grid is not None and found.kind != "image":
-        raise InvalidValueError(argument="--grid", must=f"be left out: {data!r} holds inputs of kind {found.kind!r}")
-    return Subject(
-        name=short_name(model),
-        kind=found.kind,
-        model=ModelSpec(model, settings),
-        data=DataSpec(data, options=options),
-        masking=MaskingSpec(grid),
-        n_features=None if grid is None else grid[0] * grid[1],
-    )
+    check_sources(model, data, *FOR_FILES)
+    model_spec = ModelSpec(model, _given(kind=kind, device=device))
+    data_spec, masking = DataSpec(data, options=_given(split=split, target=target)), MaskingSpec(grid)
+    inputs = named_inputs(model_spec, data_spec, masking)
+    if grid is not None and inputs.kind != "image":
+        raise InvalidValueError(argument="--grid", must=f"be left out: {data!r} holds inputs of kind {inputs.kind!r}")
+    n_features = None if grid is None else grid[0] * grid[1]
+    subject = Subject(short_name(model), inputs.kind, model_spec, data_spec, masking, n_features=n_features)
+    return subject._sharing(inputs)
 
 
 def _given(**settings: str | None) -> dict[str, Any]:

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from holdfast.bounds import clopper_pearson
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
-from holdfast.experiments.lengths import left_out, none_left
-from holdfast.experiments.opening import Explained, Opened, open_subject
-from holdfast.experiments.showing import name_features, show
-from holdfast.experiments.subjects import RESNET, ROBERTA
+from holdfast.experiments.showing import Explained, name_features, show
+from holdfast.experiments.studies import first_inputs, left_out
+from holdfast.experiments.subjects import RESNET, ROBERTA, Subject
 from holdfast.experiments.words import counted, share
 from holdfast.report.figures.style import label_of, make_panels, note_below
-from holdfast.study.work import is_blank
 from holdfast.types import Mask
 from holdfast.witness import Witness, find_witness
 
@@ -61,30 +59,19 @@ def run(experiment: Experiment, request: Request, desk: Desk) -> Outcome:
     """Search every input for the smallest change, and show the smallest of all."""
     [method] = request.methods or (METHOD,)
     least = request.min_tokens or 1
-    found = {
-        one.name: search(open_subject(one), method, seed=request.seed, least=least)
-        for one in experiment.chosen(request)
-    }
+    found = {one.name: search(one, method, seed=request.seed, least=least) for one in experiment.chosen(request)}
     cases = {name: some for name, (some, _) in found.items()}
     shown = {name: choose(some) for name, some in cases.items()}
     short = [words for name, (some, n) in found.items() for words in left_out(name, n - len(some), of=n, least=least)]
     return Outcome({"witnesses": _table(cases, shown)}, draw(shown), " ".join([tell(cases, shown), *short]))
 
 
-def search(opened: Opened, method: str, *, seed: int, least: int) -> tuple[list[Case], int]:
+def search(subject: Subject, method: str, *, seed: int, least: int) -> tuple[list[Case], int]:
     """Explain and search the first inputs that have enough features; and how many were looked at for them."""
-    found: list[Case] = []
-    for index in range(len(opened.dataset)):
-        if len(found) == opened.n:
-            return found, index
-        if least > 1 and is_blank(opened.dataset.inputs[index]):
-            continue
-        explained = Explained(opened, index, seed)
-        if explained.model.n_features >= least:
-            found.append(_searched(explained, method))
-    if not found:
-        raise none_left(opened.subject.name, least)
-    return found, len(opened.dataset)
+    wanted = len(subject.first_inputs())
+    numbers = first_inputs(subject, wanted, least).numbers if least > 1 else range(wanted)
+    n_looked_at = numbers[-1] + 1 if len(numbers) == wanted else len(subject.inputs)
+    return [_searched(Explained(subject, index, seed), method) for index in numbers], n_looked_at
 
 
 def _searched(explained: Explained, method: str) -> Case:
@@ -112,7 +99,7 @@ def _row(name: str, case: Case, is_shown: bool) -> dict[str, object]:
         "method": case.method,
         "n_features": explained.model.n_features,
         "n_selected": int(case.selected.sum()),
-        "label": explained.opened.label(explained.index),
+        "label": explained.label,
         "prediction": str(explained.prediction),
         "is_right": case.is_right,
         "found": witness.found,
@@ -127,11 +114,11 @@ def _row(name: str, case: Case, is_shown: bool) -> dict[str, object]:
 
 def draw(shown: dict[str, Case]) -> Figure:
     """A row per model: the input, its explanation, and the features that overturn it."""
-    heights = [HEIGHTS[case.explained.opened.subject.kind == "image"] for case in shown.values()]
+    heights = [HEIGHTS[case.explained.subject.kind == "image"] for case in shown.values()]
     figure, panels = make_panels(len(shown), 3, size=(3.0, 2.4), heights=heights)
     for row, case in zip(panels, shown.values(), strict=True):
         explained, witness = case.explained, case.witness
-        name = explained.opened.class_name
+        name = explained.inputs.class_name
         show(explained, title=f"Input {explained.index}: {name(explained.prediction)}", ax=row[0])
         alone = name(witness.original_prediction)
         show(explained, case.selected, title=f"{label_of(case.method)}: {alone}", ax=row[1])
@@ -203,7 +190,7 @@ def _shown(case: Case) -> str:
     if not witness.found:
         return "No addition that overturns one was found."
     size = "1 feature" if witness.n_added == 1 else f"{witness.n_added} features"
-    name = explained.opened.class_name
+    name = explained.inputs.class_name
     least = "no fewer can" if witness.proven else "whether fewer can is open"
     names = name_features(explained, witness.added)
     return (
@@ -215,13 +202,13 @@ def _shown(case: Case) -> str:
 
 def _corrects(case: Case) -> str:
     """A change may be for the better."""
-    label = case.explained.opened.label(case.explained.index)
+    label = case.explained.label
     return ", which is right" if label is not None and case.witness.prediction == label else ""
 
 
 def _wrong(case: Case) -> str:
     """Which of the full input and the explanation is not right."""
-    label, full = case.explained.opened.label(case.explained.index), case.explained.prediction
+    label, full = case.explained.label, case.explained.prediction
     alone = case.witness.original_prediction
     if label is None:
         return "" if alone == full else ", whose explanation alone has not the prediction of the full input"

@@ -81,8 +81,13 @@ class Inputs(Sequence[MaskedModel]):
         """The names of the model's classes, in the order of its scores; empty where it does not say."""
         return self.classifier.classes
 
+    @property
+    def numbers(self) -> Sequence[int]:
+        """Which inputs of the data these are, by their numbers from 0."""
+        return range(len(self.dataset)) if self.places is None else self.places
+
     def __len__(self) -> int:
-        return len(self.dataset) if self.places is None else len(self.places)
+        return len(self.numbers)
 
     def __repr__(self) -> str:
         nouns = {"image": ("image", "images"), "text": ("text", "texts"), "table": ("row", "rows")}[self.kind]
@@ -94,8 +99,7 @@ class Inputs(Sequence[MaskedModel]):
     def __getitem__(self, index: slice) -> Inputs: ...
     def __getitem__(self, index: int | slice) -> MaskedModel | Inputs:
         if isinstance(index, slice):
-            places = range(len(self)) if self.places is None else self.places
-            return replace(self, places=places[index])
+            return replace(self, places=self.numbers[index])
         return self.bind(self.raw(index))
 
     def __iter__(self) -> Iterator[MaskedModel]:
@@ -176,7 +180,7 @@ class Inputs(Sequence[MaskedModel]):
             raise InvalidTypeError(argument="index", must=must, got=shown(index)) from error
         if not -len(self) <= number < len(self):
             raise IndexError(f"`index` must be from {-len(self)} to {len(self) - 1}, got {number}.")
-        return number % len(self) if self.places is None else self.places[number]
+        return self.numbers[number]
 
 
 def is_blank(value: Any) -> bool:

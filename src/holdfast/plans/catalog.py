@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from fractions import Fraction
 from functools import lru_cache
 from importlib import resources
@@ -75,10 +76,6 @@ def _cache_file(key: str) -> Path:
     return cache_folder() / "designs" / f"{key.replace('/', '_').replace(' ', '-')}.json"
 
 
-def _entry(design: Design) -> dict[str, Any]:
-    return {"looks": list(design.looks), "limits": list(design.limits)}
-
-
 def _from_entry(entry: dict[str, Any]) -> Design:
     return Design(tuple(entry["looks"]), tuple(entry["limits"]))
 
@@ -100,7 +97,7 @@ def _read_cache(key: str) -> Design | None:
 
 def _write_cache(key: str, design: Design) -> None:
     """Keep a searched design; a folder that cannot be written only costs the next search."""
-    stored = {"digest": _digest(key, _entry(design)), "design": _entry(design)}
+    stored = {"digest": _digest(key, asdict(design)), "design": asdict(design)}
     with suppress(OSError, RuntimeError):
         target = _cache_file(key)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -121,14 +118,14 @@ def shipped_goals() -> Iterator[tuple[Goal, float]]:
 
 def _search_shipped(path: Path) -> None:
     """Search every shipped design that ``path`` does not hold yet (an hour on one core for all)."""
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    entries: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     for goal, effort in shipped_goals():
-        if _key("sequential", goal) in found:
+        if _key("sequential", goal) in entries:
             continue
-        found[_key("exact", goal)] = _entry(search_fixed(goal))
-        found[_key("sequential", goal)] = _entry(search_sequential(goal, effort=effort))
-        print(_key("sequential", goal), found[_key("sequential", goal)], file=sys.stderr, flush=True)
-        rows = (f" {json.dumps(key)}: {json.dumps(entry)}" for key, entry in sorted(found.items()))
+        entries[_key("exact", goal)] = asdict(search_fixed(goal))
+        entries[_key("sequential", goal)] = asdict(search_sequential(goal, effort=effort))
+        print(_key("sequential", goal), entries[_key("sequential", goal)], file=sys.stderr, flush=True)
+        rows = (f" {json.dumps(key)}: {json.dumps(entry)}" for key, entry in sorted(entries.items()))
         path.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
 
 

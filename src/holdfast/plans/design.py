@@ -106,7 +106,7 @@ class Design:
         if len(self.looks) == 1:
             return float(self.max_draws)
         points = self.terminals
-        return float(np.sum(probabilities(points, np.array([rate]))[0] * points.n))
+        return float(np.sum(probabilities(points, np.array([[rate]]))[0] * points.n))
 
     def unbiased_rate(self, n_evaluated: int, n_agreed: int) -> float:
         """Share of the paths to this stopping point that begin with an agreement.
@@ -124,7 +124,7 @@ class Design:
         """P(|k/n - rate| > tolerance) at one true rate, stopping included."""
         points, exact = self.terminals, Fraction(rate)
         missed = [abs(Fraction(int(k), int(n)) - exact) > tolerance for n, k in zip(points.n, points.k, strict=True)]
-        return float(np.sum(probabilities(points, np.array([rate]))[0][missed]))
+        return float(np.sum(probabilities(points, np.array([[rate]]))[0][missed]))
 
 
 def _walk(design: Design, *, first_draw: tuple[float, float]) -> Terminals:
@@ -135,6 +135,8 @@ def _walk(design: Design, *, first_draw: tuple[float, float]) -> Terminals:
     positive terms are added: the relative error stays below 4 n times the machine's rounding unit,
     where path counts themselves would overflow.
     """
+    from scipy.special import gammaln
+
     if design.max_draws > MOST_DRAWS_WALKED:
         raise ValueError(f"A design of several looks must have at most {MOST_DRAWS_WALKED} draws.")
     stops = dict(zip(design.looks, design.limits, strict=True))
@@ -150,24 +152,15 @@ def _walk(design: Design, *, first_draw: tuple[float, float]) -> Terminals:
         if n in stops:
             ends = np.minimum(count[: n + 1], n - count[: n + 1]) <= stops[n]
             k = np.flatnonzero(ends & (alive > 0))
-            ended.append(Terminals(np.full(len(k), n), k, np.log(alive[k]) + _log_choose(n, k)))
+            log_orders = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+            ended.append(Terminals(np.full(len(k), n), k, np.log(alive[k]) + log_orders))
             alive[ends] = 0.0
     n_, k_, log_paths = zip(*ended, strict=True)
     return Terminals(np.concatenate(n_), np.concatenate(k_), np.concatenate(log_paths))
 
 
-def _log_choose(n: int, k: Integers) -> Floats:
-    from scipy.special import gammaln
-
-    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
-
-
 def probabilities(points: Terminals, rates: Floats) -> Floats:
-    """Probability of each terminal (columns) at each rate (rows)."""
-    return _log_odds_sum(points, rates[:, None])
-
-
-def _log_odds_sum(points: Terminals, rates: Floats) -> Floats:
+    """Probability of each terminal (columns) at each rate (rows) of a column (r, 1)."""
     from scipy.special import xlog1py, xlogy
 
     return np.asarray(np.exp(points.log_paths + xlogy(points.k, rates) + xlog1py(points.n - points.k, -rates)))
@@ -191,5 +184,5 @@ class ByShare:
             at = first_hit[part, None] + np.arange(width)
             hit = at < past_hit[part, None]
             near = self.points.at(np.minimum(at, len(self.share) - 1))
-            out[part] = 1.0 - np.sum(_log_odds_sum(near, rates[part, None]) * hit, axis=1)
+            out[part] = 1.0 - np.sum(probabilities(near, rates[part, None]) * hit, axis=1)
         return out

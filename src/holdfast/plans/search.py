@@ -68,20 +68,16 @@ def search_fixed(goal: Goal) -> Design:
     >>> search_fixed(Goal(Fraction(1, 10), Fraction(1, 10))).max_draws
     70
     """
-    return next(design for design in _fixed_candidates(goal) if goal.is_proven_for(design))
-
-
-def _fixed_candidates(goal: Goal) -> Iterator[Design]:
-    """Fixed sizes in increasing order that are not already refuted near a rate of one half."""
     n, most = 0, hoeffding_draws(goal.tolerance, 1 - goal.risk)
     while True:
         n += 1
         if n % _DRAWS_BETWEEN_REPORTS == 0:
             tell_search(_N_STEPS // 2 * n // most, _N_STEPS)
-        if _fixed_miss_near_half(n, goal) <= goal.risk:
-            design = fixed_design(n)
-            if _Screen(goal, float(goal.risk), n).miss(design) <= goal.risk:
-                yield design
+        if _fixed_miss_near_half(n, goal) > goal.risk:
+            continue
+        design = fixed_design(n)
+        if _Screen(goal, float(goal.risk), n).miss(design) <= goal.risk and goal.is_proven_for(design):
+            return design
 
 
 def _fixed_miss_near_half(n: int, goal: Goal) -> float:
@@ -145,7 +141,7 @@ class _Screen:
         return float(np.max(terminals.miss(rates, first, past), initial=0.0))
 
     def look_at(self, design: Design) -> _Candidate:
-        draws = probabilities(design.terminals, TYPICAL_RATES) @ design.terminals.n
+        draws = probabilities(design.terminals, TYPICAL_RATES[:, None]) @ design.terminals.n
         return _Candidate(design, self.miss(design), float(RATE_WEIGHTS @ draws))
 
     def is_met_by(self, candidate: _Candidate) -> bool:
@@ -196,15 +192,12 @@ def _smallest_z(shape: _Shape, screen: _Screen) -> _Candidate | None:
 def _normal_boundary(shape: _Shape, z: float, eps: float) -> Design:
     """Limits from the plug-in half-width; -1 where even a unanimous run goes on."""
     looks, prior = shape.looks, shape.prior
-    limits = [math.floor(_minority_within(n, z, eps) * (n + 2 * prior) - prior) for n in looks]
-    limits = [min(max(limit, -1), n // 2) for limit, n in zip(limits, looks, strict=True)]
+    limits = []
+    for n in looks:
+        product = n * (eps / z) ** 2
+        share = 0.5 if product >= 0.25 else 0.5 - math.sqrt(0.25 - product)  # the largest p with z² p(1-p)/n <= eps²
+        limits.append(min(max(math.floor(share * (n + 2 * prior) - prior), -1), n // 2))
     return Design(looks, (*limits[:-1], looks[-1] // 2))
-
-
-def _minority_within(n: int, z: float, eps: float) -> float:
-    """The largest p <= 1/2 with z² p(1-p)/n <= eps²."""
-    product = n * (eps / z) ** 2
-    return 0.5 if product >= 0.25 else 0.5 - math.sqrt(0.25 - product)
 
 
 def _anneal(start: _Candidate, screen: _Screen, n_steps: int) -> list[_Candidate]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.errors import StudyMismatchError
+from holdfast.evaluation import Evaluator
 from holdfast.inputs.data.dataset import Dataset
+from holdfast.types import MaskedModel
+
+if TYPE_CHECKING:
+    from holdfast.study.store import Store
 
 
 class Listed(NamedTuple):
@@ -56,3 +61,11 @@ def check_listing(before: Mapping[int, Listed], now: Mapping[int, Listed]) -> No
                 f"Input {number} was {before[number]} and is now {now[number]}: the numbers in the file of results "
                 "would mean other inputs. Put new inputs after the old ones, or use another file."
             )
+
+
+def first_difference(store: Store, index: int, bound: MaskedModel) -> tuple[str, Any, Any] | None:
+    """What is another than when the input was explained: its name, what it was and what it is; None if nothing is."""
+    statement = "SELECT model_fingerprint, input_fingerprint, n_features FROM inputs WHERE input = ?"
+    stored, now = next(store.query(statement, index)), Evaluator(bound).provenance
+    parts = zip(("model", "input", "number of features"), stored, (now.model, now.input, bound.n_features), strict=True)
+    return next((part for part in parts if part[1] != part[2]), None)

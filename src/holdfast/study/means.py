@@ -13,17 +13,18 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 
 from holdfast.certification.mean_curve import InputCounts, MeanCurve, mean_curve
-from holdfast.errors import StoreError, StudyError, StudyMismatchError
-from holdfast.evaluation import Evaluator
+from holdfast.errors import StoreError, StudyMismatchError
+from holdfast.inputs.inputs import Inputs
 from holdfast.selection import top_fraction
 from holdfast.smoothing import smooth
 from holdfast.study.curves import current_curve, curve_inputs, curve_keys
 from holdfast.study.engines.engine import at_input
+from holdfast.study.listing import first_difference
 from holdfast.study.question import plain_spec
 from holdfast.study.results import stored_json
 from holdfast.study.spec import StudySpec
 from holdfast.study.store import CurveKey, Store
-from holdfast.study.work import Skipped, Worker, item_rng, steady
+from holdfast.study.work import Skipped, bind_input, item_rng, steady
 from holdfast.study.writing import StoreWriter
 from holdfast.types import Mask, MaskedModel, Progress
 
@@ -66,7 +67,7 @@ class StoredAnswers(MutableMapping[str, InputCounts]):
 def run_means(
     spec: StudySpec,
     store: StoreWriter,
-    worker: Worker,
+    inputs: Inputs,
     *,
     wish: Callable[[], bool],
     progress: Callable[[], Progress] | None = None,
@@ -75,14 +76,14 @@ def run_means(
     """Compute the mean curves that are not stored yet; returns how many were. ``progress`` makes a bar for each."""
     n_new = 0
     for key in curve_keys(plain_spec(spec)):
-        inputs = curve_inputs(store, key)
+        numbers = curve_inputs(store, key)
         # A mean over other inputs than these is another mean.
-        if inputs and current_curve(store, key) is None:
+        if numbers and current_curve(store, key) is None:
             try:
-                curve = _mean(spec, store, worker, key, inputs, wish=wish, progress=progress, timeout=timeout)
+                curve = _mean(spec, store, inputs, key, numbers, wish=wish, progress=progress, timeout=timeout)
             except StoppedError:
                 return n_new
-            store.add_mean_curve(key, curve.to_json(), inputs)
+            store.add_mean_curve(key, curve.to_json(), numbers)
             n_new += 1
     return n_new
 
@@ -90,27 +91,27 @@ def run_means(
 def _mean(
     spec: StudySpec,
     store: StoreWriter,
-    worker: Worker,
+    inputs: Inputs,
     key: CurveKey,
-    inputs: tuple[int, ...],
+    numbers: tuple[int, ...],
     *,
     wish: Callable[[], bool],
     progress: Callable[[], Progress] | None,
     timeout: float | None,
 ) -> MeanCurve:
-    asked, at_work = spec.certify, [inputs[0]]
+    asked, at_work = spec.certify, [numbers[0]]
 
     def subject(index: int) -> tuple[MaskedModel, Mask]:
         at_work[0] = index
-        return explained(spec, store, worker, key, index, timeout=timeout)
+        return explained(spec, store, inputs, key, index, timeout=timeout)
 
     with _naming_last(at_work):
         return mean_curve(
-            [lambda index=index: subject(index) for index in inputs],  # type: ignore[misc]
+            [lambda index=index: subject(index) for index in numbers],  # type: ignore[misc]
             half_width=asked.half_width,
             bound=asked.bound,
             **{name: getattr(asked, name) for name in _MEAN_FIELDS},
-            memory=StoredAnswers(store, _scope(key, inputs), wish),
+            memory=StoredAnswers(store, _scope(key, numbers), wish),
             progress=None if progress is None else progress(),
             rng=item_rng(spec, "mean", key.method, repr(key.top_fraction), repr(key.keep_probability)),
         )
@@ -134,10 +135,10 @@ def _scope(key: CurveKey, inputs: tuple[int, ...]) -> str:
 
 
 def explained(
-    spec: StudySpec, store: Store, worker: Worker, key: CurveKey, index: int, *, timeout: float | None = None
+    spec: StudySpec, store: Store, inputs: Inputs, key: CurveKey, index: int, *, timeout: float | None = None
 ) -> tuple[MaskedModel, Mask]:
     """One input bound to the model, smoothed if asked, and its stored explanation."""
-    bound, attribution = worker.bind(index), store.attribution(index, key.method)
+    bound, attribution = bind_input(spec, inputs, index), store.attribution(index, key.method)
     if isinstance(bound, Skipped):
         raise StudyMismatchError(
             f"its explanation is stored, but now it would be left out ({bound.reason}). What is asked is about the "
@@ -145,26 +146,14 @@ def explained(
         )
     if attribution is None:
         raise StoreError(f"{str(store.path)!r} has no scores by {key.method} for input {index}, though it has items.")
-    _check_same(store, index, bound)
+    difference = first_difference(store, index, bound)
+    if difference is not None:
+        raise StudyMismatchError(
+            "the {} is another than the one that was explained (it was {}, and is now {}). "
+            "A file holds results of one model and one data set.".format(*difference)
+        )
     model: MaskedModel = steady(bound, spec, timeout=timeout)
     if key.keep_probability != 1:
         rng = item_rng(spec, "smooth", index)
         model = smooth(model, key.keep_probability, spec.smoothing.n_samples, rng=rng)
     return model, top_fraction(attribution, key.top_fraction)
-
-
-def _check_same(store: Store, index: int, bound: MaskedModel) -> None:
-    """Raise unless the input and the model are those that were explained."""
-    now = Evaluator(bound).provenance
-    statement = "SELECT model_fingerprint, input_fingerprint, n_features FROM inputs WHERE input = ?"
-    model, content, n_features = next(store.query(statement, index))
-    for what, before, found in (
-        ("model", model, now.model),
-        ("input", content, now.input),
-        ("number of features", n_features, bound.n_features),
-    ):
-        if before != found:
-            raise StudyError(
-                f"the {what} is another than the one that was explained (it was {before}, and is now {found}). "
-                "A file holds results of one model and one data set."
-            )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,7 @@ from holdfast.errors import StudyError
 from holdfast.evaluation import Evaluator
 from holdfast.study.items import inputs_of
 from holdfast.study.spec import StudySpec
-from holdfast.study.work import Skipped, Worker, check_packages, load_data, load_model, steady
+from holdfast.study.work import Skipped, bind_input, check_packages, steady, study_inputs
 from holdfast.types import MaskedModel
 
 _N_LOOKED_AT = 9
@@ -58,10 +57,15 @@ class Probe:
 def probe_study(spec: StudySpec, *, timed: bool) -> Probe:
     """Load the model and the data, bind a few inputs, and time one of them if asked."""
     check_packages(spec)
-    dataset = load_data(spec)
-    worker = Worker(spec, load_model(spec.model), dataset)
-    inputs = inputs_of(spec, len(dataset))
-    looked_at = list(_some_inputs(worker, inputs))
+    every = study_inputs(spec)
+    every.check_kinds()
+    inputs = inputs_of(spec, len(every))
+    looked_at = []
+    for place in sorted(set(np.linspace(0, len(inputs) - 1, _N_LOOKED_AT).astype(int).tolist())):
+        try:
+            looked_at.append(bind_input(spec, every, inputs[place]))
+        except StudyError as error:
+            raise StudyError(f"Input {inputs[place]} {error}") from error
     bound = [model for model in looked_at if not isinstance(model, Skipped)]
     if not bound:
         raise StudyError(f"None of {len(looked_at)} inputs that were looked at can be used: {looked_at[0]}.")
@@ -74,15 +78,6 @@ def probe_study(spec: StudySpec, *, timed: bool) -> Probe:
         seconds_per_small_call=time_calls(steady(bound[0], spec), _SMALL) if timed else None,
         seconds_per_gradient=time_gradients(bound[0], own[0].name) if timed and own else None,
     )
-
-
-def _some_inputs(worker: Worker, inputs: Sequence[int]) -> Iterator[MaskedModel | Skipped]:
-    for place in sorted(set(np.linspace(0, len(inputs) - 1, _N_LOOKED_AT).astype(int).tolist())):
-        index = inputs[place]
-        try:
-            yield worker.bind(index)
-        except StudyError as error:
-            raise StudyError(f"Input {index} {error}") from error
 
 
 def time_calls(evaluator: Evaluator, n_rows: int) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.errors import InvalidValueError
 from holdfast.inputs.data.dataset import Dataset
 from holdfast.showing import Shown
-from holdfast.study.engines import Engine, Event, GivenUp, make_engine
+from holdfast.study.engines import Engine, Event, GivenUp, InProcess, make_engine
 from holdfast.study.items import Task, inputs_of, items_of, tasks_of
 from holdfast.study.listing import Listed, check_listing, list_inputs
 from holdfast.study.means import run_means
@@ -25,7 +25,7 @@ from holdfast.study.spec import StudySpec, check_spec
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.stopping import listening
 from holdfast.study.watching import LiveBar, Moment, as_watcher
-from holdfast.study.work import check_packages, load_data, load_worker
+from holdfast.study.work import check_packages, load_worker, study_inputs
 from holdfast.study.writing import StoreWriter
 from holdfast.validation import check_list, check_path, check_whole
 
@@ -131,7 +131,8 @@ def run_study(
     check_packages(check_spec(spec), *further, computing=is_new and engine == "local")
     chosen = make_engine(engine, workers, timeout, inputs_per_worker)
     watch, plain = as_watcher(progress), plain_spec(spec)
-    data = load_data(spec)
+    every = study_inputs(spec)
+    data = every.dataset
     asked = inputs_of(spec, len(data))
     wanted = asked if inputs is None else [asked[place] for place in _check_inputs(inputs, len(asked))]
     settings = {"engine": repr(chosen), "workers": workers}
@@ -140,11 +141,13 @@ def run_study(
         store.expect(asked, n_there=len(data))
         session = _Session(store, spec, data, wanted, watch)
         with listening() as wish:
+            if isinstance(chosen, InProcess) and chosen.load is load_worker:  # what is loaded here already does
+                chosen = InProcess.on(every)
             for event in chosen.run(spec, session.tasks(), wish):
                 session.keep(event)
             if spec.certify.precision == "data-set" and not wish() and status_of(store).settled:
                 shown = watch.of_masks if isinstance(watch, LiveBar) else None
-                run_means(spec, store, load_worker(spec), wish=wish, progress=shown, timeout=timeout)
+                run_means(spec, store, every, wish=wish, progress=shown, timeout=timeout)
         return StudyRun(status_of(store), session.n_new, wish(), session.seconds)
 
 

@@ -17,18 +17,18 @@ from holdfast.certification.curve import certify_radii
 from holdfast.certification.hard import HardCertificate
 from holdfast.errors import InvalidValueError, StudyError
 from holdfast.evaluation import Evaluator, steady_batch_size
-from holdfast.extras import check_installed, needed
-from holdfast.inputs import data, models
-from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs import data as datasets
+from holdfast.inputs import models
+from holdfast.inputs.inputs import Inputs, is_blank
 from holdfast.inputs.models.classifier import Classifier
-from holdfast.inputs.source import split_data, split_model
+from holdfast.inputs.source import Once, check_sources, split_model
 from holdfast.mus import certify_mus
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.selection import top_fraction
 from holdfast.smoothing import smooth
 from holdfast.study.items import Item, Task
 from holdfast.study.results import ItemResult, unpack_text
-from holdfast.study.spec import CertifySpec, MethodSpec, ModelSpec, StudySpec
+from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, StudySpec
 from holdfast.types import Mask, MaskedModel, Rng
 from holdfast.witness import find_witness
 
@@ -42,77 +42,52 @@ class Skipped:
 
 
 class Worker:
-    """A model and its data, ready for tasks of one study."""
+    """The inputs of a study with its model, loaded and ready for tasks."""
 
-    def __init__(self, spec: StudySpec, classifier: Classifier, dataset: Dataset) -> None:
-        if classifier.kind != dataset.kind:
-            raise StudyError(
-                f"The model {spec.model.spec!r} takes inputs of kind {classifier.kind!r}, but the data "
-                f"{spec.data.spec!r} are of kind {dataset.kind!r}."
-            )
-        self._spec, self._classifier, self._data = spec, classifier, dataset
+    def __init__(self, spec: StudySpec, inputs: Inputs) -> None:
+        inputs.check_kinds()
+        self._spec, self._inputs = spec, inputs
 
     def run(self, task: Task) -> Iterator[ItemResult | Skipped]:
         """The results of a task, each as soon as it is known."""
-        bound = self.bind(task.input)
+        bound = bind_input(self._spec, self._inputs, task.input)
         if isinstance(bound, Skipped):
             yield bound
             return
-        _check_gradients(bound, task)
-        name = None if self._data.names is None else self._data.names[task.input]
-        label = self._data.label_of(task.input, self._classifier.classes)
-        subject = _Subject(self._spec, task.input, bound, name=name, label=label)
+        # What a method of the task lacks is said before another one takes its time.
+        for method in {item.method: None for item in task.items if item.method in GRADIENT_METHODS}:
+            check_differentiable(bound, method)
+        names = self._inputs.dataset.names
+        name = None if names is None else names[task.input]
+        subject = _Subject(self._spec, task.input, bound, name=name, label=self._inputs.label(task.input))
         known = {method: Attribution.from_json(unpack_text(packed)) for method, packed in task.attributions}
+        methods = {method.name: method for method in self._spec.methods}
         for method, items in groupby(task.items, key=lambda item: item.method):
-            scores = _Scores(subject, self._method(method), known.get(method))
+            scores = _Scores(subject, methods[method], known.get(method))
             for item in items:
                 yield subject.study(item, scores)
         subject.settle()
 
-    def bind(self, index: int) -> MaskedModel | Skipped:
-        """One input as a function of masks, or why it is left out."""
-        asked = self._spec.data
-        try:
-            one = self._data.inputs[index]
-        except (OSError, ValueError) as error:
-            if asked.skip_unreadable:
-                return Skipped(index, f"unreadable: {error}")
-            raise StudyError(f"cannot be read: {error} Set `data.skip_unreadable` to leave such inputs out.") from error
-        if is_blank(one):
-            return self._blank(index)
-        masking = self._spec.masking
-        bound = self._classifier.bind(one, groups=masking.groups, fill=masking.fill, **self._binding())
-        if bound.n_features < asked.min_features:
-            return Skipped(index, f"{bound.n_features} features, fewer than {asked.min_features}")
-        return bound
 
-    def _blank(self, index: int) -> Skipped:
-        """A text of nothing but space has no features: fewer than any study that leaves inputs out wants."""
-        asked = self._spec.data
+def bind_input(spec: StudySpec, inputs: Inputs, index: int) -> MaskedModel | Skipped:
+    """One input of a study as a function of masks, or why it is left out, as the study allows."""
+    asked = spec.data
+    try:
+        value = inputs.raw(index)
+    except (OSError, ValueError) as error:
+        if asked.skip_unreadable:
+            return Skipped(index, f"unreadable: {error}")
+        raise StudyError(f"cannot be read: {error} Set `data.skip_unreadable` to leave such inputs out.") from error
+    if is_blank(value):  # which has fewer features than any study that leaves inputs out wants
         if asked.skip_unreadable or asked.min_features > 1:
             return Skipped(index, "an empty text")
         raise StudyError(
             "is an empty text. Set `data.skip_unreadable`, or `data.min_features` above 1, to leave such inputs out."
         )
-
-    def _binding(self) -> dict[str, Any]:
-        """Options of the masking, and the rows that hidden columns of a table are filled from."""
-        rows = self._data.background
-        return ({} if rows is None else {"background": rows}) | dict(self._spec.masking.options)
-
-    def _method(self, name: str) -> MethodSpec:
-        return next(method for method in self._spec.methods if method.name == name)
-
-
-def _check_gradients(model: MaskedModel, task: Task) -> None:
-    """What a method of the task lacks is said before another one takes its time."""
-    for method in {item.method: None for item in task.items if item.method in GRADIENT_METHODS}:
-        check_differentiable(model, method)
-
-
-def is_blank(one: Any) -> bool:
-    """Whether an input is a text of nothing but space."""
-    return isinstance(one, str) and not one.strip()
+    model = inputs.bind(value)
+    if model.n_features < asked.min_features:
+        return Skipped(index, f"{model.n_features} features, fewer than {asked.min_features}")
+    return model
 
 
 _EXPLANATION_ONLY = {
@@ -128,18 +103,35 @@ Load = Callable[[StudySpec], Worker]
 
 def load_worker(spec: StudySpec) -> Worker:
     """Load the model and the data a study names."""
-    return Worker(spec, load_model(spec.model), load_data(spec))
+    return Worker(spec, study_inputs(spec))
 
 
-def load_model(model: ModelSpec) -> Classifier:
-    """Load the model that a study names, as far as it is trusted."""
+def study_inputs(spec: StudySpec) -> Inputs:
+    """All inputs of the data that a study names; the model and the data are loaded when they are first needed."""
+    return named_inputs(spec.model, spec.data, spec.masking)
+
+
+def named_inputs(model: ModelSpec, data: DataSpec, masking: MaskingSpec) -> Inputs:
+    """The same for parts of a study."""
+    return Inputs(
+        model_name=model.spec,
+        data_name=data.spec,
+        model=Once(lambda: _load_model(model)),
+        data=Once(lambda: datasets.load(data.spec, **data.options)),
+        features=masking.groups,
+        fill=masking.fill,
+        options=masking.options,
+    )
+
+
+def _load_model(model: ModelSpec) -> Classifier:
+    """The model that a study names, as far as it is trusted."""
     check_trust(model)
-    scheme, _ = split_model(model.spec)
-    extra: dict[str, dict[str, Any]] = {
+    trust: dict[str, dict[str, Any]] = {
         "skops": {"trusted": model.trust.types},
         "hf": {"download": model.trust.download},
     }
-    return models.load(model.spec, **model.options, **extra.get(scheme, {}))
+    return models.load(model.spec, **model.options, **trust.get(split_model(model.spec)[0], {}))
 
 
 def check_trust(model: ModelSpec) -> None:
@@ -157,15 +149,9 @@ def check_packages(spec: StudySpec, *further: str, computing: bool = True) -> No
 
     The model needs nothing where it is not ``computing`` here.
     """
-    model, inputs = spec.model.spec, spec.data.spec
     check_trust(spec.model)
-    split_data(inputs)
-    check_installed(f"{model} with {inputs}", (*needed(model if computing else None, inputs), *further))
-
-
-def load_data(spec: StudySpec) -> Dataset:
-    """Load the data a study names."""
-    return data.load(spec.data.spec, **spec.data.options)
+    what = f"{spec.model.spec} with {spec.data.spec}"
+    check_sources(spec.model.spec if computing else None, spec.data.spec, *further, what=what)
 
 
 def steady(bound: MaskedModel, spec: StudySpec, *, timeout: float | None = None) -> Evaluator:

@@ -1,4 +1,4 @@
-"""A file of results → the model and the data it is about, as far as the page is to use them."""
+"""A study → its model and its data, as far as a page is to use them: inputs to show, and the smoothed accuracy."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from holdfast.errors import HoldfastError, StudyError
-from holdfast.evaluation import Evaluator
 from holdfast.inputs.data.dataset import Dataset
-from holdfast.study.listing import Listed
+from holdfast.inputs.inputs import Inputs
+from holdfast.smoothing import SmoothedAccuracy, smoothed_accuracy
+from holdfast.study.items import ordered
+from holdfast.study.listing import Listed, first_difference
 from holdfast.study.spec import StudySpec, Trust
 from holdfast.study.spec_file import spec_from_plain
 from holdfast.study.store import Store
-from holdfast.study.work import Skipped, Worker, load_data, load_model
-from holdfast.types import MaskedModel
+from holdfast.study.work import Skipped, bind_input, item_rng, study_inputs
+from holdfast.types import MaskedModel, Progress
+from holdfast.validation import check_whole
 
 UNREADABLE = "Not shown: the input cannot be read."
 UNKNOWN = "Not shown: the results do not say what the input held, so that it cannot be recognised."
 CHANGED = "Not shown: what is in its place now is not the input that the results are about."
+
+KEEP_PROBABILITIES = (1.0, 0.75, 0.5, 0.25, 0.125)
 
 _WITHOUT = "Leave the model out of the page with `--no-model` (`use_model=False`)."
 
@@ -36,24 +41,23 @@ class Source:
 
     Attributes
     ----------
-    classes : tuple of str
-        The names of the model's classes; empty without the model.
     data : Dataset or None
         The inputs; None where they cannot be read and no model was asked for.
-    worker : Worker or None
+    inputs : Inputs or None
         Binds inputs to the model; None without the model.
     listing : dict of Listed
         What the inputs held when they were explained.
-    inputs : sequence of int
-        The numbers of the study's inputs.
     """
 
     spec: StudySpec
-    classes: tuple[str, ...]
     data: Dataset | None
-    worker: Worker | None
+    inputs: Inputs | None
     listing: Mapping[int, Listed]
-    inputs: Sequence[int]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the model's classes; empty without the model."""
+        return () if self.inputs is None else self.inputs.classes
 
     def input(self, index: int, bound: MaskedModel | None = None) -> ShownInput:
         """One input as the data give it, if it is the one that the results are about.
@@ -74,46 +78,75 @@ class Source:
 
     def bind(self, store: Store, index: int) -> MaskedModel | None:
         """The input as a function of masks, if it and the model are those that the results are about."""
-        if self.worker is None:
+        if self.inputs is None:
             return None
-        bound = self.worker.bind(index)
+        bound = bind_input(self.spec, self.inputs, index)
         if isinstance(bound, Skipped):
             raise StudyError(f"Input {index} has results, but now it would be left out: {bound.reason}. {_WITHOUT}")
-        _check_same(store, index, bound)
+        difference = first_difference(store, index, bound)
+        if difference is not None:
+            what, before, now = difference
+            raise StudyError(
+                f"The {what} of input {index} in {str(store.path)!r} must be what its results are about ({before}), "
+                f"got {now}. {_WITHOUT}"
+            )
         return bound
 
 
-def open_source(store: Store, *, use_model: bool, trust: Trust) -> Source:
-    """The model and the data of a study; the data alone, if they can be read, where no model is wanted."""
-    spec = spec_from_plain(store.spec, trust)
-    listing, inputs = store.listing(), store.inputs()
-    if not use_model:
-        return Source(spec, (), _data_if_there(spec), None, listing, inputs)
+def open_source(store: Store, *, use_model: bool, trust: Trust, inputs: Inputs | None = None) -> Source:
+    """The model and the data of a study; the data alone, if they can be read, where no model is wanted.
+
+    ``inputs`` are those of the study if they are loaded already.
+    """
+    spec, listing = spec_from_plain(store.spec, trust), store.listing()
+    every = study_inputs(spec) if inputs is None else inputs
     try:
-        classifier, dataset = load_model(spec.model), load_data(spec)
+        if use_model:
+            every.check_kinds()
+        return Source(spec, every.dataset, every if use_model else None, listing)
     except (HoldfastError, OSError) as error:
+        if not use_model:
+            return Source(spec, None, None, listing)
         raise StudyError(
             f"The model or the data of {str(store.path)!r} cannot be loaded: {error} {_WITHOUT}"
         ) from error
-    return Source(spec, classifier.classes, dataset, Worker(spec, classifier, dataset), listing, inputs)
 
 
-def _data_if_there(spec: StudySpec) -> Dataset | None:
-    try:
-        return load_data(spec)
-    except (HoldfastError, OSError):
-        return None
+def study_accuracy(
+    spec: StudySpec,
+    *,
+    n_inputs: int,
+    keep_probabilities: Sequence[float] = KEEP_PROBABILITIES,
+    n_samples: int = 32,
+    inputs: Inputs | None = None,
+    progress: Progress | bool | None = None,
+) -> SmoothedAccuracy:
+    """Measure the accuracy of a study's model against the keep probability, on labelled inputs in the study's order.
 
-
-def _check_same(store: Store, index: int, bound: MaskedModel) -> None:
-    """Raise unless the model and the input are those that were explained."""
-    now = Evaluator(bound).provenance
-    statement = "SELECT model_fingerprint, input_fingerprint, n_features FROM inputs WHERE input = ?"
-    model, content, n_features = next(store.query(statement, index))
-    told = (("model", model, now.model), ("input", content, now.input), ("features", n_features, bound.n_features))
-    for what, before, found in told:
-        if before != found:
-            raise StudyError(
-                f"The {what} of input {index} in {str(store.path)!r} must be what its results are about ({before}), "
-                f"got {found}. {_WITHOUT}"
-            )
+    The inputs are masked as the study masks them; those that it would leave out are left out here too.
+    They may be more than the study's own. ``inputs`` are those of the study if they are loaded already.
+    """
+    wanted = check_whole(n_inputs, "n_inputs", minimum=1)
+    every = study_inputs(spec) if inputs is None else inputs
+    models: list[MaskedModel] = []
+    labels: list[int] = []
+    for index in ordered(spec, len(every)):
+        label = every.label(index)
+        model = None if label is None else bind_input(spec, every, index)
+        if label is None or model is None or isinstance(model, Skipped):
+            continue
+        models.append(model)
+        labels.append(label)
+        if len(models) == wanted:
+            break
+    if not models:
+        raise StudyError(f"{spec.data.spec!r} has no input with a label, so that no accuracy can be measured.")
+    return smoothed_accuracy(
+        lambda model: model,
+        models,
+        labels,
+        keep_probabilities=keep_probabilities,
+        n_samples=n_samples,
+        progress=progress,
+        rng=item_rng(spec, "accuracy"),
+    )

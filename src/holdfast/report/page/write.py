@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.atomic import check_spared, replacing
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.inputs.inputs import Inputs
 from holdfast.progress import as_progress
 from holdfast.report.page.findings import page_findings
 from holdfast.report.page.html import as_bytes, render_page
@@ -34,6 +35,7 @@ def write_report(
     trust: Trust = NO_TRUST,
     confidence: float = 0.95,
     accuracy: Mapping[str, SmoothedAccuracy] | None = None,
+    inputs: Mapping[str, Inputs] | None = None,
     progress: Progress | bool | None = None,
 ) -> tuple[str, ...]:
     """Write one HTML page about one or several studies; returns its leading sentences.
@@ -62,6 +64,8 @@ def write_report(
         Of the intervals over inputs.
     accuracy : mapping, optional
         ``SmoothedAccuracy`` by the name of the study it belongs to.
+    inputs : mapping, optional
+        The ``Inputs`` of studies, by their names, where they are loaded already.
     progress : bool or callable, optional
         True for a bar, or a function of (inputs done, inputs in all) of each gallery.
 
@@ -76,6 +80,8 @@ def write_report(
     check_whole(n_gallery, "n_gallery")
     if title is not None and not isinstance(title, str):
         raise InvalidTypeError(argument="title", must="be a text", got=shown(title))
+    if not (inputs is None or (isinstance(inputs, Mapping) and all(isinstance(i, Inputs) for i in inputs.values()))):
+        raise InvalidTypeError(argument="inputs", must="map names of studies to their inputs", got=shown(inputs))
     if not (accuracy is None or isinstance(accuracy, Mapping)):
         raise InvalidTypeError(argument="accuracy", must="map names of studies to accuracies", got=shown(accuracy))
     check_flag(use_model, "use_model")
@@ -89,6 +95,7 @@ def write_report(
         trust=trust,
         confidence=confidence,
         accuracy=accuracy or {},
+        inputs=inputs,
         progress=progress,
     )
     with replacing(target) as unfinished:
@@ -114,6 +121,7 @@ def make_payload(
     trust: Trust = NO_TRUST,
     confidence: float,
     accuracy: Mapping[str, SmoothedAccuracy],
+    inputs: Mapping[str, Inputs] | None = None,
     progress: Progress | bool | None,
 ) -> dict[str, Any]:
     """The data of a page: ``docs/report.md`` describes them. ``target`` is where it will be written."""
@@ -125,7 +133,7 @@ def make_payload(
             if target is not None:
                 check_spared(target, "output", store.sources())
         for store in stores:
-            source = open_source(store, use_model=use_model, trust=trust)
+            source = open_source(store, use_model=use_model, trust=trust, inputs=(inputs or {}).get(store.spec["name"]))
             with store.snapshot():  # one state of the file, whatever a run adds meanwhile
                 summary = summarize_study(store, confidence=confidence)
                 found = accuracy.get(summary.name)

@@ -23,7 +23,7 @@ from holdfast.study.spec import NO_TRUST, StudySpec, Trust
 from holdfast.study.spec_file import spec_from_plain
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.store import CURVE_KEY, OF_STUDY, CurveKey, Store
-from holdfast.study.work import item_rng, load_worker
+from holdfast.study.work import item_rng, study_inputs
 from holdfast.types import Progress
 from holdfast.validation import check_name, check_share, check_whole, shown
 
@@ -179,10 +179,11 @@ def _fresh(
     question: _Question,
     watch: Progress | None,
 ) -> Iterator[_Answer]:
-    worker = load_worker(spec)
+    every = study_inputs(spec)
+    every.check_kinds()
     for n_done, index in enumerate(inputs, 1):
         with naming_input(index):
-            model, selected = explained(spec, store, worker, key, index)
+            model, selected = explained(spec, store, every, key, index)
             yield _test(spec, key, question, index, model, selected)
         if watch is not None:
             watch(n_done, len(inputs))

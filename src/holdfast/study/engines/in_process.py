@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from holdfast.inputs.inputs import Inputs
 from holdfast.study.engines.engine import Event, as_event, naming_input
 from holdfast.study.items import Task
 from holdfast.study.spec import StudySpec
@@ -16,6 +17,11 @@ class InProcess:
     """The engine without workers; ``load`` makes the one that works here."""
 
     load: Load = field(default=load_worker, repr=False)
+
+    @classmethod
+    def on(cls, inputs: Inputs) -> InProcess:
+        """One that works on inputs that are loaded already."""
+        return cls(lambda spec: Worker(spec, inputs))
 
     def run(self, spec: StudySpec, tasks: Iterator[Task], stop: Callable[[], bool], /) -> Iterator[Event]:
         """Events of the tasks in their order."""
