@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast.attribution.methods import attribute, names_of
-from holdfast.attribution.task import bare_model, predicted
+from holdfast.attribution.methods import attribute
+from holdfast.attribution.task import bare_model, names_of, predicted
 from holdfast.evaluation import Evaluator
 from holdfast.experiments.subjects import Subject
 from holdfast.randomness import stream, stream_key
