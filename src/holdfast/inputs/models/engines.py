@@ -15,7 +15,6 @@ from holdfast.masking.image.pixels import is_tensor, open_picture, pixels, scale
 from holdfast.masking.onnx import ImageSession
 from holdfast.masking.speed import Acceleration, Runner
 from holdfast.masking.table.predictors import Predictor
-from holdfast.masking.text.tokens import length_limit
 from holdfast.masking.torch import evaluating_module, import_torch, score_tensor, to_numpy
 from holdfast.types import MaskedModel
 from holdfast.validation import shown
@@ -116,6 +115,8 @@ class ModuleOnTexts:
             return to_numpy(score_tensor(self._runner(**encoding.to(self.device))))
 
     def _encode(self, texts: list[str]) -> Any:
+        from holdfast.masking.text.tokens import length_limit  # models of images and tables need no tokens
+
         cut = {} if self.max_length is None else {"truncation": True, "max_length": self.max_length}
         encoding = self.tokenizer(texts, padding=len(texts) > 1, return_tensors="pt", verbose=False, **cut)
         n_tokens, limit = encoding["input_ids"].shape[1], length_limit(self.module, self.tokenizer)
