@@ -218,7 +218,7 @@ def wordings(tree: ast.Module) -> Iterator[str]:
         if isinstance(target, ast.Name)
     }
     for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and ast.unparse(call.func) in NAMES and call.args and not call.keywords:
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in NAMES and call.args:
             start: ast.AST = call.args[0]
             while isinstance(start, (ast.JoinedStr, ast.FormattedValue)):
                 start = start.values[0] if isinstance(start, ast.JoinedStr) else start.value

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.types import Mask
-from holdfast.validation import as_array, check_flag, check_share, check_whole, is_number, shown
+from holdfast.validation import as_array, check_flag, check_number, check_share, check_whole
 
 
 def top(scores: Any, k: int, *, absolute: bool = False) -> Mask:
@@ -54,10 +54,7 @@ def above(scores: Any, threshold: float, *, absolute: bool = False) -> Mask:
     [False, True, True, False]
     """
     values = _check_scores(scores, absolute)
-    if not is_number(threshold):
-        raise InvalidTypeError(argument="threshold", must="be a number", got=shown(threshold))
-    if threshold != threshold:
-        raise InvalidValueError(argument="threshold", must="be a number", got=shown(threshold))
+    check_number(threshold, "threshold", "be a number", lambda number: number == number)  # not NaN
     return np.asarray([value > threshold for value in values.tolist()])
 
 

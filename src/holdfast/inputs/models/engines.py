@@ -118,7 +118,7 @@ class ModuleOnTexts:
             return to_numpy(score_tensor(self._runner(**encoding.to(self.device))))
 
     def _encode(self, texts: list[str]) -> Any:
-        from holdfast.masking.text.tokens import length_limit
+        from holdfast.masking.text.tokens import length_limit  # models of images and tables need no tokens
 
         cut = {} if self.max_length is None else {"truncation": True, "max_length": self.max_length}
         encoding = self.tokenizer(texts, padding=len(texts) > 1, return_tensors="pt", verbose=False, **cut)
