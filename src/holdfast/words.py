@@ -48,15 +48,17 @@ def method_label(name: str) -> str:
 
 
 def class_name(prediction: Any, classes: Sequence[str] | None) -> str | None:
-    """What the predicted class is called; None if there is no name for it.
+    """What the predicted class is called; None if it has no name but its number.
 
     Examples
     --------
-    >>> class_name(1, ("bad", "good")), class_name(1, None), class_name("spam", None)
-    ('good', None, None)
+    >>> class_name(1, ("bad", "good")), class_name(1, ("0", "1")), class_name(1, None), class_name("spam", None)
+    ('good', None, None, None)
     """
     is_index = isinstance(prediction, int) and not isinstance(prediction, bool)
-    return str(classes[prediction]) if is_index and classes is not None and 0 <= prediction < len(classes) else None
+    if not is_index or classes is None or not 0 <= prediction < len(classes) or classes[prediction] == str(prediction):
+        return None
+    return str(classes[prediction])
 
 
 def class_label(prediction: Any, classes: Sequence[str]) -> str | None:
