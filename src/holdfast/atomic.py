@@ -53,28 +53,18 @@ def write_whole(target: str | Path, text: str) -> None:
 
 
 def check_spared(target: str | Path, name: str, sources: Mapping[str, Iterable[str | Path]]) -> None:
-    """Raise where a file that is to be written is one that is read, or lies in a folder that is read.
+    """Raise where the file that is to be written, called ``name``, is one that is read, or lies in such a folder.
 
-    Parameters
-    ----------
-    target : str or Path
-        What is to be written; what does not exist yet, or is no file of its own, is spared.
-    name : str
-        What the target is called.
-    sources : mapping
-        Files, folders and specs such as ``onnx:model.onnx`` that are read, by what they are called.
+    ``sources`` are files, folders and specs such as ``onnx:model.onnx``, by what they are called. A target
+    that does not exist yet, or is no file of its own, harms none.
     """
     real = Path(os.path.realpath(target))
     if not real.is_file():
         return
     for what, texts in sources.items():
         if any(_is_or_holds(place, real) for text in texts for place in _places(str(text))):
-            raise InvalidValueError(
-                argument=name,
-                must=f"be another file than {what}",
-                got=f"{str(target)!r}, which would be written over",
-                hint="Choose a name that does not exist yet.",
-            )
+            must, got = f"be another file than {what}", f"{str(target)!r}, which would be written over"
+            raise InvalidValueError(argument=name, must=must, got=got, hint="Choose a name that does not exist yet.")
 
 
 def _is_or_holds(place: Path, file: Path) -> bool:
@@ -91,7 +81,7 @@ def _places(text: str) -> list[Path]:
         return []
     module = f"{place.partition(':')[0].replace('.', '/')}.py" if scheme == "python" else ""
     places = [text, text.partition("=")[2], place, text.rpartition("#")[0], place.rpartition("#")[0], module]
-    return [Path(one) for one in places if one]
+    return [Path(name) for name in places if name]
 
 
 def _folder_beside(target: Path) -> tuple[Path, IO[str]]:
@@ -101,9 +91,8 @@ def _folder_beside(target: Path) -> tuple[Path, IO[str]]:
         try:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=target.parent))
         except OSError as error:
-            raise StoreError(
-                f"{str(target.parent)!r} must be a folder that can be written to: {error.strerror}."
-            ) from error
+            message = f"{str(target.parent)!r} must be a folder that can be written to: {error.strerror}."
+            raise StoreError(message) from error
         try:
             lock = open_lock(folder / _LOCK)
         except StoreError:
