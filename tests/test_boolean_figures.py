@@ -123,6 +123,10 @@ def test_one_profile_needs_no_legend() -> None:
     assert figures.plot_degree_profile({"a": [0.5, 0.3, 0.2], "b": [0.1, 0.1, 0.8]}).get_legend() is not None
 
 
+def test_figures_are_offered_as_a_completion() -> None:
+    assert {"figures", "fourier"} <= set(dir(boolean))
+
+
 def test_figures_come_with_the_analysis_and_draw_with_matplotlib_only_when_asked() -> None:
     code = (
         "import sys, holdfast as hf; hf.boolean.figures.contraction([0, 1], [1.0]); print('matplotlib' in sys.modules)"

@@ -286,11 +286,10 @@ NASTY = ("'''", '"""', "\\", "\n", '\\\n"""', "\u2028", "\r\nimport os", "{x}", 
 def test_names_cannot_become_code_of_the_exported_script(nasty: str) -> None:
     spec, data = f"hf:a{nasty};print(1)#", f"images:{nasty}b"
     entry = replace(bundled_entries()[0], spec=spec, data=data, groups=f"words{nasty}", options={"kind": nasty})
-    code = write_python(View(spec, 3), entry, has_background=False, radius=5)
+    code = write_python(View(spec, 3), entry, radius=5)
     tree = ast.parse(code)
     constants = [one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     assert {spec, data, f"words{nasty}", nasty} <= set(constants)
     calls = [ast.unparse(one.func) for one in ast.walk(tree) if isinstance(one, ast.Call)]
-    loads, makes = ["hf.models.load", "hf.data.load"], ["hf.attribute", "hf.top_fraction", "hf.certify"]
-    assert sorted(calls) == sorted([*loads, "classifier.bind", *makes, "print"])
+    assert sorted(calls) == sorted(["hf.bind", "hf.attribute", "hf.top_fraction", "hf.certify", "print"])
     assert [type(one).__name__ for one in tree.body[:2]] == ["Expr", "Import"]

@@ -59,9 +59,8 @@ def public_names() -> Iterator[str]:
         yield from (f"{module.__name__.rpartition('.')[2]}.{name}" for name in module.__all__)
     yield from (f"figures.{name}" for name in figures.__all__)
     documented = (Path(__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
-    yield from (
-        line.removeprefix("::: holdfast.") for line in documented.splitlines() if "::: holdfast.boolean.fi" in line
-    )
+    plots = "::: holdfast.report.figures.boolean_plots."
+    yield from (line.replace(plots, "boolean.figures.") for line in documented.splitlines() if plots in line)
     yield from ("report.write_report", "interop.log_study", "interop.torchmetrics", "interop.quantus")
 
 

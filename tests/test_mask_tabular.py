@@ -25,6 +25,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from holdfast import InvalidTypeError, InvalidValueError, MaskedModel, ModelError, certify, within
+from holdfast.errors import ColumnsError
 from holdfast.masking.table.columns import column_groups, windows
 from holdfast.masking.table.mask_tabular import mask_tabular
 from tests.contracts import bits, check_masked_model
@@ -687,7 +688,7 @@ def with_nan(values: Any, *at: int) -> Any:
         ),
         (
             {"classifier": FITTED["proba"], "row": ROW[:4], "background": X[:, :4]},
-            InvalidValueError,
+            ColumnsError,
             r"^`row` must have the 6 columns the classifier was fitted on, got 4\.",
         ),
     ],

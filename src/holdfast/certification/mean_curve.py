@@ -133,14 +133,8 @@ class MeanCurve(Value):
         """A data frame with one row per radius."""
         return make_frame(
             [
-                {
-                    "radius": mean.radius,
-                    "rate": mean.rate,
-                    "low": mean.interval.low,
-                    "high": mean.interval.high,
-                    "population_low": mean.population.low,
-                    "population_high": mean.population.high,
-                }
+                {"radius": mean.radius, "rate": mean.rate, **mean.interval._asdict()}
+                | {f"population_{end}": value for end, value in mean.population._asdict().items()}
                 for mean in self
             ]
         )

@@ -44,7 +44,8 @@ class Value(Shown):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        _KINDS[cls.schema] = cls
+        if "schema" in vars(cls):
+            _KINDS[cls.schema] = cls
 
     def to_json(self, about: Mapping[str, Any] | None = None) -> str:
         """The value as JSON text with a schema version; ``from_json`` gives it back.

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.boolean.figures import SpectralContraction, contraction
 from holdfast.bounds import Interval
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.words import Contrast, Verdicts, joined
 from holdfast.randomness import stream
+from holdfast.report.figures.boolean_plots import SpectralContraction, contraction
 from holdfast.report.figures.spectra import plot_spectra
 from holdfast.report.figures.style import COLOURS, make_panels
 from holdfast.study.aggregate.bootstrap import FEW, bootstrap_means

@@ -21,7 +21,6 @@ from holdfast.inputs.models.engines import (
     check_device,
     check_dtype,
 )
-from holdfast.masking.speed import Acceleration
 from holdfast.masking.table.predictors import as_predictor
 from holdfast.masking.torch import device_of, dtype_of, is_module
 from holdfast.validation import check_name, shown
@@ -41,27 +40,10 @@ def load_python(
     compile: bool | str = False,  # noqa: A002
     fingerprint: str | None = None,
 ) -> Classifier:
-    """Import a module, call its factory without arguments, and make a classifier of the result.
+    """Import ``<module>``, call its ``<factory>`` without arguments, and make a classifier of the result.
 
-    Parameters
-    ----------
-    place : str
-        ``<module>:<factory>``; the module is one that ``import`` finds.
-    device, dtype : optional
-        Where to move a torch module, and its number type; by default it stays as it is.
-    kind : {"image", "text", "table"}, optional
-        What it classifies; needed for torch modules and callables.
-    classes : sequence of str, optional
-        The names of its classes.
-    preprocess : callable, optional
-        For images: one image → what the model takes of it.
-    tokenizer, max_length : optional
-        For a torch module on texts.
-    autocast, compile
-        For a torch module on images or texts, as in :func:`holdfast.mask_image`.
-    fingerprint : str, optional
-        What identifies it. A torch module has one of its own, over its weights and the name of
-        ``preprocess``; a callable or an estimator shows no weights, and has none unless it is given.
+    A torch module is moved to ``device`` and ``dtype``, if they are given, and has a fingerprint over its weights and
+    the name of ``preprocess``. A callable or an estimator shows no weights, and has none unless it is given.
     """
     name, _, factory = place.partition(":")
     if not factory or not all(part.isidentifier() for part in [*name.split("."), factory]):
@@ -73,7 +55,6 @@ def load_python(
         raise InvalidValueError(
             f"The module {name!r} must have a factory {factory!r}; its functions: {public or 'none'}."
         )
-    Acceleration.check(autocast, compile)
     try:
         model = make()
     except Exception as error:  # whatever the caller's factory raises
@@ -117,9 +98,25 @@ def classify_with(
 ) -> Classifier:
     """A classifier of a torch module, an estimator or a callable; what is a ``Classifier`` already stays as it is.
 
-    Parameters are those of ``load_python``. ``name`` is what errors call the model. Without ``fingerprint`` masked
-    models have the one that ``mask_image`` and the like find.
+    Parameters
+    ----------
+    name : str
+        What errors call the model.
+    kind : {"image", "text", "table"}, optional
+        What it classifies; needed for torch modules and callables.
+    classes : sequence of str, optional
+        The names of its classes.
+    preprocess : callable, optional
+        For images: one image → what the model takes of it.
+    tokenizer, max_length : optional
+        For a torch module on texts.
+    autocast, compile
+        For a torch module on images or texts, as in :func:`holdfast.mask_image`.
+    fingerprint : str, optional
+        What identifies it; without it masked models have the one that ``mask_image`` and the like find.
     """
+    from holdfast.masking.speed import Acceleration
+
     acceleration = Acceleration.check(autocast, compile)
     for option, value in acceleration.options.items():
         if not is_module(model) or kind == "table":
@@ -150,18 +147,11 @@ def classify_with(
             engine = ModuleOnTexts(model, tokenizer, max_length, place, numbers, acceleration)
     else:
         engine = FunctionOnImages(model, preprocess) if kind == "image" else FunctionOnTexts(model)
-    return make_classifier(engine, kind=kind, classes=_class_names(model, classes), fingerprint=fingerprint)
-
-
-def _class_names(model: Any, classes: Any) -> tuple[str, ...]:
-    """The names given, or those the model carries, or none."""
-    labels = getattr(getattr(model, "config", None), "id2label", None)
-    if classes is None and labels:
-        classes = [labels[key] for key in sorted(labels)]
-    if classes is None:
-        own = getattr(model, "classes", ())
+    if classes is None:  # the model may carry its own
+        labels = getattr(getattr(model, "config", None), "id2label", None)
+        own = [labels[key] for key in sorted(labels)] if labels else getattr(model, "classes", ())
         classes = own if isinstance(own, (tuple, list)) else ()
-    return tuple(str(label) for label in classes)
+    return make_classifier(engine, kind=kind, classes=classes, fingerprint=fingerprint)
 
 
 def _import(name: str) -> Any:

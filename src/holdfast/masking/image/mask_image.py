@@ -216,9 +216,8 @@ class _Binding:
         elif dtype is None:
             kind, channels_first = target.dtype, target.layout_for(elements.shape)
         else:
-            raise InvalidValueError(
-                f"of an ONNX model is fixed by its file, {target.dtype}, got {dtype!r}.", argument="dtype"
-            )
+            message = f"of an ONNX model is fixed by its file, {target.dtype}, got {dtype!r}."
+            raise InvalidValueError(message, argument="dtype")
         both = (values.astype(kind) for values in (elements, self.scene.baseline))
         return ArrayImageModel(function=target, channels_first=channels_first, **self._fields(*both))
 

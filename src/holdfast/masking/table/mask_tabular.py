@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.errors import ColumnsError, InvalidTypeError, InvalidValueError
 from holdfast.masking.classes import classes_of
 from holdfast.masking.table.columns import FeatureMap, as_feature_map, first_few, position_of, positions_of
 from holdfast.masking.table.palettes import ArrayPalette, FrameTable, Palette, Table, is_pandas, read_table
@@ -235,7 +235,7 @@ def _suited(palette: Palette, table: Table, predictor: Predictor) -> Palette:
     goes_by_place = (known is None or isinstance(palette, ArrayPalette)) and len(table.shape) == 1
     if goes_by_place and predictor.n_columns not in (None, len(labels)):
         must = f"have the {predictor.n_columns} columns the classifier was fitted on"
-        raise InvalidValueError(argument="row", must=must, got=len(labels))
+        raise ColumnsError(argument="row", must=must, got=len(labels))
     if known is None:
         # Frames whose labels are numbers leave no names in an estimator: one fitted on them looks like one on arrays.
         fitted_on_arrays = predictor.n_columns is not None and all(isinstance(label, str) for label in labels)
@@ -250,7 +250,7 @@ def _suited(palette: Palette, table: Table, predictor: Predictor) -> Palette:
     extra = [f"{label!r} besides" for label in palette.order if label not in wanted]
     if missing or extra:
         must, got = "have the columns the classifier was fitted on", first_few(missing + extra)
-        raise InvalidValueError(argument="row", must=must, got=got, hint="Choose them with `columns=`.")
+        raise ColumnsError(argument="row", must=must, got=got, hint="Choose them with `columns=`.")
     return replace(palette, order=known)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.boolean.figures import SpectralContraction, plot_contraction
+from holdfast.report.figures.boolean_plots import SpectralContraction, plot_contraction
 from holdfast.report.figures.style import as_axes, look_of, whole_ticks
 from holdfast.validation import drawing
 
@@ -19,13 +19,13 @@ def plot_spectra(result: SpectralContraction, *, log: bool = True, ax: Axes | No
     Parameters
     ----------
     result : SpectralContraction
-        What ``holdfast.boolean.figures.contraction`` returned.
+        What ``hf.boolean.figures.contraction`` returned.
     log : bool
         Whether mass is on a logarithmic axis.
 
     Examples
     --------
-    >>> from holdfast.boolean.figures import contraction
+    >>> from holdfast.report.figures.boolean_plots import contraction
     >>> plot_spectra(contraction([0.25, -0.25, -0.25, 0.25], [1.0, 0.5])).get_title()
     'Random masking'
     """
