@@ -12,8 +12,6 @@ from typing import IO
 
 from holdfast.errors import InvalidValueError, StoreError
 
-_FOR_ALL_TO_READ = 0o644
-
 _PREFIX, _UNFINISHED, _LOCK = ".holdfast-", "unfinished", "lock"
 """Names of the folder of a writer, of what it writes there (SQLite adds ``-wal`` and the like), and of its lock."""
 
@@ -37,7 +35,7 @@ def replacing(target: Path) -> Iterator[Path]:
     try:
         unfinished.touch()
         yield unfinished
-        unfinished.chmod(_FOR_ALL_TO_READ)
+        unfinished.chmod(0o644)  # for all to read
         os.replace(unfinished, real)
     finally:
         if sys.platform == "win32":  # where an open file cannot be removed
@@ -127,22 +125,17 @@ def _remove(folder: Path) -> None:
 
 def open_lock(path: Path) -> IO[str]:
     """A lock file, made if there is none. What was put in its place, such as a link to another file, is refused."""
+    not_a_lock = f"{str(path)!r} must be a lock file, but is a link to another file. Delete the link; "
+    not_a_lock += "the file was not touched."
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
     except OSError as error:
-        if path.is_symlink():
-            raise _not_a_lock(path) from error
-        raise StoreError(f"{str(path.parent)!r} must be a folder that can be written to: {error}") from error
+        unwritable = f"{str(path.parent)!r} must be a folder that can be written to: {error}"
+        raise StoreError(not_a_lock if path.is_symlink() else unwritable) from error
     if os.fstat(descriptor).st_nlink > 1:
         os.close(descriptor)
-        raise _not_a_lock(path)
+        raise StoreError(not_a_lock)
     return open(descriptor, "r+", encoding="utf-8")
-
-
-def _not_a_lock(path: Path) -> StoreError:
-    return StoreError(
-        f"{str(path)!r} must be a lock file, but is a link to another file. Delete the link; the file was not touched."
-    )
 
 
 def is_current(file: IO[str], path: Path) -> bool:

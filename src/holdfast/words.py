@@ -35,9 +35,6 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 _DUST = 12
 
 
-# -- names ------------------------------------------------------------------------------------------
-
-
 def method_label(name: str) -> str:
     """What a method is called in print: 'LIME', or 'my own' of ``my_own``."""
     return _METHODS.get(name, name.replace("_", " "))
@@ -68,9 +65,6 @@ def prediction_kept(prediction: Any, name: str | None, agree: str) -> str:
 def kept(certificate: Any) -> str:
     """The same for a certificate."""
     return prediction_kept(certificate.prediction, certificate.prediction_name, certificate.agree)
-
-
-# -- numbers ----------------------------------------------------------------------------------------
 
 
 def outward(interval: Interval, digits: int = 3) -> Interval:
@@ -125,9 +119,6 @@ def duration(seconds: float) -> str:
     """Seconds in words, to two digits, from two of a unit on: '12 s', '90 min', '25 h'."""
     size, unit = next((pair for pair in _UNITS if seconds >= 2 * pair[0]), (1, "s"))
     return f"{seconds / size:{'.2g' if seconds < 99.5 * size else ',.0f'}} {unit}"
-
-
-# -- sentences --------------------------------------------------------------------------------------
 
 
 def event(neighborhood: str, rate_kind: str, radius: int | str) -> str:

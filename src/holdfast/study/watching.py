@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
 from holdfast.errors import InvalidTypeError
-from holdfast.progress import TerminalBar
-from holdfast.terminal import neutral, unescaped
+from holdfast.terminal import TerminalBar, neutral, unescaped
 from holdfast.validation import shown
 from holdfast.words import duration
 
