@@ -33,6 +33,7 @@ def test_only_an_index_of_a_class_has_a_name() -> None:
     assert say.class_name(1, ("bad", "good")) == "good"
     assert [say.class_name(answer, ("bad", "good")) for answer in (True, "spam", 0.5, -1, 2)] == [None] * 5
     assert say.class_name(1, None) is None
+    assert say.class_name(1, ("0", "1")) is None
 
 
 def test_predictions_are_quoted_by_name() -> None:
