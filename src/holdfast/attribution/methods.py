@@ -7,6 +7,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from holdfast.attribution.scores import Attribution
 from holdfast.attribution.task import AttributionTask, Scored, names_of
 from holdfast.errors import InvalidTypeError
@@ -16,13 +18,43 @@ from holdfast.types import MaskedModel, Progress, Rng
 from holdfast.validation import check_name, check_whole
 from holdfast.words import class_name
 
+_N_ROUNDINGS, _CELLS_AT_ONCE = 8, 1 << 24
+
+
+def occlusion(task: AttributionTask, *, leave: str = "out") -> Scored:
+    """Hide each feature alone, or show it alone; the scores are the changes of the target's score.
+
+    With ``leave="out"`` that is the score of the full input minus that without the feature, with "in" the score of
+    the feature alone minus that of the empty input. A change within the rounding of the model's numbers counts as
+    none, so that features which make no difference tie.
+    """
+    out = check_name(leave, "leave", ("out", "in")) == "out"
+    n = task.n_features
+    task.budget(n + 1, least=n + 1, of=f"for 'occlusion' of {n} features")
+    task.evaluator.expect(n + 1)
+    # A mask of all features or of none, then one per feature in which it alone is not so; a few megabytes at a time.
+    size = max(1, _CELLS_AT_ONCE // n)
+    portions = np.split(np.arange(-1, n), range(size, n + 1, size))
+    values = np.concatenate([task.values((features[:, None] == np.arange(n)) != out) for features in portions])
+    change = values[0] - values[1:] if out else values[1:] - values[0]
+    # Models of floats differ so much between batches.
+    kind = task.evaluator.outputs.dtype
+    rounding = _N_ROUNDINGS * float(np.finfo(kind).eps) * np.abs(values).max() if kind.kind == "f" else 0.0
+    return Scored(np.where(np.abs(change) > rounding, change, 0.0), details={"leave": leave})
+
+
+def random(task: AttributionTask) -> Scored:
+    """Scores drawn uniformly from [0, 1): what any method should beat."""
+    return Scored(task.stream().random(task.n_features))
+
+
 METHODS = {
     "lime": "lime",
     "shap": "shapley",
     "integrated_gradients": "gradients",
     "mfaba": "gradients",
-    "occlusion": "occlusion",
-    "random": "occlusion",
+    "occlusion": "methods",
+    "random": "methods",
 }
 """Methods by name, and the modules of this package they are in, each loaded when its method is first asked for."""
 
