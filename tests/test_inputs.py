@@ -152,7 +152,8 @@ def test_a_table_in_a_file_takes_its_kind_its_target_and_its_background(tmp_path
 
 
 def test_what_is_missing_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.extras._is_missing", lambda package: package in ("skops", "sklearn", "pandas"))
+    missing = ("skops", "sklearn", "pandas")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in missing else object())
     with pytest.raises(hf.MissingExtraError, match=r"skops:a with table:b\.csv needs skops, scikit-learn, pandas"):
         hf.bind("skops:a", "table:b.csv")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -959,3 +960,10 @@ def test_of_many_columns_only_some_are_named() -> None:
     known = LogisticRegression().fit(pd.DataFrame(X, columns=[f"d{i}" for i in range(N)]), Y)
     with pytest.raises(InvalidValueError, match=r"got no 'd0', .*, …\. Choose them"):
         mask_tabular(known, table.iloc[[0]], background=table)
+
+
+def test_tables_load_nothing_that_is_for_texts_images_or_other_runtimes() -> None:
+    code = "import sys, holdfast.masking.table.mask_tabular; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    others = tuple(f"holdfast.masking.{room}" for room in ("text", "image", "onnx", "speed"))
+    assert not [name for name in done.stdout.split() if name.startswith((*others, "torch", "pandas"))]
