@@ -107,12 +107,15 @@ def _load(scheme: str, place: str, loaders: Mapping[str, Loader], options: Mappi
 
 def check_options(loader: Callable[..., Any], options: Mapping[str, Any], what: str) -> None:
     """Raise for options that the loader does not take; files and columns are named by texts, where it says so."""
-    known = {name: one for name, one in signature(loader).parameters.items() if one.kind is Parameter.KEYWORD_ONLY}
-    if unknown := sorted(options.keys() - known.keys()):
+    parameters = signature(loader).parameters.values()
+    known = {one.name: str(one.annotation) for one in parameters if one.kind is Parameter.KEYWORD_ONLY}
+    passes_on = any(one.kind is Parameter.VAR_KEYWORD for one in parameters)  # to what checks it
+    unknown = sorted(options.keys() - known.keys())
+    if unknown and not passes_on:
         names = ", ".join(sorted(known))
         raise InvalidTypeError(argument=unknown[0], must=f"be an option of {what} ({names})")
-    for name, value in options.items():
-        kind = str(known[name].annotation)
+    for name in options.keys() & known.keys():
+        value, kind = options[name], known[name]
         if kind.startswith("Sequence[str]"):
             parts = [value] if isinstance(value, str) else value
             if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.fingerprints import canonical, digest_module, name_of
-from holdfast.fingerprints import fingerprint as make_fingerprint
+from holdfast.fingerprints import fingerprint as fingerprint_of
 from holdfast.inputs.models.classifier import KINDS, Classifier, ClassifierEngine, make_classifier
 from holdfast.inputs.models.engines import (
     FunctionOnImages,
@@ -21,30 +21,20 @@ from holdfast.inputs.models.engines import (
     check_device,
     check_dtype,
 )
+from holdfast.inputs.source import check_options
 from holdfast.masking.table.predictors import as_predictor
 from holdfast.masking.torch import device_of, dtype_of, is_module
 from holdfast.validation import check_name, shown
 
 
-def load_python(
-    place: str,
-    *,
-    device: Any = None,
-    dtype: Any = None,
-    kind: str | None = None,
-    classes: Any = None,
-    preprocess: Callable[[Any], Any] | None = None,
-    tokenizer: Any = None,
-    max_length: int | None = None,
-    autocast: str | None = None,
-    compile: bool | str = False,  # noqa: A002
-    fingerprint: str | None = None,
-) -> Classifier:
+def load_python(place: str, *, device: Any = None, dtype: Any = None, **options: Any) -> Classifier:
     """Import ``<module>``, call its ``<factory>`` without arguments, and make a classifier of the result.
 
     A torch module is moved to ``device`` and ``dtype``, if they are given, and has a fingerprint over its weights and
-    the name of ``preprocess``. A callable or an estimator shows no weights, and has none unless it is given.
+    the name of ``preprocess``. A callable or an estimator shows no weights, and has none unless it is given. Further
+    options are those of ``classify_with``.
     """
+    check_options(classify_with, options, "python: models")
     name, _, factory = place.partition(":")
     if not factory or not all(part.isidentifier() for part in [*name.split("."), factory]):
         raise InvalidValueError(argument="model", must="be python:<module>:<factory>", got=shown(f"python:{place}"))
@@ -67,26 +57,18 @@ def load_python(
     if is_module(model):  # which the factory made for this call
         where = device_of(model) if device is None else check_device(device)
         model = model.to(where, dtype_of(model) if dtype is None else check_dtype(dtype)).eval()
-        settings = canonical({"preprocess": name_of(preprocess), "max_length": max_length})
-        fingerprint = fingerprint or make_fingerprint(digest_module(model) | {"settings": settings})
-    return classify_with(
-        model,
-        name=f"'python:{place}'",
-        kind=kind,
-        classes=classes,
-        preprocess=preprocess,
-        tokenizer=tokenizer,
-        max_length=max_length,
-        autocast=autocast,
-        compile=compile,
-        fingerprint=fingerprint,
-    )
+        settings = canonical(
+            {"preprocess": name_of(options.get("preprocess")), "max_length": options.get("max_length")}
+        )
+        own = options.get("fingerprint") or fingerprint_of(digest_module(model) | {"settings": settings})
+        options["fingerprint"] = own
+    return classify_with(model, f"'python:{place}'", **options)
 
 
 def classify_with(
     model: Any,
-    *,
     name: str = "this model",
+    *,
     kind: str | None = None,
     classes: Any = None,
     preprocess: Callable[[Any], Any] | None = None,
