@@ -271,4 +271,4 @@ def test_only_the_hub_the_page_and_clusters_speak_to_a_network() -> None:
         "src/holdfast/explore/",
         "src/holdfast/study/engines/ray_",
     )  # a page on this machine; a cluster that is asked for
-    assert {name for name in callers if not name.startswith(ours)} <= {"src/holdfast/inputs/models/hub.py"}
+    assert not {name for name in callers if not name.startswith(ours)}  # models of a hub come by its own client
