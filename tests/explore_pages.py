@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import data, models
+import holdfast as hf
 from holdfast.explore.entries import bundled_entries, given_entry
 from holdfast.explore.workbench import Workbench
 from tests.report_support import CLASSES, HOSTILE, image_spec, table_spec, text_spec
@@ -64,10 +64,7 @@ def make_workbench(folder: Path) -> Workbench:
     ):
         entries.append(_entry(spec, dataset, kind, groups, names, put))
     odd = _entry("tests.explore_pages:uneven", images, "image", patches, ("up", "down"), put)
-    workbench = Workbench([*entries, odd])
-    for entry, classifier, inputs in put:
-        workbench.put(entry, classifier, inputs)
-    return workbench
+    return Workbench([*entries, odd], dict(put))
 
 
 def uneven() -> Any:
@@ -80,10 +77,9 @@ def uneven() -> Any:
 def _entry(place: str, dataset: str, kind: str, groups: Any, names: Any, put: list[Any]) -> Any:
     spec = f"python:{place}"
     options = {"kind": kind, "classes": list(names)}
-    classifier, inputs = models.load(spec, **options), data.load(dataset)
-    entry = given_entry(spec, dataset, classifier, groups=groups, options=options)
-    put.append((entry, classifier, inputs))
-    return entry
+    inputs = hf.bind(spec, dataset, **options)
+    put.append((spec, inputs))
+    return given_entry(spec, dataset, inputs.classifier, groups=groups, options=options)
 
 
 def _write_texts(folder: Path, texts: list[str]) -> None:

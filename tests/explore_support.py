@@ -23,6 +23,7 @@ from tests.waiting import PATIENCE
 
 N_FEATURES = 12
 TEXT = " ".join(f"word{i}" for i in range(N_FEATURES))
+TEXTS = (TEXT, "</script><script>alert(1)</script> " + TEXT, " ", "a b c")
 CLASSES = ("no", "yes")
 
 
@@ -81,28 +82,23 @@ class Engine:
     def bind(self, one: Any, /, **settings: Any) -> Any:
         if settings.get("fill") == "unfit":
             raise hf.InvalidValueError("`fill` must fit the model, got 'unfit'.")
-        return hf.mask_function(self.function, n_features=len(one.split()))
+        return hf.mask_function(self.function, n_features=len(one.split()), classes=settings.get("classes"))
 
 
-def put_model(workbench: Workbench, name: str, function: Callable[[Any], Any]) -> None:
-    """Enter a function of masks as a model."""
-    entry = workbench.entries[f"test:{name}"]
-    texts = (TEXT, "</script><script>alert(1)</script> " + TEXT, " ", "a b c")
-    data = Dataset(entry.data, "text", texts, np.array([1, 0, -1, 0]), CLASSES)
-    workbench.put(entry, Classifier("text", CLASSES, None, Engine(function)), data)
+def fake_inputs(function: Callable[[Any], Any], texts: Any = TEXTS) -> hf.Inputs:
+    """A function of masks as a model of texts."""
+    data = Dataset("fake", "text", texts, np.array([1, 0, -1, 0][: len(texts)]), CLASSES)
+    return hf.bind(Classifier("text", CLASSES, None, Engine(function)), data)
 
 
-def fake_workbench(**functions: Callable[[Any], Any]) -> Workbench:
+def fake_workbench(texts: Any = TEXTS, **functions: Callable[[Any], Any]) -> Workbench:
     """A workbench of functions of masks by name."""
     fills = (FillChoice("delete", "deleted", None), FillChoice("unfit", "no good", "unfit"))
     methods = ("lime", "shap", "occlusion", "random")
     entries = [
         Entry(f"test:{name}", f"data:{name}", name, "a test", "text", CLASSES, methods, fills) for name in functions
     ]
-    workbench = Workbench(entries)
-    for name, function in functions.items():
-        put_model(workbench, name, function)
-    return workbench
+    return Workbench(entries, {f"test:{name}": fake_inputs(function, texts) for name, function in functions.items()})
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,8 @@ def visit(browser: Any, serving: Serving) -> Iterator[Callable[..., Tab]]:
 
 def outputs(workbench: Workbench, view: dict[str, Any], shown: list[int]) -> tuple[str, dict[str, float]]:
     """What the library says of a view: the prediction, and every score by the name of its class."""
-    asked = read_view(view, workbench.entries, count=lambda spec: len(workbench.dataset(spec)))
-    bound, classes = workbench.bound(asked), workbench.classifier(asked.model).classes
+    asked = read_view(view, workbench.entries, count=lambda spec: len(workbench.inputs(spec)))
+    bound, classes = workbench.bound(asked), workbench.inputs(asked.model).classes
     mask = np.isin(np.arange(bound.n_features), shown)
     scores = np.asarray(bound(mask[None]))[0]
     return classes[int(scores.argmax())], dict(zip(classes, scores.tolist(), strict=True))

@@ -110,7 +110,7 @@ def test_a_study_error_is_sent_with_its_cause(kind: type[StudyError]) -> None:
 # -- messages are for people ------------------------------------------------------------------------
 
 FOREIGN = {
-    "evaluation.py:_is_out_of_memory": "CUDA, ONNX Runtime and torch on the CPU raise a plain RuntimeError",
+    "evaluation.py:_halve": "CUDA, ONNX Runtime and torch on the CPU raise a plain RuntimeError",
     "speed.py:run": "torch refuses a layout by a plain RuntimeError",
     "models.py:_scores_of": "torch refuses a number of channels by a plain RuntimeError",
     "schema.py:wrapping_errors": "the sqlite3 of Python gives text that is no UTF-8 no code",
@@ -218,7 +218,7 @@ def wordings(tree: ast.Module) -> Iterator[str]:
         if isinstance(target, ast.Name)
     }
     for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and ast.unparse(call.func) in NAMES and call.args and not call.keywords:
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in NAMES and call.args:
             start: ast.AST = call.args[0]
             while isinstance(start, (ast.JoinedStr, ast.FormattedValue)):
                 start = start.values[0] if isinstance(start, ast.JoinedStr) else start.value

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from holdfast.cli import main
-from holdfast.explore.opening import open_workbench
 from holdfast.explore.serve import listen, make_server
+from holdfast.explore.workbench import open_workbench
 from tests.explore_support import TEXT, Visitor, decide, fake_workbench, serving
 from tests.waiting import PATIENCE
 
@@ -115,7 +115,7 @@ def test_a_model_of_ones_own_is_explored_on_its_data(tmp_path: Path, monkeypatch
         view = {"model": entry["spec"], "input": "0", "method": "own", "selected": [0]}
         assert one.reveal(view, [0, 1])["agrees"] is False
         code = one.post("/api/export/python", {"view": view, "radius": 1}).json()["code"]
-        assert "hf.models.load('python:shouting:make', kind='text')" in code
+        assert f"hf.bind('python:shouting:make', 'tweeteval:{tmp_path}', kind='text')" in code
 
 
 def test_without_its_packages_the_command_says_which(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,9 +14,7 @@ import pytest
 from holdfast.explore.asking import read_options
 from holdfast.explore.jobs import MOST_KEPT, MOST_RUNNING, MOST_SEARCHING, MOST_WAITING, Board, complaint
 from holdfast.explore.turns import Errand, Gate
-from holdfast.inputs.data.dataset import Dataset
 from tests.explore_support import (
-    CLASSES,
     Slow,
     Visitor,
     broken,
@@ -198,12 +196,8 @@ class Torn(tuple[str, ...]):
 
 
 def test_an_input_that_cannot_be_read_is_told_when_it_is_chosen_and_the_others_are_listed() -> None:
-    workbench = fake_workbench(quick=decide)
-    entry = workbench.entries["test:quick"]
-    torn = Dataset(entry.data, "text", Torn(("a b", "c d", "e f")), np.zeros(3, dtype=int), CLASSES)
-    workbench.put(entry, workbench.classifier(entry.spec), torn)
-    with serving(workbench) as one:
-        told = one.get("/api/inputs", model=entry.spec).json()["inputs"]
+    with serving(fake_workbench(Torn(("a b", "c d", "e f")), quick=decide)) as one:
+        told = one.get("/api/inputs", model="test:quick").json()["inputs"]
         assert [row["short"] for row in told] == ["a b", None, "e f"]
         *_, (_, name, data) = one.events(one.submit("explain", QUICK | {"input": "1"}))
         assert (name, data["kind"]) == ("failed", "RuntimeError")

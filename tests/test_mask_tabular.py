@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from holdfast import InvalidTypeError, InvalidValueError, MaskedModel, ModelError, certify, within
+from holdfast.errors import ColumnsError
 from holdfast.masking.table.columns import column_groups, windows
 from holdfast.masking.table.mask_tabular import mask_tabular
 from tests.contracts import bits, check_masked_model
@@ -687,7 +689,7 @@ def with_nan(values: Any, *at: int) -> Any:
         ),
         (
             {"classifier": FITTED["proba"], "row": ROW[:4], "background": X[:, :4]},
-            InvalidValueError,
+            ColumnsError,
             r"^`row` must have the 6 columns the classifier was fitted on, got 4\.",
         ),
     ],
@@ -958,3 +960,10 @@ def test_of_many_columns_only_some_are_named() -> None:
     known = LogisticRegression().fit(pd.DataFrame(X, columns=[f"d{i}" for i in range(N)]), Y)
     with pytest.raises(InvalidValueError, match=r"got no 'd0', .*, …\. Choose them"):
         mask_tabular(known, table.iloc[[0]], background=table)
+
+
+def test_tables_load_nothing_that_is_for_texts_images_or_other_runtimes() -> None:
+    code = "import sys, holdfast.masking.table.mask_tabular; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    others = tuple(f"holdfast.masking.{room}" for room in ("text", "image", "onnx", "speed"))
+    assert not [name for name in done.stdout.split() if name.startswith((*others, "torch", "pandas"))]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.certification.notebook import _percent
+from holdfast.report.notebook import _percent
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\" 🌊 שלום " + "x" * 10_000
 

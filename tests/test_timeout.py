@@ -15,7 +15,7 @@ import pytest
 import holdfast as hf
 from holdfast.cli import main
 from holdfast.commands.codes import EXIT_ERROR
-from holdfast.deadline import Deadline
+from holdfast.evaluation import Deadline
 from holdfast.study.spec_file import write_spec
 from tests.fakes import Recorded, all_masks, score_table
 from tests.study_support import make_spec, write_texts

@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.types import Mask, Outputs
-from holdfast.validation import as_array, check_name, check_whole, is_number, shown
+from holdfast.validation import as_array, check_amount, check_name, check_whole, shown
 
 
 class Agreement(Protocol):
@@ -96,11 +96,8 @@ class UserAgreement:
     def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
         answer = as_array(self.function(outputs, reference), "agree", "return Boolean (b,)")
         if answer.shape != (len(outputs),) or answer.dtype != np.bool_:
-            raise InvalidTypeError(
-                argument="agree",
-                must=f"return a Boolean vector of shape ({len(outputs)},)",
-                got=f"{answer.dtype} of shape {answer.shape}",
-            )
+            must, got = f"return a Boolean vector of shape ({len(outputs)},)", f"{answer.dtype} of shape {answer.shape}"
+            raise InvalidTypeError(argument="agree", must=must, got=got)
         return answer
 
 
@@ -115,21 +112,11 @@ def same_top_set(k: int) -> SameTopSet:
 
 def within(margin: float) -> Within:
     """Agree when every score moved by strictly less than ``margin``."""
-    if not is_number(margin):
-        raise InvalidTypeError(argument="margin", must="be a number > 0", got=shown(margin))
-    if not 0 < margin < np.inf:
-        raise InvalidValueError(argument="margin", must="be a number > 0", got=shown(margin))
-    return Within(float(margin))
+    return Within(check_amount(margin, "margin"))
 
 
 def as_agreement(agree: Any, name: str = "agree") -> Agreement:
-    """An agreement from its name, such as ``"same_top_class"`` or ``"within(0.1)"``, or a callable.
-
-    Examples
-    --------
-    >>> as_agreement("same_top_set(3)").k
-    3
-    """
+    """An agreement from its name, such as ``"same_top_class"`` or ``"within(0.1)"``, or a callable."""
     if isinstance(agree, str):
         return _by_name(agree, name)
     if isinstance(agree, (SameTopClass, SameTopSet, Within, UserAgreement)):
@@ -140,30 +127,20 @@ def as_agreement(agree: Any, name: str = "agree") -> Agreement:
 
 
 def prediction_of(output: Any) -> Any:
-    """Class index of scores, the label of a label-only model, or the value of a single score.
-
-    Examples
-    --------
-    >>> prediction_of(np.array([0.1, 0.9])), prediction_of("cat")
-    (1, 'cat')
-    """
+    """Class index of scores, the label of a label-only model, or the value of a single score."""
     if not isinstance(output, np.ndarray):
         return output
     return int(output.argmax()) if len(output) > 1 else float(output[0])
 
 
 def _by_name(text: str, name: str) -> Agreement:
-    makers: dict[str, Callable[[str], Agreement]] = {
-        "same_top_set": lambda digits: same_top_set(int(digits)),
-        "within": lambda digits: within(float(digits)),
-    }
     if text == "same_top_class":
         return same_top_class
     names = ["same_top_class", "same_top_set(k)", "within(margin)"]
-    match = re.fullmatch(r"(\w+)\((.*)\)", text)
-    if match and match[1] in makers and text not in names:
+    match = re.fullmatch(r"(same_top_set|within)\((.*)\)", text)
+    if match and text not in names:
         try:
-            return makers[match[1]](match[2])
+            return same_top_set(int(match[2])) if match[1] == "same_top_set" else within(float(match[2]))
         except ValueError as error:
             must, hint = "be a name such as same_top_set(3) or within(0.1)", f"It cannot be read: {error}"
             raise InvalidValueError(argument=name, must=must, got=shown(text), hint=hint) from error

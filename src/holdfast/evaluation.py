@@ -7,22 +7,26 @@ before an error or an interruption is kept.
 
 from __future__ import annotations
 
+import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast.deadline import Deadline, check_seconds
-from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.outputs import check_repeat, checked_outputs
-from holdfast.progress import as_progress
+from holdfast.terminal import as_progress
 from holdfast.types import Deciding, Mask, MaskedModel, Masks, Outputs, Progress, Provenance
-from holdfast.validation import check_masks, check_whole
+from holdfast.validation import check_masks, check_seconds, check_whole
+
+_Answer = TypeVar("_Answer")
 
 DEFAULT_BATCH_SIZE = 256
 
@@ -105,8 +109,14 @@ class Evaluator:
     ) -> None:
         self.model = model if batch_size is None else _without_probes(model)
         self._deadline = Deadline(check_seconds(timeout))
-        self.n_features = _count_features(model)
-        self.batch_size = _choose_batch_size(model, batch_size)
+        n_features = getattr(model, "n_features", None)
+        if not callable(model) or n_features is None:
+            must = "be a MaskedModel (`n_features` and a call on masks)"
+            hint = "Wrap a function of masks with `holdfast.mask_function(function, n_features=...)`."
+            raise InvalidTypeError(argument="model", must=must, got=type(model).__name__, hint=hint)
+        self.n_features = check_whole(n_features, "model.n_features", minimum=1)
+        own_size = getattr(model, "batch_size", None) or DEFAULT_BATCH_SIZE
+        self.batch_size = check_whole(own_size if batch_size is None else batch_size, "batch_size", minimum=1)
         self._probe = getattr(model, "batch_probe", None) if batch_size is None else None
         self._n_rows = 0
         self.deciding = model if isinstance(model, Deciding) else None
@@ -118,7 +128,7 @@ class Evaluator:
         self._n_repeated = 0
         self._repeated_before = 0 if self.deciding is None else int(self.deciding.base.n_repeated)
         self._references: list[tuple[Mask, Any]] = []
-        self._spread: _Spread | None = None
+        self._n_spread: int | None = None  # rows repeated but for references; None while none is to be
 
     @property
     def n_calls(self) -> int:
@@ -186,15 +196,13 @@ class Evaluator:
         """Boolean (b,) from a ``Deciding`` model: whether the class has the largest score."""
         if self.deciding is None:
             raise InvalidTypeError(argument="model", must="be able to decide early", got=type(self.model).__name__)
-        parts = []
+        parts = [np.zeros(0, dtype=bool)]
         for start in range(0, len(masks), self.batch_size):
-            parts.append(self._decide(masks[start : start + self.batch_size], top_class))
+            part = masks[start : start + self.batch_size]
+            decide = partial(self.deciding.keeps_top_class, part, top_class)
+            parts.append(self._deadline.call(decide, f"for {len(part)} masks"))
             self._report()
-        return np.concatenate([np.zeros(0, dtype=bool), *parts])
-
-    def _decide(self, masks: Masks, top_class: int) -> Mask:
-        decide = self.deciding.keeps_top_class  # type: ignore[union-attr]
-        return self._deadline.call(lambda: decide(masks, top_class), f"for {len(masks)} masks")
+        return np.concatenate(parts)
 
     def expect(self, n_rows: int) -> None:
         """Tell the progress hook how many more masks may come, references and repeated rows aside."""
@@ -214,18 +222,16 @@ class Evaluator:
             return
         if reference is not None:
             self._references.append((reference, self(reference[None])[0]))
-        self._spread = self._spread or _Spread()
+        self._n_spread = self._n_spread or 0
 
     def settle(self) -> None:
         """Repeat the rows that are still due, in a batch of their own; from now on none is."""
         if self.deciding is not None:
             self.deciding.base.settle()
-        if self._spread is None:
-            return
-        masks, outputs = self._take_repeats(len(self._references) + self._spread.n_due(len(self._slots)))
+        masks, outputs = self._take_repeats(self._n_due())
         if len(masks):
             self._check(masks, outputs, self.recompute(masks))
-        self._spread = None
+        self._n_spread = None
 
     def recompute(self, masks: Masks) -> Outputs:
         """What the model says of masks (b, n_features) now, whatever it said of them before."""
@@ -243,7 +249,7 @@ class Evaluator:
 
     def finish(self) -> None:
         """Tell the progress hook that no more rows will come."""
-        self._references, self._spread = [], None
+        self._references, self._n_spread = [], None
         if self.deciding is not None:
             self.deciding.base.finish()
         if self.progress is not None:
@@ -253,50 +259,49 @@ class Evaluator:
         start = 0
         while start < len(masks):
             most = self.batch_size if self._probe is None else min(self._probe.size, self.batch_size)
-            n_due = 0 if self._spread is None else len(self._references) + self._spread.n_due(len(self._slots))
-            n_repeats = min(n_due, most - 1)
-            part = slice(start, start + most - n_repeats)
-            if self._run(masks[part], keys[part], n_repeats):
-                start += len(keys[part])
-
-    def _run(self, batch: Masks, keys: list[bytes], n_repeats: int) -> bool:
-        """Compute one batch and keep it; False if memory ran out and a smaller batch is to be tried."""
-        known = list(self._references), None if self._spread is None else self._spread.n_done
-        again, expected = self._take_repeats(n_repeats)
-        start = time.perf_counter()
-        try:
-            outputs = self._ask(batch, again)
-        except Exception as error:
-            self._references = known[0]
-            if self._spread is not None:
-                self._spread.n_done = known[1] or 0
-            self._halve(len(batch) + len(again), error)
-            return False
-        if self._probe is not None:
-            self._probe.record(len(batch) + len(again), time.perf_counter() - start)
-        self._n_rows += len(batch) + len(again)
-        self._check(again, expected, outputs[len(batch) :])
-        self._keep(keys, outputs[: len(batch)])
-        return True
+            due = self._references, self._n_spread
+            again, expected = self._take_repeats(min(self._n_due(), most - 1))
+            batch = masks[start : start + most - len(again)]
+            n_rows, began = len(batch) + len(again), time.perf_counter()
+            try:
+                outputs = self._ask(batch, again)
+            except Exception as error:
+                self._references, self._n_spread = due
+                self._halve(n_rows, error)
+                continue
+            if self._probe is not None:
+                self._probe.record(n_rows, time.perf_counter() - began)
+            self._n_rows += n_rows
+            self._check(again, expected, outputs[len(batch) :])
+            self._keep(keys[start : start + len(batch)], outputs[: len(batch)])
+            start += len(batch)
 
     def _halve(self, n_rows: int, error: Exception) -> None:
         """Go on with smaller batches if memory ran out; anything else is raised."""
-        if not _is_out_of_memory(error) or n_rows == 1:
+        known = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+        said = isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _MEMORY_SIGNS)
+        if not (known or said) or n_rows == 1:
             raise error
         self.batch_size = n_rows // 2
         if self._probe is not None:
             self._probe.stop_at(self.batch_size)
 
+    def _n_due(self) -> int:
+        """How many rows are to be repeated: references, and one in 16 of those known, up to four."""
+        if self._n_spread is None:
+            return 0
+        return len(self._references) + min(_MOST_REPEATS, len(self._slots) // _ROWS_PER_REPEAT) - self._n_spread
+
     def _take_repeats(self, n: int) -> tuple[Masks, list[Any]]:
         """So many masks that are to be repeated, references first, and what is known of each."""
         taken, self._references = self._references[:n], self._references[n:]
         masks, outputs = [mask for mask, _ in taken], [output for _, output in taken]
-        if self._spread is not None and n > len(taken):
-            rows = _evenly(len(self._slots), n - len(taken))
-            keys = list(self._slots)
+        if self._n_spread is not None and n > len(taken):
+            n_more, keys = n - len(taken), list(self._slots)
+            rows = (np.arange(n_more) * 2 + 1) * len(keys) // (2 * n_more)  # spread evenly
             masks += list(_unpacked([keys[row] for row in rows], self.n_features))
             outputs += list(self.outputs[rows])
-            self._spread.n_done += len(rows)
+            self._n_spread += n_more
         return np.array(masks, dtype=bool).reshape(-1, self.n_features), outputs
 
     def _ask(self, batch: Masks, again: Masks) -> Outputs:
@@ -323,22 +328,6 @@ class Evaluator:
     def _report(self) -> None:
         if self.progress is not None:
             self.progress(self.n_calls, max(self._expected, self.n_calls))
-
-
-class _Spread:
-    """Which rows are computed twice: one in 16 of those known, up to four."""
-
-    def __init__(self) -> None:
-        self.n_done = 0
-
-    def n_due(self, n_known: int) -> int:
-        """How many are to be repeated once so many rows are known."""
-        return min(_MOST_REPEATS, n_known // _ROWS_PER_REPEAT) - self.n_done
-
-
-def _evenly(n_rows: int, n: int) -> NDArray[np.intp]:
-    """So many of the rows, spread evenly."""
-    return (np.arange(n) * 2 + 1) * n_rows // (2 * max(n, 1))
 
 
 class _Rows:
@@ -390,27 +379,18 @@ def evaluating(
         evaluator._deadline = shared._deadline
     hook = None if shared is None else shared.progress
     evaluator.progress = hook if progress is None else as_progress(progress)
+    if shared is not None:
+        shared.progress = None  # the evaluator of the question alone tells how far it is
     try:
-        with _silent(shared), _limited(evaluator, size):
+        with _limited(evaluator, size):
             yield evaluator
     except KeyboardInterrupt as stop:
         stop.add_note(f"Stopped after {evaluator.n_calls} model calls; nothing was changed.")
         raise
     finally:
-        evaluator.finish()
-
-
-@contextmanager
-def _silent(shared: Evaluator | None) -> Iterator[None]:
-    """Let the evaluator of the question alone tell how far it is."""
-    hook = None if shared is None else shared.progress
-    if shared is not None:
-        shared.progress = None
-    try:
-        yield
-    finally:
         if shared is not None:
             shared.progress = hook
+        evaluator.finish()
 
 
 @contextmanager
@@ -429,29 +409,8 @@ def _limited(evaluator: Evaluator, batch_size: int | None) -> Iterator[None]:
         base.model, base.batch_size, base._probe = own
 
 
-def _count_features(model: Any) -> int:
-    n_features = getattr(model, "n_features", None)
-    if not callable(model) or n_features is None:
-        raise InvalidTypeError(
-            argument="model",
-            must="be a MaskedModel (`n_features` and a call on masks)",
-            got=type(model).__name__,
-            hint="Wrap a function of masks with `holdfast.mask_function(function, n_features=...)`.",
-        )
-    return check_whole(n_features, "model.n_features", minimum=1)
-
-
 def steady_batch_size(model: Any, most: int = STEADY_BATCH_SIZE) -> int:
-    """The size to give an evaluator whose scores must be the same in every run: it depends on no clock.
-
-    It is ``most``, or the model's own ``batch_size`` if that is smaller, as for large images.
-
-    Examples
-    --------
-    >>> from holdfast import lookup_table
-    >>> steady_batch_size(lookup_table([0, 1, 1, 0], n_features=2))
-    64
-    """
+    """The size for scores that must be the same in every run: ``most``, or the model's own if that is smaller."""
     own = getattr(model, "batch_size", None)
     return most if own is None else min(most, own)
 
@@ -462,14 +421,8 @@ def _without_probes(model: Any) -> Any:
     return model if plain is None else plain()
 
 
-def _choose_batch_size(model: Any, batch_size: int | None) -> int:
-    if batch_size is None:
-        batch_size = getattr(model, "batch_size", None) or DEFAULT_BATCH_SIZE
-    return check_whole(batch_size, "batch_size", minimum=1)
-
-
 def _packed(masks: Masks) -> list[bytes]:
-    """The bits of each mask as bytes: exact keys for de-duplication, of long masks compressed."""
+    """The bits of each mask as bytes, compressed where they are long: exact keys."""
     packed = np.packbits(masks, axis=1)
     rows: list[bytes] = packed.view(np.dtype((np.void, packed.shape[1]))).ravel().tolist()  # type: ignore[assignment]
     return rows if packed.shape[1] < _LONG_MASK else [zlib.compress(row, 1) for row in rows]
@@ -483,6 +436,38 @@ def _unpacked(keys: list[bytes], n_features: int) -> Masks:
     return np.unpackbits(packed, axis=1, count=n_features).astype(bool)
 
 
-def _is_out_of_memory(error: Exception) -> bool:
-    known = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    return known or (isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _MEMORY_SIGNS))
+class Deadline:
+    """Lets calls take so many seconds each, and no more.
+
+    A call with a limit runs in a thread of its own. Python cannot end a thread: one that is given up
+    goes on until its call returns, and as long as it does no other call is begun.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self._last: threading.Thread | None = None
+
+    def call(self, function: Callable[[], _Answer], what: str) -> _Answer:
+        """The answer of a function, or what it raises; ``ModelError`` when the time is over."""
+        if self.seconds is None:
+            return function()
+        if self._last is not None and self._last.is_alive():
+            raise ModelError("The model cannot be asked again: a call that was given up is still running.")
+        answer: Future[_Answer] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(function())
+            except BaseException as error:  # raised where it was asked for
+                answer.set_exception(error)
+
+        # Settings that belong to the caller's context, such as those of NumPy, hold for the call as well.
+        self._last = threading.Thread(target=copy_context().run, args=(run,), daemon=True, name="holdfast-model")
+        self._last.start()
+        self._last.join(self.seconds)
+        if not answer.done():
+            raise ModelError(
+                f"The model gave no answer {what} within `timeout` = {self.seconds:g} s. Answers that came before are "
+                "kept. The call cannot be ended from here and may go on in the background."
+            )
+        return answer.result()

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sized
 from dataclasses import fields
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-
-BOX = "font:14px/1.5 system-ui,sans-serif;border-left:3px solid #1f8f7a;padding:.2em 0 .2em .9em;max-width:46em"
 
 _LONGEST_LINE, _LONGEST_FIELD = 120, 40
 
 
 class Shown:
-    """A dataclass whose ``repr`` is one short line, and which notebooks show as its sentence.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Count(Shown):
-    ...     name: str
-    ...     draws: tuple[int, ...]
-    >>> Count("heads", tuple(range(100)))
-    Count(name='heads', draws=<100 entries>)
-    """
+    """A dataclass whose ``repr`` is one short line, and which notebooks show as its sentence."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -42,7 +29,8 @@ class Shown:
         return f"{line})"
 
     def _repr_html_(self) -> str:
-        return f'<div style="{BOX};white-space:pre-wrap">{html.escape(str(self))}</div>'
+        html: str = import_module("holdfast.report.notebook").to_html(self)  # pages are made upstairs
+        return html
 
 
 def _brief(value: Any) -> str:

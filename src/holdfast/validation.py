@@ -7,6 +7,7 @@ import math
 import numbers
 import os
 import stat
+import threading
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -63,13 +64,7 @@ def check_whole(value: Any, name: str, *, minimum: int = 0) -> int:
 
 
 def shown(value: Any) -> str:
-    """The value as an error message quotes it: cut where it is long, whatever it is.
-
-    Examples
-    --------
-    >>> shown([1, 2]), len(shown("x" * 5000))
-    ('[1, 2]', 201)
-    """
+    """The value as an error message quotes it: cut where it is long, whatever it is."""
     try:
         text = repr(value)
     except ValueError:  # Python writes no whole number of more than 4,300 digits
@@ -79,15 +74,11 @@ def shown(value: Any) -> str:
 
 def check_share(value: Any, name: str) -> Fraction:
     """A number strictly between 0 and 1, as the fraction its decimal digits say (0.1 is 1/10)."""
-    if not (is_number(value) and 0 < value < 1):
-        kind = InvalidValueError if is_number(value) else InvalidTypeError
-        raise kind(argument=name, must="be a number strictly between 0 and 1", got=shown(value))
+    check_number(value, name, "be a number strictly between 0 and 1", lambda number: 0 < number < 1)
     return value if isinstance(value, Fraction) else _fraction(str(value))
 
 
-@lru_cache(maxsize=1024)
-def _fraction(digits: str) -> Fraction:
-    return Fraction(digits)
+_fraction = lru_cache(maxsize=1024)(Fraction)
 
 
 def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
@@ -97,17 +88,12 @@ def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
     if mask.ndim != 1 or len(mask) == 0:
         raise InvalidValueError(argument=name, must=must, got=f"an array of shape {mask.shape}")
     if mask.dtype != np.bool_:
-        raise InvalidTypeError(
-            argument=name,
-            must="be Boolean",
-            got=mask.dtype,
-            hint="Turn scores into a mask with `top(scores, k)`, and feature indices with "
-            "`mask = np.zeros(n, bool); mask[indices] = True`.",
-        )
+        hint = "Turn scores into a mask with `top(scores, k)`, and feature indices with "
+        hint += "`mask = np.zeros(n, bool); mask[indices] = True`."
+        raise InvalidTypeError(argument=name, must="be Boolean", got=mask.dtype, hint=hint)
     if n_features is not None and len(mask) != n_features:
-        raise InvalidValueError(
-            argument=name, must=f"have one entry per feature: the model has {n_features} features", got=len(mask)
-        )
+        must = f"have one entry per feature: the model has {n_features} features"
+        raise InvalidValueError(argument=name, must=must, got=len(mask))
     mask.setflags(write=False)
     return mask
 
@@ -120,14 +106,7 @@ def check_label(value: str, name: str) -> str:
 
 
 def check_selection(value: Any, name: str, model: Any) -> Mask:
-    """A mask of the model's features: given as one, or as a list of their names or of their indices.
-
-    Examples
-    --------
-    >>> from holdfast import mask_function
-    >>> check_selection([2, 0], "selected", mask_function(lambda masks: masks, n_features=4)).tolist()
-    [True, False, True, False]
-    """
+    """A mask of the model's features: given as one, or as a list of their names or of their indices."""
     if getattr(model, "n_features", None) is None:
         return check_mask(value, name)
     n_features = check_whole(model.n_features, "model.n_features", minimum=1)
@@ -148,12 +127,8 @@ def check_selection(value: Any, name: str, model: Any) -> Mask:
 
 def _check_indices(array: NDArray[Any], name: str, n_features: int) -> list[int]:
     if len(array) == n_features and np.isin(array, (0, 1)).all():
-        raise InvalidTypeError(
-            argument=name,
-            must="be Boolean",
-            got=f"{array.dtype}: 0 and 1 may be flags or indices",
-            hint=f"Turn flags into a mask with `np.asarray({name}) == 1`.",
-        )
+        got, hint = f"{array.dtype}: 0 and 1 may be flags or indices", f"`np.asarray({name}) == 1`"
+        raise InvalidTypeError(argument=name, must="be Boolean", got=got, hint=f"Turn flags into a mask with {hint}.")
     if array.min() < 0 or array.max() >= n_features:
         raise InvalidValueError(argument=name, must=f"hold indices from 0 to {n_features - 1}", got=array.tolist())
     chosen: list[int] = array.tolist()
@@ -162,9 +137,8 @@ def _check_indices(array: NDArray[Any], name: str, n_features: int) -> list[int]
 
 def _find_names(labels: list[str], name: str, feature_names: Any) -> list[int]:
     if feature_names is None:
-        raise InvalidTypeError(
-            argument=name, must="be a mask or indices", got="names: the model does not say what its features are called"
-        )
+        got = "names: the model does not say what its features are called"
+        raise InvalidTypeError(argument=name, must="be a mask or indices", got=got)
     known = [str(label) for label in feature_names]
     for label in labels:
         if label not in known:
@@ -172,22 +146,19 @@ def _find_names(labels: list[str], name: str, feature_names: Any) -> list[int]:
             raise InvalidValueError(argument=name, must="hold names of features", got=shown(label), hint=hint)
         if known.count(label) > 1:
             places = ", ".join(str(i) for i, other in enumerate(known) if other == label)
-            raise InvalidValueError(
-                argument=name,
-                must="name each feature clearly",
-                got=f"{label!r}: features {places} have it",
-                hint="Give indices.",
-            )
+            must, got = "name each feature clearly", f"{label!r}: features {places} have it"
+            raise InvalidValueError(argument=name, must=must, got=got, hint="Give indices.")
     return [known.index(label) for label in labels]
 
 
 def check_masks(value: Any, n_features: int) -> Masks:
     """Boolean masks (b, n_features)."""
-    masks = as_array(value, "masks", f"have shape (b, {n_features})")
+    must = f"have shape (b, {n_features})"
+    masks = as_array(value, "masks", must)
     if masks.dtype != np.bool_:
         raise InvalidTypeError(argument="masks", must="be Boolean", got=masks.dtype)
     if masks.ndim != 2 or masks.shape[1] != n_features:
-        raise InvalidValueError(argument="masks", must=f"have shape (b, {n_features})", got=masks.shape)
+        raise InvalidValueError(argument="masks", must=must, got=masks.shape)
     return masks
 
 
@@ -202,10 +173,10 @@ def as_array(value: Any, name: str, must: str) -> NDArray[Any]:
 def check_name(value: Any, name: str, options: Iterable[str]) -> str:
     """One of the known names; a wrong one is answered with the nearest."""
     known = list(options)
+    must = f"be one of {', '.join(known)}"
     if not isinstance(value, str):
-        raise InvalidTypeError(argument=name, must=f"be one of {', '.join(known)}", got=shown(value))
+        raise InvalidTypeError(argument=name, must=must, got=shown(value))
     if value not in known:
-        must = f"be one of {', '.join(known)}"
         raise InvalidValueError(argument=name, must=must, got=shown(value), hint=did_you_mean(value, known))
     return value
 
@@ -234,14 +205,27 @@ def check_size(value: Any, name: str, *, minimum: int = 1, most: int = MOST_AT_O
     return size
 
 
+def check_number(value: Any, name: str, must: str, holds: Callable[[Any], bool]) -> Any:
+    """A real number for which something holds."""
+    if not is_number(value):
+        raise InvalidTypeError(argument=name, must=must, got=shown(value))
+    if not holds(value):
+        raise InvalidValueError(argument=name, must=must, got=shown(value))
+    return value
+
+
 def check_amount(value: Any, name: str, *, may_be_zero: bool = False) -> float:
     """A finite number above zero, or zero where that makes sense."""
     must = f"be a number {'≥' if may_be_zero else '>'} 0"
-    if not is_number(value):
-        raise InvalidTypeError(argument=name, must=must, got=shown(value))
-    if not 0 <= value < math.inf or (value == 0 and not may_be_zero):
-        raise InvalidValueError(argument=name, must=must, got=shown(value))
-    return float(value)
+    return float(check_number(value, name, must, lambda number: 0 < number < math.inf or (may_be_zero and number == 0)))
+
+
+def check_seconds(value: Any, name: str = "timeout") -> float | None:
+    """A number of seconds above zero, or None for as long as it takes."""
+    if value is None:
+        return None
+    check_number(value, name, "be a number of seconds > 0, or None", lambda number: number > 0)
+    return min(float(value), threading.TIMEOUT_MAX)
 
 
 def check_list(value: Any, name: str, must: str, *, most: int | None = None) -> list[Any]:
@@ -256,9 +240,8 @@ def check_list(value: Any, name: str, must: str, *, most: int | None = None) -> 
     raise InvalidTypeError(argument=name, must=must, got=shown(value))
 
 
-def check_numbers(value: Any, name: str) -> NDArray[np.float64]:
+def check_numbers(value: Any, name: str, must: str = "be numbers") -> NDArray[np.float64]:
     """Real numbers of any shape, as floats."""
-    must = "be numbers"
     array = as_array(value, name, must)
     if array.dtype.kind not in "fiub":
         raise InvalidTypeError(argument=name, must=must, got=array.dtype)
@@ -288,10 +271,10 @@ def check_path(value: Any, name: str) -> Path:
         raise InvalidTypeError(argument=name, must=must, got=shown(value))
     try:
         path = Path(value)
-        encoded = os.fsencode(path)
-    except (TypeError, ValueError) as error:
-        raise InvalidValueError(argument=name, must=must, got=shown(value)) from error
-    if b"\0" in encoded:
+        usable = b"\0" not in os.fsencode(path)
+    except (TypeError, ValueError):
+        usable = False
+    if not usable:
         raise InvalidValueError(argument=name, must=must, got=shown(value))
     return path
 
@@ -342,11 +325,8 @@ def split_spec(spec: Any, name: str, schemes: Iterable[str], advise: Callable[[s
     scheme, colon, place = spec.partition(":")
     if not colon or scheme not in known:
         has_drive = len(scheme) == 1
-        hint = advise(place if place and not has_drive else spec) or _nearest_scheme(scheme, place, known)
+        near = difflib.get_close_matches(scheme.lower(), known, n=1, cutoff=0.5)
+        nearest = f"Did you mean '{near[0]}:{place}'?" if near else None
+        hint = advise(place if place and not has_drive else spec) or nearest
         raise InvalidValueError(argument=name, must=must, got=shown(spec), hint=hint)
     return scheme, place
-
-
-def _nearest_scheme(scheme: str, place: str, known: Iterable[str]) -> str | None:
-    near = difflib.get_close_matches(scheme.lower(), known, n=1, cutoff=0.5)
-    return f"Did you mean '{near[0]}:{place}'?" if near else None

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from holdfast.attribution.gradients import integrated_gradients, mfaba
-from holdfast.attribution.lime import lime
 from holdfast.attribution.scores import Attribution
-from holdfast.attribution.shapley import shap
 from holdfast.attribution.task import AttributionTask, Scored, names_of
 from holdfast.errors import InvalidTypeError
 from holdfast.evaluation import evaluating
@@ -50,17 +48,29 @@ def random(task: AttributionTask) -> Scored:
     return Scored(task.stream().random(task.n_features))
 
 
-METHODS: dict[str, Callable[..., Scored]] = {
-    "lime": lime,
-    "shap": shap,
-    "integrated_gradients": integrated_gradients,
-    "mfaba": mfaba,
-    "occlusion": occlusion,
-    "random": random,
+METHODS = {
+    "lime": "lime",
+    "shap": "shapley",
+    "integrated_gradients": "gradients",
+    "mfaba": "gradients",
+    "occlusion": "methods",
+    "random": "methods",
 }
+"""Methods by name, and the modules of this package they are in, each loaded when its method is first asked for."""
 
 GRADIENT_METHODS = ("integrated_gradients", "mfaba")
 """Those that ask the model for gradients."""
+
+
+def find_method(name: str) -> Callable[..., Scored]:
+    """The method of that name: a function of an ``AttributionTask`` and its own options."""
+    method: Callable[..., Scored] = getattr(import_module(f"holdfast.attribution.{METHODS[name]}"), name)
+    return method
+
+
+def options_of(name: str) -> list[str]:
+    """The options that a method has beside those of ``attribute``."""
+    return list(inspect.signature(find_method(name)).parameters)[1:]
 
 
 def attribute(
@@ -124,8 +134,8 @@ def attribute(
     >>> top(scores, 1).tolist()
     [False, True, False]
     """
-    explain = METHODS[check_name(method, "method", METHODS)]
-    own = list(inspect.signature(explain).parameters)[1:]
+    explain = find_method(check_name(method, "method", METHODS))
+    own = options_of(method)
     for name in options:  # one that would have no effect is an error, never ignored
         if name not in own:
             takes = f"takes {', '.join(f'`{known}`' for known in own)}" if own else "takes no options of its own"

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.certification.notebook import attribution_html
 from holdfast.certification.serialization import Value, frozen_numbers
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.types import Provenance
@@ -104,9 +103,6 @@ class Attribution(Value):
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return type(self).from_json, (self.to_json(),)
-
-    def _repr_html_(self) -> str:
-        return attribution_html(self)
 
     def __str__(self) -> str:
         names = [f"feature {i}" for i in range(self.n_features)]

@@ -8,18 +8,16 @@ from fractions import Fraction
 from typing import Any, ClassVar, Unpack
 
 from holdfast.bounds import Interval, check_counts, hoeffding_draws
-from holdfast.certification.notebook import certificate_html
 from holdfast.certification.question import Procedure, RateKeywords, asks
-from holdfast.certification.reference import Outcome, Reference, portions, worst_of
-from holdfast.certification.serialization import Value
+from holdfast.certification.reference import Outcome, PredictionClaim, Reference, portions, worst_of
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Tally
-from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
+from holdfast.neighborhood import Neighborhood
 from holdfast.plans import PLANS, RATE_KINDS, Plan, most_rows, parts_of, plan_for
 from holdfast.plans.design import Design
-from holdfast.types import Mask, MaskedModel, Provenance
+from holdfast.types import MaskedModel
 from holdfast.validation import check_mask, check_name, check_share, check_size, check_whole, is_number, shown
-from holdfast.words import NOT_RIGHT, calls, event, kept, lower_first, outward, repeats, unlike
+from holdfast.words import NOT_RIGHT, event, kept, lower_first, outward, unlike
 
 MOST_DRAWS = 10**7
 """Most draws of a certificate that can be read: each is a model call, so more would take weeks to repeat."""
@@ -28,8 +26,8 @@ DRAWS = ("single", "pooled", "paired")
 """Whom the draws were made for: one radius alone, a curve, or a comparison. They name the random stream."""
 
 
-@dataclass(frozen=True, eq=False)
-class Certificate(Value):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Certificate(PredictionClaim):
     """How often a prediction survives random changes to its explanation, with a guarantee.
 
     Before drawing, the probability that the whole procedure (stopping included) ends with
@@ -49,32 +47,19 @@ class Certificate(Value):
         Where the true rate lies at this confidence; a point if ``exact``.
     n_agreed, n_evaluated : int
         Draws that agreed, draws counted (repeats count each time).
-    n_calls : int
-        Rows this certificate needs when nothing is known before, the explanation, the full input and
-        repeated rows included.
-    n_repeated : int
-        Rows computed twice to see whether the model is deterministic; 0 if that is assumed.
     exact : bool
         Every mask of the neighbourhood was evaluated.
-    prediction : int, str, bool or float
-        Class index or label on the selected features.
-    prediction_name : str or None
-        What the model calls that class; None if it does not say.
     consistent : bool
         Whether the full input gets the same prediction. An explanation can be stably wrong.
-    counterexample : Boolean array or None
-        The nearest mask seen that changes the prediction, or None.
     radius, effective_radius : int
         As asked; and clamped to the number of features that can change.
-    rng_key : int
-        Give it back as ``rng`` to repeat the draws.
     design : Design or None
         When the plan looked and stopped; None if every mask was evaluated.
     draws : str
         "single" for draws made for this radius alone, "pooled" for draws shared by a curve,
         "paired" for draws shared by a comparison.
-    provenance : Provenance
-        The masking, model and input, as far as the masked model tells.
+    prediction, prediction_name, selected, counterexample, n_calls, n_repeated, rng_key, provenance
+        See ``PredictionClaim``.
     """
 
     rate: float
@@ -82,8 +67,6 @@ class Certificate(Value):
     interval: Interval
     n_agreed: int
     n_evaluated: int
-    n_calls: int
-    n_repeated: int
     exact: bool
     radius: int
     effective_radius: int
@@ -91,31 +74,22 @@ class Certificate(Value):
     confidence: float
     plan: str
     design: Design | None
-    rng_key: int
-    prediction: Any
-    prediction_name: str | None
     consistent: bool
-    selected: Mask
-    counterexample: Mask | None
-    neighborhood: str
     rate_kind: str
-    agree: str
     draws: str
-    provenance: Provenance
 
     schema: ClassVar[str] = "holdfast.certificate"
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
+        super().check()
         n_agreed, n_evaluated = check_counts(self.n_agreed, self.n_evaluated)
         check_share(self.tolerance, "tolerance")
         check_share(self.confidence, "confidence")
-        check_mask(self.selected, "selected")
-        check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
         check_name(self.rate_kind, "rate_kind", RATE_KINDS)
         check_name(self.plan, "plan", PLANS)
         check_name(self.draws, "draws", DRAWS)
-        nearby = NEIGHBORHOODS[self.neighborhood](self.selected, self.radius)
+        nearby = self.nearby(self.radius)
         if self.effective_radius != nearby.effective_radius or self.exact != (self.design is None):
             raise InvalidValueError("and `exact` must follow from the question.", argument="effective_radius")
         if self.design is not None:
@@ -145,43 +119,31 @@ class Certificate(Value):
         asked = Fraction(int(rate)) if rate in (0, 1) else check_share(rate, "rate")
         return Fraction(repr(self.interval.low)) >= asked
 
-    def _repr_html_(self) -> str:
-        return certificate_html(self)
-
     def __str__(self) -> str:
-        return f"{self._claim()} {self._evidence()}{self._caveats()}"
-
-    def _claim(self) -> str:
-        doing = event(self.neighborhood, self.rate_kind, self.effective_radius)
-        keeps = f"keeps {kept(self)}"
+        change, keeps = event(self.neighborhood, self.rate_kind, self.effective_radius), f"keeps {kept(self)}"
+        low, high = outward(self.interval)
         if self.exact:
             exactly = "exactly " if self.n_repeated else ""
-            return f"{doing} {keeps} in {exactly}{self.n_agreed} of {self.n_evaluated} cases"
-        low, high = outward(self.interval)
-        sure = f"With confidence {self.confidence}"
-        return f"{sure}, {lower_first(doing)} {keeps} in {100 * low:g}% to {100 * high:g}% of cases"
-
-    def _evidence(self) -> str:
-        where = " at the worst" if self.rate_kind == "worst_size" else ""
-        counts = f"{self.n_agreed} of {self.n_evaluated} draws agreed{where}"
-        how = "every mask was evaluated" if self.exact else counts
-        return f"({how}, {calls(self.n_calls)}{repeats(self.n_repeated)});"
-
-    def _caveats(self) -> str:
-        clamped = ""
+            claim = f"{change} {keeps} in {exactly}{self.n_agreed} of {self.n_evaluated} cases"
+            evidence, scope = "every mask was evaluated", "it is a fact about" if self.n_repeated else "it is about"
+        else:
+            cases = f"in {100 * low:g}% to {100 * high:g}% of cases"
+            claim = f"With confidence {self.confidence}, {lower_first(change)} {keeps} {cases}"
+            where = " at the worst" if self.rate_kind == "worst_size" else ""
+            evidence = f"{self.n_agreed} of {self.n_evaluated} draws agreed{where}"
+            scope = "it is about random masks for"
+        caveats = []
+        if not self.selected.any():
+            everywhere = ", and the model said the same for every mask, the full input included"
+            said = everywhere if self.consistent and self.n_agreed == self.n_evaluated else ""
+            caveats.append(f"no feature is selected{said}")
         if self.effective_radius < self.radius:
-            clamped = f" the radius {self.radius} was clamped to {self.effective_radius}, the largest there is;"
-        wrong = "" if self.consistent else f" {unlike(self.rate)};"
-        empty = "" if self.selected.any() else f" {self._emptiness()};"
-        fact = "it is a fact about" if self.n_repeated else "it is about"
-        meaning = fact if self.exact else "it is about random masks for"
+            caveats.append(f"the radius {self.radius} was clamped to {self.effective_radius}, the largest there is")
+        if not self.consistent:
+            caveats.append(unlike(self.rate))
         no_proof = "" if self.exact else ", is no proof that none of them changes the prediction"
-        return f"{empty}{clamped}{wrong} {meaning} this model, input and masking{no_proof}, {NOT_RIGHT}."
-
-    def _emptiness(self) -> str:
-        same_everywhere = self.consistent and self.n_agreed == self.n_evaluated
-        said = ", and the model said the same for every mask, the full input included" if same_everywhere else ""
-        return f"no feature is selected{said}"
+        caveats.append(f"{scope} this model, input and masking{no_proof}, {NOT_RIGHT}.")
+        return f"{claim} ({evidence}, {self._cost}); {'; '.join(caveats)}"
 
 
 def interval_around(n_agreed: int, n_evaluated: int, tolerance: Fraction) -> Interval:
@@ -292,7 +254,7 @@ def certify(
         reference = Reference(evaluator, mask, procedure)
         outcomes = [_enumerate_or_sample(part, plan, reference, procedure, on_look) for part in parts]
         outcome = worst_of(outcomes) if question.rate_kind == "worst_size" else outcomes[0]
-        return make_certificate(reference, nearby, outcome, procedure, n_calls=reference.settle())
+        return make_certificate(reference, nearby, outcome, procedure)
 
 
 def _enumerate_or_sample(
@@ -319,7 +281,7 @@ def _enumerate_or_sample(
 
 
 def make_certificate(
-    reference: Reference, nearby: Neighborhood, outcome: Outcome, procedure: Procedure, *, n_calls: int
+    reference: Reference, nearby: Neighborhood, outcome: Outcome, procedure: Procedure, *, n_calls: int | None = None
 ) -> Certificate:
     """Write down what was asked and what was seen."""
     tally, exact, question = outcome.tally, outcome.plan is None, procedure.question
@@ -330,8 +292,6 @@ def make_certificate(
         interval=interval_around(tally.n_agreed, tally.n_evaluated, Fraction(0) if exact else question.tolerance),
         n_agreed=tally.n_agreed,
         n_evaluated=tally.n_evaluated,
-        n_calls=n_calls,
-        n_repeated=reference.n_repeated,
         exact=exact,
         radius=nearby.radius,
         effective_radius=nearby.effective_radius,
@@ -339,15 +299,8 @@ def make_certificate(
         confidence=float(question.confidence),
         plan=question.plan,
         design=outcome.plan.design if outcome.plan else None,
-        rng_key=procedure.key,
-        prediction=reference.prediction,
-        prediction_name=reference.prediction_name,
         consistent=reference.consistent,
-        selected=reference.selected,
-        counterexample=reference.counterexample_in(reach),
-        neighborhood=question.neighborhood,
         rate_kind=question.rate_kind,
-        agree=question.agree.name,
         draws=procedure.draws,
-        provenance=reference.provenance,
+        **reference.claim(procedure, reach, n_calls=n_calls),
     )

@@ -13,7 +13,6 @@ import numpy as np
 from holdfast.bounds import Interval, clopper_pearson
 from holdfast.certification.certificate import Certificate, make_certificate
 from holdfast.certification.curve import StabilityCurve, draw_for, sparkline
-from holdfast.certification.notebook import comparison_html
 from holdfast.certification.question import PlanKeywords, Procedure, asks
 from holdfast.certification.reference import Outcome, Reference, decides_early, reference_masks
 from holdfast.certification.serialization import Value, make_frame
@@ -85,7 +84,7 @@ class Comparison(Value):
             check_label(name, "names")
         for curve in self.curves:
             curve.check()
-        pairs = {(one.first, one.second, one.radius) for one in self.differences}
+        pairs = {(difference.first, difference.second, difference.radius) for difference in self.differences}
         if pairs != {(a, b, radius) for a, b in combinations(self.names, 2) for radius in self.radii}:
             raise InvalidValueError(argument="differences", must="be one per pair and radius")
 
@@ -111,57 +110,37 @@ class Comparison(Value):
         if radius not in self.radii:
             must = f"be one of {', '.join(map(str, self.radii))}"
             raise InvalidValueError(argument="radius", must=must, got=shown(radius))
-        return tuple(one for one in self.differences if one.radius == radius)
+        return tuple(difference for difference in self.differences if difference.radius == radius)
 
     def ranking(self, radius: int) -> tuple[tuple[str, str], ...]:
         """All pairs (more stable, less stable) that are certified at this radius."""
-        return tuple((one.better, one.worse) for one in self[radius] if one.better and one.worse)
+        return tuple((pair.better, pair.worse) for pair in self[radius] if pair.better and pair.worse)
 
     def to_frame(self) -> Any:
         """The differences as a pandas ``DataFrame``, one row per pair and radius."""
+        names = ("first", "second", "radius", "estimate")
         return make_frame(
             [
-                {
-                    "first": one.first,
-                    "second": one.second,
-                    "radius": one.radius,
-                    "estimate": one.estimate,
-                    "low": one.interval.low,
-                    "high": one.interval.high,
-                    "better": one.better,
-                }
-                for one in self.differences
+                {name: getattr(difference, name) for name in names}
+                | difference.interval._asdict()
+                | {"better": difference.better}
+                for difference in self.differences
             ]
         )
 
-    def _repr_html_(self) -> str:
-        return comparison_html(self)
-
     def __str__(self) -> str:
         width = max(map(len, self.names))
-        head = " " * width + "  " + "".join(f"{f'r={radius}':>8}" for radius in self.radii)
-        rows = [f"{name:>{width}}  {_cells(curve)}  {_wrong(curve)}" for name, curve in self._pairs()]
-        claims = [f"r={radius}: {self._claims(radius)}" for radius in self.radii]
-        foot = f"All claims hold together with confidence {self.confidence}; {calls(self.n_calls)}."
-        return "\n".join([head, *rows, *claims, foot])
-
-    def _pairs(self) -> Iterator[tuple[str, StabilityCurve]]:
-        return zip(self.names, self.curves, strict=True)
-
-    def _claims(self, radius: int) -> str:
-        known = [f"{better} > {worse}" for better, worse in self.ranking(radius)]
-        return ", ".join(known) or "cannot tell them apart"
-
-
-def _cells(curve: StabilityCurve) -> str:
-    return "".join(f"{rate:8.3f}" for rate in curve.rates) + "  " + sparkline(curve.rates)
-
-
-def _wrong(curve: StabilityCurve) -> str:
-    first = curve.certificates[0]
-    return f"predicts {quoted(first.prediction, first.prediction_name)}" + (
-        "" if first.consistent else ", unlike the full input"
-    )
+        lines = [" " * width + "  " + "".join(f"{f'r={radius}':>8}" for radius in self.radii)]
+        for name, curve in zip(self.names, self.curves, strict=True):
+            first, rates = curve.certificates[0], "".join(f"{rate:8.3f}" for rate in curve.rates)
+            unlike = "" if first.consistent else ", unlike the full input"
+            predicts = f"predicts {quoted(first.prediction, first.prediction_name)}{unlike}"
+            lines.append(f"{name:>{width}}  {rates}  {sparkline(curve.rates)}  {predicts}")
+        for radius in self.radii:
+            claims = [f"{better} > {worse}" for better, worse in self.ranking(radius)]
+            lines.append(f"r={radius}: {', '.join(claims) or 'cannot tell them apart'}")
+        lines.append(f"All claims hold together with confidence {self.confidence}; {calls(self.n_calls)}.")
+        return "\n".join(lines)
 
 
 @asks(PlanKeywords, plan="exact")
@@ -320,12 +299,11 @@ def _difference_interval(
         gained = clopper_pearson(int((kept_first & ~kept_second).sum()), n, confidence=sure)
         lost = clopper_pearson(int((~kept_first & kept_second).sum()), n, confidence=sure)
         return Interval(gained.low - lost.high, gained.high - lost.low), True
-    one, other = (_rate_interval(c, k, risk) for c, k in ((first, kept_first), (second, kept_second)))
-    return Interval(one.low - other.high, one.high - other.low), False
-
-
-def _rate_interval(certificate: Certificate, kept: Mask | None, risk: Fraction) -> Interval:
-    """The certificate's own interval, or an exact binomial one for draws made in pairs."""
-    if kept is None:
-        return certificate.interval
-    return clopper_pearson(certificate.n_agreed, certificate.n_evaluated, confidence=1 - risk)
+    # A certificate's own interval, or an exact binomial one for draws made in pairs.
+    own, other = (
+        certificate.interval
+        if kept is None
+        else clopper_pearson(certificate.n_agreed, certificate.n_evaluated, confidence=1 - risk)
+        for certificate, kept in ((first, kept_first), (second, kept_second))
+    )
+    return Interval(own.low - other.high, own.high - other.low), False

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Unpack
 
 from holdfast.bounds import Interval
 from holdfast.certification.certificate import Certificate, make_certificate
-from holdfast.certification.notebook import curve_html
 from holdfast.certification.question import Procedure, RateKeywords, asks
 from holdfast.certification.reference import worst_of
 from holdfast.certification.serialization import Value, make_frame
@@ -108,9 +107,6 @@ class StabilityCurve(Value):
             for one in self.certificates
         ]
         return make_frame(rows)
-
-    def _repr_html_(self) -> str:
-        return curve_html(self)
 
     def __str__(self) -> str:
         last = self.certificates[-1]

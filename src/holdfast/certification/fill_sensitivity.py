@@ -90,56 +90,36 @@ class FillSensitivity(Value):
 
     def to_frame(self) -> Any:
         """A pandas ``DataFrame``, one row per fill."""
-        return make_frame([_cells(name, one) for name, one in self._pairs()])
+        names = ("exact", "prediction", "consistent", "n_agreed", "n_evaluated", "n_calls")
+        return make_frame(
+            [
+                {"fill": fill, "rate": certificate.rate, **certificate.interval._asdict()}
+                | {name: getattr(certificate, name) for name in names}
+                | {"masking": certificate.provenance.masking}
+                for fill, certificate in zip(self.names, self.certificates, strict=True)
+            ]
+        )
 
     def __str__(self) -> str:
-        first = self.certificates[0]
-        doing = lower_first(event(first.neighborhood, first.rate_kind, first.effective_radius)).rstrip(",")
-        width = max(len("fill"), *map(len, self.names))
-        head = f"How often the prediction is kept when {doing}, under {counted(len(self), 'fill')}"
-        titles = f"{'fill':>{width}}    rate  interval          agreed/drawn  prediction"
-        rows = [f"{name:>{width}}  {_line(one)}" for name, one in self._pairs()]
-        return "\n".join([head, titles, *rows, self._movement(), self._guarantee()])
-
-    def _pairs(self) -> Iterator[tuple[str, Certificate]]:
-        return zip(self.names, self.certificates, strict=True)
-
-    def _movement(self) -> str:
-        moved = f"The rate goes from {min(self.rates):.3f} to {max(self.rates):.3f}"
-        if self.same_prediction:
-            name = quoted(self.predictions[0], self.certificates[0].prediction_name)
-            return f"{moved}; the prediction on the selected features is {name} under every fill."
-        return f"{moved}; the prediction on the selected features changes with the fill."
-
-    def _guarantee(self) -> str:
+        first, width = self.certificates[0], max(len("fill"), *map(len, self.names))
+        change = lower_first(event(first.neighborhood, first.rate_kind, first.effective_radius)).rstrip(",")
+        lines = [f"How often the prediction is kept when {change}, under {counted(len(self), 'fill')}"]
+        lines.append(f"{'fill':>{width}}    rate  interval          agreed/drawn  prediction")
+        for name, one in zip(self.names, self.certificates, strict=True):
+            counts = f"{one.n_agreed}/{one.n_evaluated}" + (" exact" if one.exact else "")
+            prediction = quoted(one.prediction, one.prediction_name)
+            unlike = "" if one.consistent else ", unlike the full input"
+            rate = f"{one.rate:6.3f}  {bracket(one.interval):<16}"
+            lines.append(f"{name:>{width}}  {rate}  {counts:<12}  {prediction}{unlike}")
+        same = f"is {quoted(first.prediction, first.prediction_name)} under every fill"
+        moves = same if self.same_prediction else "changes with the fill"
+        rates = f"The rate goes from {min(self.rates):.3f} to {max(self.rates):.3f}"
+        lines.append(f"{rates}; the prediction on the selected features {moves}.")
         holds = f"Each of the {counted(len(self), 'certificate')} holds on its own"
-        if not all(one.exact for one in self.certificates):
-            tolerance, confidence = self.certificates[0].tolerance, self.certificates[0].confidence
+        if not all(certificate.exact for certificate in self.certificates):
             joint = math.floor(1000 * self.joint_confidence) / 1000
-            holds += f" (±{tolerance} at confidence {confidence}; all at once only at {joint:g})"
-        return f"{holds}, for its fill, {NOT_RIGHT}; {calls(self.n_calls)}."
-
-
-def _cells(name: str, one: Certificate) -> dict[str, Any]:
-    return {
-        "fill": name,
-        "rate": one.rate,
-        "low": one.interval.low,
-        "high": one.interval.high,
-        "exact": one.exact,
-        "prediction": one.prediction,
-        "consistent": one.consistent,
-        "n_agreed": one.n_agreed,
-        "n_evaluated": one.n_evaluated,
-        "n_calls": one.n_calls,
-        "masking": one.provenance.masking,
-    }
-
-
-def _line(one: Certificate) -> str:
-    counts = f"{one.n_agreed}/{one.n_evaluated}" + (" exact" if one.exact else "")
-    prediction = quoted(one.prediction, one.prediction_name) + ("" if one.consistent else ", unlike the full input")
-    return f"{one.rate:6.3f}  {bracket(one.interval):<16}  {counts:<12}  {prediction}"
+            holds += f" (±{first.tolerance} at confidence {first.confidence}; all at once only at {joint:g})"
+        return "\n".join([*lines, f"{holds}, for its fill, {NOT_RIGHT}; {calls(self.n_calls)}."])
 
 
 @asks(RateKeywords)

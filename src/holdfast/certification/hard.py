@@ -11,13 +11,11 @@ from typing import Any, ClassVar, Unpack
 
 from holdfast.bounds import check_counts, smallest_power_within
 from holdfast.certification.question import PrecisionKeywords, Procedure, asks
-from holdfast.certification.reference import Reference, portions
-from holdfast.certification.serialization import Value
+from holdfast.certification.reference import PredictionClaim, Reference, portions
 from holdfast.errors import InvalidValueError
-from holdfast.neighborhood import NEIGHBORHOODS
-from holdfast.types import Mask, MaskedModel, Provenance
-from holdfast.validation import check_mask, check_name, check_share, check_whole
-from holdfast.words import NOT_RIGHT, calls, event, kept, lower_first, quoted, repeats, unlike
+from holdfast.types import MaskedModel
+from holdfast.validation import check_name, check_share, check_whole
+from holdfast.words import NOT_RIGHT, counted, event, kept, lower_first, quoted, unlike
 
 SMALLEST_TOLERANCE = Fraction(1, 10_000)
 
@@ -31,8 +29,8 @@ VOTED = ("mus", "bernoulli")
 """Methods that prove stability of a smoothed model from its votes."""
 
 
-@dataclass(frozen=True, eq=False)
-class HardCertificate(Value):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HardCertificate(PredictionClaim):
     """How far an explanation can be changed with no change of the prediction at all.
 
     Attributes
@@ -64,6 +62,8 @@ class HardCertificate(Value):
         For votes: the number of masks that voted.
     criterion : str or None
         For votes: "votes" or "lipschitz".
+    prediction, prediction_name, selected, counterexample, n_calls, n_repeated, rng_key, provenance
+        See ``PredictionClaim``.
     """
 
     method: str
@@ -75,17 +75,7 @@ class HardCertificate(Value):
     confidence: float | None
     n_agreed: int
     n_evaluated: int
-    n_calls: int
-    n_repeated: int
-    rng_key: int
-    prediction: Any
-    prediction_name: str | None
     consistent: bool | None
-    selected: Mask
-    counterexample: Mask | None
-    neighborhood: str
-    agree: str
-    provenance: Provenance
     removal_radius: int | None = None
     input_removal_radius: int | None = None
     keep_probability: float | tuple[float, ...] | None = None
@@ -96,8 +86,7 @@ class HardCertificate(Value):
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
-        check_mask(self.selected, "selected")
-        check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
+        super().check()
         check_name(self.method, "method", ["enumeration", "sampling", *VOTED])
         for name in ("radius", "requested_radius", "effective_radius", "n_calls"):
             check_whole(getattr(self, name), name)
@@ -105,9 +94,8 @@ class HardCertificate(Value):
         known_change = self.counterexample is not None
         all_agreed = n_agreed == n_evaluated or self.method in VOTED
         if self.stable == known_change or (self.stable and not all_agreed):
-            raise InvalidValueError(
-                argument="stable", must="be false exactly if a mask that changes the prediction is known"
-            )
+            must = "be false exactly if a mask that changes the prediction is known"
+            raise InvalidValueError(argument="stable", must=must)
         if self.radius != self.requested_radius if self.stable else self.radius >= self.requested_radius:
             raise InvalidValueError(argument="radius", must="be the requested one if stable, and smaller if not")
         if self.method not in VOTED:
@@ -115,7 +103,7 @@ class HardCertificate(Value):
 
     def _check_counts(self) -> None:
         """As many masks as the claim needs: all there are for a proof, Theorem 2's for a probability."""
-        nearby = NEIGHBORHOODS[self.neighborhood](self.selected, self.requested_radius)
+        nearby = self.nearby(self.requested_radius)
         if self.effective_radius != nearby.effective_radius:
             raise InvalidValueError(argument="effective_radius", must=f"be {nearby.effective_radius}")
         if self.method == "enumeration":
@@ -128,9 +116,8 @@ class HardCertificate(Value):
                 raise InvalidValueError(argument="tolerance", must=f"be at least {float(SMALLEST_TOLERANCE)}")
             needed = smallest_power_within(1 - tolerance, 1 - check_share(self.confidence, "confidence"))
         if self.n_evaluated > needed or (self.stable and self.n_evaluated < needed):
-            raise InvalidValueError(
-                argument="n_evaluated", must=f"be {needed} for what is claimed", got=self.n_evaluated
-            )
+            must = f"be {needed} for what is claimed"
+            raise InvalidValueError(argument="n_evaluated", must=must, got=self.n_evaluated)
 
     @property
     def exact(self) -> bool:
@@ -138,59 +125,44 @@ class HardCertificate(Value):
         return self.method != "sampling" or not self.stable
 
     def __str__(self) -> str:
-        return self._voted() if self.method in VOTED else self._found()
+        voted = self.method in VOTED
+        rate = self.radius > 0 if voted else self.n_agreed / self.n_evaluated
+        wrong = f"; {unlike(rate)}" if self.consistent is False else ""
+        claim, counts, scope = self._said_by_votes() if voted else self._said_by_masks()
+        return f"{claim} ({counts}, {self._cost}){wrong}; it is {scope}, {NOT_RIGHT}."
 
-    def _voted(self) -> str:
+    def _said_by_votes(self) -> tuple[str, str, str]:
+        """The changes that the votes vouch for; a radius of 0 is no change, and is said to be none."""
+        what = f"the prediction {quoted(self.prediction, self.prediction_name)} of the smoothed model"
+        changes = [
+            lower_first(event("additions", "uniform", self.radius)) if self.radius else "",
+            lower_first(event("removals", "uniform", self.removal_radius)) if self.removal_radius else "",
+            f"hiding up to {self.input_removal_radius} of the full input" if self.input_removal_radius else "",
+        ]
+        first, *others = [change for change in changes if change] or [""]
+        claim = f"For certain, {first} never changes {what}" + "".join(f", nor does {change}" for change in others)
+        if not first:
+            claim = f"Nothing is certain: the votes leave open whether revealing or hiding one feature changes {what}"
+        elif not self.radius:
+            claim += "; whether revealing one more feature does is left open"
         keep = self.keep_probability
         share = f"{keep:g}" if isinstance(keep, float) else "one per feature"
         votes = f"{self.n_agreed} of {self.n_evaluated} votes, keep probability {share}, {self.criterion} criterion"
-        return (
-            f"{self._vouched()} ({votes}, {calls(self.n_calls)}{repeats(self.n_repeated)}){self._wrong()}; "
-            "it is a fact about the smoothed model, not about the model that was smoothed, for this input and masking, "
-            f"{NOT_RIGHT}."
-        )
+        scope = "a fact about the smoothed model, not about the model that was smoothed, for this input and masking"
+        return claim, votes, scope
 
-    def _vouched(self) -> str:
-        """The changes that the votes vouch for; a radius of 0 is no change, and is said to be none."""
-        what = f"the prediction {quoted(self.prediction, self.prediction_name)} of the smoothed model"
-        doings = [
-            event("additions", "uniform", self.radius) if self.radius else "",
-            event("removals", "uniform", self.removal_radius) if self.removal_radius else "",
-            f"hiding up to {self.input_removal_radius} of the full input" if self.input_removal_radius else "",
-        ]
-        certain = [lower_first(doing) for doing in doings if doing]
-        if not certain:
-            return f"Nothing is certain: the votes leave open whether revealing or hiding one feature changes {what}"
-        others = "".join(f", nor does {one}" for one in certain[1:])
-        open_ = "" if self.radius else "; whether revealing one more feature does is left open"
-        return f"For certain, {certain[0]} never changes {what}{others}{open_}"
-
-    def _wrong(self) -> str:
-        rate = self.radius > 0 if self.method in VOTED else self.n_agreed / self.n_evaluated
-        return f"; {unlike(rate)}" if self.consistent is False else ""
-
-    def _found(self) -> str:
-        counts = f"({self.n_agreed} of {self.n_evaluated} agreed, {calls(self.n_calls)}{repeats(self.n_repeated)})"
-        return f"{self._claim()} {counts}{self._wrong()}; {self._scope()}."
-
-    def _claim(self) -> str:
-        doing, what = event(self.neighborhood, "uniform", self.effective_radius), kept(self)
-        if not self.stable:
-            return f"{doing} can change {what}: {self._refutation()}"
+    def _said_by_masks(self) -> tuple[str, str, str]:
+        change, what = event(self.neighborhood, "uniform", self.effective_radius), kept(self)
+        counts, scope = f"{self.n_agreed} of {self.n_evaluated} agreed", "a fact about this model, input and masking"
+        if self.counterexample is not None:
+            changed = counted(int((self.counterexample != self.selected).sum()), "feature")
+            nearer = f", none within radius {self.radius} does" if self.radius else ""
+            return f"{change} can change {what}: a mask that differs in {changed} does{nearer}", counts, scope
         if self.method == "enumeration":
-            return f"{doing} never changes {what}"
-        risk = f"with probability at most {self.tolerance}"
-        return f"With confidence {self.confidence}, {lower_first(doing)} at random changes {what} {risk}"
-
-    def _refutation(self) -> str:
-        changed = 0 if self.counterexample is None else int((self.counterexample != self.selected).sum())
-        found = f"a mask that differs in {changed} {'feature' if changed == 1 else 'features'} does"
-        return f"{found}, none within radius {self.radius} does" if self.radius else found
-
-    def _scope(self) -> str:
-        if self.exact:
-            return f"it is a fact about this model, input and masking, {NOT_RIGHT}"
-        return f"it is a statement about probability, no proof that no such change exists, {NOT_RIGHT}"
+            return f"{change} never changes {what}", counts, scope
+        claim = f"With confidence {self.confidence}, {lower_first(change)} at random changes {what} with probability"
+        no_proof = "a statement about probability, no proof that no such change exists"
+        return f"{claim} at most {self.tolerance}", counts, no_proof
 
 
 @asks(PrecisionKeywords)
@@ -248,15 +220,6 @@ def certify_hard(
             confidence=None if proof else float(confidence),
             n_agreed=tally.n_agreed,
             n_evaluated=tally.n_evaluated,
-            n_calls=reference.settle(),
-            n_repeated=reference.n_repeated,
-            rng_key=procedure.key,
-            prediction=reference.prediction,
-            prediction_name=reference.prediction_name,
             consistent=reference.consistent,
-            selected=mask,
-            counterexample=changing,
-            neighborhood=question.neighborhood,
-            agree=question.agree.name,
-            provenance=reference.provenance,
+            **reference.claim(procedure, nearby),
         )

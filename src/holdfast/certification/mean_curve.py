@@ -40,7 +40,7 @@ from holdfast.certification.question import Procedure
 from holdfast.certification.reference import Reference, decides_early, reference_masks
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.progress import as_progress
+from holdfast.terminal import as_progress
 from holdfast.types import Mask, MaskedModel, Progress, Rng
 from holdfast.validation import check_list, check_name, check_selection, check_share, shown
 from holdfast.words import bracket, calls
@@ -133,14 +133,8 @@ class MeanCurve(Value):
         """A data frame with one row per radius."""
         return make_frame(
             [
-                {
-                    "radius": mean.radius,
-                    "rate": mean.rate,
-                    "low": mean.interval.low,
-                    "high": mean.interval.high,
-                    "population_low": mean.population.low,
-                    "population_high": mean.population.high,
-                }
+                {"radius": mean.radius, "rate": mean.rate, **mean.interval._asdict()}
+                | {f"population_{end}": value for end, value in mean.population._asdict().items()}
                 for mean in self
             ]
         )

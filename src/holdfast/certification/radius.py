@@ -9,16 +9,16 @@ from typing import Any, ClassVar, Unpack
 
 from holdfast.bounds import check_counts
 from holdfast.certification.question import JudgeKeywords, Procedure, asks
-from holdfast.certification.reference import Reference
+from holdfast.certification.reference import PredictionClaim, Reference
 from holdfast.certification.serialization import Value
 from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator
-from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
+from holdfast.neighborhood import Neighborhood
 from holdfast.plans import RateTest, rate_test
-from holdfast.types import Mask, MaskedModel, Provenance
-from holdfast.validation import check_mask, check_name, check_share
-from holdfast.words import NOT_RIGHT, calls, event, kept, lower_first, repeats, unlike
+from holdfast.types import MaskedModel
+from holdfast.validation import check_share
+from holdfast.words import NOT_RIGHT, event, kept, lower_first, unlike
 
 _MOST_READ = 10**7
 _MOST_DRAWS = 5_000
@@ -43,8 +43,8 @@ class RadiusStep(Value):
     schema: ClassVar[str] = "holdfast.radius_step"
 
 
-@dataclass(frozen=True, eq=False)
-class RadiusCertificate(Value):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RadiusCertificate(PredictionClaim):
     """Up to which radius the stability rate is certified to be at least ``min_rate``.
 
     With probability at least ``confidence``, every tested radius up to ``radius`` has a rate of at
@@ -59,8 +59,8 @@ class RadiusCertificate(Value):
         One ``RadiusStep`` per tested radius, in order.
     max_draws : int
         Most draws per radius: with ``min_rate`` and ``confidence`` it decides when each test looks and stops.
-    n_calls, n_repeated : int
-        Rows needed, and those of them computed twice to see whether the model is deterministic.
+    prediction, prediction_name, selected, counterexample, n_calls, n_repeated, rng_key, provenance
+        See ``PredictionClaim``.
     """
 
     radius: int
@@ -68,24 +68,13 @@ class RadiusCertificate(Value):
     confidence: float
     trail: tuple[RadiusStep, ...]
     max_draws: int
-    n_calls: int
-    n_repeated: int
-    rng_key: int
-    prediction: Any
-    prediction_name: str | None
     consistent: bool
-    selected: Mask
-    counterexample: Mask | None
-    neighborhood: str
-    agree: str
-    provenance: Provenance
 
     schema: ClassVar[str] = "holdfast.radius_certificate"
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
-        check_mask(self.selected, "selected")
-        check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
+        super().check()
         check_share(self.min_rate, "min_rate")
         check_share(self.confidence, "confidence")
         if not 1 <= self.max_draws <= _MOST_READ or (1 - self.min_rate) * _MOST_READ < 1:
@@ -94,7 +83,7 @@ class RadiusCertificate(Value):
         test = rate_test(self.min_rate, self.confidence, self.max_draws) if small else None
         for step in self.trail:
             check_counts(step.n_agreed, step.n_evaluated)
-            nearby = NEIGHBORHOODS[self.neighborhood](self.selected, step.radius)
+            nearby = self.nearby(step.radius)
             if step.effective_radius != nearby.effective_radius or not _follows(step, test, nearby, self.min_rate):
                 raise InvalidValueError(argument="answer", must=f"follow from the counts at radius {step.radius}")
         answers = [step.answer for step in self.trail]
@@ -104,19 +93,17 @@ class RadiusCertificate(Value):
             raise InvalidValueError(argument="radius", must="be the last certified one of the trail")
 
     def __str__(self) -> str:
-        wrong = "" if self.consistent else f" {unlike(self.min_rate if self._certified() else 0)};"
-        scope = "it is about random masks for this model, input and masking, not about larger or untested radii"
+        rate, certified = f"{kept(self)} in at least {self.min_rate} of cases", self._certified()
+        if certified:
+            change = lower_first(event(self.neighborhood, "uniform", certified[-1].effective_radius))
+            every = " (and every smaller tested radius)" if len(certified) > 1 else ""
+            claim = f"With confidence {self.confidence}, {change}{every} keeps {rate}"
+        else:
+            claim = f"No radius is certified to keep {rate}"
         radii = "radius" if len(self.trail) == 1 else "radii"
-        cost = f"({len(self.trail)} {radii} tested, {calls(self.n_calls)}{repeats(self.n_repeated)})"
-        return f"{self._claim()} {cost};{wrong} {scope}, {NOT_RIGHT}."
-
-    def _claim(self) -> str:
-        rate, keeps = f"at least {self.min_rate} of cases", kept(self)
-        if not self._certified():
-            return f"No radius is certified to keep {keeps} in {rate}"
-        doing = lower_first(event(self.neighborhood, "uniform", self._certified()[-1].effective_radius))
-        every = " (and every smaller tested radius)" if len(self._certified()) > 1 else ""
-        return f"With confidence {self.confidence}, {doing}{every} keeps {keeps} in {rate}"
+        wrong = "" if self.consistent else f" {unlike(self.min_rate if certified else 0)};"
+        scope = "it is about random masks for this model, input and masking, not about larger or untested radii"
+        return f"{claim} ({len(self.trail)} {radii} tested, {self._cost});{wrong} {scope}, {NOT_RIGHT}."
 
     def _certified(self) -> list[RadiusStep]:
         return [step for step in self.trail if step.answer]
@@ -187,24 +174,15 @@ def make_radius_certificate(
     reference: Reference, trail: list[RadiusStep], test: RateTest, procedure: Procedure
 ) -> RadiusCertificate:
     """Write down what was asked and what was decided."""
-    question = procedure.question
+    nearby = procedure.question.neighborhood_of(reference.selected, trail[-1].radius)
     return RadiusCertificate(
         radius=max((step.radius for step in trail if step.answer), default=0),
         min_rate=float(test.min_rate),
         confidence=float(test.confidence),
         trail=tuple(trail),
-        n_calls=reference.settle(),
-        n_repeated=reference.n_repeated,
         max_draws=test.max_draws,
-        rng_key=procedure.key,
-        prediction=reference.prediction,
-        prediction_name=reference.prediction_name,
         consistent=reference.consistent,
-        selected=reference.selected,
-        counterexample=reference.counterexample_in(question.neighborhood_of(reference.selected, trail[-1].radius)),
-        neighborhood=question.neighborhood,
-        agree=question.agree.name,
-        provenance=reference.provenance,
+        **reference.claim(procedure, nearby),
     )
 
 

@@ -120,28 +120,17 @@ class Reexplanation(Value):
     def __str__(self) -> str:
         # Selections of unlike size may leave unlike numbers of features to reveal.
         widest = max(self.certificates, key=lambda certificate: certificate.effective_radius)
-        doing = event(widest.neighborhood, widest.rate_kind, widest.effective_radius)
+        change = event(widest.neighborhood, widest.rate_kind, widest.effective_radius)
+        (low, high), (least, most) = self.overlap_interval, self.rate_spread_interval
+        sure = f"with confidence {self.confidence}"
+        shared = f"expected: {low:.0%} to {high:.0%} {sure}" if low < high else "the method draws nothing at random"
+        apart = f"the true rates of {len(self.certificates)} distinct selections differ by {least:.2f} to {most:.2f}"
+        apart = f"{apart} {sure}" if len(self.certificates) > 1 else "all selections are the same"
         return (
             f"{self.method}, {self.n_repeats} times: two selections share {self.overlap:.0%} of their features on "
-            f"average ({self._shared()}). {doing} keeps the prediction in {min(self.rates):.1%} to "
-            f"{max(self.rates):.1%} of cases ({self._apart()}). {self.n_consistent} of {self.n_repeats} selections get "
-            f"the full input's prediction; {calls(self.n_calls)}. It is about this model, input and masking, "
-            f"{NOT_RIGHT}."
-        )
-
-    def _shared(self) -> str:
-        low, high = self.overlap_interval
-        if low == high:
-            return "the method draws nothing at random"
-        return f"expected: {low:.0%} to {high:.0%} with confidence {self.confidence}"
-
-    def _apart(self) -> str:
-        low, high = self.rate_spread_interval
-        if len(self.certificates) == 1:
-            return "all selections are the same"
-        return (
-            f"the true rates of {len(self.certificates)} distinct selections differ by {low:.2f} to {high:.2f} "
-            f"with confidence {self.confidence}"
+            f"average ({shared}). {change} keeps the prediction in {min(self.rates):.1%} to {max(self.rates):.1%} of "
+            f"cases ({apart}). {self.n_consistent} of {self.n_repeats} selections get the full input's prediction; "
+            f"{calls(self.n_calls)}. It is about this model, input and masking, {NOT_RIGHT}."
         )
 
 

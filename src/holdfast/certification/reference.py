@@ -5,23 +5,76 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from holdfast.agreement import Agreement, prediction_of, same_top_class
 from holdfast.certification.question import Procedure
+from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
-from holdfast.neighborhood import Neighborhood
+from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import Plan
-from holdfast.types import Mask, Masks
-from holdfast.words import class_name
+from holdfast.types import Mask, Masks, Provenance
+from holdfast.validation import check_mask, check_name
+from holdfast.words import calls, class_name, repeats
 
 NOTHING = Tally()
 """The tally before the first draw."""
 
 _PORTION_BYTES = 1 << 26
 """Most memory for masks drawn at a time."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PredictionClaim(Value):
+    """What every certificate restates of the explanation, its prediction and the draws.
+
+    Attributes
+    ----------
+    prediction : int, str, bool or float
+        Class index or label on the selected features.
+    prediction_name : str or None
+        What the model calls that class; None if it does not say.
+    selected : Boolean array (n_features,)
+        The explanation.
+    counterexample : Boolean array or None
+        The nearest mask seen that changes the prediction, or None.
+    n_calls : int
+        Rows this certificate needs when nothing is known before, the explanation, the full input and
+        repeated rows included.
+    n_repeated : int
+        Rows computed twice to see whether the model is deterministic; 0 if that is assumed.
+    rng_key : int
+        Give it back as ``rng`` to repeat the draws.
+    provenance : Provenance
+        The masking, model and input, as far as the masked model tells.
+    """
+
+    prediction: Any
+    prediction_name: str | None
+    selected: Mask
+    counterexample: Mask | None
+    neighborhood: str
+    agree: str
+    n_calls: int
+    n_repeated: int
+    rng_key: int
+    provenance: Provenance
+
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        check_mask(self.selected, "selected")
+        check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
+
+    def nearby(self, radius: int) -> Neighborhood:
+        """The masks within a radius of the explanation."""
+        return NEIGHBORHOODS[self.neighborhood](self.selected, radius)
+
+    @property
+    def _cost(self) -> str:
+        return f"{calls(self.n_calls)}{repeats(self.n_repeated)}"
 
 
 class Reference:
@@ -42,7 +95,6 @@ class Reference:
         self.consistent = bool(agreed[1])
         self.prediction = prediction_of(self._output)
         self.prediction_name = class_name(self.prediction, evaluator.classes)
-        self.provenance = evaluator.provenance
         self._decides = decides_early(evaluator, self._agree)
         if procedure.check_determinism:
             evaluator.check_determinism(selected)
@@ -80,15 +132,22 @@ class Reference:
         size = self._evaluator.batch_size
         return (masks[start : start + size] for masks in batches for start in range(0, len(masks), size))
 
-    def settle(self) -> int:
-        """End the evaluation and tell how many rows the model computed for it."""
-        self._evaluator.settle()
-        return self._evaluator.n_calls - self._calls_before
-
-    @property
-    def n_repeated(self) -> int:
-        """How many of those rows were computed twice."""
-        return self._evaluator.n_repeated - self._repeated_before
+    def claim(self, procedure: Procedure, nearby: Neighborhood, *, n_calls: int | None = None) -> dict[str, Any]:
+        """The fields that every certificate has; the evaluation ends where its rows are not counted elsewhere."""
+        if n_calls is None:
+            self._evaluator.settle()
+        return {
+            "prediction": self.prediction,
+            "prediction_name": self.prediction_name,
+            "selected": self.selected,
+            "counterexample": self.counterexample_in(nearby),
+            "neighborhood": procedure.question.neighborhood,
+            "agree": procedure.question.agree.name,
+            "n_calls": self._evaluator.n_calls - self._calls_before if n_calls is None else n_calls,
+            "n_repeated": self._evaluator.n_repeated - self._repeated_before,
+            "rng_key": procedure.key,
+            "provenance": self._evaluator.provenance,
+        }
 
     def counterexample_in(self, nearby: Neighborhood) -> Mask | None:
         """The nearest mask known to change the prediction, if it lies in the neighbourhood."""

@@ -124,21 +124,18 @@ class StableSelection(Value):
         return bool(step.answer) and (step.consistent or not self.needs_consistent)
 
     def __str__(self) -> str:
-        cost = f"({len(self.trail)} of {len(self.sizes)} sizes tested downwards, {calls(self.n_calls)})"
-        wrong = "" if self.certificate.consistent else f" {unlike(self.certificate.min_rate)};"
-        scope = f"it is about random masks for this model, input and masking, {NOT_RIGHT}"
-        return f"{self._claim()} {cost};{wrong} {scope}; another size may be stable too."
-
-    def _claim(self) -> str:
-        n = len(self.selected)
-        if self.size == n:
-            return f"No part of the ranking by {self.method} short of all {n} features is certified stable"
-        cert = self.certificate
-        doing = lower_first(event(cert.neighborhood, "uniform", cert.trail[-1].effective_radius))
-        keeps = f"keeps {kept(cert)} in at least {cert.min_rate} of cases"
-        are = "feature ranked highest by {} is" if self.size == 1 else "features ranked highest by {} are"
+        n, cert = len(self.selected), self.certificate
+        change = lower_first(event(cert.neighborhood, "uniform", cert.trail[-1].effective_radius))
+        are = f"feature{' ranked highest by {} is' if self.size == 1 else 's ranked highest by {} are'}"
         leading = f"the {self.size} of {n} {are.format(self.method)} certified stable"
-        return f"With confidence {cert.confidence}, {leading}: {doing} {keeps}"
+        claim = f"With confidence {cert.confidence}, {leading}: {change} keeps {kept(cert)}"
+        claim += f" in at least {cert.min_rate} of cases"
+        if self.size == n:
+            claim = f"No part of the ranking by {self.method} short of all {n} features is certified stable"
+        cost = f"({len(self.trail)} of {len(self.sizes)} sizes tested downwards, {calls(self.n_calls)})"
+        wrong = "" if cert.consistent else f" {unlike(cert.min_rate)};"
+        scope = f"it is about random masks for this model, input and masking, {NOT_RIGHT}"
+        return f"{claim} {cost};{wrong} {scope}; another size may be stable too."
 
 
 @asks(RunKeywords)

@@ -60,7 +60,7 @@ class Answers:
         told = np.arange(len(output))
         if len(output) > MOST_CLASSES:
             told = np.union1d(np.argsort(-output, kind="stable")[:_SHOWN_CLASSES], [wanted])
-        return [{"class": self.name(i), "score": float(output[i]), "share": float(shares[i])} for i in told]
+        return [{"class": self.name(int(i)), "score": float(output[i]), "share": float(shares[i])} for i in told]
 
 
 def step_through(answers: Answers, outputs: Any, added: Sequence[int]) -> list[Plain]:

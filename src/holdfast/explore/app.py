@@ -196,9 +196,8 @@ class Desk:
             await _body(request), "request", names=("view", "radius", "tolerance", "confidence", "plan")
         )
         view = await self._view(given.pop("view", None))
-        data = self.workbench.dataset(view.model)
         entry, question = self.workbench.entries[view.model], read_options("certify", given)
-        return _json({"code": write_python(view, entry, has_background=data.background is not None, **question)})
+        return _json({"code": write_python(view, entry, **question)})
 
     async def export_png(self, request: Request) -> Response:
         """A picture of a view."""
@@ -214,7 +213,7 @@ class Desk:
             selected if shown is None else as_mask(check_features(shown, "shown", n_features=n_features), n_features)
         )
         told = self.questions.reveal(view, [i for i in range(n_features) if given[i]], errand)
-        one = self.workbench.dataset(view.model).inputs[view.input]
+        one = self.workbench.inputs(view.model).raw(view.input)
         return draw_png(
             one, self.questions.bound(view, errand), selected, given, title=_title(told, int(selected.sum()))
         )
@@ -228,7 +227,7 @@ class Desk:
         return await to_thread.run_sync(self._read, plain)
 
     def _read(self, plain: Any) -> View:
-        return read_view(plain, self.workbench.entries, count=lambda spec: len(self.workbench.dataset(spec)))
+        return read_view(plain, self.workbench.entries, count=lambda spec: len(self.workbench.inputs(spec)))
 
     def _job(self, request: Request) -> Job:
         job = self.board.get(request.path_params["job"])

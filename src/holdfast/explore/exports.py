@@ -24,15 +24,13 @@ _DRAWING = threading.Lock()
 """Matplotlib draws for one thread at a time."""
 
 
-def write_python(view: View, entry: Entry, *, has_background: bool, **question: Any) -> str:
+def write_python(view: View, entry: Entry, **question: Any) -> str:
     """A script that makes the same explanation and prints the same certificate.
 
     Parameters
     ----------
     view, entry
         What is looked at.
-    has_background : bool
-        Whether the data give rows that hidden columns are filled from.
     **question
         What ``certify`` is asked besides the seed.
 
@@ -40,13 +38,12 @@ def write_python(view: View, entry: Entry, *, has_background: bool, **question: 
     --------
     >>> from holdfast.explore.entries import bundled_entries
     >>> entry = bundled_entries()[0]
-    >>> code = write_python(View(entry.spec, 3), entry, has_background=False, radius=5)
+    >>> code = write_python(View(entry.spec, 3), entry, radius=5)
     >>> print(code.splitlines()[-2])
     certificate = hf.certify(model, selected, radius=5, rng=0)
     """
-    binding = {"groups": entry.groups, "fill": entry.fill(view.fill).value}
-    given = [f"{name}={value!r}" for name, value in binding.items() if value is not None]
-    given += ["background=data.background"] if has_background else []
+    masking = {"features": entry.groups, "fill": entry.fill(view.fill).value}
+    binding = {name: value for name, value in masking.items() if value is not None} | dict(entry.options)
     lines = [
         f'"""An explanation of input {view.input} of {_quoted(entry.data)} for {_quoted(entry.spec)}, '
         f'certified: written by `holdfast explore` {__version__}."""',
@@ -54,9 +51,8 @@ def write_python(view: View, entry: Entry, *, has_background: bool, **question: 
         *(["import numpy as np", ""] if view.method == OWN else []),
         "import holdfast as hf",
         "",
-        f"classifier = hf.models.load({', '.join([repr(entry.spec), *_keywords(entry.options)])})",
-        f"data = hf.data.load({entry.data!r})",
-        f"model = classifier.bind({', '.join([f'data.inputs[{view.input}]', *given])})",
+        f"inputs = hf.bind({', '.join([repr(entry.spec), repr(entry.data), *_keywords(binding)])})",
+        f"model = inputs[{view.input}]",
         *_explanation(view),
         *_smoothing(view),
         f"certificate = hf.certify(model, selected, {', '.join([*_keywords(question), f'rng={view.seed}'])})",

@@ -87,7 +87,7 @@ class Questions:
 
     def classes(self, view: View) -> tuple[str, ...]:
         """The names of the model's classes, once it is loaded."""
-        return self.workbench.classifier(view.model).classes
+        return self.workbench.inputs(view.model).classes
 
     # -- jobs ---------------------------------------------------------------------------------------
 
@@ -101,7 +101,7 @@ class Questions:
         answers = Answers(self.classes(view), reference)
         alone, seen = answers.tell(reference), answers.tell(whole)
         names = names_of(bound)
-        one = self.workbench.dataset(view.model).inputs[view.input]
+        one = self.workbench.inputs(view.model).raw(view.input)
         return {
             "picture": describe_input(one, bound, names, n_features=len(selected)),
             "features": list(names) if names else [f"feature {i}" for i in range(len(selected))],

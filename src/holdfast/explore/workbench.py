@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from holdfast.errors import InvalidValueError, MissingExtraError
-from holdfast.explore.entries import Entry
+from holdfast.errors import HoldfastError, InvalidValueError, MissingExtraError
+from holdfast.explore.entries import PATCHES, Entry, bundled_entries, given_entry
 from holdfast.explore.paced import Pace
 from holdfast.explore.recent import Recent
 from holdfast.explore.view import View
 from holdfast.extras import check_installed, needed
 from holdfast.inputs import data, models
 from holdfast.inputs.data.dataset import Dataset
-from holdfast.inputs.models.classifier import Classifier
+from holdfast.inputs.inputs import Inputs, bind, is_blank
+from holdfast.inputs.source import Once
 from holdfast.report.page.pictures import thumbnail
 from holdfast.types import MaskedModel
+from holdfast.validation import check_name
 from holdfast.words import method_label, shortened
 
 _MOST_BOUND = 64
@@ -32,39 +36,30 @@ class Workbench:
     read by anybody.
     """
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Iterable[Entry], inputs: Mapping[str, Inputs] | None = None) -> None:
         self.entries: Mapping[str, Entry] = {entry.spec: entry for entry in entries}
-        self._classifiers: dict[str, Classifier] = {}
+        shared = {entry.data: Once(partial(data.load, entry.data)) for entry in self.entries.values()}
+        self._inputs = {entry.spec: _inputs_of(entry, shared[entry.data]) for entry in self.entries.values()}
+        self._inputs |= inputs or {}
         self._paces: dict[str, Pace] = {}
         self._bound = Recent[MaskedModel](most=_MOST_BOUND)
-        self._data: dict[str, Dataset] = {}
-        self._reading = threading.Lock()
 
-    def dataset(self, spec: str) -> Dataset:
-        """The inputs of a model."""
-        entry = self.entries[spec]
-        with self._reading:
-            if entry.data not in self._data:
-                self._data[entry.data] = data.load(entry.data)
-            return self._data[entry.data]
-
-    def put(self, entry: Entry, classifier: Classifier, dataset: Dataset) -> None:
-        """Keep what was loaded already."""
-        self._classifiers[entry.spec], self._data[entry.data] = classifier, dataset
-
-    def classifier(self, spec: str) -> Classifier:
-        """A model, loaded on first use; to be asked for by whoever has a turn."""
-        if spec not in self._classifiers:
-            self._classifiers[spec] = models.load(spec, **self.entries[spec].options)
-        return self._classifiers[spec]
+    def inputs(self, spec: str) -> Inputs:
+        """The inputs of a model; it is loaded when the first one is bound, by whoever has a turn."""
+        return self._inputs[spec]
 
     def bound(self, view: View) -> MaskedModel:
         """The input of a view as a function of masks; to be asked for by whoever has a turn."""
-        known = self.known(view)
-        if known is None:
-            known = bind(self.classifier(view.model), self.dataset(view.model), self.entries[view.model], view)
-            self._bound.put((view.model, view.input, view.fill), known)
-        return known
+        model = self.known(view)
+        if model is None:
+            inputs, entry = self._inputs[view.model], self.entries[view.model]
+            value = inputs.raw(view.input)
+            if is_blank(value):
+                hint = "Choose another input."
+                raise InvalidValueError(argument="input", must="be a text with words", got="an empty one", hint=hint)
+            model = replace(inputs, features=entry.groups, fill=entry.fill(view.fill).value).bind(value)
+            self._bound.put((view.model, view.input, view.fill), model)
+        return model
 
     def known(self, view: View) -> MaskedModel | None:
         """The same if it was asked for lately; anybody may ask."""
@@ -79,17 +74,17 @@ class Workbench:
         return [self._describe(entry) for entry in self.entries.values()]
 
     def _describe(self, entry: Entry) -> dict[str, Any]:
-        loaded, note = self._classifiers.get(entry.spec), entry.note
+        inputs, note = self._inputs[entry.spec], entry.note
         try:
             check_installed(entry.name, needed(entry.spec, entry.data))
-            n_inputs = len(self.dataset(entry.spec))
+            n_inputs = len(inputs)
         except MissingExtraError as error:
             n_inputs, note = 0, str(error)  # the other models can be explored all the same
         return {
             "spec": entry.spec,
             "name": entry.name,
             "kind": entry.kind,
-            "classes": list(entry.classes if loaded is None else loaded.classes),
+            "classes": list(inputs.classes if inputs.model.is_made else entry.classes),
             "n_inputs": n_inputs,
             "methods": [{"name": name, "label": method_label(name)} for name in entry.methods],
             "fills": [{"name": choice.name, "label": choice.label} for choice in entry.fills],
@@ -99,20 +94,65 @@ class Workbench:
 
     def list_inputs(self, spec: str, first: int, count: int) -> dict[str, Any]:
         """Some inputs of a model, with what they look like at a glance."""
-        dataset = self.dataset(spec)
-        found = range(first, min(len(dataset), first + count))
-        return {"inputs": [_describe_input(dataset, index) for index in found], "total": len(dataset)}
+        dataset = self._inputs[spec].dataset
+        numbers = range(first, min(len(dataset), first + count))
+        return {"inputs": [_describe_input(dataset, index) for index in numbers], "total": len(dataset)}
 
 
-def bind(classifier: Classifier, dataset: Dataset, entry: Entry, view: View) -> MaskedModel:
-    """One input as a function of masks, as the entry and the view say."""
-    one = dataset.inputs[view.input]
-    if isinstance(one, str) and not one.strip():
-        raise InvalidValueError(
-            argument="input", must="be a text with words", got="an empty one", hint="Choose another input."
-        )
-    rows = {} if dataset.background is None else {"background": dataset.background}
-    return classifier.bind(one, groups=entry.groups, fill=entry.fill(view.fill).value, **rows)
+def open_workbench(
+    model: str | None = None,
+    dataset: str | None = None,
+    *,
+    device: str | None = None,
+    kind: str | None = None,
+    trusted: Sequence[str] = (),
+    groups: Any = None,
+) -> Workbench:
+    """The workbench of a model and its data, loaded and tried on the first input; or of all that is bundled.
+
+    Parameters
+    ----------
+    model, dataset : str, optional
+        What ``holdfast.bind`` is given. A bundled model has data of its own.
+    device, kind, trusted : optional
+        What the model is loaded with.
+    groups : optional
+        What a feature is; the default of the kind if None.
+
+    Examples
+    --------
+    >>> sorted({entry.kind for entry in open_workbench().entries.values()})
+    ['image', 'table', 'text']
+    """
+    if model is None:
+        if dataset is not None:
+            must = "come with `--model`: say which model is to be explored on them"
+            raise InvalidValueError(argument="--data", must=must)
+        return Workbench(bundled_entries(device))
+    given: dict[str, Any] = {"device": device, "kind": kind, "trusted": tuple(trusted)}
+    options = {name: value for name, value in given.items() if value not in (None, ())}
+    if dataset is None:
+        scheme, _, name = model.partition(":")
+        if scheme != "bundled":
+            raise InvalidValueError(argument="--data", must="be given with `--model`: the inputs to explore it on")
+        entries = {entry.name: entry for entry in bundled_entries(device)}
+        entry = entries[check_name(name, "bundled:", entries)]
+        if groups is None and not options.keys() - {"device"}:
+            return Workbench([entry])
+        dataset, groups = entry.data, groups or entry.groups
+    inputs = bind(model, dataset, features=groups, **options)
+    first = inputs.first(1)
+    entry = given_entry(model, dataset, inputs.classifier, groups=groups, options=options, bound=first[0])
+    if inputs.kind == "image" and groups is None:
+        with suppress(HoldfastError):  # whether a model is a vision transformer, which can leave out patches
+            replace(first, fill=PATCHES.value)[0]
+            entry = replace(entry, fills=(*entry.fills, PATCHES))
+    return Workbench([entry], {model: inputs})
+
+
+def _inputs_of(entry: Entry, dataset: Once[Dataset]) -> Inputs:
+    model = Once(lambda: models.load(entry.spec, **entry.options))
+    return Inputs(entry.spec, entry.data, model, dataset, features=entry.groups)
 
 
 def _describe_input(dataset: Dataset, index: int) -> dict[str, Any]:

@@ -16,13 +16,7 @@ _SCORING = ("predict_proba", "predict_log_proba", "decision_function")
 
 
 def check_classes(classes: Any) -> tuple[str, ...] | None:
-    """Distinct names of one line each, or None.
-
-    Examples
-    --------
-    >>> check_classes(["cat", "dog"])
-    ('cat', 'dog')
-    """
+    """Distinct names of one line each, or None."""
     if classes is None:
         return None
     must = "be a list of distinct names of classes, in the order of the scores"
@@ -53,13 +47,7 @@ def classes_of(classifier: Any, classes: Any = None) -> tuple[str, ...] | None:
 
 
 def telling_names(names: Iterable[Any]) -> tuple[str, ...] | None:
-    """The names, if they tell classes apart and somebody chose them: those that Transformers makes up say nothing.
-
-    Examples
-    --------
-    >>> telling_names(["cat", "dog"]), telling_names(["LABEL_0", "LABEL_1"])
-    (('cat', 'dog'), None)
-    """
+    """The names, if they tell classes apart and somebody chose them: those that Transformers makes up say nothing."""
     texts = tuple("" if name is None else str(name) for name in names)
     made_up = tuple(f"LABEL_{column}" for column in range(len(texts)))
     is_clear = len(set(texts)) == len(texts) and all(text and text.isprintable() for text in texts)

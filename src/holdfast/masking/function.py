@@ -110,8 +110,7 @@ def lookup_table(values: ArrayLike, *, n_features: int, classes: Sequence[str] |
         table = table[:, None]
     names = check_classes(classes)
     if names is not None and table.ndim == 2 and len(names) != table.shape[1]:
-        raise InvalidValueError(
-            argument="classes", must=f"have one name per column of scores, {table.shape[1]}", got=len(names)
-        )
+        must = f"have one name per column of scores, {table.shape[1]}"
+        raise InvalidValueError(argument="classes", must=must, got=len(names))
     table.setflags(write=False)
     return TableModel(table, n, names)

@@ -17,25 +17,13 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.extras import import_extra
+from holdfast.masking.torch import SCORE_NAMES
 from holdfast.validation import shown
 
-SCORE_NAMES = ("logits", "scores", "probabilities", "output")
-"""What models of all frameworks call their scores."""
-
-_NUMBER_TYPES = {
-    "tensor(float)": np.float32,
-    "tensor(float16)": np.float16,
-    "tensor(double)": np.float64,
-    "tensor(uint8)": np.uint8,
-}
+_NUMBER_TYPES = {"tensor(float)": "f4", "tensor(float16)": "f2", "tensor(double)": "f8", "tensor(uint8)": "u1"}
 _MAX_COLOURS = 4
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 """What Pillow calls images of so many channels."""
-
-
-def is_session(classifier: Any) -> bool:
-    """Whether the classifier is an ONNX Runtime session; asks without importing it."""
-    return hasattr(classifier, "get_inputs") and hasattr(classifier, "run")
 
 
 def open_session(path: str | Path) -> Any:
@@ -98,9 +86,8 @@ class ImageSession:
             if all(wanted is None or wanted == size for wanted, size in pairs):
                 return channels_first
         wanted_sizes = " × ".join("any" if size is None else str(size) for size in self.sizes[1:])
-        wanted_height, wanted_width, wanted_channels = (
-            self.sizes[axis] for axis in ((2, 3, 1) if self.channels_first else (1, 2, 3))
-        )
+        axes = (2, 3, 1) if self.channels_first else (1, 2, 3)
+        wanted_height, wanted_width, wanted_channels = (self.sizes[axis] for axis in axes)
         changes = []
         if wanted_channels not in (None, n_channels):
             mode = _MODES.get(wanted_channels)
@@ -108,12 +95,10 @@ class ImageSession:
             changes.append(f"to {_count(wanted_channels)}{pillow}")
         if wanted_height not in (None, height) or wanted_width not in (None, width):
             changes.append(f"to {wanted_height or 'any'}×{wanted_width or 'any'} pixels")
-        raise InvalidValueError(
-            argument="image",
-            must=f"have the axes the ONNX model takes, {wanted_sizes}",
-            got=f"{height}×{width} pixels with {_count(n_channels)}",
-            hint=f"Change it {' and '.join(changes)} first, or in a `preprocess` of your own.",
-        )
+        must = f"have the axes the ONNX model takes, {wanted_sizes}"
+        got = f"{height}×{width} pixels with {_count(n_channels)}"
+        hint = f"Change it {' and '.join(changes)} first, or in a `preprocess` of your own."
+        raise InvalidValueError(argument="image", must=must, got=got, hint=hint)
 
     def __call__(self, batch: NDArray[Any]) -> NDArray[Any]:
         """Scores (b, n_classes) of a batch in the session's layout."""
@@ -126,13 +111,7 @@ def _count(n_channels: int) -> str:
 
 
 def run_in_size(run: Callable[[NDArray[Any]], Any], batch: NDArray[Any], size: int | None) -> NDArray[Any]:
-    """Run a model on batches of the length it was exported for, the last one filled up; on all at once if any will do.
-
-    Examples
-    --------
-    >>> run_in_size(lambda rows: rows * len(rows), np.arange(3), 2)
-    array([0, 2, 4])
-    """
+    """Run a model on batches of the length it was exported for, the last filled up; on all at once if any will do."""
     if size is None:
         return np.asarray(run(batch))
     parts = []
@@ -157,8 +136,6 @@ _CHILDREN = {
 
 _LENGTHS = {1: 8, 5: 4}
 _DELIMITED = 2
-_LOCATION = b"location"
-_BITS = 64
 
 
 def external_files(path: Path) -> list[Path]:
@@ -181,7 +158,7 @@ def _locations(message: memoryview, kind: str) -> Iterator[str]:
         child = _CHILDREN[kind].get(field)
         if child == "entry":
             entry = dict(_fields(value))
-            if bytes(entry.get(1, b"")) == _LOCATION:
+            if bytes(entry.get(1, b"")) == b"location":
                 yield bytes(entry[2]).decode()
         elif child is not None:
             yield from _locations(value, child)
@@ -205,11 +182,10 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
 
 
 def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < _BITS:
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
+    value = 0
+    for n_bytes in range(10):  # of seven bits each, for 64 bits in all
+        byte = message[at + n_bytes]
+        value |= (byte & 0x7F) << 7 * n_bytes
         if byte < 0x80:
-            return value, at
+            return value, at + n_bytes + 1
     raise IndexError("a number has more bits than the format allows")

@@ -23,41 +23,22 @@ AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
 
 _DEFAULT_BACKEND = "inductor"
 
+# A batch size is worth its memory if it computes so many times the rows per second of the best before.
 _BATCH_GAIN = 1.03
-"""A batch size is worth its memory if it computes so many times the rows per second of the best before."""
+_BATCH_REPEATS = 2  # full calls that are timed per size; the best of them counts, since other work only adds time
 
-_BATCH_REPEATS = 2
-"""Full calls that are timed per size; the best of them counts, since other work only adds time."""
+_LAYOUT_ROUNDS = 3  # calls of one length that are timed in each layout; the best counts: the first also warms up
+_LEAST_ROWS = 4  # of a call that says something: for fewer, laying out the weights anew outweighs the rest
+_LAYOUT_GAIN = 0.95  # channels last must take at most this share of the time, or images stay as they are
+_LAYOUT_REFUSALS = ("view size is not compatible", "contiguous", "stride")  # of modules that insist on the usual layout
 
-_LAYOUT_ROUNDS = 3
-"""Calls of one length that are timed in each layout; the best counts, since the first also warms up."""
+# Most that scores computed in two ways may differ: of 1 or of the largest score; of what they vary by, so that a model
+# that hardly looks at its input does not pass unseen; and, in half precision, in steps of rounding.
+_CLOSE, _SHARE, _HALF_STEPS = 1e-4, 1e-3, 16
 
-_LEAST_ROWS = 4
-"""Rows of a call that says something: for fewer, laying out the weights anew outweighs the rest."""
-
-_LAYOUT_GAIN = 0.95
-"""Channels last must take at most this share of the time, or images stay as they are."""
-
-_LAYOUT_REFUSALS = ("view size is not compatible", "contiguous", "stride")
-"""What torch says of modules that insist on the usual layout."""
-
-_CLOSE = 1e-4
-"""Most that scores computed in two ways may differ, of 1 or of the largest score."""
-
-_SHARE = 1e-3
-"""Most that they may differ, of what they vary by: a model that hardly looks at its input must not pass unseen."""
-
-_HALF_STEPS = 16
-"""Rounding steps that scores in half precision may differ by."""
-
-_READING = 24
-"""On a CPU, reading the weights once takes as long as computing about so many tokens with them."""
-
-_LAUNCHING = 250_000
-"""Multiplications in the time it takes to start one."""
-
-_ON_DEVICES = 1024
-"""On other devices a pass over a few hundred tokens more costs less than another pass."""
+_READING = 24  # on a CPU, reading the weights once takes as long as computing about so many tokens with them
+_LAUNCHING = 250_000  # multiplications in the time it takes to start one
+_ON_DEVICES = 1024  # on other devices a pass over a few hundred tokens more costs less than another pass
 
 
 @dataclass(frozen=True)
@@ -69,13 +50,7 @@ class Acceleration:
 
     @classmethod
     def check(cls, autocast: Any, compile: Any) -> Acceleration:  # noqa: A002
-        """The options ``autocast`` and ``compile`` of a caller.
-
-        Examples
-        --------
-        >>> Acceleration.check("bf16", True).words
-        ('autocast bf16', 'compiled by inductor')
-        """
+        """The options ``autocast`` and ``compile`` of a caller."""
         if autocast is not None:
             check_name(autocast, "autocast", AUTOCASTS)
         if compile is None or isinstance(compile, bool):
@@ -140,14 +115,6 @@ class BatchProbe:
 
     It begins with ``first`` rows. No call is made for its sake, and no result depends on it. On a CPU
     larger batches help until their activations no longer fit its caches, and from there on do harm.
-
-    Examples
-    --------
-    >>> probe = BatchProbe(first=4)
-    >>> for seconds in (4, 4, 5, 5, 10, 10):
-    ...     probe.record(probe.size, seconds)
-    >>> probe.size, probe.settled
-    (8, True)
     """
 
     def __init__(self, first: int = 4) -> None:
@@ -186,12 +153,6 @@ class LayoutProbe:
 
     Channels last often is faster for convolutions on a CPU, and is not always. Calls are computed in either
     layout in turns, and the faster one is kept for the module.
-
-    Examples
-    --------
-    >>> probe = LayoutProbe()
-    >>> [probe.run(4, lambda channels_last: channels_last) for _ in range(4)]
-    [False, True, False, True]
     """
 
     def __init__(self) -> None:
@@ -220,17 +181,14 @@ class LayoutProbe:
         (last if channels_last else usual).append(clock() - start)
         if len(last) >= _LAYOUT_ROUNDS:
             self.channels_last = min(last) <= _LAYOUT_GAIN * min(usual)
-            if self.channels_last and not _alike(scores, wanted := work(False)):
-                # A module that reads memory as it lies is not to be laid out anew.
-                self.channels_last = False
-                return wanted
+            if self.channels_last:
+                wanted = work(False)
+                new, old = (np.asarray(values, dtype=np.float64) for values in (scores, wanted))
+                if new.shape != old.shape or not np.abs(new - old).max() <= _CLOSE * max(1.0, np.abs(old).max()):
+                    # A module that reads memory as it lies is not to be laid out anew.
+                    self.channels_last = False
+                    return wanted
         return scores
-
-
-def _alike(scores: Any, wanted: Any) -> bool:
-    """Whether both layouts give the same scores, rounding aside."""
-    new, usual = np.asarray(scores, dtype=np.float64), np.asarray(wanted, dtype=np.float64)
-    return new.shape == usual.shape and bool(np.abs(new - usual).max() <= _CLOSE * max(1.0, np.abs(usual).max()))
 
 
 def layout_probe(module: Any, image: Any) -> LayoutProbe:
@@ -251,13 +209,6 @@ def group_by_length(lengths: NDArray[Any], overhead: float) -> list[NDArray[np.i
     """Cut rows of so many tokens (b,) into groups that cost least in all, as indices of rows, shortest groups first.
 
     A group costs its rows, padded to its longest, and one overhead: what one more pass costs, in tokens.
-
-    Examples
-    --------
-    >>> [group.tolist() for group in group_by_length(np.array([9, 2, 9, 2]), 4)]
-    [[1, 3], [0, 2]]
-    >>> [group.tolist() for group in group_by_length(np.array([9, 2, 9, 2]), 40)]
-    [[1, 3, 0, 2]]
     """
     order = np.argsort(lengths, kind="stable")
     values, counts = np.unique(lengths, return_counts=True)
@@ -290,13 +241,6 @@ def same_scores(scores: Any, wanted: Any) -> bool:
     """Whether scores (b, n_classes) are those wanted, rounding aside, and every row has the same top class.
 
     The rows should be as unlike each other as the inputs at hand allow.
-
-    Examples
-    --------
-    >>> import torch
-    >>> wanted = torch.tensor([[1.0, 3.0], [2.0, 0.5]])
-    >>> same_scores(wanted + 5e-5, wanted), same_scores(wanted + 5e-4, wanted)
-    (True, False)
     """
     if scores.shape != wanted.shape or not scores.isfinite().all():
         return False

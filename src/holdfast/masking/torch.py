@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from holdfast.errors import ModelError
 from holdfast.extras import import_extra
 from holdfast.fingerprints import canonical, digest_files, digest_module, digest_object, fingerprint
-from holdfast.masking.onnx import SCORE_NAMES, external_files
+
+SCORE_NAMES = ("logits", "scores", "probabilities", "output")
+"""What models of all frameworks call their scores."""
 
 _NOTES: WeakKeyDictionary[Any, dict[Hashable, Any]] = WeakKeyDictionary()
 
@@ -34,6 +36,11 @@ def import_torch() -> Any:
 def is_module(classifier: Any) -> bool:
     """Whether the classifier is a torch module; asks without importing torch."""
     return any(kind.__module__.startswith("torch.") and kind.__name__ == "Module" for kind in type(classifier).__mro__)
+
+
+def is_session(classifier: Any) -> bool:
+    """Whether the classifier is an ONNX Runtime session; asks without importing it."""
+    return hasattr(classifier, "get_inputs") and hasattr(classifier, "run")
 
 
 def device_of(module: Any, device: Any = None) -> Any:
@@ -107,9 +114,8 @@ def score_tensor(output: Any) -> Any:
         return score_tensor(output[0])
     if hasattr(output, "logits"):
         return score_tensor(output.logits)
-    raise ModelError(
-        f"The module must return a tensor of scores, or a dict, tuple or model output with one, got {type(output)}."
-    )
+    kinds = "a tensor of scores, or a dict, tuple or model output with one"
+    raise ModelError(f"The module must return {kinds}, got {type(output)}.")
 
 
 def to_numpy(scores: Any) -> NDArray[Any]:
@@ -125,14 +131,6 @@ def notes_of(module: Any) -> dict[Hashable, Any]:
     """What was learnt about a module, a session or an estimator, forgotten with it; it must not hold the module itself.
 
     A module that cannot be a key gets fresh notes every time: what they would save is learnt anew.
-
-    Examples
-    --------
-    >>> class Module: ...
-    >>> module = Module()
-    >>> notes_of(module)["length"] = 3
-    >>> notes_of(module), notes_of(Module())
-    ({'length': 3}, {})
     """
     try:
         return _NOTES.setdefault(module, {})
@@ -156,12 +154,24 @@ def fingerprint_live(classifier: Any, tokenizer: Any = None) -> str | None:
     changed; a fitted estimator's once, and again when it was fitted again: its attributes are others then.
     """
     if isinstance(classifier, (str, Path)):
+        from holdfast.masking.onnx import external_files  # most models are no ONNX files
+
         own, weights = hashlib.sha256(Path(classifier).read_bytes()), external_files(Path(classifier))
         return fingerprint({"model": own.digest()} | digest_files(weights)) if weights else own.hexdigest()
     if is_module(classifier):
         notes, mark = notes_of(classifier), ("fingerprint", weights_mark(classifier), id(tokenizer))
         if mark not in notes:
-            notes[mark] = fingerprint(_module_parts(classifier, tokenizer))
+            parts = digest_module(classifier) | {"layers": repr(classifier).encode()}
+            config, rules = getattr(classifier, "config", None), getattr(tokenizer, "backend_tokenizer", None)
+            if config is not None and hasattr(config, "to_dict"):
+                parts["config"] = canonical(config.to_dict())
+            # Of a fast tokenizer its rules, of another one its class and vocabulary.
+            if rules is not None:
+                parts["beside 0"] = rules.to_str().encode()
+            elif tokenizer is not None:
+                words = tokenizer.get_vocab() if hasattr(tokenizer, "get_vocab") else {}
+                parts["beside 0"] = type(tokenizer).__qualname__.encode() + canonical(words)
+            notes[mark] = fingerprint(parts)
         return str(notes[mark])
     estimator, method = classifier, ""
     if isinstance(classifier, MethodType):
@@ -175,17 +185,3 @@ def fingerprint_live(classifier: Any, tokenizer: Any = None) -> str | None:
         notes["fitted"] = (ids, attributes, digest_object(estimator))
     digest = notes["fitted"][2]
     return None if digest is None else fingerprint({"object": digest, "method": method.encode()})
-
-
-def _module_parts(module: Any, tokenizer: Any) -> dict[str, bytes]:
-    """Weights, layers and configuration; of a fast tokenizer its rules, of another one its class and vocabulary."""
-    parts = digest_module(module) | {"layers": repr(module).encode()}
-    config, fast = getattr(module, "config", None), getattr(tokenizer, "backend_tokenizer", None)
-    if config is not None and hasattr(config, "to_dict"):
-        parts["config"] = canonical(config.to_dict())
-    if fast is not None:
-        parts["beside 0"] = fast.to_str().encode()
-    elif tokenizer is not None:
-        words = tokenizer.get_vocab() if hasattr(tokenizer, "get_vocab") else {}
-        parts["beside 0"] = type(tokenizer).__qualname__.encode() + canonical(words)
-    return parts

@@ -11,7 +11,7 @@ from holdfast.certification.mean_curve import BOUNDS
 from holdfast.certification.question import FIELDS, Question
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import STEADY_BATCH_SIZE
-from holdfast.masking import lookup_table
+from holdfast.masking.function import lookup_table
 from holdfast.mus import CRITERIA, mus_model
 from holdfast.randomness import CANONICAL, is_canonical
 from holdfast.study.checks import (

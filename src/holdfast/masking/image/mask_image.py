@@ -25,9 +25,17 @@ from holdfast.masking.image.pixels import (
     repaint,
     scale_bytes,
 )
-from holdfast.masking.onnx import ImageSession, is_session, open_session
+from holdfast.masking.onnx import ImageSession, open_session
 from holdfast.masking.speed import Acceleration, Runner
-from holdfast.masking.torch import device_of, dtype_of, fingerprint_live, import_torch, is_module, warn_if_half
+from holdfast.masking.torch import (
+    device_of,
+    dtype_of,
+    fingerprint_live,
+    import_torch,
+    is_module,
+    is_session,
+    warn_if_half,
+)
 from holdfast.types import Provenance
 from holdfast.validation import check_flag, check_name, check_whole, shown
 
@@ -216,9 +224,8 @@ class _Binding:
         elif dtype is None:
             kind, channels_first = target.dtype, target.layout_for(elements.shape)
         else:
-            raise InvalidValueError(
-                f"of an ONNX model is fixed by its file, {target.dtype}, got {dtype!r}.", argument="dtype"
-            )
+            message = f"of an ONNX model is fixed by its file, {target.dtype}, got {dtype!r}."
+            raise InvalidValueError(message, argument="dtype")
         both = (values.astype(kind) for values in (elements, self.scene.baseline))
         return ArrayImageModel(function=target, channels_first=channels_first, **self._fields(*both))
 

@@ -163,9 +163,8 @@ class ModuleImageModel(ImageModel):
             if "channels" not in str(error):  # torch says it in words alone
                 raise
             got = f"{self.elements.shape[2]}: {error}"
-            raise InvalidValueError(
-                f"`image` must have as many channels as the model takes, got {got}", argument="image"
-            ) from error
+            statement = f"must have as many channels as the model takes, got {got}"
+            raise InvalidValueError(statement, argument="image") from error
         return _maybe_softmax(score_tensor(output), self.softmax)
 
 

@@ -16,11 +16,8 @@ from holdfast.validation import as_array, check_size, check_whole, shown
 ALWAYS_SHOWN = -1
 """The feature number of columns that are never hidden."""
 
-_MOST_NAMES = 4
-"""Most columns a feature is named after one by one."""
-
-_MOST_NAMED = 8
-"""Most columns that a message names."""
+_MOST_NAMES = 4  # most columns a feature is named after one by one
+_MOST_NAMED = 8  # most columns that a message names
 
 
 @dataclass(frozen=True)
@@ -158,13 +155,7 @@ def position_of(label: Any, places: Mapping[Hashable, int], name: str) -> int:
 
 
 def first_few(names: Iterable[str]) -> str:
-    """The names after each other, no more than a message should have.
-
-    Examples
-    --------
-    >>> first_few(map(str, range(20)))
-    '0, 1, 2, 3, 4, 5, 6, 7, …'
-    """
+    """The names after each other, no more than a message should have."""
     beginning = list(islice(names, _MOST_NAMED + 1))
     return ", ".join(beginning[:_MOST_NAMED]) + (", …" if len(beginning) > _MOST_NAMED else "")
 
@@ -200,12 +191,9 @@ def _check_map(groups: Any, shape: tuple[int, ...]) -> NDArray[np.intp]:
         got = "-1 (always shown) everywhere"
         raise InvalidValueError(argument="groups", must="have at least one feature", got=got)
     if used[-1] >= len(used):
-        raise InvalidValueError(
-            argument="groups",
-            must=f"use every feature number from 0 to {used[-1]}",
-            got=f"none for {int(np.flatnonzero(used != np.arange(len(used)))[0])}",
-            hint="Renumber with `np.unique(groups, return_inverse=True)[1]`.",
-        )
+        got = f"none for {int(np.flatnonzero(used != np.arange(len(used)))[0])}"
+        must, hint = f"use every feature number from 0 to {used[-1]}", "`np.unique(groups, return_inverse=True)[1]`"
+        raise InvalidValueError(argument="groups", must=must, got=got, hint=f"Renumber with {hint}.")
     return of_label.astype(np.intp)
 
 

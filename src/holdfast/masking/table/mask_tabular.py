@@ -10,40 +10,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.errors import ColumnsError, InvalidTypeError, InvalidValueError
 from holdfast.masking.classes import classes_of
 from holdfast.masking.table.columns import FeatureMap, as_feature_map, first_few, position_of, positions_of
 from holdfast.masking.table.palettes import ArrayPalette, FrameTable, Palette, Table, is_pandas, read_table
-from holdfast.masking.table.predictors import EstimatorPredictor, Predictor, as_predictor
+from holdfast.masking.table.predictors import Predictor, as_predictor
 from holdfast.masking.torch import fingerprint_live
 from holdfast.randomness import stream, stream_key
 from holdfast.types import Masks, Outputs, Provenance, Rng
 from holdfast.validation import as_array, check_flag, check_name, check_whole, is_number, shown
 
 _NAMED_FILLS = ("mean", "mode", "background")
-
-_DEFAULT_ROWS = 8192
-"""Most rows the classifier gets at a time if the caller does not say."""
+_DEFAULT_ROWS = 8192  # most rows the classifier gets at a time if the caller does not say
 
 
 @dataclass(frozen=True, eq=False)
 class TabularModel:
     """A classifier on one row, as a function of which columns are shown.
 
-    Attributes
-    ----------
-    n_features : int
-        Number of features.
-    feature_names : tuple of str
-        A name per feature.
-    provenance : Provenance
-        The features and the fill in words, the row's sha256, and the model's fingerprint if known.
-    classes : tuple of str or None
-        Names of the classes in the order of the scores, if known.
-    n_fills : int
-        Fill rows per mask: 1, or the number of background rows averaged over.
-    batch_size : int
-        Most masks per call that keep the rows within what was asked for.
+    ``n_fills`` is the number of fill rows per mask: 1, or the number of background rows averaged over. ``n_rows`` are
+    most rows per call of the classifier. ``classes`` are names of the classes in the order of the scores, if known.
     """
 
     predictor: Predictor
@@ -65,6 +51,7 @@ class TabularModel:
 
     @property
     def batch_size(self) -> int:
+        """Most masks per call that keep the rows within what was asked for."""
         return max(1, self.n_rows // self.n_fills)
 
     def __call__(self, masks: Masks, /) -> Outputs:
@@ -94,9 +81,7 @@ class TabularModel:
         if array.ndim != 2 or array.shape[1] != self.n_features or len(array) == 0:
             must = f"have shape (b, {self.n_features}), b ≥ 1"
             raise InvalidValueError(argument="masks", must=must, got=array.shape)
-        # Feature -1, always shown, finds the column of ones at the end.
-        with_always = np.concatenate([array, np.ones((len(array), 1), dtype=bool)], axis=1)
-        return with_always[:, self.features.of_column]
+        return np.asarray(array[:, np.maximum(self.features.of_column, 0)] | ~self.features.hideable)
 
     def _portions(self, shown: NDArray[np.bool_], size: int) -> Iterator[NDArray[np.intp]]:
         """Which palette row each column takes, with all fill rows of a mask one after the other."""
@@ -205,13 +190,16 @@ def mask_tabular(
     features = as_feature_map(groups, shape=table.shape, labels=table.labels)
     rows, words = _make_fill(table, fill, hideable=features.hideable, n_background=n_drawn, key=key)
     palette = table.palette(rows, features.hideable)
-    values = palette.values[1:].tobytes() if isinstance(palette, ArrayPalette) else palette.csv()
+    if isinstance(palette, ArrayPalette):
+        values = palette.values[1:].tobytes()
+    else:
+        values = palette.frame.iloc[1:].to_csv(index=False).encode()
     # Tells other maps and values apart.
     digest = hashlib.sha256(features.of_column.astype("<i8").tobytes() + values).hexdigest()[:32]
     masking = f"{len(features.of_column)} columns as {features.n_features} features; fill {words}"
-    scoring = predictor.asked if isinstance(predictor, EstimatorPredictor) else classifier
+    scoring = classifier if predictor.method is None else getattr(predictor.estimator, predictor.method)
     names = classes_of(scoring, classes)
-    if isinstance(predictor, EstimatorPredictor) and predictor.method == "predict":
+    if predictor.method == "predict":
         names = None  # labels are names themselves, or numbers that need not count from 0
     return TabularModel(
         predictor=predictor,
@@ -235,7 +223,7 @@ def _suited(palette: Palette, table: Table, predictor: Predictor) -> Palette:
     goes_by_place = (known is None or isinstance(palette, ArrayPalette)) and len(table.shape) == 1
     if goes_by_place and predictor.n_columns not in (None, len(labels)):
         must = f"have the {predictor.n_columns} columns the classifier was fitted on"
-        raise InvalidValueError(argument="row", must=must, got=len(labels))
+        raise ColumnsError(argument="row", must=must, got=len(labels))
     if known is None:
         # Frames whose labels are numbers leave no names in an estimator: one fitted on them looks like one on arrays.
         fitted_on_arrays = predictor.n_columns is not None and all(isinstance(label, str) for label in labels)
@@ -250,7 +238,7 @@ def _suited(palette: Palette, table: Table, predictor: Predictor) -> Palette:
     extra = [f"{label!r} besides" for label in palette.order if label not in wanted]
     if missing or extra:
         must, got = "have the columns the classifier was fitted on", first_few(missing + extra)
-        raise InvalidValueError(argument="row", must=must, got=got, hint="Choose them with `columns=`.")
+        raise ColumnsError(argument="row", must=must, got=got, hint="Choose them with `columns=`.")
     return replace(palette, order=known)
 
 
@@ -266,12 +254,8 @@ def _make_fill(table: Table, fill: Any, *, hideable: NDArray[np.bool_], n_backgr
         return table.given(_values_by_position(table, fill, hidden)), "given values"
     name = check_name(fill, "fill", _NAMED_FILLS)
     if table.background is None:
-        raise InvalidValueError(
-            argument="background",
-            must=f"be given for fill={name!r}",
-            got="None",
-            hint="Give rows to learn from, such as the training set, or a constant such as fill=0.0.",
-        )
+        hint = "Give rows to learn from, such as the training set, or a constant such as fill=0.0."
+        raise InvalidValueError(argument="background", must=f"be given for fill={name!r}", got="None", hint=hint)
     n_known = len(table.background)
     if name != "background":
         return table.means() if name == "mean" else table.modes(), f"{name} of {n_known} background rows"

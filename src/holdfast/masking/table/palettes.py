@@ -28,7 +28,6 @@ Chosen = NDArray[np.intp]
 
 
 def _import_pandas() -> Any:
-    """The pandas package, or an error that says how to get it."""
     return import_extra("pandas", "Data frames need")
 
 
@@ -50,8 +49,7 @@ class ArrayPalette:
 
     def to_frame(self, labels: Labels) -> FramePalette:
         """The same numbers in named columns."""
-        frame = _import_pandas().DataFrame(self.values, columns=list(labels))
-        return FramePalette(frame, labels)
+        return FramePalette(_import_pandas().DataFrame(self.values, columns=list(labels)), labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,20 +83,13 @@ class FramePalette:
         groups = [[plain[i] for i in group] for group in _group_by(types[at] for at in plain).values()]
         return [([self.frame.columns[i] for i in at], at, self.frame.iloc[:, at].to_numpy()) for at in groups]
 
-    def csv(self) -> bytes:
-        """The fill rows as CSV, of which fingerprints are made."""
-        return bytes(self.frame.iloc[1:].to_csv(index=False).encode())
-
     def to_array(self) -> ArrayPalette:
         """The same rows as numbers; columns of anything else are named in the error."""
         strange = [label for label in self.order if not _holds_numbers(self.frame[label])]
         if strange:
-            raise InvalidTypeError(
-                argument="row",
-                must="have numbers only for a classifier on arrays",
-                got=", ".join(f"{label!r} ({self.frame[label].dtype})" for label in strange),
-                hint="Encode them first, or give a pipeline that takes data frames.",
-            )
+            must, hint = "have numbers only for a classifier on arrays", "give a pipeline that takes data frames"
+            got = ", ".join(f"{label!r} ({self.frame[label].dtype})" for label in strange)
+            raise InvalidTypeError(argument="row", must=must, got=got, hint=f"Encode them first, or {hint}.")
         return ArrayPalette(self.frame[list(self.order)].to_numpy(), (len(self.order),))
 
 
@@ -122,10 +113,10 @@ class ArrayTable:
 
     def given(self, values: Mapping[int, Any]) -> NDArray[Any]:
         """One fill row (1, d) of given numbers by position."""
-        wrong = next((at for at, value in values.items() if not is_number(value)), None)
-        if wrong is not None:
-            got = f"{shown(values[wrong])} for {self.labels[wrong]!r}"
-            raise InvalidTypeError(argument="fill", must="be numbers", got=got)
+        for at, value in values.items():
+            if not is_number(value):
+                got = f"{shown(value)} for {self.labels[at]!r}"
+                raise InvalidTypeError(argument="fill", must="be numbers", got=got)
         fills = self.row.astype(np.float64)
         fills[list(values)] = list(values.values())
         return fills[None]
@@ -149,14 +140,8 @@ class FrameTable:
 
     row: Any
     background: Any
-
-    @property
-    def labels(self) -> Labels:
-        return tuple(self.row.columns)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (len(self.row.columns),)
+    shape: tuple[int, ...]
+    labels: Labels
 
     @property
     def fingerprint(self) -> str:
@@ -190,10 +175,18 @@ class FrameTable:
         parts = [pandas.DataFrame(numbers, columns=self.row.columns[floats]), self.row.iloc[:, rest]]
         for at in sorted(values.keys() - set(floats)):
             label, value = self.labels[at], values[at]
-            self._check_fill(label, value)
-            numeric = _is_numeric_type(self.row[label].dtype)
-            column = pandas.Series([value], dtype=None if numeric else self.row[label].dtype)
-            parts.append(column.to_frame(label))
+            own = self.row[label]
+            numeric = _is_numeric_type(own.dtype)
+            if numeric and not is_number(value) and not isinstance(value, (bool, np.bool_)):
+                must = f"be a number for column {label!r} ({own.dtype})"
+                raise InvalidTypeError(argument="fill", must=must, got=shown(value))
+            if not numeric and is_number(value) and value not in _known_values(own):
+                must = f"be one of the categories of column {label!r} ({own.dtype})"
+                hint = "Give a dictionary with a value per column, or fill='mode'."
+                raise InvalidTypeError(argument="fill", must=must, got=shown(value), hint=hint)
+            if not numeric and (self.background is not None or _is_categorical(own)):
+                _check_seen(value, own if self.background is None else self.background[label], label, "fill")
+            parts.append(pandas.Series([value], dtype=None if numeric else own.dtype).to_frame(label))
         return _joined(parts, self.labels)
 
     def means(self) -> Any:
@@ -217,23 +210,6 @@ class FrameTable:
 
     def drawn(self, rows: NDArray[np.intp]) -> Any:
         return self.background.iloc[rows].reset_index(drop=True)
-
-    def _check_fill(self, label: Hashable, value: Any) -> None:
-        own = self.row[label]
-        if _is_numeric_type(own.dtype):
-            if not is_number(value) and not isinstance(value, (bool, np.bool_)):
-                must = f"be a number for column {label!r} ({own.dtype})"
-                raise InvalidTypeError(argument="fill", must=must, got=shown(value))
-            return
-        if is_number(value) and value not in _known_values(own):
-            raise InvalidTypeError(
-                argument="fill",
-                must=f"be one of the categories of column {label!r} ({own.dtype})",
-                got=shown(value),
-                hint="Give a dictionary with a value per column, or fill='mode'.",
-            )
-        if self.background is not None or _is_categorical(own):
-            _check_seen(value, own if self.background is None else self.background[label], label, "fill")
 
 
 Table = ArrayTable | FrameTable
@@ -309,10 +285,8 @@ def _stacked(row: Any, fills: Any) -> list[Any]:
     with np.errstate(invalid="ignore"):  # a fill that the type cannot hold
         cast = block.astype(own.dtype)
     fits = np.full(own.shape[1], True) if own.dtype.kind == "f" else (cast == block).all(axis=0)
-    kept = np.concatenate([own[:, fits], cast[:, fits]])
-    wider = np.concatenate([own[:, ~fits], block[:, ~fits]])
-    pairs = ((kept, row.columns[fits]), (wider, row.columns[~fits]))
-    return [pandas.DataFrame(values, columns=labels) for values, labels in pairs if len(labels)]
+    halves = [(own[:, at], below[:, at], row.columns[at]) for at, below in ((fits, cast), (~fits, block)) if at.any()]
+    return [pandas.DataFrame(np.concatenate([top, below]), columns=labels) for top, below, labels in halves]
 
 
 def _joined(parts: list[Any], labels: Labels) -> Any:
@@ -336,12 +310,9 @@ def read_table(row: Any, background: Any, columns: Sequence[Hashable] | None) ->
         return _read_frames(row, background, columns)
     values = _numbers(row, "row")
     if values.ndim not in (1, 2) or values.size == 0 or (values.ndim == 2 and len(values) == 1):
-        raise InvalidValueError(
-            argument="row",
-            must="be one row (d,), or a series (T, channels) of at least two steps",
-            got=f"shape {values.shape}",
-            hint="Take one row of a table with `row[0]`.",
-        )
+        must = "be one row (d,), or a series (T, channels) of at least two steps"
+        got, hint = f"shape {values.shape}", "Take one row of a table with `row[0]`."
+        raise InvalidValueError(argument="row", must=must, got=got, hint=hint)
     if columns is None and is_pandas(background, "DataFrame") and values.ndim == 1:
         columns = list(background.columns)
     labels: Labels = tuple(range(len(values)))
@@ -370,7 +341,7 @@ def _read_frames(row: Any, background: Any, columns: Sequence[Hashable] | None) 
     _check_distinct(labels, "row")
     _check_frame_complete(frame, "row")
     if background is None:
-        return FrameTable(frame, None)
+        return FrameTable(frame, None, (len(labels),), labels)
     if is_pandas(background, "DataFrame"):
         _check_distinct(tuple(background.columns), "background")
         rows = _choose_columns(background, labels, "background").reset_index(drop=True).copy()
@@ -378,7 +349,7 @@ def _read_frames(row: Any, background: Any, columns: Sequence[Hashable] | None) 
         _check_frame_complete(rows, "background")
     else:
         rows = _import_pandas().DataFrame(_array_background(background, (len(labels),), labels), columns=list(labels))
-    return FrameTable(_retyped(frame, rows), rows)
+    return FrameTable(_retyped(frame, rows), rows, (len(labels),), labels)
 
 
 def _array_background(background: Any, shape: tuple[int, ...], labels: Labels) -> NDArray[Any]:
@@ -420,12 +391,9 @@ def _check_finite(rows: NDArray[Any], labels: Labels, name: str) -> None:
 def _refuse_missing(bad: NDArray[np.bool_], labels: Sequence[Hashable], name: str) -> None:
     if bad.any():
         places, columns = np.flatnonzero(bad), "column" if bad.sum() == 1 else "columns"
-        raise InvalidValueError(
-            argument=name,
-            must="have no missing or infinite values",
-            got=f"some in {len(places)} {columns} ({first_few(repr(labels[int(at)]) for at in places)})",
-            hint="Fill or drop them first.",
-        )
+        got = f"some in {len(places)} {columns} ({first_few(repr(labels[int(at)]) for at in places)})"
+        must, hint = "have no missing or infinite values", "Fill or drop them first."
+        raise InvalidValueError(argument=name, must=must, got=got, hint=hint)
 
 
 def _choose_columns(frame: Any, labels: Labels, name: str) -> Any:

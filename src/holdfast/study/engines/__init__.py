@@ -7,13 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from holdfast.deadline import check_seconds
 from holdfast.errors import InvalidValueError, StudyError
 from holdfast.study.engines.engine import Engine, Event, GivenUp
 from holdfast.study.engines.in_process import InProcess
 from holdfast.study.engines.on_ray import Ray
 from holdfast.study.engines.processes import Processes
-from holdfast.validation import check_name, check_whole
+from holdfast.validation import check_name, check_seconds, check_whole
 
 __all__ = ["ENGINES", "Engine", "Event", "GivenUp", "InProcess", "Processes", "Ray", "make_engine"]
 

@@ -14,7 +14,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from holdfast.deadline import check_seconds
 from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
 from holdfast.extras import check_installed
 from holdfast.study.engines.crew import ERROR, EVENT, error_of
@@ -25,7 +24,7 @@ from holdfast.study.engines.serve import STOP, holding_back_ctrl_c
 from holdfast.study.items import Task
 from holdfast.study.spec import StudySpec
 from holdfast.study.work import Load, load_worker
-from holdfast.validation import check_whole, is_number, shown
+from holdfast.validation import check_seconds, check_whole, is_number, shown
 
 _SECONDS_BETWEEN_LOOKS = 0.1
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import singledispatch
+from typing import Any
 
-from holdfast.showing import BOX
-from holdfast.words import calls, outward
+from holdfast.attribution.scores import Attribution
+from holdfast.bounds import Interval
+from holdfast.certification.certificate import Certificate
+from holdfast.certification.comparison import Comparison
+from holdfast.certification.curve import StabilityCurve
+from holdfast.words import calls, outward, percent
 
-if TYPE_CHECKING:
-    from holdfast.attribution.scores import Attribution
-    from holdfast.bounds import Interval
-    from holdfast.certification.certificate import Certificate
-    from holdfast.certification.comparison import Comparison
-    from holdfast.certification.curve import StabilityCurve
-
+_BOX = "font:14px/1.5 system-ui,sans-serif;border-left:3px solid #1f8f7a;padding:.2em 0 .2em .9em;max-width:46em"
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#b0478a", "#b87f00", "#2f8fc7", "#5a6b70", "#8a8000")
 """Told apart by those who see few colours; legible on white and on black."""
 
@@ -25,14 +24,22 @@ _MOST_ROWS, _MOST_FEATURES, _LONGEST_NAME = 12, 10, 60
 _WIDTH, _HEIGHT = 280, 90
 
 
-def certificate_html(one: Certificate) -> str:
+@singledispatch
+def to_html(result: Any) -> str:
+    """What notebooks show of a result: its sentence, unless there is something to draw."""
+    return f'<div style="{_BOX};white-space:pre-wrap">{_text(result)}</div>'
+
+
+@to_html.register
+def _(one: Certificate) -> str:
     """A certificate: its rate and interval on a line, and its sentence."""
     rate = f"<strong>{_percent(one.rate)}</strong> {_span(one.interval)}"
     head = f"{rate} kept at radius {one.radius}{', exactly' if one.exact else ''}"
     return _box(f"<div>{head} {_range(one.rate, *one.interval)}</div>", str(one))
 
 
-def curve_html(curve: StabilityCurve) -> str:
+@to_html.register
+def _(curve: StabilityCurve) -> str:
     """A curve: drawn with its intervals, and as a table."""
     last = curve.certificates[-1]
     scope = "for all radii at once" if curve.simultaneous else "for each radius on its own"
@@ -40,11 +47,14 @@ def curve_html(curve: StabilityCurve) -> str:
     wrong = "" if last.consistent else " Beware: the full input is predicted differently."
     step = -(-len(curve) // _MOST_ROWS)
     rows = [(str(one.radius), _percent(one.rate), _span(one.interval)) for one in curve.certificates[::-step][::-1]]
-    head = f"<div>How often the prediction <strong>{_text(last.prediction)}</strong> is kept</div>"
+    head = (
+        f"<div>How often the prediction <strong>{_text(last.prediction_name or last.prediction)}</strong> is kept</div>"
+    )
     return _box(head + _plot([curve]) + _table(("radius", "rate", "interval"), rows), foot + wrong)
 
 
-def comparison_html(comparison: Comparison) -> str:
+@to_html.register
+def _(comparison: Comparison) -> str:
     """A comparison: a curve per explanation, the rates, and what is certified."""
     heads = ("", *(f"r = {radius}" for radius in comparison.radii[:_MOST_ROWS]))
     rows = [
@@ -65,12 +75,13 @@ def _claims(comparison: Comparison, radius: int) -> str:
     return f"r = {radius}: {', '.join(known) or 'cannot tell them apart'}"
 
 
-def attribution_html(one: Attribution) -> str:
+@to_html.register
+def _(one: Attribution) -> str:
     """Scores: the largest as bars, those against the target on the other side."""
     largest = max(float(abs(one.scores).max()), 1e-300)
     rows = [(_name(one, i), _bar(float(one.scores[i]) / largest), f"{one.scores[i]:.3g}") for i in _leaders(one)]
     more = f" The {len(rows)} largest of {one.n_features}." if one.n_features > len(rows) else ""
-    target = "" if one.target is None else f" for <strong>{_text(one.target)}</strong>"
+    target = "" if one.target is None else f" for <strong>{_text(one.target_name or one.target)}</strong>"
     head = f"<div>Scores by <strong>{_text(one.method)}</strong>{target}</div>"
     return _box(
         head + _table(("feature", "", "score"), rows),
@@ -91,7 +102,7 @@ def _name(one: Attribution, i: int) -> str:
 
 
 def _box(content: str, foot: str) -> str:
-    return f'<div style="{BOX}">{content}<p style="{_SMALL}">{html.escape(foot)}</p></div>'
+    return f'<div style="{_BOX}">{content}<p style="{_SMALL}">{_text(foot)}</p></div>'
 
 
 def _text(value: Any) -> str:
@@ -99,9 +110,7 @@ def _text(value: Any) -> str:
 
 
 def _percent(share: float) -> str:
-    if 0.9995 <= share < 1:
-        return "&gt;99.9%"
-    return "&lt;0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}".removesuffix(".0") + "%"
+    return html.escape(percent(share))
 
 
 def _span(interval: Interval) -> str:
