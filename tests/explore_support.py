@@ -82,7 +82,7 @@ class Engine:
     def bind(self, one: Any, /, **settings: Any) -> Any:
         if settings.get("fill") == "unfit":
             raise hf.InvalidValueError("`fill` must fit the model, got 'unfit'.")
-        return hf.mask_function(self.function, n_features=len(one.split()))
+        return hf.mask_function(self.function, n_features=len(one.split()), classes=settings.get("classes"))
 
 
 def fake_inputs(function: Callable[[Any], Any], texts: Any = TEXTS) -> hf.Inputs:

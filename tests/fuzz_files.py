@@ -15,7 +15,7 @@ import numpy as np
 
 import holdfast as hf
 from holdfast import data, models, study
-from holdfast.question import read_numbers
+from holdfast.commands.inputs import read_numbers
 from tests.fakes import score_table
 from tests.study_support import TRUST, make_spec, write_texts
 

@@ -110,7 +110,7 @@ def test_a_study_error_is_sent_with_its_cause(kind: type[StudyError]) -> None:
 # -- messages are for people ------------------------------------------------------------------------
 
 FOREIGN = {
-    "evaluation.py:_is_out_of_memory": "CUDA, ONNX Runtime and torch on the CPU raise a plain RuntimeError",
+    "evaluation.py:_halve": "CUDA, ONNX Runtime and torch on the CPU raise a plain RuntimeError",
     "speed.py:run": "torch refuses a layout by a plain RuntimeError",
     "models.py:_scores_of": "torch refuses a number of channels by a plain RuntimeError",
     "schema.py:wrapping_errors": "the sqlite3 of Python gives text that is no UTF-8 no code",

@@ -45,19 +45,19 @@ def bracket(low: int, below: int | None) -> Any:
         (
             {1: 1.0, 2: 0.95, 6: 0.92},
             (1, 2),
-            "here, too: the hard radius is 1 and the rate is certified to be at least 90.0 % out to 6.",
+            "here, too: the hard radius is 1 and the rate is certified to be at least 90% out to 6.",
         ),
         (
             {1: 1.0, 2: 0.95, 6: 0.5},
             (1, 2),
-            "; here the hard radius is 1 and the rate is certified to be at least 90.0 % out to 2.",
+            "; here the hard radius is 1 and the rate is certified to be at least 90% out to 2.",
         ),
         (
             {1: 1.0, 2: 0.8, 6: 0.5},
             (1, 2),
-            "; here the hard radius is 1 and the rate is certified to be at least 90.0 % out to 1, no further.",
+            "; here the hard radius is 1 and the rate is certified to be at least 90% out to 1, no further.",
         ),
-        ({1: 0.5, 2: 0.4}, (0, 1), "; here the hard radius is 0 and the rate is not certified to be at least 90.0 %"),
+        ({1: 0.5, 2: 0.4}, (0, 1), "; here the hard radius is 0 and the rate is not certified to be at least 90%"),
         ({1: 1.0, 4: 0.95}, (1, 4), "; here the hard radius is from 1 to 3 and the rate is certified"),
         ({1: 1.0, 2: 1.0}, (3, 4), "here no radius beyond the hard one was asked for."),
         ({1: 1.0, 2: 1.0}, (3, None), "here no change was found, so that the two cannot be contrasted."),
@@ -71,10 +71,8 @@ def test_rates_beyond_the_hard_radius_are_told_in_numbers(
 
 def test_the_soft_radius_speaks_of_the_radii_tested_and_says_the_last_rate_once() -> None:
     full = soft_vs_hard._soft(certified({1: 1.0, 2: 0.95, 6: 0.92}))
-    assert (
-        full == "At all 3 radii tested up to 6 the rate is certified to be at least 90.0 % (92.0 % [92.0, 100.0] at 6)."
-    )
-    assert soft_vs_hard._soft(certified({1: 1.0, 6: 0.5})).endswith("At radius 6 the rate is 50.0 % [50.0, 100.0].")
+    assert full == "At all 3 radii tested up to 6 the rate is certified to be at least 90% (92.0% [92.0, 100.0] at 6)."
+    assert soft_vs_hard._soft(certified({1: 1.0, 6: 0.5})).endswith("At radius 6 the rate is 50.0% [50.0, 100.0].")
     assert "is not certified at the smallest radius tested" in soft_vs_hard._soft(certified({1: 0.5}))
 
 
@@ -118,7 +116,7 @@ def test_explanations_that_look_alike_are_compared_as_the_data_say(told: Any, al
 def test_explanations_are_said_to_look_alike_only_where_they_do(overlap: float, alike: bool) -> None:
     nothing: Any = None
     one = similar.Candidate(nothing, {}, overlap, 0.1, True)
-    assert ("no two explanations look alike (overlap ≥ 50 %" in similar._unlike(one)) == (not alike)
+    assert ("no two explanations look alike (overlap ≥ 50%" in similar._unlike(one)) == (not alike)
 
 
 @pytest.mark.parametrize(

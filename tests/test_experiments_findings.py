@@ -118,7 +118,7 @@ def test_methods_that_use_gradients_are_compared_with_both_sides() -> None:
 def test_the_radius_from_which_most_texts_have_less_to_reveal_is_told() -> None:
     one = replace(methods_study(ROBERTA, UP), left={0.25: (3, 4, 4, 9)})
     words = (
-        "From radius 5 on, most texts of lexicon-roberta have fewer features left to reveal than the radius (top 25 %)"
+        "From radius 5 on, most texts of lexicon-roberta have fewer features left to reveal than the radius (top 25%)"
     )
     assert words in methods.tell([one], (0.25,))
     assert "most texts of" not in methods.tell([replace(one, left={0.25: (3, 4, 5, 5)})], (0.25,))
@@ -190,9 +190,9 @@ def mean_study(subject: Subject, groups: Any) -> Studied:
 def test_brackets_of_mean_curves_are_called_what_they_are() -> None:
     groups = [group("lime", {1: 0.9}), group("random", {1: 0.4})]
     means = methods.tell([mean_study(RESNET, groups)], (0.25,))
-    assert "Brackets are guaranteed 95 % intervals for the mean over the population" in means
+    assert "Brackets are guaranteed 95% intervals for the mean over the population" in means
     assert (
-        "known within ±2 points. Differences lie between the farthest ends of two of them, which holds at 90 %" in means
+        "known within ±2 points. Differences lie between the farthest ends of two of them, which holds at 90%" in means
     )
     assert "bootstrap" not in means
     assert "+50.0 points [+46.0, +54.0]) (chosen after looking; the interval does not allow for that)" in means
@@ -202,7 +202,7 @@ def test_brackets_of_mean_curves_are_called_what_they_are() -> None:
 def test_brackets_of_smoothed_mean_curves_are_called_what_they_are() -> None:
     groups = [group("random", {1: 0.5}), group("random", {1: 0.6}, keep=0.5)]
     means = smoothing.tell([mean_study(RESNET, groups)], [gain(0.5, UP)], 0)
-    assert "Brackets are guaranteed 95 % intervals" in means
+    assert "Brackets are guaranteed 95% intervals" in means
     assert "bootstrap" not in means
     assert "bootstrap" in smoothing.tell([studied(RESNET, groups)], [gain(0.5, UP)], 0)
 
@@ -265,13 +265,13 @@ def test_a_first_fall_of_more_than_ten_points_is_not_called_gentle(half: float, 
     told = compared_losses(loss(measured(0.97), measured(half)), loss(measured(half), measured(0.1)))
     assert ("the first fall is not gentle" in told) == (not gentle)
     small = compared_losses(Contrast(0.02, Interval(-0.01, 0.05)), Contrast(0.5, Interval(0.4, 0.6)))
-    assert "here the first fall is gentle (at most 10 points, at 90 %), and the second loss is larger" in small
+    assert "here the first fall is gentle (at most 10 points, at 90%), and the second loss is larger" in small
     unsure = compared_losses(Contrast(0.08, Interval(0.02, 0.15)), Contrast(0.5, Interval(0.4, 0.6)))
-    assert "here whether the first fall is gentle (at most 10 points, at 90 %) is open, and" in unsure
+    assert "here whether the first fall is gentle (at most 10 points, at 90%) is open, and" in unsure
 
 
 def test_the_level_of_a_comparison_of_losses_is_told_where_one_is_larger() -> None:
     small, large = Contrast(0.02, Interval(-0.01, 0.05)), Contrast(0.5, Interval(0.4, 0.6))
-    assert "which loss is larger is said at 85 %" in compared_losses(small, large)
-    assert "which loss is larger is said at 85 %" in compared_losses(large, small)
-    assert "85 %" not in compared_losses(small, small)
+    assert "which loss is larger is said at 85%" in compared_losses(small, large)
+    assert "which loss is larger is said at 85%" in compared_losses(large, small)
+    assert "85%" not in compared_losses(small, small)

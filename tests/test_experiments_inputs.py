@@ -157,7 +157,7 @@ def test_the_labels_of_a_table_are_a_column_that_is_named(tmp_path: Path) -> Non
     told = reproduce(
         "q2", Request(subjects=(subject,), n=3, methods=("lime", "random"), radii=(1,)), output=tmp_path / "q2"
     ).findings
-    assert told.startswith("model.skops (3 inputs, top 25 %) at radius 1")
+    assert told.startswith("model.skops (3 inputs, top 25%) at radius 1")
 
 
 def test_a_table_whose_labels_were_not_named_is_an_error_that_names_the_option(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_sca_and_mus_are_compared_as_the_data_say(contrast: Contrast, words: str
         "over 1 combination of method, λ and radius in which MuS can certify nothing, the share that SCA-soft" in told
     )
     assert "For instance LIME at radius 1:" in told
-    assert "gives its 50 explanations one class at λ = 1/4 (10 % right) and 10 classes at λ = 1/2." in told
+    assert "gives its 50 explanations one class at λ = 1/4 (10% right) and 10 classes at λ = 1/2." in told
 
 
 @pytest.mark.parametrize(("certified", "words"), [(0.0, "its share is 0 in all 1"), (0.1, "0 in 0 of 1")])
@@ -83,7 +83,7 @@ def test_where_mus_certifies_more_each_method_has_its_own_radii() -> None:
 
 @pytest.mark.parametrize(
     ("hard", "soft", "words"),
-    [(OPEN, UP, "0 % on digits-resnet, less often than SCA-soft (100 %)"), (UP, OPEN, "not less")],
+    [(OPEN, UP, "0% on digits-resnet, less often than SCA-soft (100%)"), (UP, OPEN, "not less")],
 )
 def test_mus_tells_methods_apart_as_often_as_the_data_say(hard: Contrast, soft: Contrast, words: str) -> None:
     voted = (MusSummary(0.25, (mean_at(1, 0.4),)),)
@@ -118,7 +118,7 @@ def test_soft_rates_are_counted_only_at_the_radii_of_mus(near: Contrast, far: Co
     told = mus_methods.tell([one], pairs, VOTES)
     assert f"SCA-soft does {words}, once each" in told
     share_of = 100 if near is UP else 0
-    assert f"SCA-soft ({share_of} %), of comparisons at radii that MuS can certify (they depend on each" in told
+    assert f"SCA-soft ({share_of}%), of comparisons at radii that MuS can certify (they depend on each" in told
 
 
 def test_a_model_without_pairs_has_nothing_to_count() -> None:

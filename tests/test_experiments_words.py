@@ -95,12 +95,12 @@ def test_the_bootstrap_errs_as_often_as_the_closing_sentence_says_and_the_guaran
 
 def test_mean_curves_are_told_with_the_numbers_of_the_study() -> None:
     told = told_of_means(0.05, 0.9)
-    assert "guaranteed 90 % intervals" in told
+    assert "guaranteed 90% intervals" in told
     assert "±5 points" in told
-    assert "holds at 80 %" in told
+    assert "holds at 80%" in told
     assert "at most 20 in 100" in told
 
 
 def test_numbers_are_written_as_percentages_and_points() -> None:
-    assert share(0.5, Interval(0.4, 0.6)) == "50.0 % [40.0, 60.0]"
+    assert share(0.5, Interval(0.4, 0.6)) == "50.0% [40.0, 60.0]"
     assert points(-0.5, Interval(-0.6, -0.0)) == "-50.0 points [-60.0, +0.0]"

@@ -51,7 +51,14 @@ def test_every_extra_brings_the_packages_that_it_is_named_for() -> None:
 def test_extras_are_as_few_as_bring_all_that_is_missing() -> None:
     assert extras_for([]) == []
     assert extras_for(["PIL", "torch", "transformers"]) == ["hf"]
-    assert extras_for(["torch"]) == ["torch"]
+    assert extras_for(["PIL", "transformers", "sklearn"]) == ["hf", "sklearn"]
+    assert (extras_for(["PIL"]), extras_for(["torch"])) == (["image"], ["torch"])
+    assert extras_for(["torch", "PIL"]) == ["image", "torch"]
+
+
+def test_files_need_the_packages_that_read_them() -> None:
+    assert needed("skops:forest.skops", "table:rows.csv") == ("skops", "sklearn", "pandas")
+    assert needed("python:my_models:make") == ()
 
 
 def bundled_by_extras() -> dict[str, list[tuple[str, str]]]:
@@ -123,7 +130,7 @@ def test_nothing_is_named_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> 
         ),
         (
             "reproduce q2 --model onnx:m.onnx --data table:rows.csv",
-            "matplotlib, pyarrow, ONNX Runtime, pandas",
+            "ONNX Runtime, pandas, matplotlib, pyarrow",
             "onnx,report",
         ),
         ("study plan study.toml", "torch, transformers, datasets", "datasets,hf"),

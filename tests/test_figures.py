@@ -15,7 +15,7 @@ from holdfast.bounds import Interval
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.report import figures
 from holdfast.report.figures.curves import band_of
-from holdfast.report.figures.style import METHOD_NAMES, legend_below, look_of
+from holdfast.report.figures.style import METHOD_PLACES, legend_below, look_of
 from holdfast.smoothing import SmoothedAccuracy
 from holdfast.study import run_study
 from holdfast.study.aggregate import MeanAt, summarize_study
@@ -143,7 +143,7 @@ def test_a_line_knows_its_points() -> None:
 
 
 def test_every_method_has_a_look_of_its_own_in_each_respect() -> None:
-    looks = [look_of(name) for name in METHOD_NAMES]
+    looks = [look_of(name) for name in METHOD_PLACES]
     for kind in ("colour", "style", "marker"):
         assert len({getattr(look, kind) for look in looks}) == len(looks), kind
 

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 import holdfast as hf
 from holdfast.fingerprints import digest_object
+from holdfast.fingerprints import fingerprint as hash_parts
 
 DATA, LABELS = load_breast_cancer(return_X_y=True)
 
@@ -50,6 +51,13 @@ def test_a_model_that_is_fitted_again_is_another_one() -> None:
     assert before == now()
     model.fit(DATA[:300, :3], LABELS[:300])
     assert before != now()
+
+
+def test_named_parts_are_told_apart_in_any_order() -> None:
+    assert hash_parts({"weights": b"1", "config": b"2"}) == hash_parts({"config": b"2", "weights": b"1"})
+    assert hash_parts({"weights": b"12"}) != hash_parts({"weights": b"1", "2": b""})
+    assert digest_object({"weights": np.arange(3)}) == digest_object({"weights": np.arange(3)})
+    assert digest_object([lambda row: row]) is None
 
 
 CODE = """

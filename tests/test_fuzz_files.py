@@ -220,7 +220,7 @@ def test_options_without_end_are_refused_at_once(
 
 
 def test_a_grid_of_thousands_of_digits_is_refused() -> None:
-    from holdfast.question import read_grid
+    from holdfast.commands.inputs import read_grid
 
     refused(lambda: read_grid("9" * 5000 + "x3"), "`--grid` must look like 14x14")
 

@@ -152,7 +152,8 @@ def test_a_table_in_a_file_takes_its_kind_its_target_and_its_background(tmp_path
 
 
 def test_what_is_missing_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.extras._is_missing", lambda package: package in ("skops", "sklearn", "pandas"))
+    missing = ("skops", "sklearn", "pandas")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in missing else object())
     with pytest.raises(hf.MissingExtraError, match=r"skops:a with table:b\.csv needs skops, scikit-learn, pandas"):
         hf.bind("skops:a", "table:b.csv")
 
@@ -272,7 +273,7 @@ def test_a_classifier_and_a_dataset_are_taken_as_they_are() -> None:
         ({"processor": 3}, "`processor` must be an image processor, or a function of an image, got 3"),
         ({"model": 3}, "`model` must be a Classifier, a torch module, an estimator or a callable, got 3"),
         ({"model": "vader"}, "Did you mean 'bundled:vader'"),
-        ({"model_options": {"speed": 3}}, "`model_options` cannot be used"),
+        ({"model_options": {"speed": 3}}, "`speed` must be an option of models that are no name"),
         ({"model_options": 3}, "`model_options` must map names of arguments to values, got 3"),
         ({"data_options": {"split": "test"}}, "`data_options` must be left out for data that are no name"),
         ({"model": "bundled:vader", "classes": ["a"]}, "`classes` must be an option of bundled: models"),
@@ -291,3 +292,39 @@ def test_a_single_row_needs_a_background_of_others(fitted: Any) -> None:
     with pytest.raises(hf.InvalidValueError, match="background"):
         hf.bind(model, rows[:1])[0]
     assert full(hf.bind(model, rows[:1], background=rows)[0]).shape == (1, 2)
+
+
+# -- the house stands on it ---------------------------------------------------------------------------
+
+LOADED: list[str] = []
+
+
+def counted() -> Any:
+    """A factory that counts how often it is called."""
+    LOADED.append("mood")
+    return mood
+
+
+@pytest.mark.parametrize("precision", ["per-input", "data-set"])
+def test_a_study_its_accuracy_and_its_page_load_the_model_once(tmp_path: Path, precision: str) -> None:
+    from holdfast.report.page import write_report
+    from holdfast.report.page.source import study_accuracy
+    from holdfast.study import CertifySpec, DataSpec, MethodSpec, ModelSpec, StudySpec, run_study
+    from holdfast.study.engines import InProcess
+    from holdfast.study.work import study_inputs
+
+    spec = StudySpec(
+        ModelSpec("python:tests.test_inputs:counted", {"kind": "text"}),
+        DataSpec("bundled:sentences", n=3),
+        (MethodSpec("random"),),
+        certify=CertifySpec(radii=(1,), precision=precision, half_width=0.4),
+        name="counted",
+    )
+    LOADED.clear()
+    assert run_study(spec, tmp_path / "a.db").status.complete
+    assert len(LOADED) == 1
+    inputs = study_inputs(spec)
+    run_study(spec, tmp_path / "b.db", engine=InProcess.on(inputs))
+    accuracy = {"counted": study_accuracy(spec, n_inputs=3, inputs=inputs)}
+    write_report(tmp_path / "b.db", tmp_path / "page.html", accuracy=accuracy, inputs={"counted": inputs})
+    assert len(LOADED) == 2

@@ -15,7 +15,7 @@ from hypothesis import given
 from numpy.typing import NDArray
 
 from holdfast import Additions, InvalidTypeError, InvalidValueError, Removals, Swaps
-from holdfast.neighborhood import NEIGHBORHOODS, _smallest_keys
+from holdfast.neighborhood import NEIGHBORHOODS, _cumulative, _smallest_keys
 from holdfast.types import Masks
 from tests import strategies
 from tests.contracts import LEAST_P_VALUE, bits, check_neighborhood, check_set, check_uniform, chi_square, codes
@@ -369,7 +369,8 @@ def test_the_law_of_the_distance_is_that_of_exact_binomials(kind: Any, n_feature
     nearby = kind(np.arange(n_features) % 4 == 1, radius)
     counts = [nearby.exactly(k).size for k in range(nearby.effective_radius + 1)]
     cumulative = np.cumsum(np.array([float(Fraction(c, nearby.size)) for c in counts]))
-    np.testing.assert_allclose(nearby._cumulative, cumulative, rtol=0, atol=1e-12)
+    lengths = tuple(len(pool) for pool in nearby.pools)
+    np.testing.assert_allclose(_cumulative(lengths, 0, nearby.effective_radius), cumulative, rtol=0, atol=1e-12)
 
 
 @kinds

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from holdfast import Evaluator, InvalidTypeError, certify, certify_hard
-from holdfast.progress import TerminalBar, as_progress
+from holdfast.terminal import TerminalBar, as_progress
 from tests.fakes import all_masks, score_table
 
 SELECTED = np.arange(12) < 2

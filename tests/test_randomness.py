@@ -33,6 +33,11 @@ def test_a_generator_gives_up_a_key_and_moves_on() -> None:
     assert 0 <= first < 2**128
 
 
+def test_a_question_has_a_key_of_its_own() -> None:
+    assert stream_key("canonical", "lime", 5) == stream_key("canonical", "lime", 5)
+    assert stream_key("canonical", "lime", 5) != stream_key("canonical", "lime", 6)
+
+
 def test_no_seed_means_fresh_entropy() -> None:
     assert stream_key(None) != stream_key(None)
 

@@ -18,7 +18,7 @@ import pytest
 
 import holdfast as hf
 from holdfast import data, models, study
-from holdfast.question import read_numbers
+from holdfast.commands.inputs import read_numbers
 from tests.fuzz_files import hub_folder
 
 ROOT = Path(__file__).parents[1]

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.boolean.estimation import estimate_coefficients
-from holdfast.boolean.low_degree import low_degree_weights
+from holdfast.boolean.estimation import estimate_coefficients, low_degree_weights
 from holdfast.certification.serialization import _KINDS, Value
 from holdfast.showing import Shown
 from holdfast.study.merge import Merged

@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError, InvalidValueError, StudyError
 from holdfast.study import StudySpec
 from holdfast.study.costs import attribution_calls, most_masks, try_curve, try_witness, witness_calls
 from holdfast.study.items import items_of, tasks_of
-from holdfast.study.planning import StudyPlan, in_words, plan_study
+from holdfast.study.planning import StudyPlan, plan_study
 from holdfast.study.results import ItemResult
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, MusSpec, SmoothingSpec
@@ -240,7 +240,3 @@ def test_a_study_that_is_wrong_ends_with_its_key(tmp_path: Path, capsys: pytest.
     assert main(["study", "plan", str(tmp_path / "missing.toml")]) == 3
     with pytest.raises(InvalidValueError, match="must start with one of"):
         plan_study(replace(SPEC, model=ModelSpec("nothing")), timed=False)
-
-
-def test_times_are_told_in_words() -> None:
-    assert [in_words(seconds) for seconds in (0.0, 59.4, 60, 86_400)] == ["1 s", "59 s", "1 min 0 s", "1 d 0 h"]

@@ -10,139 +10,96 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast import boolean as boolean
     from holdfast import study as study
-    from holdfast.agreement import Agreement, same_top_class, same_top_set, within
-    from holdfast.attribution.external import from_array, from_captum, from_shap
-    from holdfast.attribution.lime import from_lime
-    from holdfast.attribution.methods import attribute
-    from holdfast.attribution.scores import Attribution
-    from holdfast.attribution.shapley import as_shapiq_game
-    from holdfast.bounds import Interval, anytime_interval, clopper_pearson, hoeffding
-    from holdfast.certification.certificate import Certificate, certify
-    from holdfast.certification.comparison import Comparison, Difference, compare
-    from holdfast.certification.curve import StabilityCurve, certify_radii
-    from holdfast.certification.fill_sensitivity import FillSensitivity, fill_sensitivity
-    from holdfast.certification.hard import HardCertificate, certify_hard
-    from holdfast.certification.mean_curve import MeanCurve, MeanRate, mean_curve
-    from holdfast.certification.radius import RadiusCertificate, RadiusStep, certified_radius
-    from holdfast.certification.reexplain import Reexplanation, reexplain
-    from holdfast.certification.stabilize import SizeStep, StableSelection, stabilize
-    from holdfast.certification.verify import Recheck, recheck
-    from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, MissingExtraError, ModelError
-    from holdfast.evaluation import Evaluator, Tally
+    from holdfast.agreement import Agreement as Agreement
+    from holdfast.agreement import same_top_class as same_top_class
+    from holdfast.agreement import same_top_set as same_top_set
+    from holdfast.agreement import within as within
+    from holdfast.attribution.external import from_array as from_array
+    from holdfast.attribution.external import from_captum as from_captum
+    from holdfast.attribution.external import from_shap as from_shap
+    from holdfast.attribution.lime import from_lime as from_lime
+    from holdfast.attribution.methods import attribute as attribute
+    from holdfast.attribution.scores import Attribution as Attribution
+    from holdfast.attribution.shapley import as_shapiq_game as as_shapiq_game
+    from holdfast.bounds import Interval as Interval
+    from holdfast.bounds import anytime_interval as anytime_interval
+    from holdfast.bounds import clopper_pearson as clopper_pearson
+    from holdfast.bounds import hoeffding as hoeffding
+    from holdfast.certification.certificate import Certificate as Certificate
+    from holdfast.certification.certificate import certify as certify
+    from holdfast.certification.comparison import Comparison as Comparison
+    from holdfast.certification.comparison import Difference as Difference
+    from holdfast.certification.comparison import compare as compare
+    from holdfast.certification.curve import StabilityCurve as StabilityCurve
+    from holdfast.certification.curve import certify_radii as certify_radii
+    from holdfast.certification.fill_sensitivity import FillSensitivity as FillSensitivity
+    from holdfast.certification.fill_sensitivity import fill_sensitivity as fill_sensitivity
+    from holdfast.certification.hard import HardCertificate as HardCertificate
+    from holdfast.certification.hard import certify_hard as certify_hard
+    from holdfast.certification.mean_curve import MeanCurve as MeanCurve
+    from holdfast.certification.mean_curve import MeanRate as MeanRate
+    from holdfast.certification.mean_curve import mean_curve as mean_curve
+    from holdfast.certification.radius import RadiusCertificate as RadiusCertificate
+    from holdfast.certification.radius import RadiusStep as RadiusStep
+    from holdfast.certification.radius import certified_radius as certified_radius
+    from holdfast.certification.reexplain import Reexplanation as Reexplanation
+    from holdfast.certification.reexplain import reexplain as reexplain
+    from holdfast.certification.stabilize import SizeStep as SizeStep
+    from holdfast.certification.stabilize import StableSelection as StableSelection
+    from holdfast.certification.stabilize import stabilize as stabilize
+    from holdfast.certification.verify import Recheck as Recheck
+    from holdfast.certification.verify import recheck as recheck
+    from holdfast.errors import HoldfastError as HoldfastError
+    from holdfast.errors import InvalidTypeError as InvalidTypeError
+    from holdfast.errors import InvalidValueError as InvalidValueError
+    from holdfast.errors import MissingExtraError as MissingExtraError
+    from holdfast.errors import ModelError as ModelError
+    from holdfast.evaluation import Evaluator as Evaluator
+    from holdfast.evaluation import Tally as Tally
     from holdfast.inputs import data as data
     from holdfast.inputs import models as models
-    from holdfast.inputs.inputs import Inputs, bind
-    from holdfast.masking.function import lookup_table, mask_function
-    from holdfast.masking.image.groups import grid, segments, superpixels
-    from holdfast.masking.image.mask_image import mask_image
-    from holdfast.masking.table.columns import column_groups, columns, windows
-    from holdfast.masking.table.mask_tabular import mask_tabular
-    from holdfast.masking.text.mask_text import mask_text
-    from holdfast.mus import certify_mus, mus_model
-    from holdfast.neighborhood import Additions, Neighborhood, Removals, Swaps
-    from holdfast.plans import PlannedSamples, plan_samples
-    from holdfast.selection import above, positive, top, top_fraction
-    from holdfast.smoothing import (
-        SmoothedAccuracy,
-        SmoothedModel,
-        adaptive_keep,
-        selective_keep,
-        smooth,
-        smoothed_accuracy,
-    )
-    from holdfast.types import Deciding, Differentiable, Mask, MaskedModel, Provenance
-    from holdfast.witness import StabilityBracket, Witness, find_witness, stability_bracket
+    from holdfast.inputs.inputs import Inputs as Inputs
+    from holdfast.inputs.inputs import bind as bind
+    from holdfast.masking.function import lookup_table as lookup_table
+    from holdfast.masking.function import mask_function as mask_function
+    from holdfast.masking.image.groups import grid as grid
+    from holdfast.masking.image.groups import segments as segments
+    from holdfast.masking.image.groups import superpixels as superpixels
+    from holdfast.masking.image.mask_image import mask_image as mask_image
+    from holdfast.masking.table.columns import column_groups as column_groups
+    from holdfast.masking.table.columns import columns as columns
+    from holdfast.masking.table.columns import windows as windows
+    from holdfast.masking.table.mask_tabular import mask_tabular as mask_tabular
+    from holdfast.masking.text.mask_text import mask_text as mask_text
+    from holdfast.mus import certify_mus as certify_mus
+    from holdfast.mus import mus_model as mus_model
+    from holdfast.neighborhood import Additions as Additions
+    from holdfast.neighborhood import Neighborhood as Neighborhood
+    from holdfast.neighborhood import Removals as Removals
+    from holdfast.neighborhood import Swaps as Swaps
+    from holdfast.plans import PlannedSamples as PlannedSamples
+    from holdfast.plans import plan_samples as plan_samples
+    from holdfast.selection import above as above
+    from holdfast.selection import positive as positive
+    from holdfast.selection import top as top
+    from holdfast.selection import top_fraction as top_fraction
+    from holdfast.smoothing import SmoothedAccuracy as SmoothedAccuracy
+    from holdfast.smoothing import SmoothedModel as SmoothedModel
+    from holdfast.smoothing import adaptive_keep as adaptive_keep
+    from holdfast.smoothing import selective_keep as selective_keep
+    from holdfast.smoothing import smooth as smooth
+    from holdfast.smoothing import smoothed_accuracy as smoothed_accuracy
+    from holdfast.types import Deciding as Deciding
+    from holdfast.types import Differentiable as Differentiable
+    from holdfast.types import Mask as Mask
+    from holdfast.types import MaskedModel as MaskedModel
+    from holdfast.types import Provenance as Provenance
+    from holdfast.witness import StabilityBracket as StabilityBracket
+    from holdfast.witness import Witness as Witness
+    from holdfast.witness import find_witness as find_witness
+    from holdfast.witness import stability_bracket as stability_bracket
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "Additions",
-    "Agreement",
-    "Attribution",
-    "Certificate",
-    "Comparison",
-    "Deciding",
-    "Difference",
-    "Differentiable",
-    "Evaluator",
-    "FillSensitivity",
-    "HardCertificate",
-    "HoldfastError",
-    "Inputs",
-    "Interval",
-    "InvalidTypeError",
-    "InvalidValueError",
-    "Mask",
-    "MaskedModel",
-    "MeanCurve",
-    "MeanRate",
-    "MissingExtraError",
-    "ModelError",
-    "Neighborhood",
-    "PlannedSamples",
-    "Provenance",
-    "RadiusCertificate",
-    "RadiusStep",
-    "Recheck",
-    "Reexplanation",
-    "Removals",
-    "SizeStep",
-    "SmoothedAccuracy",
-    "SmoothedModel",
-    "StabilityBracket",
-    "StabilityCurve",
-    "StableSelection",
-    "Swaps",
-    "Tally",
-    "Witness",
-    "above",
-    "adaptive_keep",
-    "anytime_interval",
-    "as_shapiq_game",
-    "attribute",
-    "bind",
-    "certified_radius",
-    "certify",
-    "certify_hard",
-    "certify_mus",
-    "certify_radii",
-    "clopper_pearson",
-    "column_groups",
-    "columns",
-    "compare",
-    "fill_sensitivity",
-    "find_witness",
-    "from_array",
-    "from_captum",
-    "from_lime",
-    "from_shap",
-    "grid",
-    "hoeffding",
-    "lookup_table",
-    "mask_function",
-    "mask_image",
-    "mask_tabular",
-    "mask_text",
-    "mean_curve",
-    "mus_model",
-    "plan_samples",
-    "positive",
-    "recheck",
-    "reexplain",
-    "same_top_class",
-    "same_top_set",
-    "segments",
-    "selective_keep",
-    "smooth",
-    "smoothed_accuracy",
-    "stability_bracket",
-    "stabilize",
-    "superpixels",
-    "top",
-    "top_fraction",
-    "windows",
-    "within",
-]
 
 _MODULES = {"boolean": "boolean", "data": "inputs.data", "models": "inputs.models", "study": "study"}
 
@@ -185,6 +142,9 @@ _NAMES = {
 
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
+if not TYPE_CHECKING:  # type checkers read the imports above
+    __all__ = sorted(_MODULE_OF)
+
 
 def __getattr__(name: str) -> Any:
     """A public name, imported now and kept."""
@@ -200,4 +160,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Public names, loaded or not: what editors and notebooks offer as completions."""
-    return sorted({*__all__, *_MODULES, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*_MODULE_OF, *_MODULES, *(name for name in globals() if name.startswith("__"))})

@@ -12,8 +12,6 @@ from typing import IO
 
 from holdfast.errors import InvalidValueError, StoreError
 
-_FOR_ALL_TO_READ = 0o644
-
 _PREFIX, _UNFINISHED, _LOCK = ".holdfast-", "unfinished", "lock"
 """Names of the folder of a writer, of what it writes there (SQLite adds ``-wal`` and the like), and of its lock."""
 
@@ -37,7 +35,7 @@ def replacing(target: Path) -> Iterator[Path]:
     try:
         unfinished.touch()
         yield unfinished
-        unfinished.chmod(_FOR_ALL_TO_READ)
+        unfinished.chmod(0o644)  # for all to read
         os.replace(unfinished, real)
     finally:
         if sys.platform == "win32":  # where an open file cannot be removed
@@ -53,28 +51,18 @@ def write_whole(target: str | Path, text: str) -> None:
 
 
 def check_spared(target: str | Path, name: str, sources: Mapping[str, Iterable[str | Path]]) -> None:
-    """Raise where a file that is to be written is one that is read, or lies in a folder that is read.
+    """Raise where the file that is to be written, called ``name``, is one that is read, or lies in such a folder.
 
-    Parameters
-    ----------
-    target : str or Path
-        What is to be written; what does not exist yet, or is no file of its own, is spared.
-    name : str
-        What the target is called.
-    sources : mapping
-        Files, folders and specs such as ``onnx:model.onnx`` that are read, by what they are called.
+    ``sources`` are files, folders and specs such as ``onnx:model.onnx``, by what they are called. A target
+    that does not exist yet, or is no file of its own, harms none.
     """
     real = Path(os.path.realpath(target))
     if not real.is_file():
         return
     for what, texts in sources.items():
         if any(_is_or_holds(place, real) for text in texts for place in _places(str(text))):
-            raise InvalidValueError(
-                argument=name,
-                must=f"be another file than {what}",
-                got=f"{str(target)!r}, which would be written over",
-                hint="Choose a name that does not exist yet.",
-            )
+            must, got = f"be another file than {what}", f"{str(target)!r}, which would be written over"
+            raise InvalidValueError(argument=name, must=must, got=got, hint="Choose a name that does not exist yet.")
 
 
 def _is_or_holds(place: Path, file: Path) -> bool:
@@ -91,7 +79,7 @@ def _places(text: str) -> list[Path]:
         return []
     module = f"{place.partition(':')[0].replace('.', '/')}.py" if scheme == "python" else ""
     places = [text, text.partition("=")[2], place, text.rpartition("#")[0], place.rpartition("#")[0], module]
-    return [Path(one) for one in places if one]
+    return [Path(name) for name in places if name]
 
 
 def _folder_beside(target: Path) -> tuple[Path, IO[str]]:
@@ -101,9 +89,8 @@ def _folder_beside(target: Path) -> tuple[Path, IO[str]]:
         try:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=target.parent))
         except OSError as error:
-            raise StoreError(
-                f"{str(target.parent)!r} must be a folder that can be written to: {error.strerror}."
-            ) from error
+            message = f"{str(target.parent)!r} must be a folder that can be written to: {error.strerror}."
+            raise StoreError(message) from error
         try:
             lock = open_lock(folder / _LOCK)
         except StoreError:
@@ -138,22 +125,17 @@ def _remove(folder: Path) -> None:
 
 def open_lock(path: Path) -> IO[str]:
     """A lock file, made if there is none. What was put in its place, such as a link to another file, is refused."""
+    not_a_lock = f"{str(path)!r} must be a lock file, but is a link to another file. Delete the link; "
+    not_a_lock += "the file was not touched."
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
     except OSError as error:
-        if path.is_symlink():
-            raise _not_a_lock(path) from error
-        raise StoreError(f"{str(path.parent)!r} must be a folder that can be written to: {error}") from error
+        unwritable = f"{str(path.parent)!r} must be a folder that can be written to: {error}"
+        raise StoreError(not_a_lock if path.is_symlink() else unwritable) from error
     if os.fstat(descriptor).st_nlink > 1:
         os.close(descriptor)
-        raise _not_a_lock(path)
+        raise StoreError(not_a_lock)
     return open(descriptor, "r+", encoding="utf-8")
-
-
-def _not_a_lock(path: Path) -> StoreError:
-    return StoreError(
-        f"{str(path)!r} must be a lock file, but is a link to another file. Delete the link; the file was not touched."
-    )
 
 
 def is_current(file: IO[str], path: Path) -> bool:

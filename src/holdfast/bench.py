@@ -12,7 +12,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.neighborhood import Additions
 from holdfast.randomness import stream
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
-from holdfast.words import calls
+from holdfast.words import calls, duration
 
 BATCH_SIZES = (1, 4, 16, 64, 256)
 
@@ -153,21 +153,7 @@ def _in_words(bench: Bench) -> Iterator[str]:
     first = bench.costs[0]
     yield (
         f"One certificate took {calls(first.certificate.n_calls)}, {bench.calls_saved:.1f} times fewer than the "
-        f"paper's plan; 1,000 like it take about {_duration(1000 * first.seconds)} here."
+        f"paper's plan; 1,000 like it take about {duration(1000 * first.seconds)} here."
     )
     if first.certificate.exact:
         yield "All masks within the radius were evaluated, so there was nothing to draw."
-
-
-def _duration(seconds: float) -> str:
-    """Seconds in words, to two digits.
-
-    Examples
-    --------
-    >>> _duration(12.3), _duration(5000), _duration(90000)
-    ('12 s', '1.4 h', '25 h')
-    """
-    for size, unit in ((3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.2g} {unit}" if seconds < 100 * size else f"{seconds / size:,.0f} {unit}"
-    return f"{seconds:.2g} s"

@@ -53,26 +53,14 @@ def hoeffding(n_agreed: int, n_evaluated: int, *, confidence: float = 0.9) -> In
 
 
 def hoeffding_draws(tolerance: Fraction, confidence: Fraction) -> int:
-    """Draws that Theorem 1 asks for: ln(2/δ) / (2 ε²), rounded up.
-
-    Examples
-    --------
-    >>> hoeffding_draws(Fraction(1, 10), Fraction(9, 10))
-    150
-    """
+    """Draws that Theorem 1 asks for: ln(2/δ) / (2 ε²), rounded up."""
     needed, width = math.log(2 / (1 - confidence)), 2 * tolerance**2
     # A square that is no float any more still has an answer, though nobody will draw as often.
     return math.ceil(needed / width if float(width) > 0 else Fraction(needed) / width)
 
 
 def smallest_power_within(share: Fraction, risk: Fraction) -> int:
-    """The smallest n with share**n ≤ risk, decided in whole numbers: draws that must all agree.
-
-    Examples
-    --------
-    >>> smallest_power_within(Fraction(9, 10), Fraction(1, 10))
-    22
-    """
+    """The smallest n with share**n ≤ risk, decided in whole numbers: draws that must all agree."""
     n = max(1, math.floor(_log(risk) / _log(share)) - 1)
     while share**n > risk:
         n += 1
@@ -195,13 +183,10 @@ def certified_count(n_certified: int, n_inputs: int, *, level: float, confidence
     tails = betainc(least, n - k + 1.0, float(wrong))
     likely = tails > float(risk)
     for near in np.flatnonzero(np.isclose(tails, float(risk), rtol=_TAIL_ERROR, atol=0)):
-        likely[near] = _tail(int(least[near]), n - k + int(least[near]), wrong) > risk
+        # In whole numbers, for the rare case that floats cannot decide.
+        j_least, m = int(least[near]), n - k + int(least[near])
+        likely[near] = 1 - sum(math.comb(m, j) * wrong**j * (1 - wrong) ** (m - j) for j in range(j_least)) > risk
     return int(k - np.count_nonzero(likely))
-
-
-def _tail(least: int, n: int, rate: Fraction) -> Fraction:
-    """P(at least so many of n) in whole numbers, for the rare case that floats cannot decide."""
-    return 1 - sum((math.comb(n, j) * rate**j * (1 - rate) ** (n - j) for j in range(least)), Fraction(0))
 
 
 def betting_mean(
@@ -236,28 +221,22 @@ def betting_mean(
     0.852 0.918
     """
     risk = float(1 - check_share(confidence, "confidence"))
-    columns = (_bounded(values, low, high) - low) / (high - low)
-    ends = zip(_least_mean(columns, risk / 2), 1 - _least_mean(1 - columns, risk / 2), strict=True)
-    return [Interval(low + (high - low) * float(a), low + (high - low) * float(b)) for a, b in ends]
-
-
-def _bounded(values: Any, low: float, high: float) -> NDArray[np.float64]:
-    """The numbers as columns, if they are where they were said to be."""
     if not -math.inf < low < high < math.inf:
         raise InvalidValueError(argument="low", must="be less than `high`", got=f"{low!r} and {high!r}")
     must = f"be numbers from {low:g} to {high:g}, at least one"
-    given = as_array(values, "values", must)
+    array = as_array(values, "values", must)
     try:
-        numbers = given.astype(np.float64)
+        numbers = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidTypeError(argument="values", must=must, got="something else") from error
     if numbers.ndim not in (1, 2):
-        raise InvalidValueError(
-            argument="values", must=f"{must}, of shape (n,) or (n, R)", got=f"an array of shape {numbers.shape}"
-        )
+        must, got = f"{must}, of shape (n,) or (n, R)", f"an array of shape {numbers.shape}"
+        raise InvalidValueError(argument="values", must=must, got=got)
     if numbers.size == 0 or not ((numbers >= low) & (numbers <= high)).all():
         raise InvalidValueError(argument="values", must=must)
-    return numbers.reshape(len(numbers), -1)
+    columns = (numbers.reshape(len(numbers), -1) - low) / (high - low)
+    ends = zip(_least_mean(columns, risk / 2), 1 - _least_mean(1 - columns, risk / 2), strict=True)
+    return [Interval(low + (high - low) * float(a), low + (high - low) * float(b)) for a, b in ends]
 
 
 def _least_mean(values: NDArray[np.float64], risk: float) -> NDArray[np.float64]:

@@ -14,8 +14,7 @@ from holdfast.commands.codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, IN_WO
 from holdfast.commands.errors import error_message
 from holdfast.commands.parsing import Parser, check_targets
 from holdfast.errors import HoldfastError
-from holdfast.progress import TerminalBar, watching_search
-from holdfast.terminal import neutral_streams
+from holdfast.terminal import TerminalBar, neutral_streams, watching_search
 
 _COMMANDS = ("demo", "certify", "compare", "check", "verify", "study", "reproduce", "explore", "bench")
 """Modules of ``holdfast.commands``; ``verify`` has ``show`` as well."""

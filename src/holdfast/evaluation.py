@@ -22,7 +22,7 @@ import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.outputs import check_repeat, checked_outputs
-from holdfast.progress import as_progress
+from holdfast.terminal import as_progress
 from holdfast.types import Deciding, Mask, MaskedModel, Masks, Outputs, Progress, Provenance
 from holdfast.validation import check_masks, check_seconds, check_whole
 
@@ -259,28 +259,22 @@ class Evaluator:
         start = 0
         while start < len(masks):
             most = self.batch_size if self._probe is None else min(self._probe.size, self.batch_size)
-            n_repeats = min(self._n_due(), most - 1)
-            part = slice(start, start + most - n_repeats)
-            if self._run(masks[part], keys[part], n_repeats):
-                start += len(keys[part])
-
-    def _run(self, batch: Masks, keys: list[bytes], n_repeats: int) -> bool:
-        """Compute one batch and keep it; False if memory ran out and a smaller batch is to be tried."""
-        due = self._references, self._n_spread
-        again, expected = self._take_repeats(n_repeats)
-        start = time.perf_counter()
-        try:
-            outputs = self._ask(batch, again)
-        except Exception as error:
-            self._references, self._n_spread = due
-            self._halve(len(batch) + len(again), error)
-            return False
-        if self._probe is not None:
-            self._probe.record(len(batch) + len(again), time.perf_counter() - start)
-        self._n_rows += len(batch) + len(again)
-        self._check(again, expected, outputs[len(batch) :])
-        self._keep(keys, outputs[: len(batch)])
-        return True
+            due = self._references, self._n_spread
+            again, expected = self._take_repeats(min(self._n_due(), most - 1))
+            batch = masks[start : start + most - len(again)]
+            n_rows, began = len(batch) + len(again), time.perf_counter()
+            try:
+                outputs = self._ask(batch, again)
+            except Exception as error:
+                self._references, self._n_spread = due
+                self._halve(n_rows, error)
+                continue
+            if self._probe is not None:
+                self._probe.record(n_rows, time.perf_counter() - began)
+            self._n_rows += n_rows
+            self._check(again, expected, outputs[len(batch) :])
+            self._keep(keys[start : start + len(batch)], outputs[: len(batch)])
+            start += len(batch)
 
     def _halve(self, n_rows: int, error: Exception) -> None:
         """Go on with smaller batches if memory ran out; anything else is raised."""
@@ -428,7 +422,7 @@ def _without_probes(model: Any) -> Any:
 
 
 def _packed(masks: Masks) -> list[bytes]:
-    """The bits of each mask as bytes: exact keys for de-duplication, of long masks compressed."""
+    """The bits of each mask as bytes, compressed where they are long: exact keys."""
     packed = np.packbits(masks, axis=1)
     rows: list[bytes] = packed.view(np.dtype((np.void, packed.shape[1]))).ravel().tolist()  # type: ignore[assignment]
     return rows if packed.shape[1] < _LONG_MASK else [zlib.compress(row, 1) for row in rows]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -53,63 +54,35 @@ _BUNDLED_DATA = {"digits": ("sklearn",), "cancer": ("sklearn",)}
 
 
 def needed(model: str | None = None, data: str | None = None) -> tuple[str, ...]:
-    """The packages that a model and its data need, as they are imported; nothing is loaded.
+    """The packages that ``models.load(model)`` and ``data.load(data)`` need, as they are imported; nothing is loaded.
 
-    Parameters
-    ----------
-    model, data : str, optional
-        What ``holdfast.models.load`` and ``holdfast.data.load`` take. What names nothing needs nothing: whoever
-        loads it says so.
-
-    Examples
-    --------
-    >>> needed("skops:forest.skops", "table:rows.csv")
-    ('skops', 'sklearn', 'pandas')
-    >>> needed("python:my_models:make")
-    ()
+    What names nothing needs nothing: whoever loads it says so.
     """
-    of_model, of_data = _find(model, _MODELS, _BUNDLED_MODELS), _find(data, _DATA, _BUNDLED_DATA)
-    return tuple(dict.fromkeys((*of_model, *of_data)))
-
-
-def _find(
-    spec: str | None, schemes: Mapping[str, tuple[str, ...]], bundled: Mapping[str, tuple[str, ...]]
-) -> tuple[str, ...]:
-    scheme, _, place = str(spec or "").partition(":")
-    return bundled.get(place, ()) if scheme == "bundled" else schemes.get(scheme, ())
+    packages: list[str] = []
+    for spec, schemes, bundled in ((model, _MODELS, _BUNDLED_MODELS), (data, _DATA, _BUNDLED_DATA)):
+        scheme, _, place = str(spec or "").partition(":")
+        packages += bundled.get(place, ()) if scheme == "bundled" else schemes.get(scheme, ())
+    return tuple(dict.fromkeys(packages))
 
 
 def check_installed(what: str, packages: Iterable[str]) -> None:
-    """Every package is there, or an error names all that are missing and the one command that brings them.
+    """Every package that ``what`` needs is there, or an error names all that are missing and the one command for them.
 
     Packages are looked for and not imported.
-
-    Parameters
-    ----------
-    what : str
-        What needs them, in words.
-    packages : iterable of str
-        As they are imported, such as those of ``needed``.
     """
-    missing = [package for package in dict.fromkeys(packages) if _is_missing(package)]
+    missing = []
+    for package in dict.fromkeys(packages):
+        with suppress(ValueError):  # something stands in for it that was never imported
+            if importlib.util.find_spec(package) is None:
+                missing.append(package)
     if missing:
         raise _missing(f"{what} needs", missing)
 
 
 def import_extra(module: str, why: str) -> Any:
-    """A module of a package that an extra brings, or an error that says how to get it.
+    """A module such as "PIL.Image" that an extra brings, or an error that says how to get it.
 
-    Parameters
-    ----------
-    module : str
-        The module, such as "matplotlib.figure".
-    why : str
-        What needs it, with the verb: "Figures need".
-
-    Examples
-    --------
-    >>> import_extra("PIL.Image", "Image files need").__name__
-    'PIL.Image'
+    ``why`` says what needs it, with the verb: "Image files need".
     """
     try:
         return import_module(module)
@@ -122,24 +95,10 @@ def _missing(why: str, packages: list[str]) -> MissingExtraError:
     return MissingExtraError(f"{why} {names}: pip install 'holdfast[{','.join(extras_for(packages))}]'")
 
 
-def _is_missing(package: str) -> bool:
-    try:
-        return importlib.util.find_spec(package) is None
-    except ValueError:  # something stands in for it that was never imported
-        return False
-
-
 def extras_for(packages: Iterable[str]) -> list[str]:
-    """Extras that bring the packages, without those whose part another has already.
-
-    Examples
-    --------
-    >>> extras_for(["PIL"]), extras_for(["torch", "PIL"]), extras_for(["PIL", "transformers", "sklearn"])
-    (['image'], ['image', 'torch'], ['hf', 'sklearn'])
-    """
-    ways = sorted((EXTRAS[package] for package in packages), key=len)
+    """Extras that bring the packages, without those whose part another has already."""
     chosen: set[str] = set()
-    for way in ways:
+    for way in sorted((EXTRAS[package] for package in packages), key=len):
         if chosen.isdisjoint(way):
             chosen.add(way[0])
     return sorted(chosen)

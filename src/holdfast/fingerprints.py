@@ -11,40 +11,22 @@ from typing import Any
 
 import numpy as np
 
-_BLOCK = 1 << 20
 _VOLATILE = frozenset({"transformers_version", "_name_or_path", "name_or_path", "torch_dtype", "dtype"})
 """What a configuration says of its own origin, not of its predictions."""
 
 
 def fingerprint(parts: Mapping[str, bytes]) -> str:
-    """SHA-256 over named parts, in the order of their names; no two sets of parts read alike.
-
-    Examples
-    --------
-    >>> fingerprint({"weights": b"1", "config": b"2"}) == fingerprint({"config": b"2", "weights": b"1"})
-    True
-    >>> fingerprint({"weights": b"12"}) == fingerprint({"weights": b"1", "2": b""})
-    False
-    """
-    digest = hashlib.sha256()
-    for name in sorted(parts):
-        for piece in (name.encode(), parts[name]):
-            digest.update(len(piece).to_bytes(8, "little"))
-            digest.update(piece)
-    return digest.hexdigest()
+    """SHA-256 over named parts, in the order of their names; no two sets of parts read alike."""
+    return _hash("", *(piece for name in sorted(parts) for piece in (name.encode(), parts[name]))).hex()
 
 
 def digest_files(paths: Iterable[Path]) -> dict[str, bytes]:
     """The SHA-256 of every file, under the file's name."""
-    return {f"file {path.name}": _digest_file(path) for path in paths}
-
-
-def _digest_file(path: Path) -> bytes:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.digest()
+    digests = {}
+    for path in paths:
+        with path.open("rb") as file:
+            digests[f"file {path.name}"] = hashlib.file_digest(file, "sha256").digest()
+    return digests
 
 
 def canonical(settings: Any) -> bytes:
@@ -64,11 +46,14 @@ def digest_module(module: Any) -> dict[str, bytes]:
     Values, shapes and number types count; the device does not. Buffers that are not saved with the
     weights (means and scales of a built-in normalisation) count as well.
     """
+    import torch
+
     digest = hashlib.sha256()
     tensors = dict(module.named_parameters()) | dict(module.named_buffers())
-    for name in sorted(tensors):
-        digest.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}\n".encode())
-        digest.update(_bytes_of(tensors[name]))
+    for name, tensor in sorted(tensors.items(), key=lambda pair: pair[0]):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        digest.update(memoryview(flat.view(torch.uint8).numpy()))
     return {"module": type(module).__qualname__.encode(), "tensors": digest.digest()}
 
 
@@ -77,22 +62,11 @@ def digest_object(value: Any) -> bytes | None:
 
     The object is taken apart as for pickling, but nothing is pickled: equal parts give equal digests,
     however they share memory. None if a part cannot be told, such as a function without a name.
-
-    Examples
-    --------
-    >>> digest_object({"weights": np.arange(3)}) == digest_object({"weights": np.arange(3)})
-    True
-    >>> digest_object([lambda row: row]) is None
-    True
     """
     try:
         return _Parts().digest(value)
-    except (_UntoldError, TypeError, ValueError, AttributeError, RecursionError):
+    except (TypeError, ValueError, AttributeError, RecursionError):
         return None
-
-
-class _UntoldError(Exception):
-    """A part of an object says nothing of itself that stays the same."""
 
 
 class _Parts:
@@ -126,34 +100,21 @@ class _Parts:
         if isinstance(value, (set, frozenset)):
             return _hash("set", *sorted(map(self.digest, value)))
         if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
-            return _hash("name", _lasting_name(value).encode())
+            name = f"{value.__module__}.{value.__qualname__}"
+            if "<" in name:
+                raise ValueError(f"{name} says nothing of itself that stays the same")
+            return _hash("name", name.encode())
         if isinstance(value, types.MethodType):
             return _hash("method", value.__name__.encode(), self.digest(value.__self__))
-        return self._digest_reduced(value)
-
-    def _digest_reduced(self, value: Any) -> bytes:
-        """What the object itself says it is made of."""
-        reduced = value.__reduce_ex__(4)
+        reduced = value.__reduce_ex__(4)  # what the object itself says it is made of
         if isinstance(reduced, str):
             return _hash("name", reduced.encode())
         make, arguments, state, items, entries = (*reduced, None, None, None)[:5]
         if isinstance(state, dict):
             state = {name: part for name, part in state.items() if name != "_sklearn_version"}
-        parts = [
-            make,
-            arguments,
-            state,
-            None if items is None else list(items),
-            None if entries is None else dict(entries),
-        ]
+        parts = [make, arguments, state]
+        parts += [None if items is None else list(items), None if entries is None else dict(entries)]
         return _hash("object", *map(self.digest, parts))
-
-
-def _lasting_name(value: Any) -> str:
-    name = f"{value.__module__}.{value.__qualname__}"
-    if "<" in name:
-        raise _UntoldError(name)
-    return name
 
 
 def _hash(kind: str, *parts: bytes) -> bytes:
@@ -162,10 +123,3 @@ def _hash(kind: str, *parts: bytes) -> bytes:
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)
     return digest.digest()
-
-
-def _bytes_of(tensor: Any) -> Any:
-    import torch
-
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
-    return memoryview(flat.view(torch.uint8).numpy())

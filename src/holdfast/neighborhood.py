@@ -16,7 +16,7 @@ import math
 import sys
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
-from itertools import chain, combinations, islice, product
+from itertools import accumulate, chain, combinations, islice, product
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -66,10 +66,11 @@ class _Flips(abc.ABC):
         self.selected = check_mask(selected, "selected")
         self.radius = check_whole(radius, "radius")
         self.smallest = 0
+        self.pools = self._positions()
 
     @abc.abstractmethod
     def _positions(self) -> tuple[Indices, ...]:
-        """The pools."""
+        """The pools: positions that may be flipped."""
 
     def exactly(self, k: int) -> Self:
         """The masks at distance k exactly (clamped to the largest distance there is)."""
@@ -78,11 +79,6 @@ class _Flips(abc.ABC):
         ring.pools = self.pools  # there may be a ring for every size
         ring.smallest = ring.effective_radius
         return ring
-
-    @cached_property
-    def pools(self) -> tuple[Indices, ...]:
-        """Positions that may be flipped."""
-        return self._positions()
 
     @cached_property
     def effective_radius(self) -> int:
@@ -100,12 +96,7 @@ class _Flips(abc.ABC):
         """Whether ``size > limit``, without computing a huge size."""
         if self.smallest == self.effective_radius:
             return _product_exceeds([len(pool) for pool in self.pools], self.smallest, limit)
-        total = 0
-        for count in self._counts():
-            total += count
-            if total > limit:
-                return True
-        return False
+        return any(total > limit for total in accumulate(self._counts()))
 
     def contains(self, mask: Mask) -> bool:
         """Whether the mask is one of them."""
@@ -124,7 +115,7 @@ class _Flips(abc.ABC):
 
     def enumerate(self, batch: int) -> Iterator[Masks]:
         """All masks, nearest first, in arrays of ``batch`` rows (the last may be shorter)."""
-        return self._enumerate(check_whole(batch, "batch", minimum=1))
+        return self._enumerate(check_whole(batch, "batch", minimum=1))  # a generator would check too late
 
     def _enumerate(self, rows: int) -> Iterator[Masks]:
         waiting: list[Masks] = []
@@ -173,11 +164,9 @@ class _Flips(abc.ABC):
     def distances(self, words: NDArray[np.uint64]) -> Indices:
         """The distance that each random word stands for: the inverse of their distribution."""
         uniform = (words >> np.uint64(11)) * 2.0**-53
-        return self.smallest + np.searchsorted(self._cumulative[:-1], uniform, side="right")
-
-    @property
-    def _cumulative(self) -> NDArray[np.float64]:
-        return _cumulative(tuple(len(pool) for pool in self.pools), self.smallest, self.effective_radius)
+        lengths = tuple(len(pool) for pool in self.pools)
+        cumulative = _cumulative(lengths, self.smallest, self.effective_radius)
+        return self.smallest + np.searchsorted(cumulative[:-1], uniform, side="right")
 
 
 @lru_cache(maxsize=512)

@@ -19,26 +19,9 @@ _ROUNDING = 1e-5
 
 
 def checked_outputs(raw: Any, masks: Masks, known: tuple[int, ...] | None) -> Outputs:
-    """Scores (b, n_classes) of finite numbers, or labels (b,) as objects.
+    """What the model returned for masks (b, n_features) as scores (b, n_classes) of finite numbers, or labels (b,).
 
-    Parameters
-    ----------
-    raw : array
-        What the model returned for these masks, whatever it is.
-    masks : Boolean array (b, n_features)
-        What it was asked.
-    known : tuple of int or None
-        The shape of its earlier answers to one mask, which must not change; None if there are none.
-
-    Examples
-    --------
-    >>> checked_outputs([[1, 2], [3, 4]], np.ones((2, 3), dtype=bool), None).dtype
-    dtype('float64')
-    >>> checked_outputs([0.5], np.ones((1, 3), dtype=bool), None)
-    Traceback (most recent call last):
-    ...
-    holdfast.errors.ModelError: Labels (b,) must be whole numbers, strings or Booleans, got floats. Return scores as a \
-column (b, 1) and use `agree=within(margin)`.
+    ``known`` is the shape of its earlier answers to one mask, which must not change; None if there are none.
     """
     outputs = answers_of(raw)
     if outputs.ndim not in (1, 2) or len(outputs) != len(masks):
@@ -48,10 +31,8 @@ column (b, 1) and use `agree=within(margin)`.
         )
     outputs = _labels(outputs) if outputs.ndim == 1 else _scores(outputs, masks)
     if known is not None and outputs.shape[1:] != known:
-        raise ModelError(
-            "The model must return the same number of classes every time: "
-            f"{_width(known)} before, now {_width(outputs.shape[1:])}."
-        )
+        before, now = (f"{shape[0]} classes" if shape else "labels" for shape in (known, outputs.shape[1:]))
+        raise ModelError(f"The model must return the same number of classes every time: {before} before, now {now}.")
     return outputs
 
 
@@ -129,17 +110,13 @@ def _label(entry: Any) -> str | int:
     check_answered(entry)
     label = entry.item() if isinstance(entry, np.generic) else entry
     if isinstance(label, bytes):
-        return _text(label)
+        try:
+            return label.decode()
+        except UnicodeDecodeError as error:
+            raise ModelError(f"Labels that are bytes must be UTF-8, got {label!r}.") from error
     if not isinstance(label, (str, int)):
         raise ModelError(f"Labels (b,) must be whole numbers, strings or Booleans, got {label!r}.")
     return label
-
-
-def _text(label: bytes) -> str:
-    try:
-        return label.decode()
-    except UnicodeDecodeError as error:
-        raise ModelError(f"Labels that are bytes must be UTF-8, got {label!r}.") from error
 
 
 def _scores(outputs: Outputs, masks: Masks) -> Outputs:
@@ -156,7 +133,3 @@ def _scores(outputs: Outputs, masks: Masks) -> Outputs:
     # Narrow types overflow when scores are negated or subtracted.
     wide = outputs.dtype.kind == "f" and outputs.dtype.itemsize >= 4
     return outputs.copy() if wide else outputs.astype(np.float64)
-
-
-def _width(shape: tuple[int, ...]) -> str:
-    return f"{shape[0]} classes" if shape else "labels"

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.errors import InvalidValueError
 from holdfast.types import Mask
-from holdfast.validation import as_array, check_flag, check_number, check_share, check_whole
+from holdfast.validation import check_flag, check_number, check_numbers, check_share, check_whole
 
 
 def top(scores: Any, k: int, *, absolute: bool = False) -> Mask:
@@ -76,12 +76,9 @@ def rank(scores: Any, *, absolute: bool = False) -> NDArray[np.intp]:
 
 def _check_scores(scores: Any, absolute: bool = False) -> NDArray[np.float64]:
     must = "be a vector of one number per feature"
-    values = as_array(scores, "scores", must)
-    if values.dtype.kind not in "fiub":
-        raise InvalidTypeError(argument="scores", must=must, got=values.dtype)
+    values = check_numbers(scores, "scores", must)
     if values.ndim != 1 or len(values) == 0:
         raise InvalidValueError(argument="scores", must=must, got=f"an array of shape {values.shape}")
     if not np.isfinite(values).all():
         raise InvalidValueError(argument="scores", must=must, got="NaN or infinity")
-    numbers = values.astype(np.float64)
-    return np.abs(numbers) if check_flag(absolute, "absolute") else numbers
+    return np.abs(values) if check_flag(absolute, "absolute") else values

@@ -13,18 +13,7 @@ _LONGEST_LINE, _LONGEST_FIELD = 120, 40
 
 
 class Shown:
-    """A dataclass whose ``repr`` is one short line, and which notebooks show as its sentence.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Count(Shown):
-    ...     name: str
-    ...     draws: tuple[int, ...]
-    >>> Count("heads", tuple(range(100)))
-    Count(name='heads', draws=<100 entries>)
-    """
+    """A dataclass whose ``repr`` is one short line, and which notebooks show as its sentence."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -20,8 +20,8 @@ from holdfast.bounds import Interval, check_counts, clopper_pearson
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator
-from holdfast.progress import as_progress
 from holdfast.randomness import stream, stream_key
+from holdfast.terminal import as_progress
 from holdfast.types import Mask, MaskedModel, Masks, Outputs, Progress, Provenance, Rng
 from holdfast.validation import (
     MOST_CELLS,

@@ -1,26 +1,30 @@
-"""Text from anywhere → text that a terminal only shows: names cannot move the cursor, change colours or hide lines."""
+"""Progress and text → a terminal that only shows them: names cannot move the cursor, change colours or hide lines."""
 
 from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextvars import ContextVar
 from typing import Any, TextIO, cast
+
+from holdfast.errors import InvalidTypeError
+from holdfast.types import Progress
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What terminals obey, but for tabs and line feeds; what turns the direction of writing; halves of characters."""
 
+_SEARCH: ContextVar[Progress | None] = ContextVar("search", default=None)
+
+_WIDTH = 30
+_SECONDS_BETWEEN_LINES = 0.1
+
 
 def neutral(text: str) -> str:
-    r"""The text with control characters written out.
-
-    Examples
-    --------
-    >>> print(neutral("cat\x1b[2J\r"))
-    cat\x1b[2J\r
-    """
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape", "backslashreplace").decode(), text)
+    """The text with control characters written out."""
+    return _CONTROLS.sub(lambda control: control[0].encode("unicode_escape", "backslashreplace").decode(), text)
 
 
 class Neutral:
@@ -55,3 +59,52 @@ def neutral_streams() -> Iterator[None]:
     streams = (cast(TextIO, Neutral(unescaped(stream))) for stream in (sys.stdout, sys.stderr))
     with redirect_stdout(next(streams)), redirect_stderr(next(streams)):
         yield
+
+
+class TerminalBar:
+    """One line on stderr: share done, rows (or whatever is counted), rate and time left. Removed when all is done."""
+
+    def __init__(self, out: TextIO | None = None, *, what: str = "masks") -> None:
+        self._out, self._what = unescaped(out or sys.stderr), neutral(what)
+        self._started = time.monotonic()
+        self._drawn = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done >= total:
+            self._out.write("\r\x1b[K")
+        elif now - self._drawn >= _SECONDS_BETWEEN_LINES:
+            self._drawn = now
+            filled, rate = _WIDTH * done // max(1, total), done / max(now - self._started, 1e-9)
+            pace = f"{rate:.0f}/s, ≤ {(total - done) / max(rate, 1e-9):.0f} s left"
+            self._out.write(f"\r{'█' * filled}{'░' * (_WIDTH - filled)} {done}/{total} {self._what}, {pace}")
+        self._out.flush()
+
+
+def as_progress(progress: Any, *, what: str = "masks") -> Progress | None:
+    """None or False for silence, True for a bar, or a callable of (done, total)."""
+    if progress is None or progress is False:
+        return None
+    if progress is True:
+        return TerminalBar(what=what)
+    if callable(progress):
+        return progress  # type: ignore[no-any-return]
+    must = "be True, False, None or a function of (done, total)"
+    raise InvalidTypeError(argument="progress", must=must, got=repr(progress))
+
+
+@contextmanager
+def watching_search(progress: Progress | None) -> Iterator[None]:
+    """Let ``progress`` know the steps of every search for a stopping design inside; None changes nothing."""
+    token = _SEARCH.set(progress or _SEARCH.get())
+    try:
+        yield
+    finally:
+        _SEARCH.reset(token)
+
+
+def tell_search(done: int, total: int) -> None:
+    """Tell whoever watches how far the search for a stopping design is."""
+    progress = _SEARCH.get()
+    if progress is not None:
+        progress(done, total)

@@ -240,9 +240,8 @@ def check_list(value: Any, name: str, must: str, *, most: int | None = None) -> 
     raise InvalidTypeError(argument=name, must=must, got=shown(value))
 
 
-def check_numbers(value: Any, name: str) -> NDArray[np.float64]:
+def check_numbers(value: Any, name: str, must: str = "be numbers") -> NDArray[np.float64]:
     """Real numbers of any shape, as floats."""
-    must = "be numbers"
     array = as_array(value, name, must)
     if array.dtype.kind not in "fiub":
         raise InvalidTypeError(argument=name, must=must, got=array.dtype)

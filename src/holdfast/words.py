@@ -30,54 +30,31 @@ _METHODS = {
     "random": "Random",
 }
 
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
 _DUST = 12
 
 
-# -- names ------------------------------------------------------------------------------------------
-
-
 def method_label(name: str) -> str:
-    """What a method is called in print.
-
-    Examples
-    --------
-    >>> method_label("lime"), method_label("my_own")
-    ('LIME', 'my own')
-    """
+    """What a method is called in print: 'LIME', or 'my own' of ``my_own``."""
     return _METHODS.get(name, name.replace("_", " "))
 
 
 def class_name(prediction: Any, classes: Sequence[str] | None) -> str | None:
-    """What the predicted class is called; None if there is no name for it.
-
-    Examples
-    --------
-    >>> class_name(1, ("bad", "good")), class_name(1, None), class_name("spam", None)
-    ('good', None, None)
-    """
+    """What the predicted class is called; None if it has no name but its number."""
     is_index = isinstance(prediction, int) and not isinstance(prediction, bool)
-    return str(classes[prediction]) if is_index and classes is not None and 0 <= prediction < len(classes) else None
+    if not is_index or classes is None or not 0 <= prediction < len(classes) or classes[prediction] == str(prediction):
+        return None
+    return str(classes[prediction])
 
 
 def class_label(prediction: Any, classes: Sequence[str]) -> str | None:
-    """The name of a predicted class, or what the model returned in its place; None for no prediction.
-
-    Examples
-    --------
-    >>> class_label(1, ("bad", "good")), class_label(1, ()), class_label("spam", ()), class_label(None, ())
-    ('good', '1', 'spam', None)
-    """
+    """The name of a predicted class, or what the model returned in its place; None for no prediction."""
     return None if prediction is None else class_name(prediction, classes) or str(prediction)
 
 
 def quoted(prediction: Any, name: str | None) -> str:
-    """A prediction in a sentence: its name, if it has one, and else what the model returned.
-
-    Examples
-    --------
-    >>> quoted(1, "good"), quoted(1, None), quoted("spam", None)
-    ("'good'", '1', "'spam'")
-    """
+    """A prediction in a sentence: its name, if it has one, and else what the model returned."""
     return repr(prediction if name is None else name)
 
 
@@ -92,20 +69,10 @@ def kept(certificate: Any) -> str:
     return prediction_kept(certificate.prediction, certificate.prediction_name, certificate.agree)
 
 
-# -- numbers ----------------------------------------------------------------------------------------
-
-
 def outward(interval: Interval, digits: int = 3) -> Interval:
     """The interval with ends of so many digits, rounded away from each other: it never claims more than is known.
 
     What is beyond the twelfth digit is dust of floating-point sums and is swept away first: 0.1 + 0.2 is 0.3.
-
-    Examples
-    --------
-    >>> outward(Interval(0.8577, 0.9171))
-    Interval(low=0.857, high=0.918)
-    >>> outward(Interval(0.1 + 0.2, 1.001), 2)
-    Interval(low=0.3, high=1.01)
     """
     return Interval(_rounded(interval.low, digits, ROUND_FLOOR), _rounded(interval.high, digits, ROUND_CEILING))
 
@@ -116,91 +83,44 @@ def _rounded(end: float, digits: int, way: str) -> float:
     return float(Decimal(repr(round(float(end), _DUST))).quantize(Decimal(1).scaleb(-digits), way))
 
 
-def bracket(interval: Interval) -> str:
-    """The interval for a table, rounded outwards; a point, which is an exact rate, to the nearest.
-
-    Examples
-    --------
-    >>> bracket(Interval(0.73019, 0.93019)), bracket(Interval(22 / 23, 22 / 23))
-    ('[0.730, 0.931]', '[0.957, 0.957]')
-    """
+def bracket(interval: Interval, sign: str = "") -> str:
+    """The interval for a table, '[0.730, 0.931]', rounded outwards; a point, which is an exact rate, to the nearest."""
     low, high = interval if interval.low == interval.high else outward(interval)
-    return f"[{low:.3f}, {high:.3f}]"
+    return f"[{low:{sign}.3f}, {high:{sign}.3f}]"
 
 
 def percent(share: float) -> str:
-    """A share as a percentage, without a decimal that says nothing; all and nothing are said only of all and nothing.
-
-    Examples
-    --------
-    >>> percent(0.5), percent(0.123), percent(0.9999), percent(0.0001), percent(1.0)
-    ('50%', '12.3%', '>99.9%', '<0.1%', '100%')
-    """
+    """A share as a percentage, without needless decimals; all and nothing are said only of all and nothing."""
     if 0.9995 <= share < 1:
         return ">99.9%"
     return "<0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}".removesuffix(".0") + "%"
 
 
 def span(interval: Interval) -> str:
-    """An interval of shares in words, rounded outwards.
-
-    Examples
-    --------
-    >>> span(Interval(0.12349, 0.5671))
-    '12.3% to 56.8%'
-    """
+    """An interval of shares in words, rounded outwards: '12.3% to 56.8%'."""
     low, high = outward(interval)
     return f"{percent(low)} to {percent(high)}"
 
 
 def counted(count: int, word: str) -> str:
-    """A number of things.
-
-    Examples
-    --------
-    >>> counted(1, "input"), counted(1200, "input")
-    ('1 input', '1,200 inputs')
-    """
+    """A number of things: '1 input', '1,200 inputs'."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def calls(number: int) -> str:
-    """What it cost, in words.
-
-    Examples
-    --------
-    >>> calls(1), calls(1200)
-    ('1 model call', '1200 model calls')
-    """
+    """What it cost, in words: '1200 model calls'."""
     return f"{number} model call{'' if number == 1 else 's'}"
 
 
 def repeats(number: int) -> str:
-    """How a model was seen to be deterministic, in words that follow its calls.
-
-    Examples
-    --------
-    >>> repeats(2), repeats(0)
-    (', 2 of them repeated', ', the model assumed deterministic')
-    """
+    """How a model was seen to be deterministic, in words that follow its calls."""
     return f", {number} of them repeated" if number else ", the model assumed deterministic"
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words, to two digits.
-
-    Examples
-    --------
-    >>> duration(12.3), duration(5000), duration(90000)
-    ('12 s', '1.4 h', '25 h')
-    """
-    for size, unit in ((3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.2g} {unit}" if seconds < 100 * size else f"{seconds / size:,.0f} {unit}"
-    return f"{seconds:.2g} s"
-
-
-# -- sentences --------------------------------------------------------------------------------------
+    """Seconds in words, to two digits, from two of a unit on: '12 s', '90 min', '25 h'."""
+    size, unit = next((pair for pair in _UNITS if seconds >= 2 * pair[0]), (1, "s"))
+    return f"{seconds / size:{'.2g' if seconds < 99.5 * size else ',.0f'}} {unit}"
 
 
 def event(neighborhood: str, rate_kind: str, radius: int | str) -> str:
@@ -211,25 +131,13 @@ def event(neighborhood: str, rate_kind: str, radius: int | str) -> str:
 
 
 def unlike(rate: float) -> str:
-    """That the full input is predicted differently, and what may follow if the prediction is kept at this rate.
-
-    Examples
-    --------
-    >>> unlike(0.2)
-    'the full input is predicted differently'
-    """
+    """That the full input is predicted differently, and what may follow if the prediction is kept at this rate."""
     follows = ", so the explanation may be stably wrong" if rate >= _STABLE else ""
     return f"the full input is predicted differently{follows}"
 
 
 def listed(parts: Iterable[str]) -> str:
-    """Several things in a sentence.
-
-    Examples
-    --------
-    >>> listed(["LIME", "SHAP", "Random"])
-    'LIME, SHAP and Random'
-    """
+    """Several things in a sentence: 'LIME, SHAP and Random'."""
     *first, last = list(parts)
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -240,12 +148,6 @@ def lower_first(sentence: str) -> str:
 
 
 def shortened(text: str, most: int = 80) -> str:
-    """The beginning of a text on one line.
-
-    Examples
-    --------
-    >>> shortened("a b  c", 80), shortened("abcdef", 4)
-    ('a b c', 'abc…')
-    """
+    """The beginning of a text on one line."""
     line = " ".join(text[: 4 * most].split())
     return line if len(line) <= most and len(text) <= 4 * most else line[: most - 1] + "…"

@@ -137,9 +137,7 @@ def from_shap(
         values = values[..., _check_index(explained, "target", n_classes)]
     else:
         values = values[..., 0] if has_classes else values
-        column = _SingleOutput.read(explanation, float(values.sum()), row, full, output)
-        explained = column.target(target, full)
-        values = column.sign_for(explained) * values
+        values, explained = _single_output(explanation, values, row=row, full=full, target=target, output=output)
     reduced = maps.reduced(values, channels_first=False)
     names = getattr(explanation, "feature_names", None)
     fitting = names if isinstance(names, (list, tuple)) and len(names) == len(reduced) else None
@@ -185,32 +183,16 @@ def from_captum(
 
 
 def imported(
-    scores: Numbers,
-    model: Any,
-    *,
-    target: Any,
-    method: str,
-    feature_names: Any = None,
-    n_calls: int = 0,
-    details: Any = (),
+    scores: Numbers, model: Any, *, target: Any, method: str, feature_names: Any = None, **known: Any
 ) -> Attribution:
     """Scores (n_features,) from elsewhere as an ``Attribution``, with the names that the caller or the model gives."""
-    if feature_names is None:
-        names = names_of(model)
-    else:  # a text is a list of letters
-        texts = (
-            feature_names if isinstance(feature_names, str) else check_list(feature_names, "feature_names", "be a list")
-        )
-        names = tuple(map(str, texts))
-    return Attribution(
-        scores,
-        target=target,
-        method=method,
-        n_calls=n_calls,
-        feature_names=names,
-        details=dict(details),
-        target_name=class_name(target, getattr(model, "classes", None)),
-    )
+    names = names_of(model)
+    if isinstance(feature_names, str):  # a list of letters
+        names = tuple(feature_names)
+    elif feature_names is not None:
+        names = tuple(map(str, check_list(feature_names, "feature_names", "be a list")))
+    target_name = class_name(target, getattr(model, "classes", None))
+    return Attribution(scores, target, method, feature_names=names, target_name=target_name, **known)
 
 
 def full_scores(model: Any) -> tuple[Numbers | None, int]:
@@ -252,22 +234,17 @@ def _shap_values(explanation: Any, row: int | None, maps: _Maps) -> tuple[Number
         if len({column.shape for column in columns}) != 1:
             raise InvalidValueError(argument="explanation", must="have one array of the same shape per class")
         return np.stack(columns, axis=-1), True
-    numbers = _as_numbers(values, "explanation")
-    n_inputs = _n_inputs(explanation, numbers, maps)
-    if row is None and n_inputs > 1:
-        raise InvalidTypeError(argument="row", must=f"name one of the {n_inputs} inputs explained", got="None")
+    numbers, data = _as_numbers(values, "explanation"), getattr(explanation, "data", None)
+    # Whether they are of several inputs is told by the data of an Explanation, or by the number of features.
+    if isinstance(data, np.ndarray):
+        of_several = data.ndim > 1 and numbers.shape[: data.ndim] == data.shape
+    else:
+        is_table = numbers.ndim == 2 and not maps.fits(numbers)
+        of_several = is_table and numbers.shape[1] == (maps.n_features or len(numbers))
+    if row is None and of_several and len(numbers) > 1:
+        raise InvalidTypeError(argument="row", must=f"name one of the {len(numbers)} inputs explained", got="None")
     numbers = _one_row(numbers, row)
     return numbers, numbers.ndim in (2, 4) and not maps.fits(numbers)
-
-
-def _n_inputs(explanation: Any, values: Numbers, maps: _Maps) -> int:
-    """Of how many inputs the values are, by the data of an Explanation or by the number of features; 1 if unclear."""
-    data = getattr(explanation, "data", None)
-    if isinstance(data, np.ndarray):
-        return len(data) if data.ndim > 1 and values.shape[: data.ndim] == data.shape else 1
-    if values.ndim == 2 and not maps.fits(values):
-        return len(values) if values.shape[1] == (maps.n_features or len(values)) else 1
-    return 1
 
 
 def _one_row(values: Numbers, row: int | None) -> Numbers:
@@ -278,69 +255,48 @@ def _one_row(values: Numbers, row: int | None) -> Numbers:
     return np.asarray(values[0]) if values.ndim > 1 and len(values) == 1 else values
 
 
-@dataclass(frozen=True)
-class _SingleOutput:
-    """Values of one output: the class they speak for, and the number of classes; None where unknown."""
+def _single_output(
+    explanation: Any, values: Numbers, *, row: int | None, full: Numbers | None, target: Any, output: Any
+) -> tuple[Numbers, int | None]:
+    """Values of one output with the sign that speaks for the class to be explained, and that class.
 
-    output: int | None
-    n_classes: int | None
-
-    @classmethod
-    def read(cls, explanation: Any, total: float, row: int | None, full: Numbers | None, output: Any) -> _SingleOutput:
-        """What the caller states, or an Explanation tells: by the name of the output that was taken from it, or by
-        its base and values, which add up to a score of that class. Explainers of two classes mostly speak for class 1,
-        but nothing keeps a caller from explaining a function that returns the score of class 0.
-        """
-        n_classes = None if full is None else len(full)
-        if output is not None:
-            spoken_for = _check_class(output, "output", n_classes)
-            return cls(spoken_for, 2 if n_classes is None and spoken_for < 2 else n_classes)
-        taken = re.fullmatch(r"Output (\d+)", str(getattr(explanation, "output_names", None)))
-        if taken:
-            return cls(int(taken[1]), 2 if add_up(full) else None)
-        base = getattr(explanation, "base_values", None)
-        if base is None or full is None:
-            return cls(None, n_classes)
+    Which class they speak for is what the caller states, or an Explanation tells: by the name of the output that was
+    taken from it, or by its base and values, which add up to a score of that class. Explainers of two classes mostly
+    speak for class 1, but nothing keeps a caller from explaining a function that returns the score of class 0.
+    """
+    n_classes = None if full is None else len(full)
+    spoken_for, base = None, getattr(explanation, "base_values", None)
+    taken = re.fullmatch(r"Output (\d+)", str(getattr(explanation, "output_names", None)))
+    if output is not None:
+        spoken_for = _check_index(output, "output", n_classes)
+        n_classes = 2 if n_classes is None and spoken_for < 2 else n_classes
+    elif taken:
+        spoken_for, n_classes = int(taken[1]), 2 if add_up(full) else None
+    elif base is not None and full is not None:
         bases = _as_numbers(base, "explanation.base_values").ravel()
-        value = total + bases[row if row is not None and len(bases) > 1 else 0]
-        matching = [k for k in range(len(full)) if np.isclose(value, _views(full, k), rtol=1e-3, atol=1e-3).any()]
-        return cls(matching[0] if len(matching) == 1 else None, n_classes)
-
-    def target(self, target: int | None, full: Numbers | None) -> int | None:
-        """The class to be explained: what was asked for, or predicted; None if nothing is known of the values."""
-        if target is not None:
-            return _check_class(target, "target", self.n_classes)
-        if full is None or (self.output is None and len(full) > 1):
-            return self.output
-        return int(predicted(full))
-
-    def sign_for(self, target: int | None) -> float:
-        """What the values are multiplied with to speak for the target."""
-        if self.n_classes == 1:
-            return 1.0
-        # More than two classes have an axis: values without it were taken by the caller, as were those for class 1 of
-        # two; only class 0 of two may be meant by either sign.
-        output = self.output
-        if output is None and target is not None and (target > 0 or (self.n_classes or 2) > 2):
-            output = target
-        if output is None or target is None:
-            raise InvalidTypeError(
-                argument="output",
-                must="be the class that values without an axis of classes speak for",
-                got="None",
-                hint="It is 1 for XGBoost, LightGBM and other models of two classes. For a regression use "
-                "`from_array`.",
-            )
-        if output == target:
-            return 1.0
-        if self.n_classes == 2:
-            return -1.0
-        raise InvalidValueError(
-            argument="explanation",
-            must=f"have the values of class {target}",
-            got=f"those of class {output}",
-            hint=f"Take column {target} of the explanation, or pass `target={output}`.",
-        )
+        total = float(values.sum()) + bases[row if row is not None and len(bases) > 1 else 0]
+        matching = [k for k in range(len(full)) if np.isclose(total, _views(full, k), rtol=1e-3, atol=1e-3).any()]
+        spoken_for = matching[0] if len(matching) == 1 else None
+    explained = spoken_for
+    if target is not None:
+        explained = _check_index(target, "target", n_classes)
+    elif full is not None and (spoken_for is not None or len(full) == 1):
+        explained = int(predicted(full))
+    if n_classes == 1:
+        return values, explained
+    # More than two classes have an axis: values without it were taken by the caller, as were those for class 1 of
+    # two; only class 0 of two may be meant by either sign.
+    if spoken_for is None and explained is not None and (explained > 0 or (n_classes or 2) > 2):
+        spoken_for = explained
+    if spoken_for is None or explained is None:
+        must = "be the class that values without an axis of classes speak for"
+        hint = "It is 1 for XGBoost, LightGBM and other models of two classes. For a regression use `from_array`."
+        raise InvalidTypeError(argument="output", must=must, got="None", hint=hint)
+    if spoken_for != explained and n_classes != 2:
+        must, received = f"have the values of class {explained}", f"those of class {spoken_for}"
+        hint = f"Take column {explained} of the explanation, or pass `target={spoken_for}`."
+        raise InvalidValueError(argument="explanation", must=must, got=received, hint=hint)
+    return (values if spoken_for == explained else -values), explained
 
 
 def _views(scores: Numbers, k: int) -> Numbers:
@@ -353,11 +309,9 @@ def _views(scores: Numbers, k: int) -> Numbers:
     return np.array(views, dtype=np.float64)
 
 
-def _check_class(value: Any, name: str, n_classes: int | None) -> int:
-    return check_whole(value, name) if n_classes is None else _check_index(value, name, n_classes)
-
-
-def _check_index(value: Any, name: str, length: int) -> int:
+def _check_index(value: Any, name: str, length: int | None) -> int:
+    if length is None:
+        return check_whole(value, name)
     if value is None or check_whole(value, name) >= length:
         kind = InvalidTypeError if value is None else InvalidValueError
         raise kind(argument=name, must=f"be a whole number from 0 to {length - 1}", got=shown(value))
@@ -377,16 +331,21 @@ class _Maps:
         """The groups given, or those of the model, checked."""
         check_name(reduce, "reduce", ("sum", "mean", "max"))
         known = getattr(bare_model(model), "groups", None) if groups is None else groups
-        checked = None if known is None else _check_groups(known)
         n_features = getattr(model, "n_features", None)
         n_features = None if n_features is None else check_whole(n_features, "model.n_features", minimum=1)
-        if checked is not None:
-            n_grouped = int(checked.max()) + 1
-            if n_features not in (None, n_grouped):
-                must = f"name the model's {n_features} features"
-                raise InvalidValueError(argument="groups", must=must, got=n_grouped)
-            n_features = n_grouped
-        return cls(checked, n_features, reduce)
+        if known is None:
+            return cls(None, n_features, reduce)
+        must = "hold the feature of each element, whole numbers from -1"
+        array = as_array(known, "groups", must)
+        if array.dtype.kind not in "iu":
+            raise InvalidTypeError(argument="groups", must=must, got=array.dtype)
+        present = np.unique(array[array >= 0])
+        if not len(present) or array.min() < -1 or not np.array_equal(present, np.arange(len(present))):
+            raise InvalidValueError(argument="groups", must=f"{must} with none left out", got=present.tolist()[:8])
+        if n_features not in (None, len(present)):
+            must = f"name the model's {n_features} features"
+            raise InvalidValueError(argument="groups", must=must, got=len(present))
+        return cls(array.astype(np.intp), len(present), reduce)
 
     def fits(self, values: Numbers) -> bool:
         """Whether these are scores of features, or a map without further axes."""
@@ -397,15 +356,26 @@ class _Maps:
         """Scores (n_features,) of scores or of a map; leading axes of length one are dropped."""
         while values.ndim > 1 and len(values) == 1 and not self.fits(values):
             values = values[0]
-        if values.ndim == 1 and self.n_features in (None, len(values)) and not self._moves(values):
+        groups = self.groups
+        # One element per feature may be meant, in another order than the features'.
+        in_order = groups is None or groups.shape != values.shape or np.array_equal(groups, np.arange(values.size))
+        if values.ndim == 1 and self.n_features in (None, len(values)) and in_order:
             return values
-        if self.groups is None:
+        if groups is None:
             wanted = "one number per feature" if self.n_features is None else f"{self.n_features} numbers"
             must = f"be {wanted}, or a map with the `groups` of its elements"
             raise InvalidValueError(argument="scores", must=must, got=f"shape {values.shape}")
-        inside = self.groups.ravel() >= 0
-        places = self._by_place(values, self.groups.shape, channels_first=channels_first)[inside]
-        features = self.groups.ravel()[inside]
+        first, last = values.shape[: groups.ndim] == groups.shape, values.shape[-groups.ndim :] == groups.shape
+        # Channels come first in images (C, H, W), never in texts (T, d).
+        if last and ((channels_first and groups.ndim > 1) or not first):
+            places = values.reshape(-1, groups.size).T
+        elif first:
+            places = values.reshape(groups.size, -1)
+        else:
+            must = f"be {self.n_features} numbers or a map of elements {groups.shape}"
+            raise InvalidValueError(argument="scores", must=must, got=f"shape {values.shape}")
+        inside = groups.ravel() >= 0
+        places, features = places[inside], groups.ravel()[inside]
         n = int(self.n_features or features.max() + 1)
         if self.reduce == "max":
             largest = np.full(n, -np.inf)
@@ -413,34 +383,6 @@ class _Maps:
             return largest
         sums = np.bincount(features, weights=places.sum(axis=1), minlength=n).astype(np.float64)
         return sums if self.reduce == "sum" else sums / (np.bincount(features, minlength=n) * places.shape[1])
-
-    def _moves(self, values: Numbers) -> bool:
-        """Whether one element per feature is meant, in another order than the features'."""
-        if self.groups is None or self.groups.shape != values.shape:
-            return False
-        return not np.array_equal(self.groups, np.arange(len(values)))
-
-    def _by_place(self, values: Numbers, shape: tuple[int, ...], *, channels_first: bool) -> Numbers:
-        """A map of places (shape) as (places, further numbers at each place)."""
-        first, last = values.shape[: len(shape)] == shape, values.shape[-len(shape) :] == shape
-        # Channels come first in images (C, H, W), never in texts (T, d).
-        if last and ((channels_first and len(shape) > 1) or not first):
-            return values.reshape(-1, int(np.prod(shape))).T
-        if not first:
-            must = f"be {self.n_features} numbers or a map of elements {shape}"
-            raise InvalidValueError(argument="scores", must=must, got=f"shape {values.shape}")
-        return values.reshape(int(np.prod(shape)), -1)
-
-
-def _check_groups(groups: Any) -> NDArray[np.intp]:
-    must = "hold the feature of each element, whole numbers from -1"
-    array = as_array(groups, "groups", must)
-    if array.dtype.kind not in "iu":
-        raise InvalidTypeError(argument="groups", must=must, got=array.dtype)
-    present = np.unique(array[array >= 0])
-    if array.size == 0 or array.min() < -1 or not np.array_equal(present, np.arange(len(present))) or not len(present):
-        raise InvalidValueError(argument="groups", must=f"{must} with none left out", got=present.tolist()[:8])
-    return array.astype(np.intp)
 
 
 def _read_scores(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:
@@ -464,9 +406,8 @@ def _read_scores(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     except (OSError, InvalidValueError):
         raise
     except Exception as error:  # NumPy lets through whatever its parsers of headers and archives raise
-        raise InvalidValueError(
-            f"must be numbers, {path.name} has something else: {error}", argument="scores"
-        ) from error
+        message = f"must be numbers, {path.name} has something else: {error}"
+        raise InvalidValueError(message, argument="scores") from error
 
 
 def _read_csv(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:

@@ -31,15 +31,10 @@ def lime(
 ) -> Scored:
     """Fit a linear model to the model near the full input; the scores are its coefficients.
 
-    Parameters
-    ----------
-    kernel_width : float
-        A mask at cosine distance d has weight exp(-d² / (2 · kernel_width²)).
-    penalty : float
-        Of the ridge regression, on the squares of the coefficients, not on the intercept.
-    sampling : {"bernoulli", "sizes"}
-        Each feature is shown with probability ½, as in the package's image explainer; or first the
-        number of hidden features is drawn uniformly from 1 to n, as in its text explainer.
+    A mask at cosine distance d has weight exp(-d² / (2 · kernel_width²)). ``penalty`` is the ridge regression's, on
+    the squares of the coefficients, not on the intercept. With ``sampling="bernoulli"`` each feature is shown with
+    probability ½, as in the package's image explainer; with "sizes" first the number of hidden features is drawn
+    uniformly from 1 to n, as in its text explainer.
     """
     width, ridge = check_amount(kernel_width, "kernel_width"), check_amount(penalty, "penalty")
     check_name(sampling, "sampling", ("bernoulli", "sizes"))
@@ -127,16 +122,35 @@ def from_lime(
     full, n_calls = full_scores(model)
     label, pairs = _weights(explanation, by_label, target, full)
     weights = np.zeros(1 + max([int(i) for i, _ in pairs], default=0))
+    mapper = getattr(explanation, "domain_mapper", None)
+    scaled: Any = getattr(mapper, "scaled_row", None)
+    categorical = getattr(mapper, "categorical_features", ())
+    row = scaled.toarray().ravel() if hasattr(scaled, "toarray") else np.ravel(scaled)
     for i, weight in pairs:
-        weights[i] = weight * _value_in_input(explanation, i)
+        weights[i] = weight if scaled is None or i in categorical else weight * float(row[i])
     stated = getattr(model, "n_features", None) if n_features is None else check_size(n_features, "n_features")
-    n_explained = _size(explanation)
+    n_explained, elements = _elements(explanation, bare_model(model))
     n = n_explained if stated is None else int(stated)
     if n is None:
-        must, received = "be given", "None: the explanation does not tell"
-        raise InvalidTypeError(argument="n_features", must=must, got=received)
-    elements = _elements(explanation, bare_model(model))
-    scores = _by_index(weights, n, n_explained) if elements is None else _shared(weights, *elements, n)
+        received = "None: the explanation does not tell"
+        raise InvalidTypeError(argument="n_features", must="be given", got=received)
+    if elements is not None:
+        # A weight is shared among the model's features by the number of elements in common.
+        theirs, ours = elements
+        common = (theirs >= 0) & (theirs < len(weights)) & (ours >= 0)
+        sizes = np.bincount(theirs[common], minlength=len(weights))
+        overlaps, counts = np.unique(theirs[common] * n + ours[common], return_counts=True)
+        scores = np.zeros(n)
+        np.add.at(scores, overlaps % n, weights[overlaps // n] * (counts / sizes[overlaps // n]))
+    elif n_explained not in (None, n):
+        must, tool = f"have as many features as the model, {n}", "`mask_text`, `mask_image` or `mask_tabular`"
+        hint = f"Give lime the same input, and the model made by {tool}, which knows where its features are."
+        raise InvalidValueError(argument="explanation", must=must, got=n_explained, hint=hint)
+    elif len(weights) > n:
+        must, received = f"be about features 0 to {n - 1}", f"feature {len(weights) - 1}"
+        raise InvalidValueError(argument="explanation", must=must, got=received)
+    else:
+        scores = np.pad(weights, (0, n - len(weights)))
     details = {"n_reported": len(pairs)}
     return imported(scores, model, target=label, method="lime package", n_calls=n_calls, details=details)
 
@@ -147,11 +161,17 @@ def _weights(
     """The class that is explained, and the weights of lime's features for it."""
     if getattr(explanation, "mode", None) == "regression":
         return 0, by_label[1]  # lime keeps the same weights with the other sign under 0
-    names = [str(name) for name in _or_empty(explanation, "class_names")]
+    leading, class_names = getattr(explanation, "top_labels", None), getattr(explanation, "class_names", None)
+    leading = [] if leading is None else list(leading)
+    names = [] if class_names is None else list(map(str, class_names))
     n_classes = len(names) if full is None else len(full)
     label = names.index(target) if isinstance(target, str) and target in names else target
-    if label is None:
-        label = _default_label(explanation, by_label) if full is None else predicted(full)
+    if label is None and full is not None:
+        label = predicted(full)
+    elif label is None and (leading or len(by_label) == 1):
+        label = leading[0] if leading else next(iter(by_label))
+    elif label is None:
+        raise InvalidTypeError(argument="target", must=f"be one of {', '.join(map(str, by_label))}", got="None")
     if not is_number(label) or (label not in by_label and label not in range(n_classes)):
         options: list[Any] = names or list(range(n_classes)) or list(by_label)
         must = f"be one of {', '.join(map(str, options))}"
@@ -160,106 +180,43 @@ def _weights(
         return int(label), by_label[label]
     if 1 - label in by_label and (add_up(full) or (full is None and n_classes == 2)):
         return int(label), [(i, -weight) for i, weight in by_label[1 - label]]
-    raise InvalidValueError(
-        argument="explanation",
-        must=f"explain class {label}",
-        got=", ".join(map(str, by_label)),
-        hint=f"Ask lime for it with `explain_instance(…, labels=({label},))`, or choose what is explained with "
-        f"`target={next(iter(by_label))}`.",
-    )
+    other = f"choose what is explained with `target={next(iter(by_label))}`"
+    hint = f"Ask lime for it with `explain_instance(…, labels=({label},))`, or {other}."
+    received = ", ".join(map(str, by_label))
+    raise InvalidValueError(argument="explanation", must=f"explain class {label}", got=received, hint=hint)
 
 
-def _default_label(explanation: Any, by_label: dict[Any, Any]) -> Any:
-    leading = _or_empty(explanation, "top_labels")
-    if not leading and len(by_label) > 1:
-        raise InvalidTypeError(argument="target", must=f"be one of {', '.join(map(str, by_label))}", got="None")
-    return leading[0] if leading else next(iter(by_label))
-
-
-def _or_empty(explanation: Any, name: str) -> list[Any]:
-    values = getattr(explanation, name, None)
-    return [] if values is None else list(values)
-
-
-def _value_in_input(explanation: Any, feature: int) -> float:
-    """What a weight is multiplied with in the input: 1, or the standardised value of a column that has a slope."""
-    mapper = getattr(explanation, "domain_mapper", None)
-    scaled = getattr(mapper, "scaled_row", None)
-    if scaled is None or feature in getattr(mapper, "categorical_features", ()):
-        return 1.0
-    dense = scaled.toarray() if hasattr(scaled, "toarray") else np.asarray(scaled)
-    return float(dense.ravel()[feature])
-
-
-def _size(explanation: Any) -> int | None:
-    """The number of segments, words or columns that an explanation of lime is about."""
+def _elements(explanation: Any, model: Any) -> tuple[int | None, tuple[NDArray[np.intp], NDArray[np.intp]] | None]:
+    """The number of lime's segments, words or columns; and lime's feature and the model's of each pixel, character or
+    column, -1 for none. None if not known.
+    """
     mapper, segments = getattr(explanation, "domain_mapper", None), getattr(explanation, "segments", None)
     words, columns = getattr(mapper, "indexed_string", None), getattr(mapper, "feature_names", None)
     if segments is not None:
-        return int(np.max(segments)) + 1
+        groups: Any = getattr(model, "groups", None)
+        if np.ndim(groups) == 2 and np.shape(segments) != np.shape(groups):
+            must = f"be of the image as the model sees it, {np.shape(groups)} pixels"
+            hint = "Give lime the image after resizing."
+            raise InvalidValueError(argument="explanation", must=must, got=np.shape(segments), hint=hint)
+        n_segments = int(np.max(segments)) + 1
+        return n_segments, (np.ravel(segments), np.ravel(groups)) if np.ndim(groups) == 2 else None
     if words is not None:
-        return int(words.num_words())
-    return None if columns is None else len(columns)
-
-
-def _elements(explanation: Any, model: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
-    """Lime's feature and the model's of each pixel, character or column, -1 for none; None if not known."""
-    mapper, segments = getattr(explanation, "domain_mapper", None), getattr(explanation, "segments", None)
-    words, columns = getattr(mapper, "indexed_string", None), getattr(mapper, "feature_names", None)
-    groups: Any = getattr(model, "groups", None)
-    located = getattr(model, "located", None)
-    if segments is not None and np.ndim(groups) == 2:
-        if np.shape(segments) != np.shape(groups):
-            raise InvalidValueError(
-                argument="explanation",
-                must=f"be of the image as the model sees it, {np.shape(groups)} pixels",
-                got=np.shape(segments),
-                hint="Give lime the image after resizing.",
-            )
-        return np.ravel(segments), np.ravel(groups)
-    if words is not None and located is not None:
-        return _words_and_features(words, *located)
-    of_column = getattr(getattr(model, "features", None), "of_column", None)
-    if columns is not None and of_column is not None and len(columns) == len(of_column):
-        return np.arange(len(columns)), of_column
-    return None
-
-
-def _words_and_features(words: Any, text: str, spans: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Lime's feature and the model's of each character."""
-    if words.raw_string() != text:
-        must = f"be of the model's text, {text[:40]!r}"
-        raise InvalidValueError(argument="explanation", must=must, got="another one")
-    theirs, ours = np.full((2, len(text)), -1)
-    for i in range(words.num_words()):
-        for start in words.string_position(i):
-            theirs[start : start + len(words.word(i))] = i
-    for i, (start, end) in enumerate(spans):
-        ours[start:end] = i
-    return theirs, ours
-
-
-def _shared(weights: Numbers, theirs: NDArray[np.intp], ours: NDArray[np.intp], n: int) -> Numbers:
-    """Weights of their features as scores of ours: each is shared by the number of elements in common."""
-    common = (theirs >= 0) & (theirs < len(weights)) & (ours >= 0)
-    sizes = np.bincount(theirs[common], minlength=len(weights))
-    pairs, counts = np.unique(theirs[common] * n + ours[common], return_counts=True)
-    scores = np.zeros(n)
-    np.add.at(scores, pairs % n, weights[pairs // n] * (counts / sizes[pairs // n]))
-    return scores
-
-
-def _by_index(weights: Numbers, n: int, n_explained: int | None) -> Numbers:
-    """Weights of features that are those of the model, one by one."""
-    if n_explained not in (None, n):
-        raise InvalidValueError(
-            argument="explanation",
-            must=f"have as many features as the model, {n}",
-            got=n_explained,
-            hint="Give lime the same input, and the model made by `mask_text`, `mask_image` or `mask_tabular`, which "
-            "knows where its features are.",
-        )
-    if len(weights) > n:
-        must, received = f"be about features 0 to {n - 1}", f"feature {len(weights) - 1}"
-        raise InvalidValueError(argument="explanation", must=must, got=received)
-    return np.pad(weights, (0, n - len(weights)))
+        n_words, located = int(words.num_words()), getattr(model, "located", None)
+        if located is None:
+            return n_words, None
+        text, spans = located
+        if words.raw_string() != text:
+            must = f"be of the model's text, {text[:40]!r}"
+            raise InvalidValueError(argument="explanation", must=must, got="another one")
+        theirs, ours = np.full((2, len(text)), -1)
+        for i in range(n_words):
+            for start in words.string_position(i):
+                theirs[start : start + len(words.word(i))] = i
+        for i, (start, end) in enumerate(spans):
+            ours[start:end] = i
+        return n_words, (theirs, ours)
+    if columns is None:
+        return None, None
+    of_column: Any = getattr(getattr(model, "features", None), "of_column", None)
+    is_known = of_column is not None and len(columns) == len(of_column)
+    return len(columns), (np.arange(len(columns)), of_column) if is_known else None

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
-from holdfast.attribution.gradients import integrated_gradients, mfaba
-from holdfast.attribution.lime import lime
-from holdfast.attribution.occlusion import occlusion, random
+import numpy as np
+
 from holdfast.attribution.scores import Attribution
-from holdfast.attribution.shapley import shap
 from holdfast.attribution.task import AttributionTask, Scored, names_of
 from holdfast.errors import InvalidTypeError
 from holdfast.evaluation import evaluating
@@ -19,17 +18,59 @@ from holdfast.types import MaskedModel, Progress, Rng
 from holdfast.validation import check_name, check_whole
 from holdfast.words import class_name
 
-METHODS: dict[str, Callable[..., Scored]] = {
-    "lime": lime,
-    "shap": shap,
-    "integrated_gradients": integrated_gradients,
-    "mfaba": mfaba,
-    "occlusion": occlusion,
-    "random": random,
+_N_ROUNDINGS, _CELLS_AT_ONCE = 8, 1 << 24
+
+
+def occlusion(task: AttributionTask, *, leave: str = "out") -> Scored:
+    """Hide each feature alone, or show it alone; the scores are the changes of the target's score.
+
+    With ``leave="out"`` that is the score of the full input minus that without the feature, with "in" the score of
+    the feature alone minus that of the empty input. A change within the rounding of the model's numbers counts as
+    none, so that features which make no difference tie.
+    """
+    out = check_name(leave, "leave", ("out", "in")) == "out"
+    n = task.n_features
+    task.budget(n + 1, least=n + 1, of=f"for 'occlusion' of {n} features")
+    task.evaluator.expect(n + 1)
+    # A mask of all features or of none, then one per feature in which it alone is not so; a few megabytes at a time.
+    size = max(1, _CELLS_AT_ONCE // n)
+    portions = np.split(np.arange(-1, n), range(size, n + 1, size))
+    values = np.concatenate([task.values((features[:, None] == np.arange(n)) != out) for features in portions])
+    change = values[0] - values[1:] if out else values[1:] - values[0]
+    # Models of floats differ so much between batches.
+    kind = task.evaluator.outputs.dtype
+    rounding = _N_ROUNDINGS * float(np.finfo(kind).eps) * np.abs(values).max() if kind.kind == "f" else 0.0
+    return Scored(np.where(np.abs(change) > rounding, change, 0.0), details={"leave": leave})
+
+
+def random(task: AttributionTask) -> Scored:
+    """Scores drawn uniformly from [0, 1): what any method should beat."""
+    return Scored(task.stream().random(task.n_features))
+
+
+METHODS = {
+    "lime": "lime",
+    "shap": "shapley",
+    "integrated_gradients": "gradients",
+    "mfaba": "gradients",
+    "occlusion": "methods",
+    "random": "methods",
 }
+"""Methods by name, and the modules of this package they are in, each loaded when its method is first asked for."""
 
 GRADIENT_METHODS = ("integrated_gradients", "mfaba")
 """Those that ask the model for gradients."""
+
+
+def find_method(name: str) -> Callable[..., Scored]:
+    """The method of that name: a function of an ``AttributionTask`` and its own options."""
+    method: Callable[..., Scored] = getattr(import_module(f"holdfast.attribution.{METHODS[name]}"), name)
+    return method
+
+
+def options_of(name: str) -> list[str]:
+    """The options that a method has beside those of ``attribute``."""
+    return list(inspect.signature(find_method(name)).parameters)[1:]
 
 
 def attribute(
@@ -93,8 +134,8 @@ def attribute(
     >>> top(scores, 1).tolist()
     [False, True, False]
     """
-    explain = METHODS[check_name(method, "method", METHODS)]
-    own = list(inspect.signature(explain).parameters)[1:]
+    explain = find_method(check_name(method, "method", METHODS))
+    own = options_of(method)
     for name in options:  # one that would have no effect is an error, never ignored
         if name not in own:
             takes = f"takes {', '.join(f'`{known}`' for known in own)}" if own else "takes no options of its own"

@@ -79,9 +79,8 @@ class Attribution(Value):
         if self.errors is not None and (self.errors.shape != self.scores.shape or not (self.errors >= 0).all()):
             raise InvalidValueError(argument="errors", must="be one number ≥ 0 per feature")
         if self.feature_names is not None and len(self.feature_names) != len(self.scores):
-            raise InvalidValueError(
-                argument="feature_names", must=f"be one per feature: {len(self.scores)}", got=len(self.feature_names)
-            )
+            must = f"be one per feature: {len(self.scores)}"
+            raise InvalidValueError(argument="feature_names", must=must, got=len(self.feature_names))
         if not isinstance(self.method, str):
             raise InvalidTypeError(argument="method", must="be a string", got=shown(self.method))
         check_whole(self.n_calls, "n_calls")
@@ -106,22 +105,19 @@ class Attribution(Value):
         return type(self).from_json, (self.to_json(),)
 
     def __str__(self) -> str:
-        leaders = ", ".join(self._named(i) for i in self.ranking[:_N_SHOWN])
+        names = [f"feature {i}" for i in range(self.n_features)]
+        if self.feature_names is not None:
+            names = [repr(name) for name in self.feature_names]
+        leaders = ", ".join(f"{names[i]} {self.scores[i]:.3g}" for i in self.ranking[:_N_SHOWN])
         more = ", …" if self.n_features > _N_SHOWN else ""
         what = "" if self.target is None else f" for the prediction {quoted(self.target, self.target_name)}"
         features = "feature" if self.n_features == 1 else "features"
+        errors = ""
+        if self.errors is not None and self.errors.any():
+            errors = f", standard errors up to {self.errors.max():.2g}"
+        elif self.errors is not None:
+            errors = ", exact" if self.details.get("exact", True) else ", no error was seen"
         return (
             f"Scores of {self.n_features} {features}{what} by {self.method}, largest first: {leaders}{more} "
-            f"({calls(self.n_calls)}{self._errors()}); they say what this method finds, not that the features suffice."
+            f"({calls(self.n_calls)}{errors}); they say what this method finds, not that the features suffice."
         )
-
-    def _named(self, i: int) -> str:
-        name = f"feature {i}" if self.feature_names is None else repr(self.feature_names[i])
-        return f"{name} {self.scores[i]:.3g}"
-
-    def _errors(self) -> str:
-        if self.errors is None:
-            return ""
-        if not self.errors.any():
-            return ", exact" if self.details.get("exact", True) else ", no error was seen"
-        return f", standard errors up to {self.errors.max():.2g}"

@@ -50,7 +50,7 @@ def shap(task: AttributionTask) -> Scored:
     budget = task.budget(default, least=min(4 * n, every_mask), of=f"for 'shap' with {n} features")
     if budget >= every_mask:
         task.evaluator.expect(every_mask)
-        from holdfast.boolean.tables import all_masks  # few features: the rest of Boolean analysis is not needed
+        from holdfast.boolean.tables import all_masks
 
         exact = exact_shapley(task.values(all_masks(n)))
         return Scored(exact, np.zeros(n), {"n_samples": every_mask, "exact": True})
@@ -63,16 +63,10 @@ def shap(task: AttributionTask) -> Scored:
 
 
 def exact_shapley(table: Numbers) -> Numbers:
-    """Shapley values (n,) of a function given by all its values (2ⁿ,), row index = sum of mask_i · 2^i.
-
-    Examples
-    --------
-    >>> exact_shapley(np.array([0.0, 1.0, 2.0, 5.0])).tolist()
-    [2.0, 3.0]
-    """
-    # Relative to the empty input: a large offset would only cost precision.
+    """Shapley values (n,) of a function given by all its values (2ⁿ,), row index = sum of mask_i · 2^i."""
     from holdfast.boolean import monotone, shapley
 
+    # Relative to the empty input: a large offset would only cost precision.
     return shapley(monotone(table - table[0]))
 
 
@@ -186,13 +180,7 @@ def size_weights(n_features: int) -> Numbers:
 
 
 def allocate(n_features: int, n_pairs: int) -> Numbers:
-    """Expected number of pairs for each of the sizes 1 … n/2; they sum to ``n_pairs``.
-
-    Examples
-    --------
-    >>> allocate(6, 14).round(2).tolist()
-    [6.0, 5.54, 2.46]
-    """
+    """Expected number of pairs for each of the sizes 1 … n/2; they sum to ``n_pairs``."""
     available, weights = pairs_by_size(n_features), size_weights(n_features)
     counts = np.where(np.arange(len(available)) == 0, available, 0.0)
     is_open = counts == 0

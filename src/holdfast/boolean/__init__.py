@@ -22,10 +22,10 @@ from holdfast.boolean.bases import monotone as monotone
 from holdfast.boolean.bases import monotone_to_biased as monotone_to_biased
 from holdfast.boolean.bases import monotone_to_fourier as monotone_to_fourier
 from holdfast.boolean.estimation import Estimate as Estimate
+from holdfast.boolean.estimation import LowDegreeWeights as LowDegreeWeights
 from holdfast.boolean.estimation import estimate_coefficients as estimate_coefficients
 from holdfast.boolean.estimation import estimate_level_weights as estimate_level_weights
-from holdfast.boolean.low_degree import LowDegreeWeights as LowDegreeWeights
-from holdfast.boolean.low_degree import low_degree_weights as low_degree_weights
+from holdfast.boolean.estimation import low_degree_weights as low_degree_weights
 from holdfast.boolean.operators import condition as condition
 from holdfast.boolean.operators import conditional_weights as conditional_weights
 from holdfast.boolean.operators import flip_operator as flip_operator

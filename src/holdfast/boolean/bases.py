@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Self
 
 import numpy as np
@@ -37,9 +38,7 @@ _COLUMNS_AT_ONCE = 8
 _LONGEST_PRODUCT = 512
 """Columns of one matrix product: few enough that no BLAS spreads so small a task over threads."""
 
-_STRIP_SIZE = 1 << 16
-_WIDEST_STRIP = 256
-_NARROWEST_STRIP = 8
+_STRIP_SIZE, _WIDEST_STRIP, _NARROWEST_STRIP = 1 << 16, 256, 8
 
 Matrices = NDArray[np.float64]
 """(n, 2, 2): the matrix of each feature; rows are what comes out for bit 0 and bit 1."""
@@ -214,17 +213,14 @@ class AffineBasis:
 
     @classmethod
     def fourier(cls, n: int) -> Self:
-        """Characters, orthonormal under the uniform distribution."""
         return cls(np.ones(n), np.full(n, -2.0))
 
     @classmethod
     def monotone(cls, n: int) -> Self:
-        """Unanimity functions, not orthogonal."""
         return cls(np.zeros(n), np.ones(n))
 
     @classmethod
     def biased(cls, p: Any, n: int) -> Self:
-        """Characters that are orthonormal when each feature is shown with probability p."""
         share = check_per_feature(p, "p", n, low=0, high=1, open_ends=True)
         deviation = np.sqrt(share * (1 - share))
         return cls(share / deviation, -1 / deviation)
@@ -248,7 +244,7 @@ class AffineBasis:
 
 def _matrices(a: Table, b: Table, c: Table, d: Table) -> Matrices:
     """[[a, b], [c, d]] for every feature, (n, 2, 2)."""
-    return np.stack([np.stack([a, b], axis=-1), np.stack([c, d], axis=-1)], axis=-2)
+    return np.stack([a, b, c, d], axis=-1).reshape(-1, 2, 2)
 
 
 def transform(value: Any, name: str, make: Callable[[int], Matrices], out: Table | None) -> Table:
@@ -256,39 +252,27 @@ def transform(value: Any, name: str, make: Callable[[int], Matrices], out: Table
     array, n = check_table(value, name)
     matrices = make(n)
     if out is None:
-        table = np.array(array, dtype=np.float64, order="C")
-    else:
-        table = _check_out(out, array.shape)
-        if out is not array:
-            np.copyto(out, array)
-    with quiet():
-        apply_in_place(table, matrices)
-    return check_finite(table, name)
-
-
-def _check_out(out: Any, shape: tuple[int, ...]) -> Table:
-    must = f"be a writable C-contiguous float64 array of shape {shape}"
+        out = np.empty(array.shape)
+    must = f"be a writable C-contiguous float64 array of shape {array.shape}"
     if not isinstance(out, np.ndarray) or out.dtype != np.float64:
         raise InvalidTypeError(argument="out", must=must, got=getattr(out, "dtype", type(out).__name__))
-    if out.shape != shape or not out.flags.c_contiguous or not out.flags.writeable:
+    if out.shape != array.shape or not out.flags.c_contiguous or not out.flags.writeable:
         flags = f"contiguous={out.flags.c_contiguous}, writable={out.flags.writeable}"
         raise InvalidValueError(argument="out", must=must, got=f"shape {out.shape} with flags {flags}")
-    return out
+    if out is not array:
+        np.copyto(out, array)
+    with quiet():
+        apply_in_place(out, matrices)
+    return check_finite(out, name)
 
 
 def apply_in_place(table: Table, matrices: Matrices) -> None:
     """Replace the C-contiguous table (2ⁿ,) or (2ⁿ, k) by its image under ⊗ of ``matrices``."""
     n = len(matrices)
-    rows = table.reshape(2**n, -1)
     n_low = min(n, _LOW_BITS)
-    _apply_low(rows, _stages(matrices[:n_low]), 2**n_low)
-    if n > n_low:
-        _apply_high(rows.reshape(2 ** (n - n_low), -1), _stages(matrices[n_low:]))
-
-
-def _apply_low(rows: Table, stages: list[Table], block: int) -> None:
-    """Mix the rows of each block; columns lie along the buffer, so that products are long."""
-    width = min(rows.shape[1], _COLUMNS_AT_ONCE)
+    rows, block = table.reshape(2**n, -1), 2**n_low
+    # Low bits mix the rows of each block; columns lie along the buffer, so that products are long.
+    stages, width = _stages(matrices[:n_low]), min(rows.shape[1], _COLUMNS_AT_ONCE)
     buffers = np.empty((2, width, block))
     for start in range(0, len(rows), block):
         for first in range(0, rows.shape[1], width):
@@ -296,10 +280,10 @@ def _apply_low(rows: Table, stages: list[Table], block: int) -> None:
             front, back = buffers[:, : piece.shape[1]]
             front[...] = piece.T
             piece[...] = _run(front, back, stages, below=1).T
-
-
-def _apply_high(rows: Table, stages: list[Table]) -> None:
-    """Mix whole rows, one strip of columns at a time."""
+    if n == n_low:
+        return
+    # High bits mix whole blocks, one strip of columns at a time.
+    rows, stages = rows.reshape(2 ** (n - n_low), -1), _stages(matrices[n_low:])
     width = min(rows.shape[1], max(_NARROWEST_STRIP, min(_WIDEST_STRIP, _STRIP_SIZE // len(rows))))
     buffers = np.empty((2, len(rows) * width))
     for first in range(0, rows.shape[1], width):
@@ -326,13 +310,5 @@ def _run(front: Table, back: Table, stages: list[Table], *, below: int) -> Table
 
 def _stages(matrices: Matrices) -> list[Table]:
     """Kronecker products of about equally many features each, lowest bits first."""
-    n_stages = -(-len(matrices) // _FEATURES_AT_ONCE)
-    return [_kronecker(part) for part in np.array_split(matrices, n_stages)] if n_stages else []
-
-
-def _kronecker(matrices: Matrices) -> Table:
-    product = np.ones((1, 1))
-    for matrix in matrices:
-        size = 2 * len(product)
-        product = (matrix[:, None, :, None] * product[None, :, None, :]).reshape(size, size)
-    return product
+    parts = np.array_split(matrices, max(1, -(-len(matrices) // _FEATURES_AT_ONCE)))
+    return [reduce(lambda product, matrix: np.kron(matrix, product), part, np.ones((1, 1))) for part in parts]

@@ -1,7 +1,7 @@
-"""A model of many features → estimates of its spectrum by sampling, each with a proven interval.
+"""A model of many features → its spectrum: estimates by sampling, each with a proven interval, and low degrees exactly.
 
-The scores must lie in a range that is known beforehand; a score outside it is an error, because the
-intervals would be void. The number of draws is fixed in advance.
+Where masks are sampled, scores must lie in a range that is known beforehand; a score outside it is an error, because
+the intervals would be void. The number of draws is fixed in advance.
 """
 
 from __future__ import annotations
@@ -9,18 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holdfast.boolean.tables import Table, quiet, scores_of
+from holdfast.boolean.tables import PORTION, Table, quiet, scores_of
 from holdfast.bounds import Interval
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator, evaluating
+from holdfast.neighborhood import Additions
 from holdfast.randomness import stream, stream_key
 from holdfast.showing import Shown
-from holdfast.types import MaskedModel, Masks, Progress, Rng
-from holdfast.validation import check_list, check_share, check_whole, is_number, shown
+from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
+from holdfast.validation import check_list, check_selection, check_share, check_size, check_whole, is_number, shown
+
+MAX_LOW_DEGREE = 4
 
 _PAIRS_AT_ONCE = 1 << 20
 
@@ -102,8 +107,15 @@ def estimate_coefficients(
     share = float(check_share(p, "p"))
     key = stream_key(rng)
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
-        sets = _check_subsets(subsets, evaluator.n_features)
-        masks, scores = _draw(evaluator, n_draws, share, stream(key, "coefficients"), target, (low, high))
+        sets, must = [], "be sets of features such as [(0,), (0, 1)]"
+        for features in check_list(subsets, "subsets", must):
+            items = check_list(features, "subsets", f"{must}, not single features")
+            sets.append(tuple(sorted({check_whole(feature, "subsets") for feature in items})))
+            if items and sets[-1][-1] >= evaluator.n_features:
+                must = f"hold features 0 to {evaluator.n_features - 1}"
+                raise InvalidValueError(argument="subsets", must=must, got=sets[-1][-1])
+        masks = stream(key, "coefficients").random((n_draws, evaluator.n_features)) < share
+        scores = _scores_within(evaluator, masks, target, low, high)
     risk = float(1 - sure) / max(1, len(sets))
     middle, width = (low + high) / 2, (high - low) * math.sqrt(math.log(2 / risk) / (2 * n_draws))
     deviation = math.sqrt(share * (1 - share))
@@ -157,8 +169,16 @@ def estimate_level_weights(
     key = stream_key(rng)
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         n = evaluator.n_features
-        wanted = [_check_level(level, n) for level in check_list(levels, "levels", "be whole numbers such as [1, 2]")]
-        masks, scores = _draw(evaluator, n_draws, 0.5, stream(key, "level-weights"), target, (low, high))
+        must = "be whole numbers such as [1, 2]"
+        wanted = [check_whole(level, "levels", minimum=1) for level in check_list(levels, "levels", must)]
+        for level in wanted:
+            if level > n:
+                raise InvalidValueError(argument="levels", must=f"be at most the number of features {n}", got=level)
+            if math.comb(n, level) > _MOST_SETS:
+                received = f"{level} of {n} features"
+                raise InvalidValueError(argument="levels", must="have at most 1e15 sets", got=received)
+        masks = stream(key, "level-weights").random((n_draws, n)) < 0.5
+        scores = _scores_within(evaluator, masks, target, low, high)
     risk = float(1 - sure) / max(1, len(wanted))
     products = _pair_products(masks, scores - (low + high) / 2)
     estimates = []
@@ -169,26 +189,100 @@ def estimate_level_weights(
     return tuple(estimates)
 
 
-def _draw(
-    evaluator: Evaluator,
-    n_draws: int,
-    share: float,
-    rng: np.random.Generator,
-    target: int,
-    score_range: tuple[float, float],
-) -> tuple[Masks, Table]:
-    """Independent masks (N, n) and the scores (N,) of the target, checked against their range."""
+@dataclass(frozen=True, eq=False)
+class LowDegreeWeights(Shown):
+    """Conditional monotone weights g̃(T) for all sets T of at most ``degree`` unselected features.
+
+    ``subsets[k]`` (C(m, k), k) lists the sets of k features and ``values[k]`` (C(m, k), n_classes) their
+    weights; ``values[0]`` is the score of ``selected`` itself. Exact up to rounding, at ``n_calls`` model
+    calls. They give every score within ``degree`` additions: h(α ∪ S) = Σ_{T⊆S} g̃(T).
+    """
+
+    selected: Mask
+    degree: int
+    subsets: tuple[NDArray[np.intp], ...]
+    values: tuple[Table, ...]
+    n_calls: int
+
+    @property
+    def mass(self) -> Table:
+        """Σ_{|T|=k} |g̃(T)| for k = 0 … degree: (degree + 1, n_classes)."""
+        return np.stack([np.abs(values).sum(axis=0) for values in self.values])
+
+
+def low_degree_weights(
+    model: MaskedModel,
+    selected: Any,
+    *,
+    degree: int = 2,
+    batch_size: int | None = None,
+    progress: Progress | bool | None = None,
+) -> LowDegreeWeights:
+    """Compute g̃(T) of all sets of at most ``degree`` unselected features by evaluating the low layers.
+
+    g̃(T) = Σ_{S⊆T} (−1)^{|T∖S|} h(α ∪ S) needs only masks that add at most ``degree`` features: there are
+    Σ_{k≤degree} C(m, k) of them, for m unselected features. With nothing selected these are the monotone
+    weights h̃(T) themselves.
+
+    Parameters
+    ----------
+    model : MaskedModel
+        A model that returns scores.
+    selected : Boolean array of shape (n_features,)
+        The explanation α.
+    degree : int
+        At most 4; the number of calls grows like its power of m.
+    batch_size, progress
+        As for ``certify``.
+
+    Examples
+    --------
+    >>> from holdfast import mask_function
+    >>> pair = mask_function(lambda masks: masks[:, :2].all(axis=1, keepdims=True), n_features=40)
+    >>> low = low_degree_weights(pair, np.arange(40) == 0, degree=2)
+    >>> low.n_calls, low.mass.ravel().tolist()
+    (781, [0.0, 1.0, 0.0])
+    """
+    top = check_size(degree, "degree", minimum=0, most=MAX_LOW_DEGREE)
+    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
+        mask = check_selection(selected, "selected", evaluator)
+        nearby = Additions(mask, top)
+        evaluator.expect(nearby.size)
+        before = evaluator.n_calls
+        scores = np.concatenate([scores_of(evaluator, masks, None) for masks in nearby.enumerate(PORTION)])
+        n_calls = evaluator.n_calls - before
+    m, degree = int((~mask).sum()), nearby.effective_radius
+    layers: list[NDArray[np.intp]] = []
+    values: list[Table] = []
+    start = 0
+    for k in range(degree + 1):
+        # All sets of k of m positions, (C(m, k), k), in the order in which ``Additions`` lists them.
+        layer = np.array(list(combinations(range(m), k)), dtype=np.intp).reshape(math.comb(m, k), k)
+        weights = scores[start : start + len(layer)].copy()
+        start += len(layer)
+        with quiet():  # what the scores have beyond the weights of all proper subsets
+            for size in range(k):
+                for chosen in combinations(range(k), size):
+                    weights -= values[size][_ranks(layer[:, list(chosen)], layers[size])]
+        if not np.isfinite(weights).all():
+            raise ModelError("Scores of the model must be small enough for finite weights in float64.")
+        layers.append(layer)
+        values.append(weights)
+    subsets = tuple(np.flatnonzero(~mask)[layer] for layer in layers)
+    return LowDegreeWeights(mask, degree, subsets, tuple(values), n_calls)
+
+
+def _scores_within(evaluator: Evaluator, masks: Masks, target: int, low: float, high: float) -> Table:
+    """The scores (b,) of the target, checked against their range."""
     column = check_whole(target, "target")
-    evaluator.expect(n_draws)
-    masks = rng.random((n_draws, evaluator.n_features)) < share
+    evaluator.expect(len(masks))
     scores = scores_of(evaluator, masks, column)
-    low, high = score_range
     if scores.min() < low or scores.max() > high:
         raise ModelError(
             f"Scores of class {column} must lie in `score_range` = ({low:g}, {high:g}), "
             f"got {scores.min():g} to {scores.max():g}. The intervals rest on it."
         )
-    return masks, scores
+    return scores
 
 
 def _pair_products(masks: Masks, scores: Table) -> Table:
@@ -235,21 +329,8 @@ def _check_range(score_range: Any, *, widest: float = 1e300) -> tuple[float, flo
     return low, high
 
 
-def _check_subsets(subsets: Any, n: int) -> list[tuple[int, ...]]:
-    must = "be sets of features such as [(0,), (0, 1)]"
-    sets = []
-    for features in check_list(subsets, "subsets", must):
-        items = check_list(features, "subsets", f"{must}, not single features")
-        sets.append(tuple(sorted({check_whole(feature, "subsets") for feature in items})))
-        if items and sets[-1][-1] >= n:
-            raise InvalidValueError(argument="subsets", must=f"hold features 0 to {n - 1}", got=sets[-1][-1])
-    return sets
-
-
-def _check_level(level: Any, n: int) -> int:
-    k = check_whole(level, "levels", minimum=1)
-    if k > n:
-        raise InvalidValueError(argument="levels", must=f"be at most the number of features {n}", got=k)
-    if math.comb(n, k) > _MOST_SETS:
-        raise InvalidValueError(argument="levels", must="have at most 1e15 sets", got=f"{k} of {n} features")
-    return k
+def _ranks(sets: NDArray[np.intp], layer: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Where each set (b, k) stands in its layer, which is sorted."""
+    base = int(layer.max(initial=0)) + 1
+    places = base ** np.arange(sets.shape[1])[::-1]
+    return np.searchsorted(layer @ places, sets @ places)

@@ -19,8 +19,6 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.types import Mask
 from holdfast.validation import check_name, shown
 
-BASES = ("table", "fourier", "biased", "monotone")
-
 
 def mask_operator(
     h: Any, lam: PerFeature, *, basis: str = "table", p: PerFeature | None = None, out: Table | None = None
@@ -99,7 +97,7 @@ def mask_operator_rebiased(c: Any, lam: PerFeature, *, p: PerFeature, out: Table
 
 def _apply(h: Any, means: Callable[[int], tuple[Table, Table]], basis: str, p: Any, out: Table | None) -> Table:
     """Replace each bit by its mean shift + scale·α_i, in the basis that ``h`` is written in."""
-    known = check_name(basis, "basis", BASES)
+    known = check_name(basis, "basis", ("table", "fourier", "biased", "monotone"))
     if (known == "biased") != (p is not None):
         raise InvalidTypeError(argument="p", must='be given for basis="biased" and for no other', got=shown(p))
 

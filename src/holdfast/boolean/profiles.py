@@ -17,27 +17,19 @@ from typing import Any
 import numpy as np
 
 from holdfast.boolean.bases import apply_in_place, biased, transform
-from holdfast.boolean.tables import (
-    PerFeature,
-    Table,
-    as_table,
-    check_finite,
-    check_number,
-    check_per_feature,
-    degrees,
-    quiet,
-)
-from holdfast.errors import InvalidValueError
-from holdfast.validation import check_name, check_size, check_whole, shown
-
-INDICES = ("shapley", "banzhaf", "taylor", "monotone")
+from holdfast.boolean.tables import PerFeature, Table, as_table, check_finite, check_per_feature, degrees, quiet
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.validation import check_name, check_size, check_whole, is_number, shown
 
 _BLOCK_BITS = 14
-
 _MAX_MATRIX_FEATURES = 12
 
-_UP = np.array([[1.0, 1.0], [0.0, 1.0]])
-"""Sums over supersets, one feature at a time."""
+_FACTORS: dict[str, Callable[[int, int], float]] = {
+    "shapley": lambda t, size: 1 / (t - size + 1),
+    "banzhaf": lambda t, size: 0.5 ** (t - size),
+    "taylor": lambda t, size: 1 / math.comb(t, size),
+}
+"""What an interaction index of a set multiplies the weight of each superset of t features with."""
 
 
 def degree_mass(c: Any) -> Table:
@@ -89,7 +81,7 @@ def smoothed_mass_bound(c: Any, lam: float) -> Table:
     array([1.    , 0.5625, 0.0625])
     """
     mass = tail_mass(c)
-    n, share = len(mass) - 1, check_number(lam, "lam")
+    n, share = len(mass) - 1, _check_number(lam, "lam")
     chances = [math.comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(n + 1)]
     return np.asarray((mass.T * np.minimum(1.0, np.cumsum(chances[::-1])[::-1])).T)
 
@@ -115,7 +107,7 @@ def smoothed_variance_bound(h: Any, lam: float, *, p: float) -> Any:
     >>> round(float(smoothed_variance_bound([0, 1], 0.5, p=0.25)), 12)
     0.0625
     """
-    kept, share = check_number(lam, "lam"), check_number(p, "p")
+    kept, share = _check_number(lam, "lam"), _check_number(p, "p")
     if not 0 < share < kept:
         must = f"be strictly between 0 and `lam` = {lam!r}"
         raise InvalidValueError(argument="p", must=must, got=shown(p))
@@ -149,7 +141,7 @@ def noise_stability(h: Any, rho: float, *, p: PerFeature = 0.5) -> Any:
     >>> float(noise_stability([0, 0, 0, 1], 0.5))
     0.140625
     """
-    ratio = check_number(rho, "rho", low=-1)
+    ratio = _check_number(rho, "rho", low=-1)
     weight = _weights_of(h, p)
     return (weight.T * ratio ** np.arange(len(weight))).T.sum(axis=0)
 
@@ -180,8 +172,7 @@ def shapley(weights: Any) -> Table:
     >>> shapley(monotone([0, 1, 1, 1]))
     array([0.5, 0.5])
     """
-    table, n = as_table(weights, "weights")
-    return _values(table, _per_size(n, 1, lambda t: 1 / t))
+    return _values(weights, lambda t: 1 / t)
 
 
 def banzhaf(weights: Any, *, p: float = 0.5) -> Table:
@@ -195,9 +186,8 @@ def banzhaf(weights: Any, *, p: float = 0.5) -> Table:
     >>> banzhaf(monotone([0, 0, 0, 1]))
     array([0.5, 0.5])
     """
-    table, n = as_table(weights, "weights")
-    share = check_number(p, "p")
-    return _values(table, _per_size(n, 1, lambda t: share ** (t - 1)))
+    share = _check_number(p, "p")
+    return _values(weights, lambda t: share ** (t - 1))
 
 
 def interactions(weights: Any, *, order: int = 2, index: str = "shapley") -> Table:
@@ -221,44 +211,29 @@ def interactions(weights: Any, *, order: int = 2, index: str = "shapley") -> Tab
     """
     table, n = as_table(weights, "weights")
     top = check_whole(order, "order", minimum=1)
-    known = check_name(index, "index", INDICES)
-    result = np.zeros_like(table)
-    sizes = degrees(n)
+    known = check_name(index, "index", (*_FACTORS, "monotone"))
+    result, sizes = np.zeros_like(table), degrees(n)
     for size in range(1, min(top, n) + 1):
-        rows = sizes == size
-        plain = known == "monotone" or (known == "taylor" and size < top)
-        result[rows] = table[rows] if plain else _superset_sums(table, n, size, known)[rows]
+        sums = table
+        if known != "monotone" and (known != "taylor" or size == top):
+            sums = _scaled(table, [_FACTORS[known](t, size) if t >= size else 0.0 for t in range(n + 1)])
+            with quiet():  # sums over supersets, one feature at a time
+                apply_in_place(sums, np.triu(np.ones((n, 2, 2))))
+        result[sizes == size] = sums[sizes == size]
     return check_finite(result, "weights")
 
 
-def _values(table: Table, factors: Table) -> Table:
-    """For each feature the sum over the sets that hold it, each times its factor."""
+def _values(weights: Any, factor: Callable[[int], float]) -> Table:
+    """For each feature the sum over the sets that hold it, each times the factor of its size."""
+    table, n = as_table(weights, "weights")
     with quiet():
-        sums = containing_sums(_scaled(table, factors))
+        sums = containing_sums(_scaled(table, [0.0, *(factor(t) for t in range(1, n + 1))]))
     return check_finite(sums, "weights")
 
 
-def _superset_sums(table: Table, n: int, size: int, index: str) -> Table:
-    """Σ_{T⊇S} factor(|T|)·h̃(T) at every S; right for sets of the given size."""
-    factor = {
-        "shapley": lambda t: 1 / (t - size + 1),
-        "banzhaf": lambda t: 0.5 ** (t - size),
-        "taylor": lambda t: 1 / math.comb(t, size),
-    }[index]
-    sums = _scaled(table, _per_size(n, size, factor))
-    with quiet():
-        apply_in_place(sums, np.broadcast_to(_UP, (n, 2, 2)))
-    return sums
-
-
-def _per_size(n: int, smallest: int, factor: Any) -> Table:
-    """factor(t) for sets of t ≥ smallest features, 0 for smaller ones, at every row."""
-    values = [factor(t) if t >= smallest else 0.0 for t in range(n + 1)]
-    return np.asarray(np.array(values)[degrees(n)])
-
-
-def _scaled(table: Table, factors: Table) -> Table:
-    return np.ascontiguousarray((table.T * factors).T)
+def _scaled(table: Table, factors: list[float]) -> Table:
+    """Every row times the factor of its number of features, 0 … n."""
+    return np.ascontiguousarray((table.T * np.array(factors)[degrees(len(factors) - 1)]).T)
 
 
 def containing_sums(table: Table) -> Table:
@@ -290,3 +265,11 @@ def _weights_of(h: Any, p: PerFeature) -> Table:
     with quiet():
         check_finite(weights.sum(axis=0), "h")
     return weights
+
+
+def _check_number(value: Any, name: str, *, low: float = 0.0) -> float:
+    """A number from ``low`` to 1."""
+    if not (is_number(value) and low <= value <= 1):
+        kind = InvalidValueError if is_number(value) else InvalidTypeError
+        raise kind(argument=name, must=f"be a number in [{low:g}, 1]", got=shown(value))
+    return float(value)

@@ -35,9 +35,6 @@ from holdfast.boolean.tables import (
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.validation import check_name, check_whole
 
-BOUND_FORMS = ("weights", "markov")
-SMOOTHED_FORMS = ("sharp", "termwise", "factor")
-
 _ROUNDING = 1e-12
 """A sum this close below its limit counts as reaching it."""
 
@@ -151,7 +148,7 @@ def stability_bound(h: Any, selected: Any, *, radius: int, margin: float | None 
     """
     scores = _as_columns(reveal(h, selected))
     steps = min(check_whole(radius, "radius"), len(scores).bit_length() - 1)
-    known = check_name(form, "form", BOUND_FORMS)
+    known = check_name(form, "form", ("weights", "markov"))
     return _bound(scores, _Scale.at(scores[0], margin), steps, known)
 
 
@@ -197,7 +194,7 @@ def smoothed_stability_bound(
     mask = check_selected(selected, n)
     m = n - int(mask.sum())
     steps = min(check_whole(radius, "radius"), m)
-    known = check_name(form, "form", SMOOTHED_FORMS)
+    known = check_name(form, "form", ("sharp", "termwise", "factor"))
     kept = check_per_feature(keep_probability, "keep_probability", n, low=0, high=1)
     smoothed = _as_columns(reveal(mask_operator(table, kept), mask))
     scale = _Scale.at(smoothed[0], margin)
@@ -258,9 +255,8 @@ class _Scale:
         if margin is not None:
             return cls(within(margin).margin)
         if len(reference) == 1:
-            raise InvalidTypeError(
-                argument="margin", must="be a number > 0 for a single score; only several have a top class"
-            )
+            must = "be a number > 0 for a single score; only several have a top class"
+            raise InvalidTypeError(argument="margin", must=must)
         winner = int(reference.argmax())
         with quiet():
             leads = reference[winner] - np.delete(reference, winner)
@@ -307,9 +303,8 @@ def _agreed_by_distance(h: Any, selected: Any, margin: Any, agree: Any) -> tuple
     """How many masks at each distance from ``selected`` agree with it, and how many there are."""
     scores = _as_columns(reveal(h, selected))
     if margin is not None and agree is not None:
-        raise InvalidTypeError(
-            "and `agree` must not both be given; `margin` means `within(margin)`.", argument="margin"
-        )
+        message = "and `agree` must not both be given; `margin` means `within(margin)`."
+        raise InvalidTypeError(message, argument="margin")
     same = within(margin) if margin is not None else as_agreement("same_top_class" if agree is None else agree)
     m = len(scores).bit_length() - 1
     # A move too large for a float is infinite, which is the right side of any margin.

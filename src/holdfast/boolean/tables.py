@@ -197,14 +197,6 @@ def check_per_feature(value: Any, name: str, n: int, *, low: float, high: float,
     return numbers
 
 
-def check_number(value: Any, name: str, *, low: float = 0.0) -> float:
-    """A number from ``low`` to 1."""
-    if not (is_number(value) and low <= value <= 1):
-        kind = InvalidValueError if is_number(value) else InvalidTypeError
-        raise kind(argument=name, must=f"be a number in [{low:g}, 1]", got=shown(value))
-    return float(value)
-
-
 def check_selected(value: Any, n: int) -> Mask:
     """A Boolean vector (n,), for a table of n features."""
     mask = check_mask(value, "selected")

@@ -40,7 +40,7 @@ from holdfast.certification.question import Procedure
 from holdfast.certification.reference import Reference, decides_early, reference_masks
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.progress import as_progress
+from holdfast.terminal import as_progress
 from holdfast.types import Mask, MaskedModel, Progress, Rng
 from holdfast.validation import check_list, check_name, check_selection, check_share, shown
 from holdfast.words import bracket, calls

@@ -183,9 +183,13 @@ def asks(keywords: type, **defaults: Any) -> Callable[[_Verb], _Verb]:
     def show(verb: _Verb) -> _Verb:
         own = inspect.signature(verb)
         before = [parameter for parameter in own.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+        hints = keywords.__annotations__
         named = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=known[name], annotation=hint)
-            for name, hint in keywords.__annotations__.items()
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name].__forward_arg__
+            )
+            for name, default in known.items()
+            if name in hints
         ]
         verb.__signature__ = own.replace(parameters=[*before, *named])  # type: ignore[attr-defined]
         return verb

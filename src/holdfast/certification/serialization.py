@@ -71,15 +71,15 @@ class Value(Shown):
             raise InvalidValueError(argument="text", must=f"have schema {cls.schema!r}")
         version = data.pop("schema_version", None)
         if version != SCHEMA_VERSION:
-            raise InvalidValueError(
-                argument="text",
-                must=f"have schema_version {SCHEMA_VERSION}",
-                got=repr(version),
-                hint="Another holdfast wrote it.",
-            )
+            must, hint = f"have schema_version {SCHEMA_VERSION}", "Another holdfast wrote it."
+            raise InvalidValueError(argument="text", must=must, got=repr(version), hint=hint)
         data.pop("about", None)
         value = _build(cls, data)
-        _restate(value)
+        try:  # fields that fit one by one may still make no sentence
+            str(value)
+            value.to_json()
+        except _UNTRUE as error:
+            raise InvalidValueError(f"is not a true {value.schema}: {error!r}", argument="text") from error
         return value
 
     def check(self) -> None:
@@ -94,7 +94,15 @@ class Value(Shown):
 
 def from_any_json(text: str) -> Value:
     """The value of whatever kind that ``to_json`` wrote."""
-    return _kind_of(text).from_json(text)
+    try:
+        schema = json.loads(text).get("schema")
+    except (TypeError, ValueError, RecursionError, AttributeError) as error:
+        raise InvalidValueError(f"it is no JSON of holdfast: {error}") from error
+    for module in (*_MODULES, "witness"):
+        import_module(f"holdfast.{module}")  # each makes its own results known
+    if not isinstance(schema, str) or schema not in _KINDS:
+        raise InvalidValueError(f"its `schema` must be one of holdfast's, got {schema!r}.")
+    return _KINDS[schema].from_json(text)
 
 
 def read_object(text: str) -> dict[str, Any]:
@@ -107,18 +115,6 @@ def read_about(text: str) -> dict[str, Any]:
     """What a text that ``to_json`` wrote says about its value; nothing if it says nothing."""
     about = json.loads(text).get("about", {})
     return about if isinstance(about, dict) else {}
-
-
-def _kind_of(text: str) -> type[Value]:
-    try:
-        schema = json.loads(text).get("schema")
-    except (TypeError, ValueError, RecursionError, AttributeError) as error:
-        raise InvalidValueError(f"it is no JSON of holdfast: {error}") from error
-    for module in (*_MODULES, "witness"):
-        import_module(f"holdfast.{module}")  # each makes its own results known
-    if not isinstance(schema, str) or schema not in _KINDS:
-        raise InvalidValueError(f"its `schema` must be one of holdfast's, got {schema!r}.")
-    return _KINDS[schema]
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -204,15 +200,6 @@ def _build(kind: type[_Kind], data: dict[str, Any]) -> _Kind:
     return value
 
 
-def _restate(value: Value) -> None:
-    """Raise if what was read cannot be said: fields that fit one by one may still make no sentence."""
-    try:
-        str(value)
-        value.to_json()
-    except _UNTRUE as error:
-        raise InvalidValueError(f"is not a true {value.schema}: {error!r}", argument="text") from error
-
-
 @cache
 def _hints_of(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
@@ -226,28 +213,22 @@ def fits(value: Any, hint: Any) -> bool:
     >>> fits((1, 2), tuple[int, ...]), fits(True, int), fits(float("inf"), float), fits(None, float | None)
     (True, False, False, True)
     """
+    origin, parts = get_origin(hint), get_args(hint)
     if hint is Any:
         return _is_finite(value)
-    if get_origin(hint) in (Union, UnionType):
-        return any(fits(value, option) for option in get_args(hint))
-    return _fits_parts(value, hint) if get_args(hint) else _fits_plain(value, hint)
-
-
-def _fits_parts(value: Any, hint: Any) -> bool:
-    """A tuple of equal parts, an array of a type of numbers, or a mapping."""
-    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(fits(value, option) for option in parts)
     if origin is tuple:
         return isinstance(value, tuple) and all(fits(item, parts[0]) for item in value)
     if origin is np.ndarray:
         return isinstance(value, np.ndarray) and value.dtype == get_args(parts[1])[0]
-    return isinstance(value, Mapping) and _is_finite(value)
-
-
-def _fits_plain(value: Any, hint: Any) -> bool:
+    if origin is not None:
+        return isinstance(value, Mapping) and _is_finite(value)
+    small = not isinstance(value, int) or abs(value) < _LARGEST
     if hint is float:
-        return is_number(value) and _is_small(value) and math.isfinite(value)
+        return is_number(value) and small and math.isfinite(value)
     if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool) and _is_small(value)
+        return isinstance(value, int) and not isinstance(value, bool) and small
     if hint is Interval:
         return isinstance(value, Interval) and fits(tuple(value), tuple[float, ...])
     if hint is Provenance:
@@ -262,10 +243,6 @@ def _is_finite(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return all(map(_is_finite, value))
     return not isinstance(value, float) or math.isfinite(value)
-
-
-def _is_small(value: Any) -> bool:
-    return not isinstance(value, int) or abs(value) < _LARGEST
 
 
 def make_frame(rows: list[dict[str, Any]]) -> Any:

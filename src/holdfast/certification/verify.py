@@ -82,50 +82,45 @@ class Recheck(Value):
     @property
     def differences(self) -> tuple[str, ...]:
         """Every field that is stated otherwise than it is now, with both values."""
-        pairs = _pairs(json.loads(self.stated.to_json()), json.loads(self.repeated.to_json()))
-        counted = sorted((pair for pair in pairs if self._counts(*pair)), key=lambda pair: "provenance" not in pair[0])
-        return tuple(in_words(*pair) for pair in counted)
+        differing = []
+        for path, before, now in _pairs(self.stated, self.repeated):
+            name = path.rpartition(".")[2]
+            unknown = name in _FINGERPRINTS and "provenance" in path and None in (before, now)
+            if not unknown and (self.compares_cost or name not in _COSTS):
+                differing.append((path, before, now))
+        return tuple(in_words(*pair) for pair in sorted(differing, key=lambda pair: "provenance" not in pair[0]))
 
     @property
     def not_identified(self) -> tuple[str, ...]:
         """Which of model, input and masking have no fingerprint, then or now: another one would not be noticed."""
-        pairs = list(_pairs(json.loads(self.stated.to_json()), json.loads(self.repeated.to_json()), every=True))
+        pairs = list(_pairs(self.stated, self.repeated, every=True))
         return tuple(
             name
             for name in _FINGERPRINTS
             if any(path.endswith(f"provenance.{name}") and None in (before, now) for path, before, now in pairs)
         )
 
-    def _counts(self, path: str, before: Any, now: Any) -> bool:
-        name = path.rpartition(".")[2]
-        unknown = name in _FINGERPRINTS and "provenance" in path and None in (before, now)
-        return not unknown and (self.compares_cost or name not in _COSTS)
-
     def __str__(self) -> str:
-        return "\n".join(self._verdict())
-
-    def _verdict(self) -> Iterator[str]:
-        if self.confirmed:
-            yield f"Confirmed: {self.repeated}"
-        else:
-            shown = self.differences[:_MOST_SHOWN]
-            more = len(self.differences) - len(shown)
-            yield f"Not confirmed: {'; '.join(shown)}{f'; and {more} more' if more else ''}."
-            if self.smallest_margins:
-                yield f"Smallest margins of the scores: {', '.join(f'{m:.3g}' for m in self.smallest_margins)}."
-            return
+        if not self.confirmed:
+            differing, margins = self.differences[:_MOST_SHOWN], ", ".join(f"{m:.3g}" for m in self.smallest_margins)
+            more = len(self.differences) - len(differing)
+            verdict = f"Not confirmed: {'; '.join(differing)}{f'; and {more} more' if more else ''}."
+            return verdict + (f"\nSmallest margins of the scores: {margins}." if margins else "")
+        lines = [f"Confirmed: {self.repeated}"]
         if self.not_identified:
-            yield f"Not identified: {', '.join(self.not_identified)}. Another one with the same answers would pass too."
+            unknown = ", ".join(self.not_identified)
+            lines.append(f"Not identified: {unknown}. Another one with the same answers would pass too.")
         if self.canonical:
-            yield "The random key is canonical: it follows from the question, nobody chose it."
+            lines.append("The random key is canonical: it follows from the question, nobody chose it.")
         elif self.canonical is False:
-            yield "The random key is not canonical: whoever made this could have tried several and kept the best."
-        yield from self.notes
+            tried = "whoever made this could have tried several and kept the best"
+            lines.append(f"The random key is not canonical: {tried}.")
+        return "\n".join([*lines, *self.notes])
 
 
 def differences(stated: Value, repeated: Value) -> tuple[str, ...]:
     """Every field that is stated otherwise than it is now, with both values."""
-    return tuple(in_words(*pair) for pair in _pairs(json.loads(stated.to_json()), json.loads(repeated.to_json())))
+    return tuple(in_words(*pair) for pair in _pairs(stated, repeated))
 
 
 def in_words(name: str, before: Any, now: Any) -> str:
@@ -134,7 +129,9 @@ def in_words(name: str, before: Any, now: Any) -> str:
 
 
 def _pairs(before: Any, now: Any, path: str = "", *, every: bool = False) -> Iterator[tuple[str, Any, Any]]:
-    """Places in two JSON values where they differ, with what stands there; every place if asked."""
+    """Places in two results, or in their JSON, where they differ, with what stands there; every place if asked."""
+    if isinstance(before, Value) and isinstance(now, Value):
+        before, now = json.loads(before.to_json()), json.loads(now.to_json())
     if isinstance(before, dict) and isinstance(now, dict) and "shown" not in before:
         for name in {**before, **now}:
             yield from _pairs(before.get(name), now.get(name), f"{path}.{name}" if path else name, every=every)

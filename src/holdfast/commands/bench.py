@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     """Measure and print."""
     from holdfast.attribution.methods import attribute
     from holdfast.bench import measure
-    from holdfast.question import chosen_input
+    from holdfast.commands.inputs import chosen_input
     from holdfast.selection import top_fraction
 
     _fill_in(options)

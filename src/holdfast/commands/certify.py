@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     """Certify, print, and write if asked."""
     from holdfast.atomic import write_whole
     from holdfast.certification.certificate import certify
-    from holdfast.question import bind_named, choose_selection, describe
+    from holdfast.commands.inputs import bind_named, choose_selection, describe
 
     model, classes = bind_named(options)
     selected = choose_selection(options, model)

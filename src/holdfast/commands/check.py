@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
 def decide(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
     """The answer, the reason in words, and the certificate."""
     from holdfast.certification.radius import certified_radius
-    from holdfast.question import bind_named, choose_selection, describe
+    from holdfast.commands.inputs import bind_named, choose_selection, describe
 
     model, classes = bind_named(options)
     selected = choose_selection(options, model)

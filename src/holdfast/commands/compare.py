@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     """Compare, print, and write if asked."""
     from holdfast.atomic import write_whole
     from holdfast.certification.comparison import compare
-    from holdfast.question import bind_named, choose_selections, describe
+    from holdfast.commands.inputs import bind_named, choose_selections, describe
 
     model, classes = bind_named(options)
     explanations, shows_progress = choose_selections(options, model), sys.stderr.isatty() or None

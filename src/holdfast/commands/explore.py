@@ -43,9 +43,9 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until Ctrl-C, which is how it is meant to end."""
+    from holdfast.commands.inputs import read_grid
     from holdfast.explore.serve import import_server, serve
     from holdfast.explore.workbench import open_workbench
-    from holdfast.question import read_grid
 
     _check_packages(options)
     import_server()

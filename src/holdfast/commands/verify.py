@@ -54,7 +54,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Ask again and say whether everything is as stated."""
     from holdfast.certification.verify import recheck
-    from holdfast.question import bind_named
+    from holdfast.commands.inputs import bind_named
 
     result, about, gate = _read(options.result)
     if result.schema == _GUARANTEE:

@@ -14,11 +14,12 @@ from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
-from holdfast.experiments.words import Contrast, counted, percent, points, share
+from holdfast.experiments.words import Contrast, points, share
 from holdfast.randomness import stream, stream_key
 from holdfast.report.figures.accuracies import plot_accuracy
 from holdfast.report.figures.style import entitle, make_panels, note_below
 from holdfast.smoothing import SmoothedAccuracy, smoothed_accuracy
+from holdfast.words import counted, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -178,14 +179,14 @@ def draw(found: Mapping[str, SmoothedAccuracy]) -> Figure:
         plot_accuracy(one, ax=axes)
         entitle(axes, f"{name}, {counted(one.n_inputs, 'input')}")
         axes.set_ylabel("" if place else "accuracy")
-    note_below(figure, f"Bands: exact {percent(CONFIDENCE)} % binomial intervals.")
+    note_below(figure, f"Bands: exact {percent(CONFIDENCE)} binomial intervals.")
     return figure
 
 
 def tell(found: Mapping[str, SmoothedAccuracy]) -> str:
     """The findings in words."""
     parts = [_of_model(name, one) for name, one in found.items()]
-    exact = "Brackets are exact 95 % binomial intervals; changes lie between the farthest ends of two of them, at 90 %."
+    exact = "Brackets are exact 95% binomial intervals; changes lie between the farthest ends of two of them, at 90%."
     return " ".join([*parts, exact])
 
 
@@ -215,9 +216,9 @@ def compared_losses(gentle: Contrast, steep: Contrast) -> str:
     --------
     >>> small, large = Contrast(0.02, Interval(-0.01, 0.05)), Contrast(0.5, Interval(0.4, 0.6))
     >>> print(compared_losses(small, large).split("; ", 1)[1].split(", and ")[1])
-    the second loss is larger than the first; which loss is larger is said at 85 %.
+    the second loss is larger than the first; which loss is larger is said at 85%.
     """
-    said = "; which loss is larger is said at 85 %"  # three intervals at 95 % each must hold together
+    said = "; which loss is larger is said at 85%"  # three intervals at 95% each must hold together
     if steep.interval.low > gentle.interval.high:
         here = f"the second loss is larger than the first{said}"
     elif steep.interval.high < gentle.interval.low:
@@ -233,7 +234,7 @@ def compared_losses(gentle: Contrast, steep: Contrast) -> str:
 
 def _first_fall(lost: Contrast) -> str:
     """Whether no more is lost than a gentle fall may cost."""
-    limit = f"{100 * GENTLE:g} points, at 90 %"
+    limit = f"{100 * GENTLE:g} points, at 90%"
     if lost.interval.low > GENTLE:
         return f"the first fall is not gentle (more than {limit})"
     if lost.interval.high <= GENTLE:

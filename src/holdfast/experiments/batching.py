@@ -11,10 +11,11 @@ from holdfast.bounds import Interval
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
 from holdfast.experiments.timing import Times, time_batches
-from holdfast.experiments.words import Contrast, Verdicts, compared, counted, joined
+from holdfast.experiments.words import Contrast, Verdicts, compared
 from holdfast.report.figures.style import make_panels, note_below
 from holdfast.report.figures.times import plot_times
 from holdfast.study.aggregate.bootstrap import FEW, bootstrap_means
+from holdfast.words import counted, listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -115,7 +116,7 @@ def tell(found: Mapping[str, Times], speed_ups: SpeedUps) -> str:
     times_differ = (
         "Times are processor times of this machine and this run and differ in every run: this is the one experiment "
         "whose data do. "
-        "± is one standard deviation over inputs, brackets are approximate 95 % intervals of the speed-up; with fewer "
+        "± is one standard deviation over inputs, brackets are approximate 95% intervals of the speed-up; with fewer "
         f"than {FEW} inputs these are too narrow, and nothing is concluded from them."
     )
     return " ".join([*parts, closing, times_differ])
@@ -127,7 +128,7 @@ def _of_model(name: str, times: Times, speed_ups: Mapping[int, tuple[float, Inte
         + ("" if size == 1 else f" ({one:.1f}× [{span.low:.1f}, {span.high:.1f}])")
         for size, (one, span) in speed_ups.items()
     ]
-    return f"{name}, {counted(len(times[1]), 'input')}: a pass takes {joined(cells)} of processor time."
+    return f"{name}, {counted(len(times[1]), 'input')}: a pass takes {listed(cells)} of processor time."
 
 
 SUBJECTS = ((VIT, 100), (RESNET, 100), (ROBERTA, 100))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.experiments.studies import Studied
-from holdfast.experiments.words import counted, percent
 from holdfast.study.aggregate import FEW
+from holdfast.words import counted, percent
 
 
 def named(studied: Studied) -> str:
@@ -16,7 +16,7 @@ def named(studied: Studied) -> str:
 
 def bands_note(found: Sequence[Studied]) -> str:
     """What the bands around means over inputs are, and their level."""
-    level = f"{percent(found[0].summary.groups[0].confidence)} %"
+    level = percent(found[0].summary.groups[0].confidence)
     few = [one.summary.groups[0].n_inputs < FEW for one in found]
     sure = f"guaranteed {level} intervals for the mean over the population"
     if all(few) or not all(one.per_input for one in found):
@@ -38,5 +38,5 @@ def _clamped(studied: Studied, fraction: float, radii: Sequence[int]) -> str:
         return ""
     return (
         f"From radius {beyond[0]} on, most texts of {studied.subject.name} have fewer features left to reveal than the "
-        f"radius (top {percent(fraction)} %): their rates are those of all they have."
+        f"radius (top {percent(fraction)}): their rates are those of all they have."
     )

@@ -12,10 +12,11 @@ from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request
 from holdfast.experiments.studies import Studied, certify_spec, study_subjects
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
 from holdfast.experiments.tables import study_tables
-from holdfast.experiments.words import Contrast, Verdicts, at_radii, compared, counted, joined, share
+from holdfast.experiments.words import Contrast, Verdicts, at_radii, compared, share
 from holdfast.report.figures.curves import Line, band_of, plot_lines
-from holdfast.report.figures.style import entitle, label_of, legend_below, look_of, make_panels
+from holdfast.report.figures.style import entitle, legend_below, look_of, make_panels
 from holdfast.study.aggregate import GroupSummary, StudySummary
+from holdfast.words import counted, listed, method_label, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,7 +69,7 @@ def draw(found: Sequence[Studied], fractions: Sequence[float]) -> Figure:
     places = [(one, fraction) for one in found for fraction in fractions]
     for axes, (one, fraction) in zip([axes for row in panels for axes in row], places, strict=True):
         plot_lines([_line(group) for group in _at(one.summary, fraction)], ax=axes, legend=False)
-        entitle(axes, named(one), *([] if single else [f"top {100 * fraction:g} %"]))
+        entitle(axes, named(one), *([] if single else [f"top {percent(fraction)}"]))
     for axes in [axes for row in panels for axes in row[1:]]:
         axes.set_ylabel("")
     legend_below(figure, panels[0][0], note=bands_note(found))
@@ -81,7 +82,7 @@ def _at(summary: StudySummary, fraction: float) -> list[GroupSummary]:
 
 def _line(group: GroupSummary) -> Line:
     points = [(one.radius, one.mean, band_of(one, group.n_inputs)) for one in group.soft]
-    return Line.of(label_of(group.method), points, look=look_of(group.method))
+    return Line.of(method_label(group.method), points, look=look_of(group.method))
 
 
 def tell(found: Sequence[Studied], fractions: Sequence[float]) -> str:
@@ -96,9 +97,10 @@ def _of_cut(one: Studied, fraction: float) -> str:
     radius = _middle(groups[0])
     at = {group.method: next(mean for mean in group.soft if mean.radius == radius) for group in groups}
     order, n_inputs = sorted(at, key=lambda method: -at[method].mean), groups[0].n_inputs
-    rates = joined([f"{label_of(method)} {share(at[method].mean, band_of(at[method], n_inputs))}" for method in order])
+    bands = {method: share(mean.mean, band_of(mean, n_inputs)) for method, mean in at.items()}
+    rates = listed(f"{method_label(method)} {bands[method]}" for method in order)
     gap = _gap(one.summary, order, top_fraction=fraction, radius=radius) if len(order) > 1 else ""
-    which = f"{one.subject.name} ({counted(n_inputs, 'input')}, top {100 * fraction:g} %)"
+    which = f"{one.subject.name} ({counted(n_inputs, 'input')}, top {percent(fraction)})"
     return f"{which} at radius {radius}: {rates}.{gap}"
 
 
@@ -112,7 +114,7 @@ def _gap(summary: StudySummary, order: Sequence[str], *, top_fraction: float, ra
         chosen = "chosen after looking; the interval holds for all pairs at once"
     else:
         chosen = "chosen after looking; the interval does not allow for that"
-    named = f"{label_of(best)}, highest here, compared with {label_of(worst)}, lowest here,"
+    named = f"{method_label(best)}, highest here, compared with {method_label(worst)}, lowest here,"
     return f" {named} {contrast.said} ({chosen})."
 
 
@@ -156,7 +158,7 @@ def _verdicts(leads: Sequence[Lead]) -> Verdicts:
 
 
 def _named(leads: Sequence[Lead]) -> str:
-    return joined([label_of(method) for method in dict.fromkeys(one.method for one in leads)])
+    return listed([method_label(method) for method in dict.fromkeys(one.method for one in leads)])
 
 
 def _vision(found: Sequence[Studied], fractions: Sequence[float]) -> list[str]:
@@ -207,7 +209,7 @@ def _means(leads: Sequence[Lead]) -> str:
     gaps: dict[str, list[float]] = {}
     for one in leads:
         gaps.setdefault(one.model, []).append(one.contrast.estimate)
-    return joined([f"{100 * sum(own) / len(own):+.1f} points ({model})" for model, own in gaps.items()])
+    return listed([f"{100 * sum(own) / len(own):+.1f} points ({model})" for model, own in gaps.items()])
 
 
 SUBJECTS = ((RESNET, 80), (VIT, 20), (ROBERTA, 80))

@@ -18,11 +18,12 @@ from holdfast.experiments.studies import Studied, certify_spec, paired, study_su
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT
 from holdfast.experiments.tables import contrast_row, contrast_table, study_tables
 from holdfast.experiments.votes import Votes, ratio, tell_votes, votes_of
-from holdfast.experiments.words import FEWEST, TOLD, Contrast, Verdicts, at_radii, joined
+from holdfast.experiments.words import FEWEST, TOLD, Contrast, Verdicts, at_radii
 from holdfast.report.figures.curves import Line, band_of, plot_lines
-from holdfast.report.figures.style import entitle, label_of, legend_below, look_of, make_panels
+from holdfast.report.figures.style import entitle, legend_below, look_of, make_panels
 from holdfast.study.aggregate import GroupSummary
 from holdfast.study.spec import MusSpec
+from holdfast.words import listed, method_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,7 +109,7 @@ def draw(found: Sequence[Studied], keeps: Sequence[float]) -> Figure:
 def _line(group: GroupSummary, keep: float) -> Line:
     rates = next(one.rates for one in group.mus if one.keep_probability == keep)
     points = [(one.radius, one.mean, band_of(one, group.n_inputs)) for one in rates]
-    return Line.of(label_of(group.method), points, look=look_of(group.method))
+    return Line.of(method_label(group.method), points, look=look_of(group.method))
 
 
 def tell(found: Sequence[Studied], pairs: Sequence[Pair], votes: Mapping[str, Sequence[Votes]]) -> str:
@@ -154,7 +155,7 @@ def _compared(found: Sequence[Studied], pairs: Sequence[Pair]) -> str:
     if not said:
         return "There are no two methods to compare, or too few inputs."
     return (
-        f"The paper reports that MuS can hardly tell methods apart; here it does in {joined(said)}, of comparisons at "
+        f"The paper reports that MuS can hardly tell methods apart; here it does in {listed(said)}, of comparisons at "
         "radii that MuS can certify (they depend on each other, and MuS has one for each λ; no interval is claimed)."
     )
 
@@ -166,7 +167,7 @@ def _shares(one: Studied, pairs: Sequence[Pair]) -> str:
         return ""
     shares = (hard.n_decided / hard.n, soft.n_decided / soft.n)
     how = "less often than" if shares[0] < shares[1] else "not less often than"
-    return f"{100 * shares[0]:.0f} % on {one.subject.name}, {how} SCA-soft ({100 * shares[1]:.0f} %)"
+    return f"{100 * shares[0]:.0f}% on {one.subject.name}, {how} SCA-soft ({100 * shares[1]:.0f}%)"
 
 
 def _ranked(pairs: Sequence[Pair]) -> list[str]:
@@ -175,7 +176,7 @@ def _ranked(pairs: Sequence[Pair]) -> list[str]:
     ranked = Verdicts.of(pair.contrast for pair in against)
     if ranked.n == ranked.n_open:
         return []
-    leading = joined([label_of(method) for method in LEADING if any(pair.first == method for pair in against)])
+    leading = listed([method_label(method) for method in LEADING if any(pair.first == method for pair in against)])
     return [
         f"The share of inputs that MuS certifies for {leading}, compared with random explanations, is {ranked}; a "
         "random explanation of which every vote says the same is as good to MuS as any other."

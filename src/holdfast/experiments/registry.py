@@ -72,7 +72,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         id="topk-ablation",
         title="Methods compared at other shares of features",
-        shows="q2 with the top 12.5, 25, 37.5 and 50 % selected",
+        shows="q2 with the top 12.5, 25, 37.5 and 50% selected",
         subjects=methods.ABLATION_SUBJECTS,
         options=(*_STUDY, "precision"),
         run=methods.run_ablation,

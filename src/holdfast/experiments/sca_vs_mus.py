@@ -15,11 +15,12 @@ from holdfast.experiments.studies import Studied, certify_spec, paired, study_su
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT
 from holdfast.experiments.tables import contrast_row, contrast_table, study_tables
 from holdfast.experiments.votes import Votes, ratio, tell_votes, votes_of
-from holdfast.experiments.words import TOLD, Contrast, Verdicts, at_radii, compared, counted, joined, share
+from holdfast.experiments.words import TOLD, Contrast, Verdicts, at_radii, compared, share
 from holdfast.report.figures.curves import Line, band_of, plot_lines
-from holdfast.report.figures.style import COLOURS, Look, entitle, label_of, legend_below, make_panels
+from holdfast.report.figures.style import COLOURS, Look, entitle, legend_below, make_panels
 from holdfast.study.aggregate import GroupSummary, MeanAt
 from holdfast.study.spec import MusSpec
+from holdfast.words import counted, listed, method_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,7 +109,7 @@ def draw(found: Sequence[Studied]) -> Figure:
     for row, one in zip(panels, found, strict=True):
         for axes, group in zip(row, one.summary.groups, strict=False):
             plot_lines(_lines(group), ax=axes, legend=False)
-            entitle(axes, named(one), label_of(group.method))
+            entitle(axes, named(one), method_label(group.method))
         for axes in row[len(one.summary.groups) :]:
             axes.set_visible(False)
     for axes in [axes for row in panels for axes in row[1:]]:
@@ -174,8 +175,8 @@ def _instance(group: GroupSummary) -> str:
     soft, hard, voted = group.soft[place], group.hard[place], best.rates[place]
     shares = [share(at.mean, band_of(at, group.n_inputs)) for at in (soft, hard, voted)]
     return (
-        f"For instance {label_of(group.method)} at radius {soft.radius}: SCA-soft {shares[0]}, SCA-hard {shares[1]}, "
-        f"MuS at best {shares[2]} (λ = {ratio(best.keep_probability)})."
+        f"For instance {method_label(group.method)} at radius {soft.radius}: SCA-soft {shares[0]}, "
+        f"SCA-hard {shares[1]}, MuS at best {shares[2]} (λ = {ratio(best.keep_probability)})."
     )
 
 
@@ -189,10 +190,10 @@ def _exception(keep: float, cells: Sequence[Cell]) -> str:
     lower = [cell for cell in cells if cell.soft.direction < 0]
     radii: dict[str, list[int]] = {}
     for cell in lower:
-        radii.setdefault(f"{label_of(cell.method)} on {cell.model}", []).append(cell.radius)
+        radii.setdefault(f"{method_label(cell.method)} on {cell.model}", []).append(cell.radius)
     names = [f"{name} ({at_radii(own)})" for name, own in radii.items()]
     sure = f"guaranteed in {sum(cell.soft.is_guaranteed for cell in lower)} of {len(lower)}"
-    return f"MuS at λ = {ratio(keep)} certifies more than SCA-soft for {joined(names)}, {sure}."
+    return f"MuS at λ = {ratio(keep)} certifies more than SCA-soft for {listed(names)}, {sure}."
 
 
 def _emptiness(cells: Sequence[Cell]) -> str:
@@ -206,7 +207,7 @@ def _emptiness(cells: Sequence[Cell]) -> str:
     )
     if not alive:
         return f"{said} here its share is 0 in all {len(beyond)} combinations there."
-    names = joined(sorted({f"{cell.model} at λ = {ratio(cell.keep_probability)}" for cell in alive}))
+    names = listed(sorted({f"{cell.model} at λ = {ratio(cell.keep_probability)}" for cell in alive}))
     return (
         f"{said} here its share is 0 in {len(beyond) - len(alive)} of {len(beyond)} combinations there, and above 0 "
         f"for {names}: an input with no more unselected features than the certified radius is certified whole."

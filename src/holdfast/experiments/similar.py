@@ -13,10 +13,11 @@ from holdfast.experiments.methods import radii_for
 from holdfast.experiments.radii import up_to
 from holdfast.experiments.showing import Explained, show
 from holdfast.experiments.subjects import RESNET
-from holdfast.experiments.words import counted, joined, percent, points, share
+from holdfast.experiments.words import points, share
 from holdfast.report.figures.curves import plot_curves
-from holdfast.report.figures.style import label_of, make_panels, note_below
+from holdfast.report.figures.style import make_panels, note_below
 from holdfast.types import Mask
+from holdfast.words import counted, listed, method_label, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -122,20 +123,20 @@ def draw(chosen: Candidate, comparison: Comparison) -> Figure:
     name = explained.inputs.class_name
     show(explained, title=f"Input {explained.index}: {name(explained.prediction)}", ax=panels[0][0])
     for axes, (method, mask) in zip(panels[0][1:3], chosen.masks.items(), strict=True):
-        show(explained, mask, title=f"{label_of(method)}: {name(explained.predict(mask))}", ax=axes)
+        show(explained, mask, title=f"{method_label(method)}: {name(explained.predict(mask))}", ax=axes)
     plot_curves(comparison, ax=panels[0][3])
-    level = f"{percent(comparison.curves[0].certificates[0].confidence)} %"
+    level = percent(comparison.curves[0].certificates[0].confidence)
     note_below(figure, f"Bands: guaranteed {level} intervals, each radius of each explanation on its own.")
     return figure
 
 
 def tell(chosen: Candidate, comparison: Comparison, candidates: Sequence[Candidate]) -> str:
     """The findings in words."""
-    first, second = (label_of(name) for name in comparison.names)
+    first, second = (method_label(name) for name in comparison.names)
     told = [one for one in comparison if one.better]
     widest = max(comparison, key=lambda one: abs(one.estimate))
     there = {name: comparison.curve(name)[widest.radius] for name in comparison.names}
-    rates = joined([f"{label_of(name)} {share(one.rate, one.interval)}" for name, one in there.items()])
+    rates = listed([f"{method_label(name)} {share(one.rate, one.interval)}" for name, one in there.items()])
     fit = sum(one.alike and one.consistent for one in candidates)
     return (
         f"{chosen.explained.subject.name}, {counted(len(candidates), 'input')}, of which {fit} have "
@@ -152,7 +153,7 @@ def tell(chosen: Candidate, comparison: Comparison, candidates: Sequence[Candida
 
 def _unlike(chosen: Candidate) -> str:
     if not chosen.alike:
-        return f" although no two explanations look alike (overlap ≥ {100 * ALIKE:g} %, but not the same)"
+        return f" although no two explanations look alike (overlap ≥ {percent(ALIKE)}, but not the same)"
     return "" if chosen.consistent else " among the others"
 
 

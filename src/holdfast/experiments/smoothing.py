@@ -16,11 +16,12 @@ from holdfast.experiments.methods import TOP, radii_for
 from holdfast.experiments.studies import Studied, certify_spec, paired, study_subjects
 from holdfast.experiments.subjects import RESNET, ROBERTA, VIT, Subject
 from holdfast.experiments.tables import contrast_row, contrast_table, study_tables
-from holdfast.experiments.words import FEWEST, Contrast, Verdicts, compared, joined, points
+from holdfast.experiments.words import FEWEST, Contrast, Verdicts, compared, points
 from holdfast.report.figures.curves import Line, band_of, plot_lines
-from holdfast.report.figures.style import entitle, label_of, legend_below, look_of, make_panels
+from holdfast.report.figures.style import entitle, legend_below, look_of, make_panels
 from holdfast.study.aggregate import GroupSummary
 from holdfast.study.spec import SmoothingSpec
+from holdfast.words import listed, method_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -165,7 +166,7 @@ def _of_subject(one: Studied, gains: Sequence[Gain]) -> str:
     first, last = chosen[0], chosen[-1]
     if not first.contrast.can_decide:
         return f"{which}: fewer than {FEWEST} inputs can decide nothing."
-    counts = joined([f"λ = {k:g} {Verdicts.of(gain.contrast for gain in some)}" for k, some in by_keep.items()])
+    counts = listed([f"λ = {k:g} {Verdicts.of(gain.contrast for gain in some)}" for k, some in by_keep.items()])
     return (
         f"{which}: compared with the model itself, over radii, the rate "
         f"of the smoothed one is, for {counts}. At λ = {keep:g} it "
@@ -175,7 +176,7 @@ def _of_subject(one: Studied, gains: Sequence[Gain]) -> str:
 
 def _explanations(methods: Sequence[str]) -> str:
     """Such as ``LIME and random explanations``."""
-    return f"{joined([method if method == METHOD else label_of(method) for method in methods])} explanations"
+    return f"{listed([method if method == METHOD else method_label(method) for method in methods])} explanations"
 
 
 def _most_where(one: Studied, key: int) -> str:
@@ -200,7 +201,7 @@ def _compared_radii(where: Sequence[str]) -> list[str]:
     if not where:
         return []
     said = "The paper finds the gain largest at small radii; here the mean gain up to radius"
-    return [f"{said} {SMALL}, compared with that beyond, is {joined(where)}."]
+    return [f"{said} {SMALL}, compared with that beyond, is {listed(where)}."]
 
 
 SUBJECTS = ((RESNET, 30), (VIT, 4), (ROBERTA, 60))

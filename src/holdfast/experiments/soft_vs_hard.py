@@ -10,11 +10,12 @@ from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, 
 from holdfast.experiments.radii import up_to
 from holdfast.experiments.showing import Explained, show
 from holdfast.experiments.subjects import RESNET, Subject
-from holdfast.experiments.words import counted, percent, share
+from holdfast.experiments.words import share
 from holdfast.report.figures.curves import plot_curves
-from holdfast.report.figures.style import COLOURS, label_of, make_panels, note_below
+from holdfast.report.figures.style import COLOURS, make_panels, note_below
 from holdfast.types import Mask
 from holdfast.witness import StabilityBracket, stability_bracket
+from holdfast.words import counted, method_label, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,10 +119,10 @@ def draw(case: Case) -> Figure:
     name = explained.inputs.class_name
     show(explained, title=f"Input {explained.index}: {name(explained.prediction)}", ax=panels[0][0])
     alone = name(explained.predict(case.selected))
-    show(explained, case.selected, title=f"{label_of(case.method)}: {alone}", ax=panels[0][1])
+    show(explained, case.selected, title=f"{method_label(case.method)}: {alone}", ax=panels[0][1])
     axes = plot_curves(case.curve, ax=panels[0][2])
     _mark(axes, bracket)
-    level = f"{percent(case.curve.certificates[-1].confidence)} %"
+    level = percent(case.curve.certificates[-1].confidence)
     note_below(figure, f"Band: guaranteed {level} intervals, for all radii at once.")
     return figure
 
@@ -141,7 +142,7 @@ def tell(case: Case) -> str:
     explained, curve, bracket = case.explained, case.curve, case.bracket
     last = curve.certificates[-1]
     return (
-        f"{explained.subject.name}, input {explained.index}, {case.chosen}; {label_of(case.method)} "
+        f"{explained.subject.name}, input {explained.index}, {case.chosen}; {method_label(case.method)} "
         f"explanation of {int(case.selected.sum())} of {counted(explained.model.n_features, 'feature')}: "
         f"{_hard(bracket)} {_soft(curve)} The intervals hold for all radii at once with confidence "
         f"{last.confidence:g}. {compared(curve, bracket)}"

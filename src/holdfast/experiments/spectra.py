@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from holdfast.bounds import Interval
 from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, Table
-from holdfast.experiments.words import Contrast, Verdicts, joined
+from holdfast.experiments.words import Contrast, Verdicts
 from holdfast.randomness import stream
 from holdfast.report.figures.boolean_plots import SpectralContraction, contraction
 from holdfast.report.figures.spectra import plot_spectra
 from holdfast.report.figures.style import COLOURS, make_panels
 from holdfast.study.aggregate.bootstrap import FEW, bootstrap_means
+from holdfast.words import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -150,7 +151,7 @@ def tell(cells: Sequence[Cell], n_spectra: int) -> str:
     return (
         f"{' '.join([head, *parts])} The paper reports that flipping "
         f"shrinks every degree in place while masking moves mass from high degrees to low ones; {verdict} "
-        "Directions are approximate 95 % bootstrap intervals over spectra, of which none is said of fewer than "
+        "Directions are approximate 95% bootstrap intervals over spectra, of which none is said of fewer than "
         f"{FEW}; the exact means over all spectra are in the data as well, and drawn as crosses."
     )
 
@@ -163,7 +164,7 @@ def _of_operator(operator: str, cells: Sequence[Cell]) -> str:
     lifted = [cell for cell in cells if cell.lift.direction > 0]
     lowered = Verdicts.of(cell.lift for cell in cells if cell.degree > 0)
     top = [f"degree {cell.degree} at {cell.amount:g} to {_times(cell)}" for cell in lifted]
-    raised = f"raises the mass of {joined(top)} its size" if top else "raises the mass of no degree"
+    raised = f"raises the mass of {listed(top)} its size" if top else "raises the mass of no degree"
     still = "; by definition it leaves degree 0 unchanged" if operator == "flipping" else ""
     return (
         f"Random {operator} {raised}, and lowers that of degree 1 and more in {lowered.n_lower} of {lowered.n} "
@@ -198,7 +199,7 @@ def _where(moved: Sequence[float], against: Sequence[float], left_open: Sequence
     >>> print(_where([0.5], [0.75], [0.9]))
     masking does so at 0.5 but not at 0.75, whether it does at 0.9 cannot be told at this number of spectra
     """
-    at, not_at, perhaps = (joined([f"{one:g}" for one in some]) if some else "" for some in (moved, against, left_open))
+    at, not_at, perhaps = (listed([f"{one:g}" for one in some]) if some else "" for some in (moved, against, left_open))
     if moved:
         told = [f"masking does so at {at}{f' but not at {not_at}' if against else ''}"]
     else:

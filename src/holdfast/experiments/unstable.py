@@ -12,10 +12,11 @@ from holdfast.experiments.experiment import Desk, Experiment, Outcome, Request, 
 from holdfast.experiments.showing import Explained, name_features, show
 from holdfast.experiments.studies import first_inputs, left_out
 from holdfast.experiments.subjects import RESNET, ROBERTA, Subject
-from holdfast.experiments.words import counted, share
-from holdfast.report.figures.style import label_of, make_panels, note_below
+from holdfast.experiments.words import share
+from holdfast.report.figures.style import make_panels, note_below
 from holdfast.types import Mask
 from holdfast.witness import Witness, find_witness
+from holdfast.words import counted, method_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,7 +122,7 @@ def draw(shown: dict[str, Case]) -> Figure:
         name = explained.inputs.class_name
         show(explained, title=f"Input {explained.index}: {name(explained.prediction)}", ax=row[0])
         alone = name(witness.original_prediction)
-        show(explained, case.selected, title=f"{label_of(case.method)}: {alone}", ax=row[1])
+        show(explained, case.selected, title=f"{method_label(case.method)}: {alone}", ax=row[1])
         changed = f"+ {witness.n_added}: {name(witness.prediction)}" if witness.found else "no change found"
         show(explained, case.selected, added=witness.added, title=changed, ax=row[2])
     note_below(figure, "Blue: the explanation. Orange, hatched or with broken frames: what was revealed besides.")
@@ -152,15 +153,15 @@ def compared(n_overturned: int, n_right: int) -> str:
         here = f"here an addition that does so was found for {n_overturned} of {right}"
     return (
         f"The paper shows an input whose explanation a few more features overturn; {here}. What is shown was chosen as "
-        "the smallest change found and is no typical one. Brackets are exact 95 % binomial intervals."
+        "the smallest change found and is no typical one. Brackets are exact 95% binomial intervals."
     )
 
 
 def _of_model(name: str, cases: Sequence[Case], shown: Case) -> str:
     right = [case for case in cases if case.is_right]
     head = (
-        f"{name}: {label_of(shown.method)} explanations of {len(right)} of {counted(len(cases), 'input')} are right: "
-        "the full input and the explanation alone both get the label, or the same prediction where there is no label."
+        f"{name}: {method_label(shown.method)} explanations of {len(right)} of {counted(len(cases), 'input')} are right"
+        ": the full input and the explanation alone both get the label, or the same prediction where there is no label."
     )
     if not right:
         return f"{head} {_shown(shown)}"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from holdfast.experiments.studies import Studied
-from holdfast.experiments.words import joined, percent
 from holdfast.study.results import unpack_text
 from holdfast.study.store import Store
+from holdfast.words import listed, percent
 
 _VOTED = """
 SELECT i.method, i.top_fraction, i.keep_probability, i.mus, x.label FROM items i JOIN inputs x USING (input)
@@ -40,7 +40,7 @@ class Votes:
 
     def __str__(self) -> str:
         classes = "one class" if self.n_classes == 1 else f"{self.n_classes} classes"
-        right = f" ({percent(round(self.n_right / self.n_labelled, 2))} % right)" if self.n_labelled else ""
+        right = f" ({percent(round(self.n_right / self.n_labelled, 2))} right)" if self.n_labelled else ""
         return f"{classes} at λ = {ratio(self.keep_probability)}{right}"
 
 
@@ -69,10 +69,10 @@ def tell_votes(votes: Iterable[Votes]) -> str:
     Examples
     --------
     >>> tell_votes([Votes(0.125, 300, 1, 300, 30), Votes(0.5, 300, 10, 300, 240)])
-    'Smoothed, it gives its 300 explanations one class at λ = 1/8 (10 % right) and 10 classes at λ = 1/2 (80 % right).'
+    'Smoothed, it gives its 300 explanations one class at λ = 1/8 (10% right) and 10 classes at λ = 1/2 (80% right).'
     """
     found = tuple(votes)
-    return f"Smoothed, it gives its {found[0].n_explanations:,} explanations {joined([str(one) for one in found])}."
+    return f"Smoothed, it gives its {found[0].n_explanations:,} explanations {listed([str(one) for one in found])}."
 
 
 def ratio(keep: float) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from holdfast.bounds import Interval
 from holdfast.study.aggregate import FEW
-from holdfast.words import outward
+from holdfast.words import counted, listed, outward, percent
 
 TOLD = (
-    "Brackets are 95 % intervals over inputs by the bootstrap, as in the paper, which are approximate; "
+    "Brackets are 95% intervals over inputs by the bootstrap, as in the paper, which are approximate; "
     "higher and lower are said where such an interval of the paired difference leaves out 0, and "
     "“guaranteed” where the interval that holds for any distribution does so too. "
     f"With fewer than {FEW} inputs the bootstrap is too narrow: there brackets are those guaranteed intervals, and "
@@ -22,7 +22,7 @@ TOLD = (
 )
 
 FEWEST = 7
-"""Of fewer inputs no guaranteed 95 % interval of a difference leaves out 0, however much they differ."""
+"""Of fewer inputs no guaranteed 95% interval of a difference leaves out 0, however much they differ."""
 
 TOO_FEW = f"open, since fewer than {FEWEST} inputs can decide nothing"
 
@@ -33,23 +33,18 @@ def told_of_means(half_width: float, confidence: float) -> str:
     Examples
     --------
     >>> told_of_means(0.02, 0.95).split(", if")[0]
-    'Brackets are guaranteed 95 % intervals for the mean over the population the inputs come from'
+    'Brackets are guaranteed 95% intervals for the mean over the population the inputs come from'
     """
     both = 2 * confidence - 1  # two intervals, each with its own risk
     return (
-        f"Brackets are guaranteed {percent(confidence)} % intervals for the mean over the population the inputs come "
+        f"Brackets are guaranteed {percent(confidence)} intervals for the mean over the population the inputs come "
         "from, if they were drawn independently; the mean over these inputs is known within "
-        f"±{percent(half_width)} points. Differences lie between the farthest ends of two of them, which holds at "
-        f"{percent(both)} %; higher and lower are said where that leaves out 0, and “guaranteed” at that confidence. "
-        f"Each comparison has its own interval: of those in which nothing differs, at most {percent(1 - both)} in 100 "
-        "are expected to be called higher or lower. Counts are of comparisons that share inputs, not of independent "
-        "ones."
+        f"±{100 * half_width:.4g} points. Differences lie between the farthest ends of two of them, which holds at "
+        f"{percent(both)}; higher and lower are said where that leaves out 0, and “guaranteed” at that confidence. "
+        f"Each comparison has its own interval: of those in which nothing differs, at most {100 * (1 - both):.4g} in "
+        "100 are expected to be called higher or lower. Counts are of comparisons that share inputs, not of "
+        "independent ones."
     )
-
-
-def percent(value: float) -> str:
-    """A share as a percentage without needless digits, such as ``95``."""
-    return f"{100 * value:.4g}"
 
 
 @dataclass(frozen=True)
@@ -196,18 +191,7 @@ def _found(verdicts: Verdicts) -> str:
     parts = [f"that is so in {verdicts.n_higher} of {verdicts.n} comparisons{_sure(verdicts.n_surely_higher)}"]
     parts += [f"contradicted in {verdicts.n_lower}{_sure(verdicts.n_surely_lower)}"] if verdicts.n_lower else []
     parts += [f"open in {verdicts.n_open}"] if verdicts.n_open else []
-    return joined(parts)
-
-
-def joined(parts: Sequence[str]) -> str:
-    """A list in words.
-
-    Examples
-    --------
-    >>> joined(["a", "b", "c"])
-    'a, b and c'
-    """
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return listed(parts)
 
 
 def at_radii(radii: Iterable[int]) -> str:
@@ -219,7 +203,7 @@ def at_radii(radii: Iterable[int]) -> str:
     ('radius 2', 'radii 1, 2 and 3')
     """
     found = sorted(set(radii))
-    return f"{'radius' if len(found) == 1 else 'radii'} {joined([str(one) for one in found])}"
+    return f"{'radius' if len(found) == 1 else 'radii'} {listed([str(one) for one in found])}"
 
 
 def share(value: float, interval: Interval | None = None) -> str:
@@ -228,12 +212,12 @@ def share(value: float, interval: Interval | None = None) -> str:
     Examples
     --------
     >>> share(0.9312, Interval(0.9, 1.0))
-    '93.1 % [90.0, 100.0]'
+    '93.1% [90.0, 100.0]'
     """
     if interval is None:
-        return f"{100 * value:.1f} %"
+        return percent(value)
     low, high = outward(interval)
-    return f"{100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+    return f"{100 * value:.1f}% [{100 * low:.1f}, {100 * high:.1f}]"
 
 
 def points(value: float, interval: Interval) -> str:
@@ -250,14 +234,3 @@ def points(value: float, interval: Interval) -> str:
 
 def _signed(value: float) -> str:
     return f"{100 * value + 0.0:+.1f}"
-
-
-def counted(n: int, what: str) -> str:
-    """A number with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "input"), counted(3, "input")
-    ('1 input', '3 inputs')
-    """
-    return f"{n:,} {what}{'' if n == 1 else 's'}"

@@ -12,7 +12,8 @@ from holdfast.inputs import data as datasets
 from holdfast.inputs import models
 from holdfast.inputs.data.dataset import Dataset
 from holdfast.inputs.models.classifier import KINDS, Classifier
-from holdfast.inputs.source import Once, check_sources
+from holdfast.inputs.source import Once, check_options, check_sources
+from holdfast.masking.classes import check_classes
 from holdfast.types import MaskedModel
 from holdfast.validation import check_label, check_list, check_name, check_whole, shown
 
@@ -273,16 +274,16 @@ def bind(
         if not (value is None or (isinstance(value, Mapping) and all(isinstance(name, str) for name in value))):
             raise InvalidTypeError(argument=argument, must="map names of arguments to values", got=shown(value))
     check_sources(model, data)
+    check_classes(classes)
     dataset, words = _load_dataset(data, kind, target, background, labels, dict(data_options or {}))
+    given = {"tokenizer": tokenizer, "classes": classes}
+    own = {name: value for name, value in given.items() if value is not None} | dict(model_options or {})
     if isinstance(model, str):
-        given = {"tokenizer": tokenizer, "preprocess": processor, "classes": classes}
-        own = {name: value for name, value in given.items() if value is not None} | dict(model_options or {})
+        own |= {} if processor is None else {"preprocess": processor}
         expected = kind or (None if model.startswith("bundled:") else dataset.kind)
         classifier = models.load(model, device=device, kind=expected, trusted=trusted, **own)
     else:
-        classifier = _live_classifier(
-            model, kind or dataset.kind, classes, tokenizer, processor, dict(model_options or {})
-        )
+        classifier = _live_classifier(model, processor, {"kind": kind or dataset.kind} | own)
         options = ({} if device is None else {"device": device}) | options
     dataset = _with_details(dataset, words if labels is None else labels, names, background, classifier.classes)
     inputs = Inputs(
@@ -317,36 +318,28 @@ def _load_dataset(
     return as_dataset(data, kind=kind, target=target)
 
 
-def _live_classifier(
-    model: Any, kind: str, classes: Any, tokenizer: Any, processor: Any, options: dict[str, Any]
-) -> Classifier:
+def _live_classifier(model: Any, processor: Any, options: dict[str, Any]) -> Classifier:
     from holdfast.inputs.models.hf import ProcessedPixels
     from holdfast.inputs.models.objects import classify_with
 
-    prepare = processor
     if hasattr(processor, "save_pretrained"):  # an image processor of Transformers; others are functions of an image
         n_channels = getattr(getattr(model, "config", None), "num_channels", 3)
-        prepare = ProcessedPixels(processor, "L" if n_channels == 1 else "RGB")
+        processor = ProcessedPixels(processor, "L" if n_channels == 1 else "RGB")
     elif processor is not None and not callable(processor):
         must = "be an image processor, or a function of an image"
         raise InvalidTypeError(argument="processor", must=must, got=shown(processor))
-    own = {"classes": classes, "tokenizer": tokenizer, "preprocess": prepare}
-    try:
-        return classify_with(
-            model, kind=kind, **({name: value for name, value in own.items() if value is not None} | options)
-        )
-    except TypeError as error:
-        if isinstance(error, InvalidTypeError):
-            raise
-        raise InvalidTypeError(f"cannot be used: {error}", argument="model_options") from error
+    if processor is not None:
+        options = {"preprocess": processor} | options
+    check_options(classify_with, options, "models that are no name")
+    return classify_with(model, **options)
 
 
 def _with_details(dataset: Dataset, labels: Any, names: Any, background: Any, classes: tuple[str, ...]) -> Dataset:
     """The data with labels, names and background rows of the caller, where they are no names of files."""
-    from holdfast.inputs.data.objects import number_known
-
     changes: dict[str, Any] = {}
     if labels is not None and not isinstance(labels, str):
+        from holdfast.inputs.data.objects import number_known
+
         changes["labels"], changes["classes"] = number_known(labels, len(dataset), classes)
     if names is not None:
         listed = check_list(names, "names", "be a list of names, one per input", most=len(dataset))

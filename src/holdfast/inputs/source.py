@@ -7,7 +7,7 @@ from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
 from threading import RLock
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.extras import check_installed, needed
@@ -34,27 +34,22 @@ class Once(Generic[_Value]):
             return self._values[0]
 
 
-class Loader(NamedTuple):
-    """A function of a module of ``holdfast.inputs``, and the form of the names that it takes."""
+Loader = tuple[str, str, str]
+"""A module of ``holdfast.inputs``, its function that loads, and the form of the names that it takes."""
 
-    module: str
-    function: str
-    form: str
-
-
-MODELS = {
-    "hf": Loader("models.hf", "load_folder", "hf:<hub id or folder>"),
-    "onnx": Loader("models.onnx", "load_onnx", "onnx:<file>"),
-    "skops": Loader("models.skops_file", "load_skops", "skops:<file>"),
-    "bundled": Loader("models.bundled", "load_bundled", "bundled:<name>"),
-    "python": Loader("models.objects", "load_python", "python:<module>:<factory>"),
+MODELS: dict[str, Loader] = {
+    "hf": ("models.hf", "load_folder", "hf:<hub id or folder>"),
+    "onnx": ("models.onnx", "load_onnx", "onnx:<file>"),
+    "skops": ("models.skops_file", "load_skops", "skops:<file>"),
+    "bundled": ("models.bundled", "load_bundled", "bundled:<name>"),
+    "python": ("models.objects", "load_python", "python:<module>:<factory>"),
 }
-DATA = {
-    "bundled": Loader("data.bundled", "load_bundled", "bundled:<name>"),
-    "images": Loader("data.images", "load_images", "images:<folder>"),
-    "tweeteval": Loader("data.tweeteval", "load_tweeteval", "tweeteval:<folder>"),
-    "table": Loader("data.table_file", "load_table", "table:<file>"),
-    "hf": Loader("data.hf_disk", "load_disk", "hf:<folder>"),
+DATA: dict[str, Loader] = {
+    "bundled": ("data.bundled", "load_bundled", "bundled:<name>"),
+    "images": ("data.images", "load_images", "images:<folder>"),
+    "tweeteval": ("data.tweeteval", "load_tweeteval", "tweeteval:<folder>"),
+    "table": ("data.table_file", "load_table", "table:<file>"),
+    "hf": ("data.hf_disk", "load_disk", "hf:<folder>"),
 }
 
 PICKLES = (".joblib", ".pickle", ".pkl")
@@ -88,7 +83,7 @@ def split_data(spec: Any) -> tuple[str, str]:
 def _split(spec: Any, name: str, loaders: Mapping[str, Loader], advise: Callable[[str], str | None]) -> tuple[str, str]:
     scheme, place = split_spec(spec, name, loaders, advise)
     if not place:
-        raise InvalidValueError(argument=name, must=f"be {loaders[scheme].form}", got=shown(spec))
+        raise InvalidValueError(argument=name, must=f"be {loaders[scheme][2]}", got=shown(spec))
     return scheme, place
 
 
@@ -106,23 +101,27 @@ def _load(scheme: str, place: str, loaders: Mapping[str, Loader], options: Mappi
     """What the loader makes of the place; an option that it cannot use is an error, not ignored."""
     module, function, _ = loaders[scheme]
     loader = getattr(import_module(f"holdfast.inputs.{module}"), function)
-    known = {name: one for name, one in signature(loader).parameters.items() if one.kind is Parameter.KEYWORD_ONLY}
-    if unknown := sorted(options.keys() - known.keys()):
-        names = ", ".join(sorted(known))
-        raise InvalidTypeError(argument=unknown[0], must=f"be an option of {scheme}: {what} ({names})")
-    for name, value in options.items():
-        _check_text(value, name, str(known[name].annotation))
+    check_options(loader, options, f"{scheme}: {what}")
     return loader(place, **options)
 
 
-def _check_text(value: Any, name: str, kind: str) -> None:
-    """A text, or a list of texts, where the loader says so: files and columns are named by texts."""
-    if kind.startswith("Sequence[str]"):
-        parts = [value] if isinstance(value, str) else value
-        if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
-            raise InvalidTypeError(argument=name, must="be a list of texts", got=shown(value))
-    elif kind.startswith("str") and not (isinstance(value, str) or (value is None and "None" in kind)):
-        raise InvalidTypeError(argument=name, must="be a text", got=shown(value))
+def check_options(loader: Callable[..., Any], options: Mapping[str, Any], what: str) -> None:
+    """Raise for options that the loader does not take; files and columns are named by texts, where it says so."""
+    parameters = signature(loader).parameters.values()
+    known = {one.name: str(one.annotation) for one in parameters if one.kind is Parameter.KEYWORD_ONLY}
+    passes_on = any(one.kind is Parameter.VAR_KEYWORD for one in parameters)  # to what checks it
+    unknown = sorted(options.keys() - known.keys())
+    if unknown and not passes_on:
+        names = ", ".join(sorted(known))
+        raise InvalidTypeError(argument=unknown[0], must=f"be an option of {what} ({names})")
+    for name in options.keys() & known.keys():
+        value, kind = options[name], known[name]
+        if kind.startswith("Sequence[str]"):
+            parts = [value] if isinstance(value, str) else value
+            if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
+                raise InvalidTypeError(argument=name, must="be a list of texts", got=shown(value))
+        elif kind.startswith("str") and not (isinstance(value, str) or (value is None and "None" in kind)):
+            raise InvalidTypeError(argument=name, must="be a text", got=shown(value))
 
 
 def check_sources(model: Any, data: Any, *further: str, what: str | None = None) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from holdfast.plans.design import Design
 from holdfast.plans.search import Goal, search_fixed, search_sequential
-from holdfast.progress import tell_search
+from holdfast.terminal import tell_search
 
 SHIPPED_TOLERANCES = SHIPPED_RISKS = tuple(Fraction(x) for x in ("1/50", "1/20", "1/10", "1/5"))
 SEARCHES: dict[str, Callable[[Goal], Design]] = {"exact": search_fixed, "sequential": search_sequential}

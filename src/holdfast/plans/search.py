@@ -21,7 +21,7 @@ import numpy as np
 from holdfast.bounds import hoeffding_draws, smallest_power_within
 from holdfast.plans.design import ByShare, Design, probabilities
 from holdfast.plans.proof import bound_miss_probability
-from holdfast.progress import tell_search
+from holdfast.terminal import tell_search
 
 N_LOOKS = 12
 """Looks of a searched design: each may cost a separate model batch, so few; more gain little."""

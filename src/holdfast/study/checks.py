@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeVar
 
-from holdfast.attribution.methods import METHODS
+from holdfast.attribution.methods import options_of
 from holdfast.certification.question import parse_radii
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError
 from holdfast.validation import MOST_ENTRIES, check_list, check_name, check_share, check_whole, is_number, shown
@@ -75,7 +74,7 @@ def check_radii(values: Any, name: str) -> tuple[int, ...]:
 
 def check_method_options(method: str, options: Mapping[str, Any], name: str) -> None:
     """Options the method takes; what would have no effect is an error, never ignored."""
-    known = list(inspect.signature(METHODS[method]).parameters)[1:]
+    known = options_of(method)
     for key in options:
         if not known:
             raise InvalidValueError(argument=name, must=f"be empty: {method!r} takes no options", got=shown(key))

@@ -20,6 +20,7 @@ from holdfast.study.probing import Probe, probe_study
 from holdfast.study.spec import StudySpec, check_spec
 from holdfast.types import Mask
 from holdfast.validation import check_flag, check_share
+from holdfast.words import duration
 
 WITNESSES = "witnesses"
 
@@ -119,7 +120,8 @@ class StudyPlan(Value):
             yield "A search for a witness that finds none takes its whole budget, which is counted in “at most”."
         if self.seconds is not None and self.most_seconds is not None and self.seconds_per_call is not None:
             each = f"{1000 * self.seconds_per_call:.3g} ms per call, measured on one input"
-            yield f"About {in_words(self.seconds)} with one worker, at most {in_words(self.most_seconds)} ({each})."
+            about, most = (duration(max(1.0, seconds)) for seconds in (self.seconds, self.most_seconds))
+            yield f"About {about} with one worker, at most {most} ({each})."
 
 
 def plan_study(spec: StudySpec, *, timed: bool = True, assumed_rate: float = 0.9) -> StudyPlan:
@@ -240,18 +242,3 @@ def _cost(name: str, calls: Calls, per_call: float | None, overhead: float = 0.0
 def _sum(values: Iterator[float | None]) -> float | None:
     known = list(values)
     return None if None in known else float(sum(value for value in known if value is not None))
-
-
-def in_words(seconds: float) -> str:
-    """A time that a person can read.
-
-    Examples
-    --------
-    >>> in_words(0.3), in_words(75), in_words(9000), in_words(400_000)
-    ('1 s', '1 min 15 s', '2 h 30 min', '4 d 15 h')
-    """
-    whole = max(1, round(seconds))
-    for unit, size, smaller, small in (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1)):
-        if whole >= size:
-            return f"{whole // size} {unit} {whole % size // small} {smaller}"
-    return f"{whole} s"

@@ -131,7 +131,8 @@ def run_study(
     check_packages(check_spec(spec), *further, computing=is_new and engine == "local")
     chosen = make_engine(engine, workers, timeout, inputs_per_worker)
     watch, plain = as_watcher(progress), plain_spec(spec)
-    every = study_inputs(spec)
+    here = chosen if isinstance(chosen, InProcess) else None
+    every = study_inputs(spec) if here is None or here.inputs is None else here.inputs
     data = every.dataset
     asked = inputs_of(spec, len(data))
     wanted = asked if inputs is None else [asked[place] for place in _check_inputs(inputs, len(asked))]
@@ -141,7 +142,7 @@ def run_study(
         store.expect(asked, n_there=len(data))
         session = _Session(store, spec, data, wanted, watch)
         with listening() as wish:
-            if isinstance(chosen, InProcess) and chosen.load is load_worker:  # what is loaded here already does
+            if here is not None and here.load is load_worker:  # what is loaded here already does
                 chosen = InProcess.on(every)
             for event in chosen.run(spec, session.tasks(), wish):
                 session.keep(event)

@@ -13,7 +13,7 @@ from holdfast.showing import Shown
 from holdfast.study.curves import current_means, curve_inputs, curve_keys
 from holdfast.study.question import Plain
 from holdfast.study.store import OF_STUDY, CurveKey, Store
-from holdfast.words import calls, outward
+from holdfast.words import bracket, calls
 
 _BY_METHOD = """
 SELECT i.method, count(*), avg(r.rate), sum(i.n_computed), sum(i.seconds)
@@ -127,10 +127,9 @@ class StudyStatus(Shown):
     def _mean_lines(self) -> list[str]:
         return [
             f"  {key.method}, top {key.top_fraction:g}, keep {key.keep_probability:g}: mean rate {last.rate:.3f} "
-            f"[{low:.3f}, {high:.3f}] at radius {last.radius} ({curve.bound})"
+            f"{bracket(last.interval)} at radius {last.radius} ({curve.bound})"
             for key, curve in self.means.items()
             for last in [list(curve)[-1]]
-            for low, high in [outward(last.interval)]
         ]
 
     def _warnings(self) -> list[str]:

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
 from holdfast.errors import InvalidTypeError
-from holdfast.progress import TerminalBar
-from holdfast.terminal import neutral, unescaped
+from holdfast.terminal import TerminalBar, neutral, unescaped
 from holdfast.validation import shown
+from holdfast.words import duration
 
 _WIDTH = 24
 _SECONDS_BETWEEN_LINES = 0.1
@@ -89,16 +89,10 @@ def line_of(moment: Moment) -> str:
     filled = _WIDTH * moment.n_done // max(1, moment.n_items)
     parts = [f"{'█' * filled}{'░' * (_WIDTH - filled)} {moment.n_done}/{moment.n_items} items"]
     if moment.seconds_left is not None:
-        parts += [f"{moment.items_per_second:.2f}/s", f"{_duration(moment.seconds_left)} left"]
+        parts += [f"{moment.items_per_second:.2f}/s", f"{duration(moment.seconds_left)} left"]
     parts += [f"{moment.n_skipped} inputs left out"] * (moment.n_skipped > 0)
     parts += [f"{moment.n_given_up} items given up"] * (moment.n_given_up > 0)
     return ", ".join(parts + [f"{method} {mean:.3f}" for method, mean in moment.means.items()])
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 class JsonLines:

@@ -14,7 +14,7 @@ import numpy as np
 
 from holdfast.errors import HoldfastError, InvalidValueError
 from holdfast.extras import import_extra
-from holdfast.inputs.data.dataset import Dataset, digest_bytes, no_labels, number_labels
+from holdfast.inputs.data.dataset import UNKNOWN, Dataset, digest_bytes, no_labels, number_labels
 from holdfast.inputs.data.images import check_inside
 from holdfast.masking.image.pixels import open_picture
 from holdfast.validation import check_name, shown
@@ -91,27 +91,29 @@ class Column(Sequence[Any]):
 def load_disk(place: str, *, split: str | None = None, input: str | None = None, label: str | None = None) -> Dataset:  # noqa: A002
     """Open what ``datasets.Dataset.save_to_disk`` or ``DatasetDict.save_to_disk`` wrote.
 
-    Parameters
-    ----------
-    place : str
-        The folder.
-    split : str, optional
-        Which split, if there are several; "test" if there is one of this name.
-    input : str, optional
-        The column of images or texts; by default the only one of its kind.
-    label : str, optional
-        The column of labels; by default the only one that holds class labels, if there is any.
+    Without ``split``, the one called "test", or the only one. Without ``input``, the only column of images or texts;
+    without ``label``, the only column of class labels, if there is any.
     """
-    table = _check_files(_choose_split(_open(place), split, place), place)
-    features = table.features
-    column = _choose(input, _inputs(features), features, "input", place)
-    kind = "image" if type(features[column]).__name__ == "Image" else "text"
-    wanted = (
-        None if label is None and not _labels(features) else _choose(label, _labels(features), features, "label", place)
-    )
-    labels, classes = (no_labels(len(table)), ()) if wanted is None else _read_labels(table, wanted)
+    table = _open(place, split)
+    features, labels = table.features, no_labels(len(table))
+    classes: tuple[str, ...] = ()
+    of_kind = {
+        kind: [name for name, feature in features.items() if type(feature).__name__ == kind]
+        for kind in ("Image", "ClassLabel")
+    }
+    texts = [name for name, kind in features.items() if getattr(kind, "dtype", None) in ("string", "large_string")]
+    column = _choose(input, of_kind["Image"] or texts, features, "input", place)
+    if label is not None or of_kind["ClassLabel"]:
+        target = _choose(label, of_kind["ClassLabel"], features, "label", place)
+        values = _undecoded(table, target)[:][target].to_pylist()
+        if target in of_kind["ClassLabel"]:
+            labels = np.array([UNKNOWN if value is None else value for value in values], dtype=np.intp)
+            classes = tuple(features[target].names)
+        else:
+            labels, classes = number_labels([str(value) for value in values])
     names = tuple(f"{Path(place).name} row {number}" for number in range(len(table)))
     inputs = Column(_undecoded(table, column), column, place, getattr(features[column], "mode", None))
+    kind = "image" if column in of_kind["Image"] else "text"
     return Dataset(f"hf:{place}", kind, inputs, labels, classes, names=names)
 
 
@@ -120,70 +122,36 @@ def _undecoded(table: Any, column: str) -> Any:
     return table.select_columns([column]).with_format("arrow")
 
 
-def _open(place: str) -> Any:
-    datasets = import_extra("datasets", "Data sets of Hugging Face need")
-    folder = Path(place).resolve()
+def _open(place: str, split: str | None) -> Any:
+    """The table of a split; all its files lie in the folder, though its own lists could name any."""
+    datasets, folder = import_extra("datasets", "Data sets of Hugging Face need"), Path(place).resolve()
     if not folder.is_dir() or "::" in str(folder):  # which datasets would take for a chain of addresses
         raise InvalidValueError(argument="hf:", must=_MUST, got=shown(place))
     try:
-        _check_splits(folder)
-        return datasets.load_from_disk(str(folder), keep_in_memory=False)
+        listing = folder / "dataset_dict.json"
+        for name in json.loads(listing.read_text(encoding="utf-8"))["splits"] if listing.is_file() else []:
+            if not re.fullmatch(r"\w[\w.-]*", name):
+                raise InvalidValueError(f"The splits of {str(folder)!r} must be names of folders in it, got {name!r}.")
+        table = datasets.load_from_disk(str(folder), keep_in_memory=False)
     except HoldfastError:
         raise
     except Exception as error:  # damaged folders fail in many ways
         raise InvalidValueError(argument="hf:", must=_MUST, got=f"{shown(place)}: {error}") from error
-
-
-def _check_splits(folder: Path) -> None:
-    """Names of splits are names of folders inside, and nothing else that could be opened."""
-    listing = folder / "dataset_dict.json"
-    splits = json.loads(listing.read_text(encoding="utf-8"))["splits"] if listing.is_file() else []
-    for split in splits:
-        if not re.fullmatch(r"\w[\w.-]*", split):
-            raise InvalidValueError(f"The splits of {str(folder)!r} must be names of folders in it, got {split!r}.")
-
-
-def _check_files(table: Any, place: str) -> Any:
-    """A table whose files all lie in the folder, though its own list could name any."""
+    if isinstance(table, dict):
+        default = "test" if "test" in table else next(iter(table)) if len(table) == 1 else None
+        table = table[check_name(split or default, "split", table)]
+    elif split is not None:
+        raise InvalidValueError(argument="split", must=f"be left out: {place!r} has no splits", got=shown(split))
     for file in table.cache_files:
         check_inside(Path(place), Path(file["filename"]).resolve())
     return table
-
-
-def _choose_split(loaded: Any, split: str | None, place: str) -> Any:
-    if not isinstance(loaded, dict):
-        if split is not None:
-            raise InvalidValueError(argument="split", must=f"be left out: {place!r} has no splits", got=shown(split))
-        return loaded
-    default = "test" if "test" in loaded else next(iter(loaded)) if len(loaded) == 1 else None
-    return loaded[check_name(split or default, "split", loaded)]
 
 
 def _choose(given: str | None, candidates: list[str], features: Any, name: str, place: str) -> str:
     if given is not None:
         return check_name(given, name, features)
     if len(candidates) != 1:
-        found = ", ".join(candidates) or "none"
-        raise InvalidValueError(
-            argument=name, must=f"be given: the columns of {place!r} that could be meant are {found}"
-        )
+        known = ", ".join(candidates) or "none"
+        must = f"be given: the columns of {place!r} that could be meant are {known}"
+        raise InvalidValueError(argument=name, must=must)
     return candidates[0]
-
-
-def _inputs(features: Any) -> list[str]:
-    """Columns of images; columns of texts if there are none."""
-    images = [name for name, kind in features.items() if type(kind).__name__ == "Image"]
-    return images or [
-        name for name, kind in features.items() if getattr(kind, "dtype", None) in ("string", "large_string")
-    ]
-
-
-def _labels(features: Any) -> list[str]:
-    return [name for name, kind in features.items() if type(kind).__name__ == "ClassLabel"]
-
-
-def _read_labels(table: Any, column: str) -> tuple[Any, tuple[str, ...]]:
-    kind, given = table.features[column], _undecoded(table, column)[:][column].to_pylist()
-    if type(kind).__name__ == "ClassLabel":
-        return np.array([-1 if label is None else label for label in given], dtype=np.intp), tuple(kind.names)
-    return number_labels([str(label) for label in given])

@@ -45,16 +45,8 @@ class ImageFiles(Sequence[Any]):
 def load_images(place: str, *, labels: str | None = None, classes: Any = None) -> Dataset:
     """Find the images of a folder, in the order of their names.
 
-    Parameters
-    ----------
-    place : str
-        The folder. The folders in it are the classes, unless ``labels`` is given; images that lie in no
-        inner folder, if all do, have no label.
-    labels : str, optional
-        A CSV file with the columns ``file`` (relative to the folder) and ``label``: these images and no
-        others, in this order.
-    classes : list of str, optional
-        The names of the classes in the order of the model's; see ``number_labels``.
+    The folders in it are the classes; images that lie in no inner folder, if all do, have no label. Or ``labels`` is a
+    CSV file with the columns ``file`` (relative to the folder) and ``label``: these images, in this order.
     """
     folder = Path(place)
     if not folder.is_dir():

@@ -61,20 +61,10 @@ def load_table(
     background: str | None = None,
     classes: Any = None,
 ) -> Dataset:
-    """Read the rows of a table.
+    """Read the rows of a ``.csv`` or ``.parquet`` file.
 
-    Parameters
-    ----------
-    place : str
-        A ``.csv`` or ``.parquet`` file.
-    target : str, optional
-        The column that holds the labels; without it there are none.
-    drop : list of str
-        Columns that are neither features nor the target.
-    background : str, optional
-        Another file with rows that hidden columns are filled from; by default the table itself.
-    classes : list of str, optional
-        The names of the classes in the order of the model's; see ``number_labels``.
+    ``target`` is the column that holds the labels; columns to ``drop`` are neither features nor labels. ``background``
+    is another file, with rows that hidden columns are filled from; without it they are those of the table.
     """
     table = read_table(place)
     gone = [drop] if isinstance(drop, str) else [*drop]

@@ -13,15 +13,7 @@ _MAPPING = "mapping.txt"
 
 
 def load_tweeteval(place: str, *, split: str = "test") -> Dataset:
-    """Read ``<split>_text.txt``, ``<split>_labels.txt`` and ``mapping.txt`` of a folder.
-
-    Parameters
-    ----------
-    place : str
-        The folder. ``mapping.txt`` has a number and a name per line, separated by a tab.
-    split : str
-        Which of the files, such as "test", "train" or "val".
-    """
+    """Read ``<split>_text.txt``, ``<split>_labels.txt`` and ``mapping.txt`` (a number, a tab and a name per line)."""
     folder = Path(place)
     texts = _lines(folder, f"{split}_text.txt", split)
     given = _lines(folder, f"{split}_labels.txt", split)

@@ -94,17 +94,7 @@ def load_bundled(
     autocast: str | None = None,
     compile: bool | str = False,  # noqa: A002
 ) -> Classifier:
-    """Load a bundled model by its name.
-
-    Parameters
-    ----------
-    place : str
-        The name.
-    kind : {"image", "text", "table"}, optional
-        What the caller expects it to classify.
-    device, dtype, max_length, autocast, compile : optional
-        For the torch models among them, as for any Hugging Face folder.
-    """
+    """Load a bundled model by its name; ``kind`` is what the caller expects it to classify, the rest is for torch."""
     card = read_card(check_name(place, "bundled:", bundled_names()))
     name, folder = f"bundled:{card.name}", BOX / card.name
     if max_length is not None and card.kind != "text":
@@ -164,16 +154,8 @@ def bundled_names() -> list[str]:
 
 
 def load_forest(folder: Path, *, classes: list[str], means: dict[str, float]) -> Classifier:
-    """Load the forest in a folder, whose file was found to be whole.
-
-    Parameters
-    ----------
-    folder : Path
-        Where its file is.
-    classes : list of str
-        The names of its classes.
-    means : dict of str to float
-        The columns in their order, each with its mean over the training rows.
+    """The forest in a folder whose file was found to be whole; ``means`` has the columns in their order, each with its
+    mean over the training rows.
     """
     from holdfast.inputs.models.skops_file import load_skops
 

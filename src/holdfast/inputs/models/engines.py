@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
-from holdfast.masking.image.pixels import is_tensor, open_picture, pixels, scale_bytes
 from holdfast.masking.onnx import ImageSession
-from holdfast.masking.speed import Acceleration, Runner
 from holdfast.masking.table.predictors import Predictor
-from holdfast.masking.text.tokens import length_limit
 from holdfast.masking.torch import evaluating_module, import_torch, score_tensor, to_numpy
 from holdfast.types import MaskedModel
 from holdfast.validation import shown
+
+if TYPE_CHECKING:
+    from holdfast.masking.speed import Acceleration, Runner
 
 Preprocess = Callable[[Any], Any]
 """One image → what the model takes of it."""
@@ -32,11 +32,11 @@ class ModuleOnImages:
     preprocess: Preprocess | None
     device: Any
     dtype: Any
-    acceleration: Acceleration = field(default_factory=Acceleration)
+    acceleration: Acceleration | None = None
 
     @cached_property
     def _runner(self) -> Runner:
-        return Runner(self.module, self.acceleration)
+        return _make_runner(self.module, self.acceleration)
 
     def score(self, images: Any, /) -> NDArray[Any]:
         torch = import_torch()
@@ -47,7 +47,7 @@ class ModuleOnImages:
     def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
         from holdfast.masking.image.mask_image import mask_image
 
-        own = _given(preprocess=self.preprocess, device=self.device, dtype=self.dtype) | self.acceleration.options
+        own = _given(preprocess=self.preprocess, device=self.device, dtype=self.dtype) | _options(self.acceleration)
         return mask_image(self.module, one, **(own | settings))
 
 
@@ -78,6 +78,8 @@ class FunctionOnImages:
     preprocess: Preprocess | None
 
     def score(self, images: Any, /) -> NDArray[Any]:
+        from holdfast.masking.image.pixels import is_tensor, open_picture, pixels
+
         opened = [open_picture(image) for image in images]
         seen = opened if self.preprocess is None else [self.preprocess(image) for image in opened]
         if is_tensor(seen[0]):
@@ -99,11 +101,11 @@ class ModuleOnTexts:
     max_length: int | None
     device: Any
     dtype: Any
-    acceleration: Acceleration = field(default_factory=Acceleration)
+    acceleration: Acceleration | None = None
 
     @cached_property
     def _runner(self) -> Runner:
-        return Runner(self.module, self.acceleration)
+        return _make_runner(self.module, self.acceleration)
 
     def score(self, texts: Any, /) -> NDArray[Any]:
         checked = check_texts(texts)
@@ -116,6 +118,8 @@ class ModuleOnTexts:
             return to_numpy(score_tensor(self._runner(**encoding.to(self.device))))
 
     def _encode(self, texts: list[str]) -> Any:
+        from holdfast.masking.text.tokens import length_limit  # models of images and tables need no tokens
+
         cut = {} if self.max_length is None else {"truncation": True, "max_length": self.max_length}
         encoding = self.tokenizer(texts, padding=len(texts) > 1, return_tensors="pt", verbose=False, **cut)
         n_tokens, limit = encoding["input_ids"].shape[1], length_limit(self.module, self.tokenizer)
@@ -129,7 +133,7 @@ class ModuleOnTexts:
     def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
         from holdfast.masking.text.mask_text import mask_text
 
-        own = _given(tokenizer=self.tokenizer, max_length=self.max_length) | self.acceleration.options
+        own = _given(tokenizer=self.tokenizer, max_length=self.max_length) | _options(self.acceleration)
         return mask_text(self.module, one, **(own | _as_features(settings)))
 
 
@@ -173,6 +177,16 @@ class PredictorOnRows:
         return mask_tabular(self.source, one, **settings)
 
 
+def _make_runner(module: Any, acceleration: Acceleration | None) -> Runner:
+    from holdfast.masking.speed import Acceleration, Runner
+
+    return Runner(module, acceleration or Acceleration())
+
+
+def _options(acceleration: Acceleration | None) -> dict[str, Any]:
+    return {} if acceleration is None else acceleration.options
+
+
 def _frame(rows: Any, labels: Sequence[Any]) -> Any:
     """Rows with the column names their model was fitted on."""
     import pandas
@@ -208,6 +222,8 @@ def check_texts(texts: Sequence[Any]) -> list[str]:
 
 def _prepared(image: Any, preprocess: Preprocess | None, *, channels_first: bool) -> NDArray[Any]:
     """The pixels (height, width, channels) a model sees; bytes become fractions, as ``mask_image`` does it."""
+    from holdfast.masking.image.pixels import open_picture, pixels, scale_bytes
+
     opened = open_picture(image)
     if preprocess is None:
         return scale_bytes(pixels(opened))

@@ -41,22 +41,10 @@ def load_folder(
     compile: bool | str = False,  # noqa: A002
     download: bool = True,
 ) -> Classifier:
-    """Load an image or text classifier that transformers knows, from a folder or from the hub.
+    """Load an image or text classifier that transformers knows, from a folder of ``save_pretrained`` or a hub id.
 
-    Parameters
-    ----------
-    place : str
-        A folder as written by ``save_pretrained``, or a hub id.
-    device, dtype, kind
-        As in :func:`holdfast.models.load`.
-    revision : str, optional
-        Branch, tag or commit of a hub id.
-    max_length : int, optional
-        Cut longer texts at so many tokens, special ones included. Without it they are refused.
-    autocast, compile
-        As in :func:`holdfast.mask_image`.
-    download : bool
-        Whether a hub id that is not in the cache may be downloaded.
+    Texts longer than ``max_length`` tokens, special ones included, are cut; without it those that the model cannot
+    take are refused. ``download`` says whether a hub id that is not in the cache may be downloaded.
     """
     import_transformers()
     check_flag(download, "download")
@@ -65,24 +53,32 @@ def load_folder(
     with silence():
         folder = _find_folder(place, revision, download)
     with silence(), offline():  # a configuration can name other models
-        config = _read_config(folder)
+        config = _read_json(folder / "config.json")
+        named = [config[field] for field in _PLAIN_FIELDS if "/" in str(config.get(field, ""))]
+        if named:
+            raise InvalidValueError(
+                f"{folder / 'config.json'} asks for remote code ({named[0]!r}), which is never run."
+            )
         decided = _decide_kind(folder, config, kind)
         _check_weights(folder)
         module = _load_module(folder, decided, number_type).to(where)
         preparation = _load_preprocessing(folder, decided)
     if decided == "image":
-        mode = "L" if config.get("num_channels") == 1 else "RGB"
-        prepare = ProcessedPixels(preparation, mode)
-        engine: Any = ModuleOnImages(module, prepare, where, number_type, acceleration)
+        pixels_of = ProcessedPixels(preparation, "L" if config.get("num_channels") == 1 else "RGB")
+        engine: Any = ModuleOnImages(module, pixels_of, where, number_type, acceleration)
     else:
         cut = None if max_length is None else check_whole(max_length, "max_length", minimum=3)
         engine = ModuleOnTexts(module, preparation, cut, where, number_type, acceleration)
-    return make_classifier(
-        engine,
-        kind=decided,
-        classes=_classes(module),
-        fingerprint=_fingerprint(folder, config, module, decided, max_length),
-    )
+    names = module.config.id2label
+    if len(names) < 2:
+        raise InvalidValueError(
+            f"A classifier must have at least 2 classes, config.json names {len(names)} (a regression?)."
+        )
+    files = [folder / name for name in PREPROCESSING[decided] if (folder / name).is_file()]
+    settings = canonical({"kind": decided, "max_length": max_length})
+    parts = digest_module(module) | digest_files(files) | {"config": canonical(config), "settings": settings}
+    classes = [names[key] for key in sorted(names)]
+    return make_classifier(engine, kind=decided, classes=classes, fingerprint=fingerprint(parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,14 +131,6 @@ def _find_folder(place: str, revision: str | None, download: bool) -> Path:
     if place.count("/") > 1 or place.startswith((".", "~", "/")) or "\\" in place:
         raise InvalidValueError(argument="hf:", must="be followed by an existing folder or a hub id", got=shown(place))
     return fetch(place, revision, download=download)
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    config = _read_json(folder / "config.json")
-    named = [config[field] for field in _PLAIN_FIELDS if "/" in str(config.get(field, ""))]
-    if named:
-        raise InvalidValueError(f"{folder / 'config.json'} asks for remote code ({named[0]!r}), which is never run.")
-    return config
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -241,22 +229,15 @@ def _load_module(folder: Path, kind: str, dtype: Any) -> Any:
         )
     except Exception as error:  # transformers and safetensors raise errors of many unrelated families
         raise InvalidValueError(_unreadable("the weights or the configuration", folder, error)) from error
-    _check_complete(folder, report)
-    return module.eval().requires_grad_(False)
-
-
-def _check_complete(folder: Path, report: dict[str, Any]) -> None:
-    """Weights that the file does not give would be random."""
     sizes = [str(key[0] if isinstance(key, tuple) else key) for key in report["mismatched_keys"]]
-    for names, problem in (
-        (sizes, "have another shape than config.json says"),
-        (report["missing_keys"], "are missing"),
-    ):
-        if names:
+    problems = {"have another shape than config.json says": sizes, "are missing": report["missing_keys"]}
+    for problem, names in problems.items():
+        if names:  # which would be random
             first = min(map(str, names))
             raise InvalidValueError(
                 f"The weights in {str(folder)!r} must be complete, {len(names)} {problem} (first: {first!r})."
             )
+    return module.eval().requires_grad_(False)
 
 
 def _load_preprocessing(folder: Path, kind: str) -> Any:
@@ -292,22 +273,6 @@ def _is_whole(path: Path) -> bool:
 
 def _is_modern(transformers: Any) -> bool:
     return int(transformers.__version__.partition(".")[0]) >= 5
-
-
-def _classes(module: Any) -> list[str]:
-    names = module.config.id2label
-    if len(names) < 2:
-        raise InvalidValueError(
-            f"A classifier must have at least 2 classes, config.json names {len(names)} (a regression?)."
-        )
-    return [str(names[i]) for i in sorted(names)]
-
-
-def _fingerprint(folder: Path, config: dict[str, Any], module: Any, kind: str, max_length: int | None) -> str:
-    files = [folder / name for name in PREPROCESSING[kind] if (folder / name).is_file()]
-    parts = digest_module(module) | digest_files(files)
-    settings = {"kind": kind, "max_length": max_length}
-    return fingerprint(parts | {"config": canonical(config), "settings": canonical(settings)})
 
 
 def import_transformers() -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from holdfast.errors import InvalidValueError
 
@@ -73,14 +74,25 @@ def _cached(name: str, revision: str | None) -> Path | None:
     return folder if "config.json" in names and _has_weights(names) else None
 
 
+@contextmanager
+def _reaching(name: str) -> Iterator[None]:
+    """Whatever goes wrong on the way to the hub is told in one way."""
+    try:
+        yield
+    except Exception as error:  # the client's transport raises errors of several unrelated families
+        first_line = str(error).strip().partition("\n")[0].rstrip(".")
+        raise InvalidValueError(
+            f"The hub model {name!r} is neither a folder, nor in the local cache, nor in reach: {first_line}. "
+            f"Check its name and the connection, or download it elsewhere and load the folder with 'hf:<folder>'."
+        ) from error
+
+
 def _listing(name: str, revision: str | None) -> list[str]:
     """The files of a repository."""
     from huggingface_hub import HfApi
 
-    try:
+    with _reaching(name):
         info = HfApi().model_info(name, revision=revision, timeout=30)
-    except Exception as error:  # the client's transport raises errors of several unrelated families
-        raise InvalidValueError(_out_of_reach(name, error)) from error
     return [file.rfilename for file in info.siblings or []]
 
 
@@ -88,33 +100,21 @@ def _converted(name: str) -> str | None:
     """The reference of the hub's own open offer to add safetensors, if there is one."""
     from huggingface_hub import HfApi
 
-    try:
-        offers = list(HfApi().get_repo_discussions(name))
-    except Exception as error:  # as above
-        raise InvalidValueError(_out_of_reach(name, error)) from error
-    found = [offer for offer in offers if offer.is_pull_request and (offer.author, offer.title) == _CONVERSION]
-    return next((offer.git_reference for offer in found if offer.status == "open"), None)
+    with _reaching(name):
+        offers = [offer for offer in HfApi().get_repo_discussions(name) if offer.is_pull_request]
+    own = (offer for offer in offers if (offer.author, offer.title) == _CONVERSION and offer.status == "open")
+    return next((offer.git_reference for offer in own), None)
 
 
 def _download(name: str, revision: str | None) -> Path:
     from huggingface_hub import snapshot_download
 
-    try:
+    with _reaching(name):
         return Path(snapshot_download(name, revision=revision, allow_patterns=_WANTED))
-    except Exception as error:  # as above
-        raise InvalidValueError(_out_of_reach(name, error)) from error
 
 
 def _has_weights(files: list[str]) -> bool:
     return not set(_WEIGHTS).isdisjoint(files)
-
-
-def _out_of_reach(name: str, error: Any) -> str:
-    first_line = str(error).strip().partition("\n")[0].rstrip(".")
-    return (
-        f"The hub model {name!r} is neither a folder, nor in the local cache, nor in reach: {first_line}. "
-        f"Check its name and the connection, or download it elsewhere and load the folder with 'hf:<folder>'."
-    )
 
 
 def _no_weights(name: str, files: list[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.fingerprints import canonical, digest_module, name_of
-from holdfast.fingerprints import fingerprint as make_fingerprint
+from holdfast.fingerprints import fingerprint as fingerprint_of
 from holdfast.inputs.models.classifier import KINDS, Classifier, ClassifierEngine, make_classifier
 from holdfast.inputs.models.engines import (
     FunctionOnImages,
@@ -21,48 +21,20 @@ from holdfast.inputs.models.engines import (
     check_device,
     check_dtype,
 )
-from holdfast.masking.speed import Acceleration
+from holdfast.inputs.source import check_options
 from holdfast.masking.table.predictors import as_predictor
 from holdfast.masking.torch import device_of, dtype_of, is_module
 from holdfast.validation import check_name, shown
 
 
-def load_python(
-    place: str,
-    *,
-    device: Any = None,
-    dtype: Any = None,
-    kind: str | None = None,
-    classes: Any = None,
-    preprocess: Callable[[Any], Any] | None = None,
-    tokenizer: Any = None,
-    max_length: int | None = None,
-    autocast: str | None = None,
-    compile: bool | str = False,  # noqa: A002
-    fingerprint: str | None = None,
-) -> Classifier:
-    """Import a module, call its factory without arguments, and make a classifier of the result.
+def load_python(place: str, *, device: Any = None, dtype: Any = None, **options: Any) -> Classifier:
+    """Import ``<module>``, call its ``<factory>`` without arguments, and make a classifier of the result.
 
-    Parameters
-    ----------
-    place : str
-        ``<module>:<factory>``; the module is one that ``import`` finds.
-    device, dtype : optional
-        Where to move a torch module, and its number type; by default it stays as it is.
-    kind : {"image", "text", "table"}, optional
-        What it classifies; needed for torch modules and callables.
-    classes : sequence of str, optional
-        The names of its classes.
-    preprocess : callable, optional
-        For images: one image → what the model takes of it.
-    tokenizer, max_length : optional
-        For a torch module on texts.
-    autocast, compile
-        For a torch module on images or texts, as in :func:`holdfast.mask_image`.
-    fingerprint : str, optional
-        What identifies it. A torch module has one of its own, over its weights and the name of
-        ``preprocess``; a callable or an estimator shows no weights, and has none unless it is given.
+    A torch module is moved to ``device`` and ``dtype``, if they are given, and has a fingerprint over its weights and
+    the name of ``preprocess``. A callable or an estimator shows no weights, and has none unless it is given. Further
+    options are those of ``classify_with``.
     """
+    check_options(classify_with, options, "python: models")
     name, _, factory = place.partition(":")
     if not factory or not all(part.isidentifier() for part in [*name.split("."), factory]):
         raise InvalidValueError(argument="model", must="be python:<module>:<factory>", got=shown(f"python:{place}"))
@@ -73,7 +45,6 @@ def load_python(
         raise InvalidValueError(
             f"The module {name!r} must have a factory {factory!r}; its functions: {public or 'none'}."
         )
-    Acceleration.check(autocast, compile)
     try:
         model = make()
     except Exception as error:  # whatever the caller's factory raises
@@ -86,26 +57,18 @@ def load_python(
     if is_module(model):  # which the factory made for this call
         where = device_of(model) if device is None else check_device(device)
         model = model.to(where, dtype_of(model) if dtype is None else check_dtype(dtype)).eval()
-        settings = canonical({"preprocess": name_of(preprocess), "max_length": max_length})
-        fingerprint = fingerprint or make_fingerprint(digest_module(model) | {"settings": settings})
-    return classify_with(
-        model,
-        name=f"'python:{place}'",
-        kind=kind,
-        classes=classes,
-        preprocess=preprocess,
-        tokenizer=tokenizer,
-        max_length=max_length,
-        autocast=autocast,
-        compile=compile,
-        fingerprint=fingerprint,
-    )
+        settings = canonical(
+            {"preprocess": name_of(options.get("preprocess")), "max_length": options.get("max_length")}
+        )
+        own = options.get("fingerprint") or fingerprint_of(digest_module(model) | {"settings": settings})
+        options["fingerprint"] = own
+    return classify_with(model, f"'python:{place}'", **options)
 
 
 def classify_with(
     model: Any,
-    *,
     name: str = "this model",
+    *,
     kind: str | None = None,
     classes: Any = None,
     preprocess: Callable[[Any], Any] | None = None,
@@ -117,9 +80,25 @@ def classify_with(
 ) -> Classifier:
     """A classifier of a torch module, an estimator or a callable; what is a ``Classifier`` already stays as it is.
 
-    Parameters are those of ``load_python``. ``name`` is what errors call the model. Without ``fingerprint`` masked
-    models have the one that ``mask_image`` and the like find.
+    Parameters
+    ----------
+    name : str
+        What errors call the model.
+    kind : {"image", "text", "table"}, optional
+        What it classifies; needed for torch modules and callables.
+    classes : sequence of str, optional
+        The names of its classes.
+    preprocess : callable, optional
+        For images: one image → what the model takes of it.
+    tokenizer, max_length : optional
+        For a torch module on texts.
+    autocast, compile
+        For a torch module on images or texts, as in :func:`holdfast.mask_image`.
+    fingerprint : str, optional
+        What identifies it; without it masked models have the one that ``mask_image`` and the like find.
     """
+    from holdfast.masking.speed import Acceleration
+
     acceleration = Acceleration.check(autocast, compile)
     for option, value in acceleration.options.items():
         if not is_module(model) or kind == "table":
@@ -150,18 +129,11 @@ def classify_with(
             engine = ModuleOnTexts(model, tokenizer, max_length, place, numbers, acceleration)
     else:
         engine = FunctionOnImages(model, preprocess) if kind == "image" else FunctionOnTexts(model)
-    return make_classifier(engine, kind=kind, classes=_class_names(model, classes), fingerprint=fingerprint)
-
-
-def _class_names(model: Any, classes: Any) -> tuple[str, ...]:
-    """The names given, or those the model carries, or none."""
-    labels = getattr(getattr(model, "config", None), "id2label", None)
-    if classes is None and labels:
-        classes = [labels[key] for key in sorted(labels)]
-    if classes is None:
-        own = getattr(model, "classes", ())
+    if classes is None:  # the model may carry its own
+        labels = getattr(getattr(model, "config", None), "id2label", None)
+        own = [labels[key] for key in sorted(labels)] if labels else getattr(model, "classes", ())
         classes = own if isinstance(own, (tuple, list)) else ()
-    return tuple(str(label) for label in classes)
+    return make_classifier(engine, kind=kind, classes=classes, fingerprint=fingerprint)
 
 
 def _import(name: str) -> Any:

@@ -12,17 +12,15 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidValueError
 from holdfast.extras import import_extra
 from holdfast.fingerprints import canonical, digest_files, fingerprint, name_of
-from holdfast.inputs.models.classifier import KINDS, Classifier, make_classifier
+from holdfast.inputs.models.classifier import KINDS, Classifier, ClassifierEngine, make_classifier
 from holdfast.inputs.models.engines import FunctionOnTexts, PredictorOnRows, SessionOnImages
 from holdfast.masking.onnx import external_files
 from holdfast.masking.table.predictors import as_predictor
 from holdfast.validation import check_name, check_whole, shown
 
-_TEXT = "tensor(string)"
 _AXES = {4: "image", 2: "table"}
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 _ERRORS_ONLY = 3
-_WHY = "onnx: models need"
 
 
 def load_onnx(
@@ -34,78 +32,54 @@ def load_onnx(
     preprocess: Callable[[Any], Any] | None = None,
     threads: int = 1,
 ) -> Classifier:
-    """Load a classifier from an ONNX file.
+    """Load a classifier from an ONNX file; weights may lie in other files of the same folder, and nowhere else.
 
-    Parameters
-    ----------
-    place : str
-        The file. Weights may lie in other files of the same folder, and nowhere else.
-    device : {"cpu", "cuda"}, optional
-        Where to compute.
-    kind : {"image", "text", "table"}, optional
-        What it classifies; by default an input of four axes is images, of two a table, of strings texts.
-    classes : sequence of str, optional
-        The names of its classes; by default their numbers.
-    preprocess : callable, optional
-        For images: one image → an array in the layout the model takes. By default pixels are scaled
-        to [0, 1] and not resized.
-    threads : int
-        Threads per operation. One by default: shares of a machine are then easy to plan.
+    An input of four axes is images, of two a table, of strings texts, unless ``kind`` says otherwise. Classes are
+    called by their numbers unless they are named. ``preprocess`` makes of one image an array in the layout that the
+    model takes; without it pixels are scaled to [0, 1] and not resized. ``threads`` is per operation: with one, shares
+    of a machine are easy to plan.
     """
     path = Path(place).expanduser()
     if not path.is_file():
         raise InvalidValueError(argument="onnx:", must="be followed by an existing file", got=shown(str(path)))
-    beside = external_files(path)
-    session = _open(path, _provider(device), check_whole(threads, "threads", minimum=1))
-    decided = _kind(session) if kind is None else check_name(kind, "kind", KINDS)
-    names = _numbers_of_classes(session) if classes is None else tuple(classes)
-    return make_classifier(
-        _engine(session, decided, preprocess),
-        kind=decided,
-        classes=names,
-        fingerprint=_fingerprint(path, beside, preprocess),
-    )
-
-
-def _open(path: Path, provider: str, threads: int) -> Any:
-    runtime = import_extra("onnxruntime", _WHY)
+    runtime, beside = import_extra("onnxruntime", "onnx: models need"), external_files(path)
+    provider = _PROVIDERS[check_name(str(device or "cpu").partition(":")[0], "device", _PROVIDERS)]
+    if provider not in runtime.get_available_providers():
+        raise InvalidValueError(argument="device", must="be one this ONNX Runtime has", got=shown(device))
     options = runtime.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = check_whole(threads, "threads", minimum=1)
     options.inter_op_num_threads = 1
     options.log_severity_level = _ERRORS_ONLY
     try:
-        return runtime.InferenceSession(str(path), sess_options=options, providers=[provider])
+        session = runtime.InferenceSession(str(path), sess_options=options, providers=[provider])
     except Exception as error:  # ONNX Runtime's errors have no common base
         raise InvalidValueError(f"The ONNX file {str(path)!r} cannot be read: {error}") from error
-
-
-def _provider(device: str | None) -> str:
-    name = check_name("cpu" if device is None else str(device).partition(":")[0], "device", _PROVIDERS)
-    if _PROVIDERS[name] not in import_extra("onnxruntime", _WHY).get_available_providers():
-        raise InvalidValueError(argument="device", must="be one this ONNX Runtime has", got=shown(device))
-    return _PROVIDERS[name]
+    decided = _kind(session) if kind is None else check_name(kind, "kind", KINDS)
+    if preprocess is not None and decided != "image":
+        raise InvalidValueError(argument="preprocess", must=f"be left out for a {decided} model: it is for images")
+    engine: ClassifierEngine = SessionOnImages(session, preprocess)
+    if decided != "image":
+        is_text = decided == "text"
+        engine = FunctionOnTexts(StringSession(session)) if is_text else PredictorOnRows(session, as_predictor(session))
+    if classes is None:
+        shape = list(_score_output(session).shape or ())
+        classes = range(shape[1]) if len(shape) == 2 and isinstance(shape[1], int) else ()
+    (model,) = digest_files([path]).values()  # of the bytes, whatever the file is called
+    settings = canonical({"preprocess": name_of(preprocess)})
+    own = fingerprint(digest_files(beside) | {"model": model, "settings": settings})
+    return make_classifier(engine, kind=decided, classes=classes, fingerprint=own)
 
 
 def _kind(session: Any) -> str:
     inputs = session.get_inputs()
-    if len(inputs) == 1 and inputs[0].type == _TEXT:
+    if len(inputs) == 1 and inputs[0].type == "tensor(string)":
         return "text"
     if len(inputs) == 1 and len(inputs[0].shape) in _AXES:
         return _AXES[len(inputs[0].shape)]
-    takes = ", ".join(f"{one.name} {one.type} {one.shape}" for one in inputs)
+    takes = ", ".join(f"{taken.name} {taken.type} {taken.shape}" for taken in inputs)
     raise InvalidValueError(
         f"An ONNX classifier must have one input: images (four axes), rows (two axes) or strings; it takes {takes}. "
         f"Wrap others in a callable, with 'python:<module>:<factory>'."
-    )
-
-
-def _engine(session: Any, kind: str, preprocess: Any) -> Any:
-    if kind == "image":
-        return SessionOnImages(session, preprocess)
-    if preprocess is not None:
-        raise InvalidValueError(argument="preprocess", must=f"be left out for a {kind} model: it is for images")
-    return (
-        FunctionOnTexts(StringSession(session)) if kind == "text" else PredictorOnRows(session, as_predictor(session))
     )
 
 
@@ -127,15 +101,3 @@ def _score_output(session: Any) -> Any:
     """The first output of floats with one column per class, else the first."""
     outputs = session.get_outputs()
     return next((one for one in outputs if "float" in one.type and len(one.shape or ()) == 2), outputs[0])
-
-
-def _numbers_of_classes(session: Any) -> tuple[str, ...]:
-    shape = list(_score_output(session).shape or ())
-    return tuple(map(str, range(shape[1]))) if len(shape) == 2 and isinstance(shape[1], int) else ()
-
-
-def _fingerprint(path: Path, beside: list[Path], preprocess: Any) -> str:
-    """Over the bytes of all files, whatever the main one is called, and the name of a preprocessing function."""
-    (model,) = digest_files([path]).values()
-    settings = canonical({"preprocess": name_of(preprocess)})
-    return fingerprint(digest_files(beside) | {"model": model, "settings": settings})

@@ -18,18 +18,10 @@ from holdfast.validation import check_unpacked, shown
 def load_skops(
     place: str, *, kind: str | None = None, trusted: tuple[str, ...] = (), classes: Any = None
 ) -> Classifier:
-    """Load a scikit-learn estimator or pipeline from a skops file.
+    """Load a scikit-learn estimator or pipeline; ``trusted`` names what it may create besides what skops trusts.
 
-    Parameters
-    ----------
-    place : str
-        The file.
-    kind : {"table", "text"}, optional
-        What it classifies; a pipeline that starts with a text vectoriser takes texts, others tables.
-    trusted : tuple of str
-        Full names of the types it may create besides those skops knows to be safe.
-    classes : sequence of str, optional
-        Names for its classes, in place of the estimator's own.
+    A pipeline that starts with a text vectoriser takes texts, others tables, unless ``kind`` says otherwise.
+    ``classes`` are names in place of the estimator's own.
     """
     path = _check_archive(Path(place).expanduser())
     io = import_extra("skops.io", "skops: models need")

@@ -11,9 +11,10 @@ from holdfast.certification.comparison import Comparison
 from holdfast.certification.curve import StabilityCurve
 from holdfast.certification.mean_curve import MeanCurve
 from holdfast.errors import InvalidTypeError
-from holdfast.report.figures.style import Look, as_axes, label_of, look_of, shade_between, tidy, whole_ticks
+from holdfast.report.figures.style import Look, as_axes, look_of, shade_between, tidy, whole_ticks
 from holdfast.study.aggregate import FEW, MeanAt, StudySummary
 from holdfast.validation import drawing
+from holdfast.words import method_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -132,7 +133,7 @@ def lines_of(result: Any) -> tuple[Line, ...]:
 
 
 def _relabelled(line: Line, name: str, place: int) -> Line:
-    return replace(line, label=label_of(name), look=look_of(name, place))
+    return replace(line, label=method_label(name), look=look_of(name, place))
 
 
 def _study_lines(summary: StudySummary) -> tuple[Line, ...]:
@@ -165,7 +166,7 @@ def band_of(one: MeanAt, n_inputs: int) -> Interval:
 
 def _words(group: Any, varying: Sequence[str]) -> str:
     words = {
-        "method": label_of(group.method),
+        "method": method_label(group.method),
         "top_fraction": f"top {group.top_fraction:.3g}",
         "keep_probability": f"λ = {group.keep_probability:g}",
     }

@@ -50,15 +50,6 @@ DASHES: tuple[LineStyle, ...] = (
 METHOD_PLACES = {"lime": 0, "shap": 1, "integrated_gradients": 2, "mfaba": 3, "occlusion": 4, "random": 7}
 """A method has the same colour, dashes and marker in every figure: those of this place."""
 
-METHOD_NAMES = {
-    "lime": "LIME",
-    "shap": "SHAP",
-    "integrated_gradients": "Int. gradients",
-    "mfaba": "MFABA",
-    "occlusion": "Occlusion",
-    "random": "Random",
-}
-
 PANEL = (3.1, 2.5)
 """Width and height of one panel of a grid, in inches."""
 
@@ -114,11 +105,6 @@ def colour_of(name: str, place: int = 0) -> str:
     ('#0072B2', '#0072B2')
     """
     return look_of(name, place).colour
-
-
-def label_of(name: str) -> str:
-    """What a method is called in a legend."""
-    return METHOD_NAMES.get(name, name)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from typing import Any
 from holdfast.atomic import check_spared, replacing
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.inputs.inputs import Inputs
-from holdfast.progress import as_progress
 from holdfast.report.page.findings import page_findings
 from holdfast.report.page.html import as_bytes, render_page
 from holdfast.report.page.sections import make_section
@@ -19,6 +18,7 @@ from holdfast.smoothing import SmoothedAccuracy
 from holdfast.study.aggregate import summarize_study
 from holdfast.study.spec import NO_TRUST, Trust
 from holdfast.study.store import Store
+from holdfast.terminal import as_progress
 from holdfast.types import Progress
 from holdfast.validation import check_flag, check_list, check_path, check_whole, shown
 

@@ -10,7 +10,7 @@ from holdfast.bounds import Interval
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidValueError
 from holdfast.validation import shown
-from holdfast.words import outward
+from holdfast.words import bracket
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +98,8 @@ class PairedDifference(Value):
     def __str__(self) -> str:
         head = f"{self.first} - {self.second}, mean over {self.n_inputs} inputs (confidence {self.confidence:g}):"
         rows = [
-            f"  r = {one.radius:<4} {one.mean:+.3f}  guaranteed {_span(outward(one.guaranteed))}  "
-            f"bootstrap, approximate {_span(one.approximate)}"
+            f"  r = {one.radius:<4} {one.mean:+.3f}  guaranteed {bracket(one.guaranteed, '+')}  "
+            f"bootstrap, approximate {bracket(one.approximate, '+')}"
             for one in self.rows
         ]
         return "\n".join([head, *rows])
-
-
-def _span(interval: Interval) -> str:
-    return f"[{interval.low:+.3f}, {interval.high:+.3f}]"

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from holdfast.bounds import certified_count, certified_share
 from holdfast.certification.radius import certified_radius
 from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
-from holdfast.progress import as_progress
 from holdfast.study.aggregate.columns import group_keys
 from holdfast.study.aggregate.guarantee import DataSetGuarantee
 from holdfast.study.curves import curve_inputs
@@ -24,6 +23,7 @@ from holdfast.study.spec_file import spec_from_plain
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.store import CURVE_KEY, OF_STUDY, CurveKey, Store
 from holdfast.study.work import item_rng, study_inputs
+from holdfast.terminal import as_progress
 from holdfast.types import Progress
 from holdfast.validation import check_name, check_share, check_whole, shown
 

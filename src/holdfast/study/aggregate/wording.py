@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from holdfast.bounds import Interval
-from holdfast.words import calls, outward
+from holdfast.words import bracket, calls
 
 if TYPE_CHECKING:
     from holdfast.study.aggregate.summary import GroupSummary, MeanAt, StudySummary
@@ -54,13 +53,9 @@ def _column(title: str, means: tuple[MeanAt, ...], *, approximate: bool = True, 
 
 
 def _cell(at: MeanAt, approximate: bool, guaranteed: bool) -> str:
-    sure = "" if at.guaranteed is None or not guaranteed else f" {_span(outward(at.guaranteed))}"
-    near = "" if at.approximate is None else f" ≈{_span(at.approximate)}"
+    sure = "" if at.guaranteed is None or not guaranteed else f" {bracket(at.guaranteed)}"
+    near = "" if at.approximate is None else f" ≈{bracket(at.approximate)}"
     return f"{at.mean:.3f}{sure}{near if approximate else ''}"
-
-
-def _span(interval: Interval) -> str:
-    return f"[{interval.low:.3f}, {interval.high:.3f}]"
 
 
 def _rankings(summary: StudySummary) -> Iterator[str]:

@@ -14,14 +14,15 @@ from holdfast.study.work import Load, Worker, load_worker
 
 @dataclass(frozen=True)
 class InProcess:
-    """The engine without workers; ``load`` makes the one that works here."""
+    """The engine without workers; ``load`` makes the one that works here, ``inputs`` are those loaded already."""
 
     load: Load = field(default=load_worker, repr=False)
+    inputs: Inputs | None = field(default=None, repr=False)
 
     @classmethod
     def on(cls, inputs: Inputs) -> InProcess:
         """One that works on inputs that are loaded already."""
-        return cls(lambda spec: Worker(spec, inputs))
+        return cls(lambda spec: Worker(spec, inputs), inputs)
 
     def run(self, spec: StudySpec, tasks: Iterator[Task], stop: Callable[[], bool], /) -> Iterator[Event]:
         """Events of the tasks in their order."""

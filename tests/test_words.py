@@ -1,0 +1,86 @@
+"""Words for numbers and names, the same in every result, page and command."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from holdfast import Interval
+from holdfast import words as say
+
+
+def test_methods_are_called_by_their_names() -> None:
+    assert [say.method_label(name) for name in ("lime", "integrated_gradients", "my_own")] == [
+        "LIME",
+        "Integrated Gradients",
+        "my own",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prediction", "classes", "label"),
+    [(1, ("bad", "good"), "good"), (1, (), "1"), (2, ("bad", "good"), "2"), ("spam", (), "spam"), (None, (), None)],
+)
+def test_a_class_is_called_by_its_name_or_else_by_what_the_model_returned(
+    prediction: Any, classes: tuple[str, ...], label: str | None
+) -> None:
+    assert say.class_label(prediction, classes) == label
+
+
+def test_only_an_index_of_a_class_has_a_name() -> None:
+    assert say.class_name(1, ("bad", "good")) == "good"
+    assert [say.class_name(answer, ("bad", "good")) for answer in (True, "spam", 0.5, -1, 2)] == [None] * 5
+    assert say.class_name(1, None) is None
+    assert say.class_name(1, ("0", "1")) is None
+
+
+def test_predictions_are_quoted_by_name() -> None:
+    assert (say.quoted(1, "good"), say.quoted(1, None), say.quoted("spam", None)) == ("'good'", "1", "'spam'")
+
+
+def test_intervals_are_rounded_away_from_each_other() -> None:
+    assert say.outward(Interval(0.8577, 0.9171)) == (0.857, 0.918)
+    assert say.outward(Interval(0.1 + 0.2, 1.001), 2) == (0.3, 1.01)
+    assert say.outward(Interval(-math.inf, math.inf)) == (-math.inf, math.inf)
+    assert say.bracket(Interval(0.73019, 0.93019)) == "[0.730, 0.931]"
+    assert say.bracket(Interval(-0.0304, 0.1), "+") == "[-0.031, +0.100]"
+    assert say.span(Interval(0.12349, 0.5671)) == "12.3% to 56.8%"
+
+
+def test_an_exact_rate_is_rounded_to_the_nearest() -> None:
+    assert say.bracket(Interval(22 / 23, 22 / 23)) == "[0.957, 0.957]"
+
+
+def test_all_and_nothing_are_said_only_of_all_and_nothing() -> None:
+    shares = (0.5, 0.123, 0.9999, 0.0001, 1.0, 0.0)
+    assert [say.percent(share) for share in shares] == ["50%", "12.3%", ">99.9%", "<0.1%", "100%", "0%"]
+
+
+def test_numbers_go_with_their_nouns() -> None:
+    assert (say.counted(1, "input"), say.counted(1200, "input")) == ("1 input", "1,200 inputs")
+    assert (say.calls(1), say.calls(1200)) == ("1 model call", "1200 model calls")
+    assert (say.repeats(2), say.repeats(0)) == (", 2 of them repeated", ", the model assumed deterministic")
+
+
+def test_times_are_told_to_two_digits_from_two_of_a_unit_on() -> None:
+    times = (0.0, 0.34, 12.3, 59.4, 75, 119, 300, 5400, 9000, 90_000, 358_900, 400_000, 86_400_000)
+    assert [say.duration(seconds) for seconds in times] == [
+        *("0 s", "0.34 s", "12 s", "59 s", "75 s", "119 s", "5 min", "90 min", "2.5 h", "25 h"),
+        *("4.2 d", "4.6 d", "1,000 d"),
+    ]
+
+
+def test_stably_wrong_is_said_only_of_what_is_stable() -> None:
+    assert say.unlike(0.2) == "the full input is predicted differently"
+    assert say.unlike(0.9).endswith(", so the explanation may be stably wrong")
+
+
+def test_several_things_are_listed_as_in_a_sentence() -> None:
+    assert [say.listed(parts) for parts in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
+
+
+def test_long_texts_are_shortened_to_one_line() -> None:
+    assert (say.shortened("a b  c", 80), say.shortened("abcdef", 4)) == ("a b c", "abc…")
+    assert say.shortened(" " * 400 + "x", 80) == "…"
