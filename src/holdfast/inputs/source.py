@@ -37,19 +37,21 @@ class Once(Generic[_Value]):
 Loader = tuple[str, str, str]
 """A module of ``holdfast.inputs``, its function that loads, and the form of the names that it takes."""
 
-MODELS: dict[str, Loader] = {
-    "hf": ("models.hf", "load_folder", "hf:<hub id or folder>"),
-    "onnx": ("models.onnx", "load_onnx", "onnx:<file>"),
-    "skops": ("models.skops_file", "load_skops", "skops:<file>"),
-    "bundled": ("models.bundled", "load_bundled", "bundled:<name>"),
-    "python": ("models.objects", "load_python", "python:<module>:<factory>"),
-}
-DATA: dict[str, Loader] = {
-    "bundled": ("data.bundled", "load_bundled", "bundled:<name>"),
-    "images": ("data.images", "load_images", "images:<folder>"),
-    "tweeteval": ("data.tweeteval", "load_tweeteval", "tweeteval:<folder>"),
-    "table": ("data.table_file", "load_table", "table:<file>"),
-    "hf": ("data.hf_disk", "load_disk", "hf:<folder>"),
+LOADERS: dict[str, dict[str, Loader]] = {
+    "model": {
+        "hf": ("models.hf", "load_folder", "hf:<hub id or folder>"),
+        "onnx": ("models.onnx", "load_onnx", "onnx:<file>"),
+        "skops": ("models.skops_file", "load_skops", "skops:<file>"),
+        "bundled": ("models.bundled", "load_bundled", "bundled:<name>"),
+        "python": ("models.objects", "load_python", "python:<module>:<factory>"),
+    },
+    "data": {
+        "bundled": ("data.bundled", "load_bundled", "bundled:<name>"),
+        "images": ("data.images", "load_images", "images:<folder>"),
+        "tweeteval": ("data.tweeteval", "load_tweeteval", "tweeteval:<folder>"),
+        "table": ("data.table_file", "load_table", "table:<file>"),
+        "hf": ("data.hf_disk", "load_disk", "hf:<folder>"),
+    },
 }
 
 PICKLES = (".joblib", ".pickle", ".pkl")
@@ -58,58 +60,34 @@ PICKLES = (".joblib", ".pickle", ".pkl")
 SAVE = "Save the estimator with `skops.io.dump(estimator, 'model.skops')` and load 'skops:model.skops'."
 
 
-def split_model(spec: Any) -> tuple[str, str]:
-    """The scheme and the place of a model, or an error that says what is wrong with them; nothing is loaded.
+def split_source(spec: Any, what: str) -> tuple[str, str]:
+    """The scheme and the place of a "model" or of "data", or an error that says what is wrong; nothing is loaded.
 
     Examples
     --------
-    >>> split_model("hf:google/vit-base-patch16-224")
+    >>> split_source("hf:google/vit-base-patch16-224", "model")
     ('hf', 'google/vit-base-patch16-224')
     """
-    return _split(spec, "model", MODELS, advise_model)
-
-
-def split_data(spec: Any) -> tuple[str, str]:
-    """The same for data.
-
-    Examples
-    --------
-    >>> split_data("images:photos")
-    ('images', 'photos')
-    """
-    return _split(spec, "data", DATA, advise_data)
-
-
-def _split(spec: Any, name: str, loaders: Mapping[str, Loader], advise: Callable[[str], str | None]) -> tuple[str, str]:
-    scheme, place = split_spec(spec, name, loaders, advise)
+    scheme, place = split_spec(spec, what, LOADERS[what], advise_model if what == "model" else advise_data)
     if not place:
-        raise InvalidValueError(argument=name, must=f"be {loaders[scheme][2]}", got=shown(spec))
+        raise InvalidValueError(argument=what, must=f"be {LOADERS[what][scheme][2]}", got=shown(spec))
     return scheme, place
 
 
-def load_model(spec: Any, options: Mapping[str, Any]) -> Any:
-    """The classifier of this name."""
-    return _load(*split_model(spec), MODELS, options, "models")
-
-
-def load_data(spec: Any, options: Mapping[str, Any]) -> Any:
-    """The data set of this name."""
-    return _load(*split_data(spec), DATA, options, "data")
-
-
-def _load(scheme: str, place: str, loaders: Mapping[str, Loader], options: Mapping[str, Any], what: str) -> Any:
-    """What the loader makes of the place; an option that it cannot use is an error, not ignored."""
-    module, function, _ = loaders[scheme]
+def load_source(spec: Any, what: str, options: Mapping[str, Any]) -> Any:
+    """The classifier or the data set of this name; an option that its loader cannot use is an error, not ignored."""
+    scheme, place = split_source(spec, what)
+    module, function, _ = LOADERS[what][scheme]
     loader = getattr(import_module(f"holdfast.inputs.{module}"), function)
-    check_options(loader, options, f"{scheme}: {what}")
+    check_options(loader, options, f"{scheme}: {'models' if what == 'model' else what}")
     return loader(place, **options)
 
 
 def check_options(loader: Callable[..., Any], options: Mapping[str, Any], what: str) -> None:
     """Raise for options that the loader does not take; files and columns are named by texts, where it says so."""
     parameters = signature(loader).parameters.values()
-    known = {one.name: str(one.annotation) for one in parameters if one.kind is Parameter.KEYWORD_ONLY}
-    passes_on = any(one.kind is Parameter.VAR_KEYWORD for one in parameters)  # to what checks it
+    known = {option.name: str(option.annotation) for option in parameters if option.kind is Parameter.KEYWORD_ONLY}
+    passes_on = any(option.kind is Parameter.VAR_KEYWORD for option in parameters)  # to what checks it
     unknown = sorted(options.keys() - known.keys())
     if unknown and not passes_on:
         names = ", ".join(sorted(known))
@@ -129,13 +107,10 @@ def check_sources(model: Any, data: Any, *further: str, what: str | None = None)
 
     What is no text is a live object, or None for what is not to be loaded: it needs nothing more.
     """
-    names = []
-    for spec, split in ((model, split_model), (data, split_data)):
-        if isinstance(spec, str):
-            split(spec)
-            names.append(spec)
-    packages = needed(model if isinstance(model, str) else None, data if isinstance(data, str) else None)
-    check_installed(what or " with ".join(names) or "This", (*packages, *further))
+    names = {source: spec for source, spec in (("model", model), ("data", data)) if isinstance(spec, str)}
+    for source, spec in names.items():
+        split_source(spec, source)
+    check_installed(what or " with ".join(names.values()) or "This", (*needed(**names), *further))
 
 
 def advise_model(place: str) -> str | None:

@@ -21,7 +21,7 @@ from holdfast.inputs import data as datasets
 from holdfast.inputs import models
 from holdfast.inputs.inputs import Inputs, is_blank
 from holdfast.inputs.models.classifier import Classifier
-from holdfast.inputs.source import Once, check_sources, split_model
+from holdfast.inputs.source import Once, check_sources, split_source
 from holdfast.mus import certify_mus
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.selection import top_fraction
@@ -131,12 +131,12 @@ def _load_model(model: ModelSpec) -> Classifier:
         "skops": {"trusted": model.trust.types},
         "hf": {"download": model.trust.download},
     }
-    return models.load(model.spec, **model.options, **trust.get(split_model(model.spec)[0], {}))
+    return models.load(model.spec, **model.options, **trust.get(split_source(model.spec, "model")[0], {}))
 
 
 def check_trust(model: ModelSpec) -> None:
     """Refuse a model that would run code because a file says so."""
-    scheme, _ = split_model(model.spec)
+    scheme, _ = split_source(model.spec, "model")
     if scheme == "python" and not model.trust.code:
         raise InvalidValueError(
             f"The model {model.spec!r}, which a file names, would run code. If you know that code, add `--trust-model` "

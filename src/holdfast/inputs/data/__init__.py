@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.inputs.data.dataset import Dataset
-from holdfast.inputs.source import load_data
+from holdfast.inputs.source import load_source
 
 __all__ = ["Dataset", "load"]
 
@@ -40,5 +40,5 @@ def load(spec: str, **options: Any) -> Dataset:
     >>> sentences.kind, sentences.classes, len(sentences)
     ('text', ('negative', 'neutral', 'positive'), 200)
     """
-    dataset: Dataset = load_data(spec, options)
+    dataset: Dataset = load_source(spec, "data", options)
     return dataset

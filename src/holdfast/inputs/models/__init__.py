@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.errors import InvalidTypeError
 from holdfast.inputs.models.bundled import BundledModel, available
 from holdfast.inputs.models.classifier import Classifier
-from holdfast.inputs.source import load_model
+from holdfast.inputs.source import load_source
 from holdfast.validation import check_list, shown
 
 __all__ = ["BundledModel", "Classifier", "available", "load"]
@@ -66,7 +66,6 @@ def load(
     if not all(isinstance(name, str) for name in names):
         raise InvalidTypeError(argument="trusted", must="be a list of type names", got=shown(trusted))
     own = {"device": device, "dtype": dtype, "kind": kind, "trusted": names or None}
-    classifier: Classifier = load_model(
-        spec, options | {name: value for name, value in own.items() if value is not None}
-    )
+    options |= {name: value for name, value in own.items() if value is not None}
+    classifier: Classifier = load_source(spec, "model", options)
     return classifier
