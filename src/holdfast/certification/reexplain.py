@@ -12,7 +12,7 @@ import numpy as np
 
 from holdfast.attribution.external import from_array
 from holdfast.attribution.methods import GRADIENT_METHODS, METHODS, attribute
-from holdfast.attribution.scores import Attribution
+from holdfast.attribution.task import Attribution
 from holdfast.bounds import Interval, clopper_pearson
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.question import Question, RateKeywords
