@@ -142,8 +142,9 @@ def resnet20() -> Any:
     """A factory: the zoo's ResNet-20 on images of 32×32 bytes, with a clock on it."""
     import torch
 
-    from holdfast.inputs.models.classifier import make_classifier
+    from holdfast.inputs.models.classifier import Classifier
     from holdfast.inputs.models.engines import ModuleOnImages
+    from holdfast.masking.speed import Runner
 
     class Clocked(torch.nn.Module):
         def __init__(self, network: torch.nn.Module) -> None:
@@ -158,8 +159,8 @@ def resnet20() -> Any:
 
     zoo = find_zoo()
     assert zoo is not None
-    engine = ModuleOnImages(Clocked(load_resnet20(zoo)), _as_fractions, torch.device("cpu"), torch.float32)
-    return make_classifier(engine, kind="image", classes=map(str, range(10)), fingerprint="zoo")
+    engine = ModuleOnImages(Runner(Clocked(load_resnet20(zoo))), _as_fractions, torch.device("cpu"), torch.float32)
+    return Classifier("image", tuple(map(str, range(10))), "zoo", engine)
 
 
 def _as_fractions(image: Any) -> Any:
@@ -207,7 +208,7 @@ def _overhead(spec: StudySpec, folder: Path) -> Figure:
 
 def _clocked(classifier: Any, work: Callable[[], Any]) -> tuple[float, float, Any]:
     """CPU seconds in all and outside the network, and what the work returned."""
-    network = classifier.engine.module
+    network = classifier.engine.runner.module
     start, inside = time.process_time(), network.seconds
     found = work()
     total = time.process_time() - start

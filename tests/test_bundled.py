@@ -28,9 +28,8 @@ from holdfast import InvalidTypeError, InvalidValueError
 from holdfast.cli import main
 from holdfast.inputs.models import Classifier, available
 from holdfast.inputs.models import bundled as box  # the module
-from holdfast.inputs.models.bundled import BOX, BundledModel
+from holdfast.inputs.models.bundled import BOX, BundledModel, Vader
 from holdfast.inputs.models.skops_file import load_skops
-from holdfast.inputs.models.vader import Vader
 
 torch.set_num_threads(1)
 
@@ -123,7 +122,7 @@ def half_hidden(side: int) -> tuple[Any, Any]:
 @pytest.mark.parametrize("name", DIGITS)
 def test_the_recorded_accuracy_on_half_hidden_digits_is_found_again(name: str, side: int) -> None:
     masks, pixels = half_hidden(side)
-    module = load(name).engine.module  # type: ignore[attr-defined]
+    module = load(name).engine.runner.module  # type: ignore[attr-defined]
     with torch.inference_mode():
         scores = torch.cat([module(pixel_values=part).logits for part in pixels.split(64)]).numpy()
     found = int((scores.argmax(axis=1) == data(name).labels).sum())
@@ -205,7 +204,7 @@ def test_a_hidden_pixel_is_the_mean_grey(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*DIGITS, "lexicon-roberta"])
 def test_torch_models_load_as_float32_and_have_gradients(name: str) -> None:
-    module = load(name).engine.module  # type: ignore[attr-defined]
+    module = load(name).engine.runner.module  # type: ignore[attr-defined]
     assert {parameter.dtype for parameter in module.parameters()} == {torch.float32}
     model = load(name).bind(data(name).inputs[0])
     assert isinstance(model, hf.Differentiable)
@@ -368,7 +367,7 @@ def test_hidden_tokens_of_the_small_roberta_are_not_attended_to() -> None:
     seen = torch.ones((8, model.n_features + 2), dtype=torch.long)
     seen[:, 1:-1] = torch.from_numpy(masks)
     with torch.inference_mode():
-        truth = engine.module(input_ids=encoding["input_ids"].repeat(8, 1), attention_mask=seen).logits.numpy()
+        truth = engine.runner.module(input_ids=encoding["input_ids"].repeat(8, 1), attention_mask=seen).logits.numpy()
     np.testing.assert_allclose(model(masks), truth, atol=1e-4)
     assert np.ptp(truth, axis=0).max() > 0.5, "hiding changes nothing: the test shows nothing"
 

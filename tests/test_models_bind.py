@@ -82,7 +82,7 @@ def tweets() -> tuple[list[str], NDArray[np.intp]]:
 def test_the_zoos_minilm_loads_as_float32_and_scores_as_transformers_does() -> None:
     folder, (texts, labels) = zoo_path("minilm-tweeteval-emotion"), tweets()
     classifier = load(f"hf:{folder}")
-    assert {p.dtype for p in classifier.engine.module.parameters()} == {torch.float32}
+    assert {p.dtype for p in classifier.engine.runner.module.parameters()} == {torch.float32}
     assert classifier.classes == ("anger", "joy", "optimism", "sadness")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     module = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()

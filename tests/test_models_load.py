@@ -113,14 +113,14 @@ def test_a_half_precision_checkpoint_loads_as_float32_unless_asked(copy_of: Call
     save_file(halves, folder / "model.safetensors", metadata={"format": "pt"})
     edit_json(folder / "config.json", dtype="float16")
     classifier, half = load(f"hf:{folder}"), load(f"hf:{folder}", dtype="float16")
-    assert {p.dtype for p in classifier.engine.module.parameters()} == {torch.float32}
-    assert {p.dtype for p in half.engine.module.parameters()} == {torch.float16}
+    assert {p.dtype for p in classifier.engine.runner.module.parameters()} == {torch.float32}
+    assert {p.dtype for p in half.engine.runner.module.parameters()} == {torch.float16}
     assert classifier.predict(TEXTS).dtype == np.float32
     assert half.fingerprint != classifier.fingerprint
 
 
 def test_models_are_in_evaluation_mode_and_ask_for_no_gradients(folders: dict[str, Path]) -> None:
-    module = load(f"hf:{folders['roberta']}").engine.module
+    module = load(f"hf:{folders['roberta']}").engine.runner.module
     assert not any(part.training for part in module.modules())
     assert not any(p.requires_grad for p in module.parameters())
 

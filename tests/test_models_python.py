@@ -105,7 +105,7 @@ def test_a_callable_on_images_predicts_and_binds() -> None:
 def test_a_module_on_images_is_evaluated_without_dropout_and_fingerprinted() -> None:
     classifier = load("python:hf_factories:images", kind="image")
     photo = np.random.default_rng(0).integers(0, 256, (4, 5, 3), dtype=np.uint8)
-    module = classifier.engine.module.eval()  # type: ignore[attr-defined]
+    module = classifier.engine.runner.module.eval()  # type: ignore[attr-defined]
     with torch.inference_mode():
         truth = module(torch.from_numpy(photo.transpose(2, 0, 1) / np.float32(255))[None]).numpy()
     np.testing.assert_allclose(classifier.predict([photo]), truth, atol=1e-6)

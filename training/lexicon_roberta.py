@@ -17,8 +17,8 @@ from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForSeque
 from holdfast import data
 from holdfast.inputs.data import Dataset
 from holdfast.inputs.models import Classifier
+from holdfast.inputs.models.bundled import SENTIMENTS, load_vader
 from holdfast.inputs.models.hf import load_folder
-from holdfast.inputs.models.vader import CLASSES, load_vader
 from training.box import count_correct, empty_folder, write_card
 from training.lexicon_sentences import PUNCTUATION, SUFFIXES, Words, labelled
 
@@ -29,7 +29,7 @@ RATE, RATE_OF_WORDS = 1e-3, 1e-2
 N_TEST, TEST_SEED = 2000, 1
 MAX_TOKENS = 64
 FRAME = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-LABELS = {"id2label": dict(enumerate(CLASSES)), "label2id": {name: i for i, name in enumerate(CLASSES)}}
+LABELS = {"id2label": dict(enumerate(SENTIMENTS)), "label2id": {name: i for i, name in enumerate(SENTIMENTS)}}
 
 
 def main() -> None:
@@ -58,8 +58,8 @@ def measure(classifier: Classifier) -> dict[str, tuple[int, int]]:
     """Against those who wrote the sentences, and against VADER, on them and on generated ones it has not seen."""
     written, vader = data.load("bundled:sentences"), load_vader()
     texts, labels = zip(*islice(labelled(TEST_SEED), N_TEST), strict=True)
-    generated = Dataset("generated", "text", texts, torch.tensor(labels).numpy(), CLASSES)
-    judged = Dataset("judged", "text", written.inputs, vader.predict(written.inputs).argmax(axis=1), CLASSES)
+    generated = Dataset("generated", "text", texts, torch.tensor(labels).numpy(), SENTIMENTS)
+    judged = Dataset("judged", "text", written.inputs, vader.predict(written.inputs).argmax(axis=1), SENTIMENTS)
     return {
         "sentences": count_correct(classifier, written),
         "sentences, as VADER labels them": count_correct(classifier, judged),

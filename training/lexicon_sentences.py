@@ -14,7 +14,7 @@ from typing import Any
 
 from vaderSentiment import vaderSentiment
 
-from holdfast.inputs.models.vader import Vader
+from holdfast.inputs.models.bundled import Vader
 
 PUNCTUATION = (".", ",", "!", "?", ";", ":")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast import data
-from holdfast.inputs.models.vader import load_vader
+from holdfast.inputs.models.bundled import load_vader
 from training.box import count_correct, empty_folder, write_card
 
 

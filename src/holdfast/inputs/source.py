@@ -47,8 +47,8 @@ LOADERS: dict[str, dict[str, Loader]] = {
     },
     "data": {
         "bundled": ("data.bundled", "load_bundled", "bundled:<name>"),
-        "images": ("data.images", "load_images", "images:<folder>"),
-        "tweeteval": ("data.tweeteval", "load_tweeteval", "tweeteval:<folder>"),
+        "images": ("data.folders", "load_images", "images:<folder>"),
+        "tweeteval": ("data.folders", "load_tweeteval", "tweeteval:<folder>"),
         "table": ("data.table_file", "load_table", "table:<file>"),
         "hf": ("data.hf_disk", "load_disk", "hf:<folder>"),
     },
@@ -145,7 +145,7 @@ def advise_data(place: str) -> str | None:
     ("Did you mean 'bundled:digits'?", "Did you mean 'table:loans.csv'?", None)
     """
     from holdfast.inputs.data.bundled import NAMES
-    from holdfast.inputs.data.images import SUFFIXES
+    from holdfast.inputs.data.folders import SUFFIXES
     from holdfast.inputs.data.table_file import READERS
 
     path, scheme = Path(place), None

@@ -50,14 +50,14 @@ def _digits(split: str) -> Dataset:
     data = import_extra("sklearn.datasets", "This data needs").load_digits()
     rows = split_rows("digits", split, data.data, data.target)
     bytes_ = np.rint(data.images[rows] * (255 / _BRIGHTEST)).astype(np.uint8)[..., None]
-    return Dataset("bundled:digits", "image", bytes_, _labels(data.target[rows]), _words(data.target_names))
+    return _dataset("digits", "image", bytes_, data.target[rows], data.target_names)
 
 
 def _cancer(split: str) -> Dataset:
     """Measurements (n, 30) of cell nuclei in breast masses."""
     data = import_extra("sklearn.datasets", "This data needs").load_breast_cancer()
     rows = split_rows("cancer", split, data.data, data.target)
-    return Dataset("bundled:cancer", "table", data.data[rows], _labels(data.target[rows]), _words(data.target_names))
+    return _dataset("cancer", "table", data.data[rows], data.target[rows], data.target_names)
 
 
 def _sentences(split: str) -> Dataset:
@@ -67,8 +67,7 @@ def _sentences(split: str) -> Dataset:
         raise InvalidValueError(argument="split", must=must, got=repr(split))
     lines = (BOX / "sentences.tsv").read_text(encoding="utf-8").splitlines()
     labels, texts = zip(*(line.split("\t") for line in lines), strict=True)
-    numbers = np.array([SENTIMENTS.index(label) for label in labels])
-    return Dataset("bundled:sentences", "text", tuple(texts), _labels(numbers), SENTIMENTS)
+    return _dataset("sentences", "text", texts, [SENTIMENTS.index(label) for label in labels], SENTIMENTS)
 
 
 _MAKERS: dict[str, Callable[[str], Dataset]] = {"digits": _digits, "sentences": _sentences, "cancer": _cancer}
@@ -88,9 +87,5 @@ def split_rows(name: str, split: str, inputs: NDArray[Any], labels: NDArray[Any]
     return test if split == "test" else np.setdiff1d(np.arange(len(labels)), test)
 
 
-def _labels(numbers: Any) -> NDArray[np.intp]:
-    return np.asarray(numbers, dtype=np.intp)
-
-
-def _words(names: Any) -> tuple[str, ...]:
-    return tuple(str(name) for name in names)
+def _dataset(name: str, kind: str, inputs: Any, labels: Any, classes: Any) -> Dataset:
+    return Dataset(f"bundled:{name}", kind, inputs, np.asarray(labels, dtype=np.intp), tuple(map(str, classes)))

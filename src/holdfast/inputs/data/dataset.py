@@ -58,14 +58,15 @@ class Dataset:
     background: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if len(self.inputs) != len(self.labels):
-            must = f"have one entry per input, {len(self.inputs)}"
-            raise InvalidValueError(argument="labels", must=must, got=len(self.labels))
-        if self.names is not None and len(self.names) != len(self.labels):
-            must = f"have one entry per input, {len(self.labels)}"
-            raise InvalidValueError(argument="names", must=must, got=len(self.names))
-        for name in ("inputs", "labels"):
-            object.__setattr__(self, name, _locked(getattr(self, name)))
+        for name, entries in (("labels", self.labels), ("names", self.names)):
+            if entries is not None and len(entries) != len(self.inputs):
+                must = f"have one entry per input, {len(self.inputs)}"
+                raise InvalidValueError(argument=name, must=must, got=len(entries))
+        for name, values in (("inputs", self.inputs), ("labels", self.labels)):
+            if isinstance(values, np.ndarray):  # a view is locked: the caller's own array stays as it is
+                view = values.view()
+                view.setflags(write=False)
+                object.__setattr__(self, name, view)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -115,15 +116,6 @@ class Dataset:
         return classes.index(self.classes[label]) if same_names else label
 
 
-def _locked(values: Any) -> Any:
-    """A view that cannot be written to; the caller's own array stays as it is."""
-    if not isinstance(values, np.ndarray):
-        return values
-    view = values.view()
-    view.setflags(write=False)
-    return view
-
-
 def digest_bytes(content: bytes) -> str:
     """The first 16 digits of the SHA-256."""
     return hashlib.sha256(content).hexdigest()[:16]
@@ -142,7 +134,18 @@ def number_labels(words: Sequence[str], classes: Any = None) -> tuple[NDArray[np
     >>> number_labels(["2", "0"])
     (array([2, 0]), ('0', '1', '2'))
     """
-    names = _names(words) if classes is None else check_classes(classes)
+    distinct = sorted(set(words))
+    if classes is not None:
+        must = "be a list of distinct names"
+        if isinstance(classes, str) or not isinstance(classes, Iterable):
+            raise InvalidTypeError(argument="classes", must=must, got=shown(classes))
+        names = tuple(str(name) for name in classes)
+        if not names or len(set(names)) < len(names):
+            raise InvalidValueError(argument="classes", must=must, got=shown(classes))
+    elif all(len(word) < _MOST_DIGITS and word.isdecimal() and word == str(int(word)) for word in distinct):
+        names = tuple(str(number) for number in range(1 + max(map(int, distinct), default=-1)))
+    else:
+        names = tuple(distinct)
     place = {name: number for number, name in enumerate(names)}
     strange = next((word for word in words if word not in place), None)
     if strange is not None:
@@ -154,21 +157,3 @@ def number_labels(words: Sequence[str], classes: Any = None) -> tuple[NDArray[np
 def no_labels(n: int) -> NDArray[np.intp]:
     """The labels of n inputs of which nobody says what they are."""
     return np.full(n, UNKNOWN, dtype=np.intp)
-
-
-def check_classes(classes: Any) -> tuple[str, ...]:
-    """Distinct names."""
-    must = "be a list of distinct names"
-    if isinstance(classes, str) or not isinstance(classes, Iterable):
-        raise InvalidTypeError(argument="classes", must=must, got=shown(classes))
-    names = tuple(str(name) for name in classes)
-    if not names or len(set(names)) < len(names):
-        raise InvalidValueError(argument="classes", must=must, got=shown(classes))
-    return names
-
-
-def _names(words: Sequence[str]) -> tuple[str, ...]:
-    distinct = sorted(set(words))
-    if all(len(word) < _MOST_DIGITS and word.isdecimal() and word == str(int(word)) for word in distinct):
-        return tuple(str(number) for number in range(1 + max(map(int, distinct), default=-1)))
-    return tuple(distinct)

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from holdfast.errors import HoldfastError, InvalidValueError
 from holdfast.extras import import_extra
 from holdfast.inputs.data.dataset import UNKNOWN, Dataset, digest_bytes, no_labels, number_labels
-from holdfast.inputs.data.images import check_inside
+from holdfast.inputs.data.folders import check_inside
 from holdfast.masking.image.pixels import open_picture
 from holdfast.validation import check_name, shown
 
@@ -37,11 +37,7 @@ class Column(Sequence[Any]):
     def __len__(self) -> int:
         return len(self.table)
 
-    @overload
-    def __getitem__(self, at: int) -> Any: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Any]: ...
-    def __getitem__(self, at: int | slice) -> Any:
+    def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[i] for i in range(*at.indices(len(self)))]
         if not -len(self) <= at < len(self):
@@ -51,9 +47,8 @@ class Column(Sequence[Any]):
             value = self._stored(number)
             return value if isinstance(value, str) else self._picture(value)
         except Exception as error:  # damaged tables and images raise all sorts of errors
-            raise InvalidValueError(
-                f"Entry {number} of {self.column!r} in {self.place!r} cannot be read: {error}"
-            ) from error
+            entry = f"Entry {number} of {self.column!r} in {self.place!r}"
+            raise InvalidValueError(f"{entry} cannot be read: {error}") from error
 
     def digest(self, at: int) -> str | None:
         """Of an entry as it is stored, an image not decoded; None for an image that is not in the folder."""
@@ -97,24 +92,21 @@ def load_disk(place: str, *, split: str | None = None, input: str | None = None,
     table = _open(place, split)
     features, labels = table.features, no_labels(len(table))
     classes: tuple[str, ...] = ()
-    of_kind = {
-        kind: [name for name, feature in features.items() if type(feature).__name__ == kind]
-        for kind in ("Image", "ClassLabel")
-    }
+    images = [name for name, feature in features.items() if type(feature).__name__ == "Image"]
+    numbered = [name for name, feature in features.items() if type(feature).__name__ == "ClassLabel"]
     texts = [name for name, kind in features.items() if getattr(kind, "dtype", None) in ("string", "large_string")]
-    column = _choose(input, of_kind["Image"] or texts, features, "input", place)
-    if label is not None or of_kind["ClassLabel"]:
-        target = _choose(label, of_kind["ClassLabel"], features, "label", place)
+    column = _choose(input, images or texts, features, "input", place)
+    if label is not None or numbered:
+        target = _choose(label, numbered, features, "label", place)
         values = _undecoded(table, target)[:][target].to_pylist()
-        if target in of_kind["ClassLabel"]:
+        if target in numbered:
             labels = np.array([UNKNOWN if value is None else value for value in values], dtype=np.intp)
             classes = tuple(features[target].names)
         else:
             labels, classes = number_labels([str(value) for value in values])
     names = tuple(f"{Path(place).name} row {number}" for number in range(len(table)))
     inputs = Column(_undecoded(table, column), column, place, getattr(features[column], "mode", None))
-    kind = "image" if column in of_kind["Image"] else "text"
-    return Dataset(f"hf:{place}", kind, inputs, labels, classes, names=names)
+    return Dataset(f"hf:{place}", "image" if column in images else "text", inputs, labels, classes, names=names)
 
 
 def _undecoded(table: Any, column: str) -> Any:
@@ -147,11 +139,10 @@ def _open(place: str, split: str | None) -> Any:
     return table
 
 
-def _choose(given: str | None, candidates: list[str], features: Any, name: str, place: str) -> str:
-    if given is not None:
-        return check_name(given, name, features)
+def _choose(chosen: str | None, candidates: list[str], features: Any, name: str, place: str) -> str:
+    if chosen is not None:
+        return check_name(chosen, name, features)
     if len(candidates) != 1:
-        known = ", ".join(candidates) or "none"
-        must = f"be given: the columns of {place!r} that could be meant are {known}"
+        must = f"be given: the columns of {place!r} that could be meant are {', '.join(candidates) or 'none'}"
         raise InvalidValueError(argument=name, must=must)
     return candidates[0]

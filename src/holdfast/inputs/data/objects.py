@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.extras import import_extra
-from holdfast.inputs.data.dataset import UNKNOWN, Dataset, number_labels
-from holdfast.inputs.data.images import ImageFiles
+from holdfast.inputs.data.dataset import Dataset, no_labels, number_labels
+from holdfast.inputs.data.folders import ImageFiles
 from holdfast.inputs.data.table_file import FrameRows, split_target
 from holdfast.masking.image.pixels import is_picture, is_tensor
 from holdfast.validation import check_list, is_number, shown
@@ -76,28 +76,24 @@ def as_frame(data: Any) -> Any:
 
 def number_known(labels: Any, n: int, classes: tuple[str, ...]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
     """Labels (n,) as numbers, and the names of the classes: those of the model where every label is one of them."""
-    words = [_word(label) for label in check_list(labels, "labels", "be a list of labels, one per input", most=n)]
-    if len(words) != n:
-        raise InvalidValueError(argument="labels", must=f"have one entry per input, {n}", got=len(words))
-    known = [word for word in words if word is not None]
-    numbers, names = number_labels(known, classes if classes and set(known) <= set(classes) else None)
-    found = iter(numbers.tolist())
-    return np.array([UNKNOWN if word is None else next(found) for word in words], dtype=np.intp), names
-
-
-def _word(label: Any) -> str | None:
-    """A label in words; None for one that is not known."""
-    if label is None or (is_number(label) and (label != label or label < 0)):
-        return None
-    return str(int(label)) if is_number(label) and label % 1 == 0 else str(label)
+    entries = check_list(labels, "labels", "be a list of labels, one per input", most=n)
+    if len(entries) != n:
+        raise InvalidValueError(argument="labels", must=f"have one entry per input, {n}", got=len(entries))
+    known = {
+        place: str(int(label)) if is_number(label) and label % 1 == 0 else str(label)
+        for place, label in enumerate(entries)
+        if not (label is None or (is_number(label) and (label != label or label < 0)))
+    }
+    words, numbers = [*known.values()], no_labels(n)
+    numbers[[*known]], names = number_labels(words, classes if classes and set(words) <= set(classes) else None)
+    return numbers, names
 
 
 def _of_array(array: Any, kind: str | None) -> Dataset:
     """Inputs along the first axis of an array, or of a tensor; tensors of images stay tensors (channels first)."""
     decided = kind or _AXES.get(array.ndim)
     if decided is None or array.ndim < 1:
-        got = f"an array with {array.ndim} axes"
-        raise InvalidValueError(argument="data", must=_MUST, got=got, hint=_HINT)
+        raise InvalidValueError(argument="data", must=_MUST, got=f"an array with {array.ndim} axes", hint=_HINT)
     if len(array) == 0:
         raise InvalidValueError(argument="data", must="have at least one input", got="none")
     if decided == "image" and is_tensor(array):
@@ -126,6 +122,5 @@ def _kind_of(entry: Any) -> str:
 
 
 def _dataset(data: Any, kind: str, inputs: Any, background: Any = None) -> Dataset:
-    labels = np.full(len(inputs), UNKNOWN, dtype=np.intp)
     rows = background if len(inputs) > 1 else None  # filled from itself, a row would never change
-    return Dataset(type(data).__name__, kind, inputs, labels, (), background=rows)
+    return Dataset(type(data).__name__, kind, inputs, no_labels(len(inputs)), (), background=rows)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from holdfast.errors import InvalidValueError, MissingExtraError
 from holdfast.extras import import_extra
@@ -28,17 +28,12 @@ class FrameRows(Sequence[Any]):
 
     @property
     def iloc(self) -> Any:
-        """Rows by number as one frame, for what takes frames."""
         return self.frame.iloc
 
     def __len__(self) -> int:
         return len(self.frame)
 
-    @overload
-    def __getitem__(self, at: int) -> Any: ...
-    @overload
-    def __getitem__(self, at: slice) -> FrameRows: ...
-    def __getitem__(self, at: int | slice) -> Any:
+    def __getitem__(self, at: Any) -> Any:
         return FrameRows(self.frame.iloc[at]) if isinstance(at, slice) else self.frame.iloc[[at]]
 
     @cached_property
@@ -89,7 +84,13 @@ def read_table(name: str, *, default: str | None = None) -> Any:
     check_file(path, most=MOST_TABLE)
     try:
         if suffix == ".parquet":
-            _check_cells(path)
+            # A few bytes may stand for billions of rows, which would unpack to more than memory holds.
+            from pyarrow.parquet import read_metadata
+
+            facts = read_metadata(path)
+            if facts.num_rows * facts.num_columns > _MOST_CELLS:
+                size = f"{facts.num_rows} × {facts.num_columns}"
+                raise ValueError(f"it must have at most {_MOST_CELLS} cells, got {size}")
         table = reader(path)
     except ImportError as error:
         raise MissingExtraError("Parquet files need pyarrow: pip install 'holdfast[report]'") from error
@@ -98,15 +99,6 @@ def read_table(name: str, *, default: str | None = None) -> Any:
     if len(table) == 0:
         raise InvalidValueError(f"The table {name!r} must have at least one row, got none.")
     return table
-
-
-def _check_cells(path: Path) -> None:
-    """Refuse a Parquet file that unpacks to more than memory holds: a few bytes may stand for billions of rows."""
-    from pyarrow.parquet import read_metadata
-
-    facts = read_metadata(path)
-    if facts.num_rows * facts.num_columns > _MOST_CELLS:
-        raise ValueError(f"it must have at most {_MOST_CELLS} cells, got {facts.num_rows} × {facts.num_columns}")
 
 
 def split_target(
@@ -134,7 +126,6 @@ def matching(rows: Any, features: Any, name: str) -> Any:
     """The columns of the features in a frame of background rows."""
     missing = [str(column) for column in features.columns if column not in rows.columns]
     if missing:
-        raise InvalidValueError(
-            argument="background", must=f"have the columns of the table, {name!r} has no {missing[0]!r}"
-        )
+        must = f"have the columns of the table, {name!r} has no {missing[0]!r}"
+        raise InvalidValueError(argument="background", must=must)
     return rows[list(features.columns)]

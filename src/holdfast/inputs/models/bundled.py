@@ -14,9 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError
+from holdfast.extras import import_extra
+from holdfast.fingerprints import canonical, digest_files, fingerprint
 from holdfast.inputs.models.classifier import Classifier, ClassifierEngine
 from holdfast.types import MaskedModel
 from holdfast.validation import check_name, shown
@@ -25,6 +28,12 @@ BOX = Path(__file__).parent / "box"
 """Where the models are, one folder each."""
 
 CARD, FOREST = "card.json", "forest.skops"
+
+SENTIMENTS = ("negative", "neutral", "positive")
+"""The classes of VADER (Hutto and Gilbert 2014), a rule-based judge of sentiment."""
+
+NEUTRAL_SCORE = 0.04995
+"""Just below the 0.05 from which VADER's authors call a text positive; it rounds compounds to four digits."""
 
 TRUSTED = ("sklearn.tree._tree.Tree",)
 """All that the forest needs beyond what skops trusts by itself; its file is compared with its checksum first."""
@@ -111,26 +120,15 @@ def load_bundled(
     for option, value in options.items():
         must = f"be left out for {name}, which is no torch model"
         raise InvalidValueError(argument=option, must=must, got=shown(value))
-    if card.name == "vader":
-        from holdfast.inputs.models.vader import load_vader
-
-        return load_vader()
-    return load_forest(folder, **card.settings)
+    return load_vader() if card.name == "vader" else load_forest(folder, **card.settings)
 
 
 def read_card(name: str) -> BundledModel:
     """What is written on the card of a model."""
     card = json.loads((BOX / name / CARD).read_text(encoding="utf-8"))
     counts = {what: (int(correct), int(tested)) for what, (correct, tested) in card["counts"].items()}
-    return BundledModel(
-        name=name,
-        kind=card["kind"],
-        data=card["data"],
-        description=card["description"],
-        counts=counts,
-        files=card["files"],
-        settings=card["settings"],
-    )
+    fields = {key: card[key] for key in ("kind", "data", "description", "files", "settings")}
+    return BundledModel(name=name, counts=counts, **fields)
 
 
 def check_files(folder: Path, card: BundledModel) -> None:
@@ -151,6 +149,33 @@ def check_files(folder: Path, card: BundledModel) -> None:
 def bundled_names() -> list[str]:
     """The names of the models that come with holdfast."""
     return sorted(path.parent.name for path in BOX.glob(f"*/{CARD}"))
+
+
+def load_vader() -> Classifier:
+    """VADER as a classifier; its fingerprint covers its rules and its lexicons, the same wherever it is installed."""
+    from holdfast.inputs.models.engines import FunctionOnTexts
+
+    module = import_extra("vaderSentiment.vaderSentiment", "bundled:vader needs")
+    rules = Path(module.__file__)
+    files = [rules, *(rules.parent / name for name in ("vader_lexicon.txt", "emoji_utf8_lexicon.txt"))]
+    own = fingerprint(digest_files(files) | {"settings": canonical({"neutral": NEUTRAL_SCORE})})
+    return Classifier("text", SENTIMENTS, own, FunctionOnTexts(Vader(module.SentimentIntensityAnalyzer())))
+
+
+@dataclass(frozen=True, eq=False)
+class Vader:
+    """Texts → scores (b, 3): minus the compound, a constant, the compound.
+
+    The compound is VADER's summary of a text, from -1 to 1. The largest of the three scores is what
+    its authors read from it: negative up to -0.05, positive from 0.05, neutral between. A text
+    without words is neutral.
+    """
+
+    analyzer: Any
+
+    def __call__(self, texts: list[str], /) -> NDArray[np.float64]:
+        compounds = np.array([self.analyzer.polarity_scores(text)["compound"] for text in texts], dtype=np.float64)
+        return np.stack([-compounds, np.full(len(texts), NEUTRAL_SCORE), compounds], axis=1)
 
 
 def load_forest(folder: Path, *, classes: list[str], means: dict[str, float]) -> Classifier:
@@ -183,7 +208,7 @@ class NamedRows:
             raise InvalidValueError(argument="inputs", must=must)
         return self.engine.score(rows[list(self.means)].to_numpy())
 
-    def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
+    def bind(self, row: Any, /, **settings: Any) -> MaskedModel:
         """One row; hidden columns take their mean over the training rows unless the caller says otherwise."""
         own = {} if settings.keys() & {"fill", "background"} else {"fill": self.means}
-        return self.engine.bind(one, **({"columns": list(self.means)} | own | settings))
+        return self.engine.bind(row, **({"columns": list(self.means)} | own | settings))

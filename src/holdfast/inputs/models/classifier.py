@@ -24,8 +24,8 @@ class ClassifierEngine(Protocol):
         """Scores (b, n_classes) of b inputs."""
         ...
 
-    def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
-        """One input as a function of masks."""
+    def bind(self, value: Any, /, **settings: Any) -> MaskedModel:
+        """One input as a function of masks; the settings are those of ``mask_image`` and the like."""
         ...
 
 
@@ -70,8 +70,8 @@ class Classifier:
         """
         size = check_whole(batch_size, "batch_size", minimum=1)
         n_inputs = _count(inputs, self.kind)
-        parts = [self._score(_cut(inputs, slice(start, start + size))) for start in range(0, n_inputs, size)]
-        return np.concatenate(parts)
+        rows = inputs.iloc if hasattr(inputs, "iloc") else inputs
+        return np.concatenate([self._score(rows[start : start + size]) for start in range(0, n_inputs, size)])
 
     def _score(self, batch: Any) -> NDArray[Any]:
         scores = np.asarray(self.engine.score(batch))
@@ -102,13 +102,9 @@ class Classifier:
         model : MaskedModel
             Deterministic scores (b, n_classes) of masks (b, n_features).
         """
-        own = {"groups": groups, "fill": fill, "fingerprint": self.fingerprint, "classes": telling_names(self.classes)}
+        own = {"features" if self.kind == "text" else "groups": groups, "fill": fill}
+        own |= {"fingerprint": self.fingerprint, "classes": telling_names(self.classes)}
         return self.engine.bind(input, **({name: value for name, value in own.items() if value is not None} | options))
-
-
-def make_classifier(engine: ClassifierEngine, *, kind: str, classes: Any, fingerprint: str | None) -> Classifier:
-    """A classifier whose classes are called by words, whatever the source calls them by."""
-    return Classifier(kind, tuple(str(name) for name in classes), fingerprint, engine)
 
 
 def _count(inputs: Any, kind: str) -> int:
@@ -122,10 +118,6 @@ def _count(inputs: Any, kind: str) -> int:
     if len(inputs) == 0:
         raise InvalidValueError(f"{wanted} with at least one entry, got none.")
     return len(inputs)
-
-
-def _cut(inputs: Any, rows: slice) -> Any:
-    return inputs.iloc[rows] if hasattr(inputs, "iloc") else inputs[rows]
 
 
 _PLURALS = {"image": "images", "text": "texts", "table": "rows"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from holdfast.types import MaskedModel
 from holdfast.validation import shown
 
 if TYPE_CHECKING:
-    from holdfast.masking.speed import Acceleration, Runner
+    from holdfast.masking.speed import Runner
 
 Preprocess = Callable[[Any], Any]
 """One image → what the model takes of it."""
@@ -28,27 +27,19 @@ Preprocess = Callable[[Any], Any]
 class ModuleOnImages:
     """A torch module on pixels (b, channels, height, width)."""
 
-    module: Any
+    runner: Runner
     preprocess: Preprocess | None
     device: Any
     dtype: Any
-    acceleration: Acceleration | None = None
-
-    @cached_property
-    def _runner(self) -> Runner:
-        return _make_runner(self.module, self.acceleration)
 
     def score(self, images: Any, /) -> NDArray[Any]:
-        torch = import_torch()
         seen = _stack([_prepared(image, self.preprocess, channels_first=True) for image in images], channels_first=True)
-        with evaluating_module(self.module):
-            return to_numpy(score_tensor(self._runner(torch.as_tensor(seen).to(self.device, self.dtype))))
+        with evaluating_module(self.runner.module):
+            return to_numpy(score_tensor(self.runner(import_torch().as_tensor(seen).to(self.device, self.dtype))))
 
-    def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
-        from holdfast.masking.image.mask_image import mask_image
-
-        own = _given(preprocess=self.preprocess, device=self.device, dtype=self.dtype) | _options(self.acceleration)
-        return mask_image(self.module, one, **(own | settings))
+    def bind(self, image: Any, /, **settings: Any) -> MaskedModel:
+        own = {"device": self.device, "dtype": self.dtype} | self.runner.acceleration.options
+        return _bind_image(self.runner.module, image, self.preprocess, own | settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +52,10 @@ class SessionOnImages:
     def score(self, images: Any, /) -> NDArray[Any]:
         run = ImageSession.of(self.session)
         seen = [_prepared(image, self.preprocess, channels_first=run.channels_first) for image in images]
-        channels_first = run.layout_for(seen[0].shape)
-        return run(_stack(seen, channels_first=channels_first).astype(run.dtype))
+        return run(_stack(seen, channels_first=run.layout_for(seen[0].shape)).astype(run.dtype))
 
-    def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
-        from holdfast.masking.image.mask_image import mask_image
-
-        return mask_image(self.session, one, **(_given(preprocess=self.preprocess) | settings))
+    def bind(self, image: Any, /, **settings: Any) -> MaskedModel:
+        return _bind_image(self.session, image, self.preprocess, settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,55 +74,50 @@ class FunctionOnImages:
             return as_scores(self.function(import_torch().stack(seen)))
         return as_scores(self.function(_stack([pixels(image) for image in seen], channels_first=False)))
 
-    def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
-        from holdfast.masking.image.mask_image import mask_image
+    def bind(self, image: Any, /, **settings: Any) -> MaskedModel:
+        return _bind_image(self.function, image, self.preprocess, settings)
 
-        return mask_image(self.function, one, **(_given(preprocess=self.preprocess) | settings))
+
+def _bind_image(model: Any, image: Any, preprocess: Preprocess | None, settings: dict[str, Any]) -> MaskedModel:
+    from holdfast.masking.image.mask_image import mask_image
+
+    return mask_image(model, image, **({} if preprocess is None else {"preprocess": preprocess}) | settings)
 
 
 @dataclass(frozen=True, eq=False)
 class ModuleOnTexts:
     """A transformers module on tokens; longer texts are cut at ``max_length``, or refused."""
 
-    module: Any
+    runner: Runner
     tokenizer: Any
     max_length: int | None
     device: Any
-    dtype: Any
-    acceleration: Acceleration | None = None
-
-    @cached_property
-    def _runner(self) -> Runner:
-        return _make_runner(self.module, self.acceleration)
 
     def score(self, texts: Any, /) -> NDArray[Any]:
-        checked = check_texts(texts)
-        can_pad = getattr(self.tokenizer, "pad_token_id", None) is not None
-        batches = [checked] if can_pad else [[text] for text in checked]
-        return np.concatenate([self._run(self._encode(batch)) for batch in batches])
-
-    def _run(self, encoding: Any) -> NDArray[Any]:
-        with evaluating_module(self.module):
-            return to_numpy(score_tensor(self._runner(**encoding.to(self.device))))
-
-    def _encode(self, texts: list[str]) -> Any:
         from holdfast.masking.text.tokens import length_limit  # models of images and tables need no tokens
 
+        checked, limit = check_texts(texts), length_limit(self.runner.module, self.tokenizer)
+        can_pad = getattr(self.tokenizer, "pad_token_id", None) is not None
         cut = {} if self.max_length is None else {"truncation": True, "max_length": self.max_length}
-        encoding = self.tokenizer(texts, padding=len(texts) > 1, return_tensors="pt", verbose=False, **cut)
-        n_tokens, limit = encoding["input_ids"].shape[1], length_limit(self.module, self.tokenizer)
-        if limit is not None and n_tokens > limit:
-            raise InvalidValueError(
-                f"A text must have at most {limit} tokens for this model, got {n_tokens}. "
-                f"Shorten it, or load the model with `max_length={limit}` to cut longer texts."
-            )
-        return encoding
+        parts = []
+        for batch in [checked] if can_pad else [[text] for text in checked]:
+            encoding = self.tokenizer(batch, padding=len(batch) > 1, return_tensors="pt", verbose=False, **cut)
+            n_tokens = encoding["input_ids"].shape[1]
+            if limit is not None and n_tokens > limit:
+                raise InvalidValueError(
+                    f"A text must have at most {limit} tokens for this model, got {n_tokens}. "
+                    f"Shorten it, or load the model with `max_length={limit}` to cut longer texts."
+                )
+            with evaluating_module(self.runner.module):
+                parts.append(to_numpy(score_tensor(self.runner(**encoding.to(self.device)))))
+        return np.concatenate(parts)
 
-    def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
+    def bind(self, text: Any, /, **settings: Any) -> MaskedModel:
         from holdfast.masking.text.mask_text import mask_text
 
-        own = _given(tokenizer=self.tokenizer, max_length=self.max_length) | _options(self.acceleration)
-        return mask_text(self.module, one, **(own | _as_features(settings)))
+        cut = {} if self.max_length is None else {"max_length": self.max_length}
+        own = {"tokenizer": self.tokenizer} | cut | self.runner.acceleration.options
+        return mask_text(self.runner.module, text, **(own | settings))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,10 +129,10 @@ class FunctionOnTexts:
     def score(self, texts: Any, /) -> NDArray[Any]:
         return as_scores(self.function(check_texts(texts)))
 
-    def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
+    def bind(self, text: Any, /, **settings: Any) -> MaskedModel:
         from holdfast.masking.text.mask_text import mask_text
 
-        return mask_text(self.function, one, **_as_features(settings))
+        return mask_text(self.function, text, **settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,54 +144,39 @@ class PredictorOnRows:
     classes: tuple[Any, ...] = ()
 
     def score(self, rows: Any, /) -> NDArray[Any]:
-        return as_scores(self.predictor(self._table(rows)), self.classes)
+        """Scores of a frame by what was fitted on frames, of an array by what was not; callables get what is given."""
+        labels, is_frame = self.predictor.labels, hasattr(rows, "iloc")
+        if not is_frame and labels is not None:
+            import pandas
 
-    def _table(self, rows: Any) -> Any:
-        """A frame for what was fitted on frames, an array for what was not; callables get what is given."""
-        labels, n_columns = self.predictor.labels, self.predictor.n_columns
-        if not hasattr(rows, "iloc"):
-            return np.asarray(rows) if labels is None else _frame(rows, labels)
-        is_open = self.predictor.takes_frames and n_columns is None
-        return rows if labels is not None or is_open else rows.to_numpy()
+            try:
+                rows = pandas.DataFrame(rows, columns=list(labels))
+            except ValueError as error:
+                must = f"be rows of {len(labels)} columns ({labels[0]}, …): {error}"
+                raise InvalidValueError(argument="inputs", must=must) from error
+        elif not is_frame:
+            rows = np.asarray(rows)
+        elif labels is None and not (self.predictor.takes_frames and self.predictor.n_columns is None):
+            rows = rows.to_numpy()
+        return as_scores(self.predictor(rows), self.classes)
 
-    def bind(self, one: Any, /, **settings: Any) -> MaskedModel:
+    def bind(self, row: Any, /, **settings: Any) -> MaskedModel:
         from holdfast.masking.table.mask_tabular import mask_tabular
 
-        return mask_tabular(self.source, one, **settings)
-
-
-def _make_runner(module: Any, acceleration: Acceleration | None) -> Runner:
-    from holdfast.masking.speed import Acceleration, Runner
-
-    return Runner(module, acceleration or Acceleration())
-
-
-def _options(acceleration: Acceleration | None) -> dict[str, Any]:
-    return {} if acceleration is None else acceleration.options
-
-
-def _frame(rows: Any, labels: Sequence[Any]) -> Any:
-    """Rows with the column names their model was fitted on."""
-    import pandas
-
-    try:
-        return pandas.DataFrame(rows, columns=list(labels))
-    except ValueError as error:
-        must = f"be rows of {len(labels)} columns ({labels[0]}, …): {error}"
-        raise InvalidValueError(argument="inputs", must=must) from error
+        return mask_tabular(self.source, row, **settings)
 
 
 def as_scores(outputs: Any, classes: Sequence[Any] = ()) -> NDArray[Any]:
     """Scores (b, n_classes); labels (b,) of known classes score 1 for their class."""
-    found = to_numpy(score_tensor(outputs)) if hasattr(outputs, "detach") else np.asarray(outputs)
-    if found.ndim == 1 and len(classes):
-        return np.asarray(found[:, None] == np.asarray(classes)[None], dtype=np.float64)
-    if found.ndim != 2:
+    scores = to_numpy(score_tensor(outputs)) if hasattr(outputs, "detach") else np.asarray(outputs)
+    if scores.ndim == 1 and len(classes):
+        return np.asarray(scores[:, None] == np.asarray(classes)[None], dtype=np.float64)
+    if scores.ndim != 2:
         raise ModelError(
-            f"The model must return scores (b, n_classes), got an array of shape {found.shape}. `bind` also takes "
+            f"The model must return scores (b, n_classes), got an array of shape {scores.shape}. `bind` also takes "
             f"models that return labels; `predict` does not."
         )
-    return found
+    return scores
 
 
 def check_texts(texts: Sequence[Any]) -> list[str]:
@@ -224,10 +192,10 @@ def _prepared(image: Any, preprocess: Preprocess | None, *, channels_first: bool
     """The pixels (height, width, channels) a model sees; bytes become fractions, as ``mask_image`` does it."""
     from holdfast.masking.image.pixels import open_picture, pixels, scale_bytes
 
-    opened = open_picture(image)
+    picture = open_picture(image)
     if preprocess is None:
-        return scale_bytes(pixels(opened))
-    return scale_bytes(pixels(preprocess(opened), "preprocess(image)", channels_first=channels_first))
+        return scale_bytes(pixels(picture))
+    return scale_bytes(pixels(preprocess(picture), "preprocess(image)", channels_first=channels_first))
 
 
 def _stack(images: list[NDArray[Any]], *, channels_first: bool) -> NDArray[Any]:
@@ -237,16 +205,6 @@ def _stack(images: list[NDArray[Any]], *, channels_first: bool) -> NDArray[Any]:
         raise InvalidValueError(argument="inputs", must="be images of one size", got=f"{shapes[0]} and {shapes[1]}")
     batch = np.stack(images)
     return np.ascontiguousarray(batch.transpose(0, 3, 1, 2)) if channels_first else batch
-
-
-def _as_features(settings: dict[str, Any]) -> dict[str, Any]:
-    """``mask_text`` calls its groups features."""
-    return {"features" if name == "groups" else name: value for name, value in settings.items()}
-
-
-def _given(**settings: Any) -> dict[str, Any]:
-    """The settings that were given; the rest keeps its default."""
-    return {name: value for name, value in settings.items() if value is not None}
 
 
 def check_device(device: Any) -> Any:

@@ -1,4 +1,7 @@
-"""A Hugging Face folder or hub id → a ``Classifier``: safetensors only, no remote code, float32 unless asked."""
+"""A Hugging Face folder or hub id → a ``Classifier``: safetensors only, no remote code, float32 unless asked.
+
+Of a hub id the configuration, preprocessing and safetensors are downloaded; never a pickle.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -17,13 +20,38 @@ import numpy as np
 from holdfast.errors import InvalidValueError
 from holdfast.extras import check_installed
 from holdfast.fingerprints import canonical, digest_files, digest_module, fingerprint
-from holdfast.inputs.models.classifier import Classifier, make_classifier
+from holdfast.inputs.models.classifier import Classifier
 from holdfast.inputs.models.engines import ModuleOnImages, ModuleOnTexts, check_device, check_dtype
-from holdfast.inputs.models.hub import PREPROCESSING, fetch, pickles_among
 from holdfast.masking.image.pixels import import_pillow, is_picture, open_picture, pixels
-from holdfast.masking.speed import Acceleration
+from holdfast.masking.speed import Acceleration, Runner
 from holdfast.masking.torch import import_torch
 from holdfast.validation import check_flag, check_name, check_whole, read_text, shown
+
+PREPROCESSING = {
+    "image": ("preprocessor_config.json", "processor_config.json"),
+    "text": (
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "vocab.json",
+        "vocab.txt",
+        "merges.txt",
+        "spiece.model",
+        "sentencepiece.bpe.model",
+        "tokenizer.model",
+        "spm.model",
+    ),
+}
+"""Kind → the files that say how its inputs are prepared."""
+
+_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+_WANTED = ["config.json", *_WEIGHTS, "model-*.safetensors", *PREPROCESSING["image"], *PREPROCESSING["text"]]
+"""All that is ever downloaded."""
+
+_PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".joblib")
+_CONVERSION = ("SFconvertbot", "Adding `safetensors` variant of this model", "open")
+"""Who offers converted weights to repositories that lack them, and under which title."""
 
 _PLAIN_FIELDS = ("_attn_implementation", "attn_implementation")
 _DEEP_MODES = ("I", "F", "I;16")
@@ -46,7 +74,7 @@ def load_folder(
     Texts longer than ``max_length`` tokens, special ones included, are cut; without it those that the model cannot
     take are refused. ``download`` says whether a hub id that is not in the cache may be downloaded.
     """
-    import_transformers()
+    check_installed("This model", ("torch", "transformers"))
     check_flag(download, "download")
     where, number_type = check_device(device), check_dtype(dtype)
     acceleration = Acceleration.check(autocast, compile)
@@ -54,21 +82,21 @@ def load_folder(
         folder = _find_folder(place, revision, download)
     with silence(), offline():  # a configuration can name other models
         config = _read_json(folder / "config.json")
-        named = [config[field] for field in _PLAIN_FIELDS if "/" in str(config.get(field, ""))]
-        if named:
-            raise InvalidValueError(
-                f"{folder / 'config.json'} asks for remote code ({named[0]!r}), which is never run."
-            )
+        for code in (config.get(field) for field in _PLAIN_FIELDS):
+            if "/" in str(code):
+                raise InvalidValueError(
+                    f"{folder / 'config.json'} asks for remote code ({code!r}), which is never run."
+                )
         decided = _decide_kind(folder, config, kind)
         _check_weights(folder)
-        module = _load_module(folder, decided, number_type).to(where)
-        preparation = _load_preprocessing(folder, decided)
+        module, preparation = _load_parts(folder, decided, number_type)
+    runner = Runner(module.to(where), acceleration)
     if decided == "image":
         pixels_of = ProcessedPixels(preparation, "L" if config.get("num_channels") == 1 else "RGB")
-        engine: Any = ModuleOnImages(module, pixels_of, where, number_type, acceleration)
+        engine: Any = ModuleOnImages(runner, pixels_of, where, number_type)
     else:
         cut = None if max_length is None else check_whole(max_length, "max_length", minimum=3)
-        engine = ModuleOnTexts(module, preparation, cut, where, number_type, acceleration)
+        engine = ModuleOnTexts(runner, preparation, cut, where)
     names = module.config.id2label
     if len(names) < 2:
         raise InvalidValueError(
@@ -77,8 +105,7 @@ def load_folder(
     files = [folder / name for name in PREPROCESSING[decided] if (folder / name).is_file()]
     settings = canonical({"kind": decided, "max_length": max_length})
     parts = digest_module(module) | digest_files(files) | {"config": canonical(config), "settings": settings}
-    classes = [names[key] for key in sorted(names)]
-    return make_classifier(engine, kind=decided, classes=classes, fingerprint=fingerprint(parts))
+    return Classifier(decided, tuple(str(names[key]) for key in sorted(names)), fingerprint(parts), engine)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +157,74 @@ def _find_folder(place: str, revision: str | None, download: bool) -> Path:
         raise InvalidValueError(argument="hf:", must=must, got=got)
     if place.count("/") > 1 or place.startswith((".", "~", "/")) or "\\" in place:
         raise InvalidValueError(argument="hf:", must="be followed by an existing folder or a hub id", got=shown(place))
-    return fetch(place, revision, download=download)
+    cached = _cached(place, revision)
+    if cached is not None:
+        return cached
+    if not download:
+        raise InvalidValueError(
+            f"The hub model {place!r} is not in the local cache and may not be downloaded. If you want it, add "
+            "`--download` (in Python: `trust=Trust(download=True)` for a study, else `download=True`)."
+        )
+    return _fetch(place, revision)
+
+
+def _cached(name: str, revision: str | None) -> Path | None:
+    """The folder of a hub id, if it is in the cache in full."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(name, revision=revision, local_files_only=True, allow_patterns=_WANTED))
+    except LocalEntryNotFoundError:
+        return None
+    except ValueError as error:
+        must, got = "be followed by a folder or a hub id", f"{name!r}: {error}"
+        raise InvalidValueError(argument="hf:", must=must, got=got) from error
+    names = {path.name for path in folder.iterdir()}
+    return folder if "config.json" in names and names.intersection(_WEIGHTS) else None
+
+
+def _fetch(name: str, revision: str | None) -> Path:
+    """The folder of a hub id, downloaded; of one without safetensors, the hub's own open offer to add them, if any."""
+    from huggingface_hub import HfApi, snapshot_download
+
+    with _reaching(name):
+        files = [file.rfilename for file in HfApi().model_info(name, revision=revision, timeout=30).siblings or []]
+    if set(_WEIGHTS).isdisjoint(files):
+        with _reaching(name):
+            offers = [] if revision is not None else [*HfApi().get_repo_discussions(name)]
+        own = (offer for offer in offers if (offer.author, offer.title, offer.status) == _CONVERSION)
+        revision = next((offer.git_reference for offer in own if offer.is_pull_request), None)
+        if revision is None:
+            raise InvalidValueError(
+                f"The hub model {name!r} must have model.safetensors, it only has {_pickles(files) or 'no weights'}. "
+                "Pickled weights run code when loaded. Convert them once where that is acceptable "
+                "(https://huggingface.co/spaces/safetensors/convert, or `from_pretrained` and `save_pretrained`) and "
+                "load the result with 'hf:<folder>'."
+            )
+        cached = _cached(name, revision)
+        if cached is not None:
+            return cached
+    with _reaching(name):
+        return Path(snapshot_download(name, revision=revision, allow_patterns=_WANTED))
+
+
+@contextmanager
+def _reaching(name: str) -> Iterator[None]:
+    """Whatever goes wrong on the way to the hub is told in one way."""
+    try:
+        yield
+    except Exception as error:  # the client's transport raises errors of several unrelated families
+        first_line = str(error).strip().partition("\n")[0].rstrip(".")
+        raise InvalidValueError(
+            f"The hub model {name!r} is neither a folder, nor in the local cache, nor in reach: {first_line}. "
+            f"Check its name and the connection, or download it elsewhere and load the folder with 'hf:<folder>'."
+        ) from error
+
+
+def _pickles(names: list[str]) -> str:
+    """The files that hold pickled weights, which would run code when loaded."""
+    return ", ".join(sorted(name for name in names if name.endswith(_PICKLED)))
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -147,49 +241,40 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _decide_kind(folder: Path, config: dict[str, Any], asked: str | None) -> str:
     """Image or text, from the architecture that the configuration names."""
-    from transformers.models.auto import configuration_auto as auto
+    from transformers.models.auto import configuration_auto
+    from transformers.models.auto import modeling_auto as auto
 
-    names, kind = config.get("architectures") or [], config.get("model_type")
-    if not isinstance(names, list) or not isinstance(kind, str) or kind not in vars(auto)["CONFIG_MAPPING_NAMES"]:
-        raise InvalidValueError(_not_a_classifier(folder, config))
-    kinds = {kind for kind, known in _known_architectures().items() if known.intersection(map(str, names))}
-    if not names and asked is not None:
-        kinds = {check_name(asked, "kind", ("image", "text"))}
+    names, model_type, kinds = config.get("architectures") or [], config.get("model_type"), set[str]()
+    mappings: dict[str, Any] = {
+        "image": auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES,
+        "text": auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+    }
+    types = vars(configuration_auto)["CONFIG_MAPPING_NAMES"]
+    if isinstance(names, list) and isinstance(model_type, str) and model_type in types:
+        for kind, mapping in mappings.items():
+            known = {name for entry in mapping.values() for name in ([entry] if isinstance(entry, str) else entry)}
+            if known.intersection(map(str, names)):
+                kinds.add(kind)
+        if not names and asked is not None:
+            kinds = {check_name(asked, "kind", ("image", "text"))}
     if len(kinds) != 1:
-        raise InvalidValueError(_not_a_classifier(folder, config))
+        listed = names if isinstance(names, list) else [names]
+        architectures = ", ".join(map(str, listed)) or "no architecture"
+        if config.get("auto_map"):
+            raise InvalidValueError(
+                f"The model {str(folder)!r} ({architectures}) needs code of its own (`auto_map` in config.json), which "
+                f"is never run. Load it yourself and pass it on with 'python:<module>:<factory>'."
+            )
+        raise InvalidValueError(
+            f"The model {str(folder)!r} must be an image or text classifier that transformers knows, such as "
+            f"ViTForImageClassification or RobertaForSequenceClassification; config.json names {architectures}, "
+            f"of type {model_type!r}."
+        )
     (decided,) = kinds
     if asked not in (None, decided):
         must = f"be {decided!r} for {str(folder)!r} ({names[0]})"
         raise InvalidValueError(argument="kind", must=must, got=shown(asked))
     return decided
-
-
-def _known_architectures() -> dict[str, set[str]]:
-    from transformers.models.auto import modeling_auto as auto
-
-    mappings: dict[str, Any] = {
-        "image": auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES,
-        "text": auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
-    }
-    return {
-        kind: {name for names in mapping.values() for name in ([names] if isinstance(names, str) else names)}
-        for kind, mapping in mappings.items()
-    }
-
-
-def _not_a_classifier(folder: Path, config: dict[str, Any]) -> str:
-    names = ", ".join(map(str, config.get("architectures") or [])) or "no architecture"
-    model_type = config.get("model_type")
-    if config.get("auto_map"):
-        return (
-            f"The model {str(folder)!r} ({names}) needs code of its own (`auto_map` in config.json), which is never "
-            f"run. Load it yourself and pass it on with 'python:<module>:<factory>'."
-        )
-    return (
-        f"The model {str(folder)!r} must be an image or text classifier that transformers knows, such as "
-        f"ViTForImageClassification or RobertaForSequenceClassification; config.json names {names}, "
-        f"of type {model_type!r}."
-    )
 
 
 def _check_weights(folder: Path) -> None:
@@ -198,8 +283,8 @@ def _check_weights(folder: Path) -> None:
     if (folder / "model.safetensors").is_file():
         return
     if not index.is_file():
-        found = pickles_among([path.name for path in folder.iterdir()])
-        held = f"only pickled weights ({', '.join(found)}), which would run code when loaded" if found else "no weights"
+        pickles = _pickles([path.name for path in folder.iterdir()])
+        held = f"only pickled weights ({pickles}), which would run code when loaded" if pickles else "no weights"
         raise InvalidValueError(
             f"The folder {str(folder)!r} must have model.safetensors, it has {held}. Write it with "
             f"`save_pretrained` of transformers 5, or `safe_serialization=True` before."
@@ -210,25 +295,28 @@ def _check_weights(folder: Path) -> None:
             raise InvalidValueError(f"{str(index)!r} must name safetensors files beside it, got {part!r}.")
 
 
-def _load_module(folder: Path, kind: str, dtype: Any) -> Any:
-    transformers = import_transformers()
-    auto = {
-        "image": transformers.AutoModelForImageClassification,
-        "text": transformers.AutoModelForSequenceClassification,
-    }
-    number_type = {"dtype" if _is_modern(transformers) else "torch_dtype": dtype}
-    try:
-        module, report = auto[kind].from_pretrained(
+def _load_parts(folder: Path, kind: str, dtype: Any) -> tuple[Any, Any]:
+    """The module, and its tokenizer or image processor."""
+    transformers: Any = import_module("transformers")
+    is_modern = int(transformers.__version__.partition(".")[0]) >= 5
+    own: dict[str, Any] = {}
+    safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+    if kind == "text":
+        part, auto = "the tokenizer", transformers.AutoModelForSequenceClassification
+        preparation = transformers.AutoTokenizer
+    else:
+        part, auto = "the image processor (preprocessor_config.json)", transformers.AutoModelForImageClassification
+        # Always Pillow: torchvision resizes a little differently, and may or may not be installed.
+        own, preparation = {"backend": "pil"} if is_modern else {"use_fast": False}, transformers.AutoImageProcessor
+    with _reading("the weights or the configuration", folder):
+        module, report = auto.from_pretrained(
             folder,
             use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # found in the report, with their names
-            **number_type,
+            **safe,
+            **{"dtype" if is_modern else "torch_dtype": dtype},
         )
-    except Exception as error:  # transformers and safetensors raise errors of many unrelated families
-        raise InvalidValueError(_unreadable("the weights or the configuration", folder, error)) from error
     sizes = [str(key[0] if isinstance(key, tuple) else key) for key in report["mismatched_keys"]]
     problems = {"have another shape than config.json says": sizes, "are missing": report["missing_keys"]}
     for problem, names in problems.items():
@@ -237,28 +325,21 @@ def _load_module(folder: Path, kind: str, dtype: Any) -> Any:
             raise InvalidValueError(
                 f"The weights in {str(folder)!r} must be complete, {len(names)} {problem} (first: {first!r})."
             )
-    return module.eval().requires_grad_(False)
+    with _reading(part, folder):
+        return module.eval().requires_grad_(False), preparation.from_pretrained(folder, **safe, **own)
 
 
-def _load_preprocessing(folder: Path, kind: str) -> Any:
-    transformers = import_transformers()
-    safe = {"trust_remote_code": False, "local_files_only": True}
+@contextmanager
+def _reading(part: str, folder: Path) -> Iterator[None]:
+    """Whatever goes wrong in transformers is told in one way."""
     try:
-        if kind == "text":
-            return transformers.AutoTokenizer.from_pretrained(folder, **safe)
-        # Always Pillow: torchvision resizes a little differently, and may or may not be installed.
-        pillow: dict[str, Any] = {"backend": "pil"} if _is_modern(transformers) else {"use_fast": False}
-        return transformers.AutoImageProcessor.from_pretrained(folder, **safe, **pillow)
-    except Exception as error:  # as above
-        part = "the tokenizer" if kind == "text" else "the image processor (preprocessor_config.json)"
-        raise InvalidValueError(_unreadable(part, folder, error)) from error
-
-
-def _unreadable(part: str, folder: Path, error: Exception) -> str:
-    damaged = next((path.name for path in sorted(folder.glob("*.safetensors")) if not _is_whole(path)), None)
-    if damaged is not None:
-        return f"The file {str(folder / damaged)!r} is not a whole safetensors file: {error}"
-    return f"transformers could not read {part} in {str(folder)!r}: {type(error).__name__}: {error}"
+        yield
+    except Exception as error:  # transformers and safetensors raise errors of many unrelated families
+        damaged = next((path for path in sorted(folder.glob("*.safetensors")) if not _is_whole(path)), None)
+        if damaged is not None:
+            raise InvalidValueError(f"The file {str(damaged)!r} is not a whole safetensors file: {error}") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise InvalidValueError(f"transformers could not read {part} in {str(folder)!r}: {reason}") from error
 
 
 def _is_whole(path: Path) -> bool:
@@ -271,35 +352,25 @@ def _is_whole(path: Path) -> bool:
         return False
 
 
-def _is_modern(transformers: Any) -> bool:
-    return int(transformers.__version__.partition(".")[0]) >= 5
-
-
-def import_transformers() -> Any:
-    """The transformers package, or an error that says how to get it."""
-    check_installed("This model", ("torch", "transformers"))
-    import_torch()
-    import transformers
-
-    return transformers
-
-
 @contextmanager
 def silence() -> Iterator[None]:
     """Hush transformers and the hub client, and keep torch's generator; everything is restored afterwards."""
-    import_transformers()
-    torch = import_torch()
-    loggers = [logging.getLogger(name) for name in ("transformers", "huggingface_hub")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        with _hidden_bars(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+    hub: Any = import_module("huggingface_hub.utils")
+    bars: Any = import_module("transformers.utils.logging")
+    with warnings.catch_warnings(), ExitStack() as restoring, import_torch().random.fork_rng(devices=[]):
+        warnings.simplefilter("ignore")
+        for logger in map(logging.getLogger, ("transformers", "huggingface_hub")):
+            restoring.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL + 1)
+        # Both packages keep a switch for their bars, and that of transformers moves that of the hub client.
+        is_shown, is_shown_by_hub = bars.is_progress_bar_enabled(), not hub.are_progress_bars_disabled()
+        if is_shown or is_shown_by_hub:
+            restoring.callback(hub.enable_progress_bars if is_shown_by_hub else hub.disable_progress_bars)
+            hub.disable_progress_bars()
+        if is_shown:
+            restoring.callback(bars.enable_progress_bar)
+            bars.disable_progress_bar()
+        yield
 
 
 @contextmanager
@@ -312,24 +383,3 @@ def offline() -> Iterator[None]:
         yield
     finally:
         constants.HF_HUB_OFFLINE = before
-
-
-@contextmanager
-def _hidden_bars() -> Iterator[None]:
-    """Both packages keep a switch of their own, and that of transformers moves that of the hub client."""
-    hub: Any = import_module("huggingface_hub.utils")
-    bars: Any = import_module("transformers.utils.logging")
-    shown, shown_by_hub = bars.is_progress_bar_enabled(), not hub.are_progress_bars_disabled()
-    if shown:
-        bars.disable_progress_bar()
-    if shown_by_hub:
-        hub.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if shown:
-            bars.enable_progress_bar()
-        if shown_by_hub:
-            hub.enable_progress_bars()
-        elif shown:
-            hub.disable_progress_bars()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.fingerprints import canonical, digest_module, name_of
 from holdfast.fingerprints import fingerprint as fingerprint_of
-from holdfast.inputs.models.classifier import KINDS, Classifier, ClassifierEngine, make_classifier
+from holdfast.inputs.models.classifier import KINDS, Classifier, ClassifierEngine
 from holdfast.inputs.models.engines import (
     FunctionOnImages,
     FunctionOnTexts,
@@ -38,17 +39,20 @@ def load_python(place: str, *, device: Any = None, dtype: Any = None, **options:
     name, _, factory = place.partition(":")
     if not factory or not all(part.isidentifier() for part in [*name.split("."), factory]):
         raise InvalidValueError(argument="model", must="be python:<module>:<factory>", got=shown(f"python:{place}"))
-    module = _import(name)
+    specification = None
+    with _naming(name, "on import"), suppress(ModuleNotFoundError):  # which a parent package can raise, or be
+        specification = find_spec(name)
+    if specification is None:
+        must, hint = "be followed by a module that can be imported", "Install it, or add its folder to PYTHONPATH."
+        raise InvalidValueError(argument="python:", must=must, got=repr(name), hint=hint)
+    with _naming(name, "on import"):
+        module = import_module(name)
     make = getattr(module, factory, None)
     if not callable(make):
-        public = ", ".join(sorted(key for key, value in vars(module).items() if inspect.isfunction(value)))
-        raise InvalidValueError(
-            f"The module {name!r} must have a factory {factory!r}; its functions: {public or 'none'}."
-        )
-    try:
+        public = ", ".join(sorted(key for key, value in vars(module).items() if inspect.isfunction(value))) or "none"
+        raise InvalidValueError(f"The module {name!r} must have a factory {factory!r}; its functions: {public}.")
+    with _naming(place, "when called"):
         model = make()
-    except Exception as error:  # whatever the caller's factory raises
-        raise InvalidValueError(_raised(place, "when called", error)) from error
     if not (callable(model) or isinstance(model, Classifier) or is_estimator(model)):
         raise InvalidTypeError(
             f"'python:{place}' must return a Classifier, a torch module, an estimator or a callable, "
@@ -57,11 +61,9 @@ def load_python(place: str, *, device: Any = None, dtype: Any = None, **options:
     if is_module(model):  # which the factory made for this call
         where = device_of(model) if device is None else check_device(device)
         model = model.to(where, dtype_of(model) if dtype is None else check_dtype(dtype)).eval()
-        settings = canonical(
-            {"preprocess": name_of(options.get("preprocess")), "max_length": options.get("max_length")}
-        )
-        own = options.get("fingerprint") or fingerprint_of(digest_module(model) | {"settings": settings})
-        options["fingerprint"] = own
+        settings = {"preprocess": name_of(options.get("preprocess")), "max_length": options.get("max_length")}
+        parts = digest_module(model) | {"settings": canonical(settings)}
+        options["fingerprint"] = options.get("fingerprint") or fingerprint_of(parts)
     return classify_with(model, f"'python:{place}'", **options)
 
 
@@ -80,31 +82,17 @@ def classify_with(
 ) -> Classifier:
     """A classifier of a torch module, an estimator or a callable; what is a ``Classifier`` already stays as it is.
 
-    Parameters
-    ----------
-    name : str
-        What errors call the model.
-    kind : {"image", "text", "table"}, optional
-        What it classifies; needed for torch modules and callables.
-    classes : sequence of str, optional
-        The names of its classes.
-    preprocess : callable, optional
-        For images: one image → what the model takes of it.
-    tokenizer, max_length : optional
-        For a torch module on texts.
-    autocast, compile
-        For a torch module on images or texts, as in :func:`holdfast.mask_image`.
-    fingerprint : str, optional
-        What identifies it; without it masked models have the one that ``mask_image`` and the like find.
+    Errors call it by ``name``. Torch modules and callables need a ``kind``; ``preprocess`` is for images, the
+    ``tokenizer`` and ``max_length`` for a torch module on texts, ``autocast`` and ``compile`` for any torch module.
+    Without a ``fingerprint``, masked models have the one that ``mask_image`` and the like find.
     """
-    from holdfast.masking.speed import Acceleration
+    from holdfast.masking.speed import Acceleration, Runner
 
     acceleration = Acceleration.check(autocast, compile)
     for option, value in acceleration.options.items():
         if not is_module(model) or kind == "table":
-            raise InvalidTypeError(
-                f"works only with a torch module on images or texts, got {value!r}.", argument=option
-            )
+            rule = f"works only with a torch module on images or texts, got {value!r}."
+            raise InvalidTypeError(rule, argument=option)
     if isinstance(model, Classifier):
         if kind not in (None, model.kind):
             raise InvalidValueError(argument="kind", must=f"be {model.kind!r} for {name}", got=shown(kind))
@@ -120,41 +108,29 @@ def classify_with(
     if kind == "table":
         engine: ClassifierEngine = PredictorOnRows(model, as_predictor(model))
     elif is_module(model):
-        place, numbers = device_of(model), dtype_of(model)
+        runner, place = Runner(model, acceleration), device_of(model)
         if kind == "image":
-            engine = ModuleOnImages(model, preprocess, place, numbers, acceleration)
+            engine = ModuleOnImages(runner, preprocess, place, dtype_of(model))
         elif tokenizer is None:
             raise InvalidValueError(argument="tokenizer", must="be given for a torch module on texts", got="None")
         else:
-            engine = ModuleOnTexts(model, tokenizer, max_length, place, numbers, acceleration)
+            engine = ModuleOnTexts(runner, tokenizer, max_length, place)
     else:
         engine = FunctionOnImages(model, preprocess) if kind == "image" else FunctionOnTexts(model)
     if classes is None:  # the model may carry its own
         labels = getattr(getattr(model, "config", None), "id2label", None)
         own = [labels[key] for key in sorted(labels)] if labels else getattr(model, "classes", ())
         classes = own if isinstance(own, (tuple, list)) else ()
-    return make_classifier(engine, kind=kind, classes=classes, fingerprint=fingerprint)
+    return Classifier(kind, tuple(map(str, classes)), fingerprint, engine)
 
 
-def _import(name: str) -> Any:
+@contextmanager
+def _naming(name: str, when: str) -> Iterator[None]:
+    """Whatever the caller's module raises is told with its name."""
     try:
-        known = find_spec(name) is not None
-    except ModuleNotFoundError:
-        known = False
-    except Exception as error:  # a parent package that raises while it is imported
-        raise InvalidValueError(_raised(name, "on import", error)) from error
-    if not known:
-        must = "be followed by a module that can be imported"
-        hint = "Install it, or add its folder to PYTHONPATH."
-        raise InvalidValueError(argument="python:", must=must, got=repr(name), hint=hint)
-    try:
-        return import_module(name)
-    except Exception as error:  # whatever the caller's module raises
-        raise InvalidValueError(_raised(name, "on import", error)) from error
-
-
-def _raised(name: str, when: str, error: Exception) -> str:
-    return f"'python:{name}' raised {type(error).__name__} {when}: {error}"
+        yield
+    except Exception as error:
+        raise InvalidValueError(f"'python:{name}' raised {type(error).__name__} {when}: {error}") from error
 
 
 def is_estimator(value: Any) -> bool:
@@ -174,4 +150,4 @@ def estimator_classifier(estimator: Any, *, kind: str | None, classes: Any, fing
     decided = own_kind if kind is None else check_name(kind, "kind", ("table", "text"))
     own, predictor = tuple(estimator.classes_), as_predictor(estimator)
     engine = FunctionOnTexts(predictor) if decided == "text" else PredictorOnRows(estimator, predictor, own)
-    return make_classifier(engine, kind=decided, classes=own if classes is None else classes, fingerprint=fingerprint)
+    return Classifier(decided, tuple(map(str, own if classes is None else classes)), fingerprint, engine)

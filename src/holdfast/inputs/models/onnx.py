@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidValueError
 from holdfast.extras import import_extra
 from holdfast.fingerprints import canonical, digest_files, fingerprint, name_of
-from holdfast.inputs.models.classifier import KINDS, Classifier, ClassifierEngine, make_classifier
+from holdfast.inputs.models.classifier import KINDS, Classifier, ClassifierEngine
 from holdfast.inputs.models.engines import FunctionOnTexts, PredictorOnRows, SessionOnImages
 from holdfast.masking.onnx import external_files
 from holdfast.masking.table.predictors import as_predictor
@@ -58,16 +58,17 @@ def load_onnx(
     if preprocess is not None and decided != "image":
         raise InvalidValueError(argument="preprocess", must=f"be left out for a {decided} model: it is for images")
     engine: ClassifierEngine = SessionOnImages(session, preprocess)
-    if decided != "image":
-        is_text = decided == "text"
-        engine = FunctionOnTexts(StringSession(session)) if is_text else PredictorOnRows(session, as_predictor(session))
+    if decided == "text":
+        engine = FunctionOnTexts(StringSession(session))
+    elif decided == "table":
+        engine = PredictorOnRows(session, as_predictor(session))
     if classes is None:
         shape = list(_score_output(session).shape or ())
         classes = range(shape[1]) if len(shape) == 2 and isinstance(shape[1], int) else ()
     (model,) = digest_files([path]).values()  # of the bytes, whatever the file is called
     settings = canonical({"preprocess": name_of(preprocess)})
     own = fingerprint(digest_files(beside) | {"model": model, "settings": settings})
-    return make_classifier(engine, kind=decided, classes=classes, fingerprint=own)
+    return Classifier(decided, tuple(map(str, classes)), own, engine)
 
 
 def _kind(session: Any) -> str:
@@ -100,4 +101,4 @@ class StringSession:
 def _score_output(session: Any) -> Any:
     """The first output of floats with one column per class, else the first."""
     outputs = session.get_outputs()
-    return next((one for one in outputs if "float" in one.type and len(one.shape or ()) == 2), outputs[0])
+    return next((out for out in outputs if "float" in out.type and len(out.shape or ()) == 2), outputs[0])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,42 +25,34 @@ def load_skops(
     A pipeline that starts with a text vectoriser takes texts, others tables, unless ``kind`` says otherwise.
     ``classes`` are names in place of the estimator's own.
     """
-    path = _check_archive(Path(place).expanduser())
+    path = Path(place).expanduser()
+    if not path.is_file():
+        raise InvalidValueError(argument="skops:", must="be followed by an existing file", got=shown(str(path)))
+    if not zipfile.is_zipfile(path):
+        is_pickle = path.suffix.lower() in PICKLES or path.read_bytes()[:1] == b"\x80"
+        problem = f"{str(path)!r} is not a skops file, or is cut off. {SAVE}"
+        raise InvalidValueError(refuse_pickle(str(path)) if is_pickle else problem)
+    check_unpacked(path)
     io = import_extra("skops.io", "skops: models need")
-    try:
+    with _reading(path):
         unknown = [name for name in io.get_untrusted_types(file=path) if name not in trusted]
-    except Exception as error:  # a damaged archive fails in many ways
-        raise InvalidValueError(_unreadable(path, error)) from error
     if unknown:
-        raise InvalidValueError(_untrusted(path, unknown, trusted))
-    try:
+        names = ", ".join(repr(name) for name in [*trusted, *unknown])
+        raise InvalidValueError(
+            f"{str(path)!r} would create {len(unknown)} types that are not trusted: {', '.join(unknown)}. If you know "
+            f"them to be harmless, name each with `--trust TYPE` (in Python: pass `trusted=[{names}]`, in a study "
+            "`trust=Trust(types=[…])`)."
+        )
+    with _reading(path):
         estimator = io.load(path, trusted=list(trusted))
-    except Exception as error:  # as above
-        raise InvalidValueError(_unreadable(path, error)) from error
     (digest,) = digest_files([path]).values()  # of the bytes, whatever the file is called
     return estimator_classifier(estimator, kind=kind, classes=classes, fingerprint=fingerprint({"skops": digest}))
 
 
-def _check_archive(path: Path) -> Path:
-    """A skops file is a zip archive with a schema; pickles are told apart from damage."""
-    if not path.is_file():
-        raise InvalidValueError(argument="skops:", must="be followed by an existing file", got=shown(str(path)))
-    if zipfile.is_zipfile(path):
-        check_unpacked(path)
-        return path
-    if path.suffix.lower() in PICKLES or path.read_bytes()[:1] == b"\x80":
-        raise InvalidValueError(refuse_pickle(str(path)))
-    raise InvalidValueError(f"{str(path)!r} is not a skops file, or is cut off. {SAVE}")
-
-
-def _untrusted(path: Path, unknown: list[str], trusted: tuple[str, ...]) -> str:
-    names = ", ".join(repr(name) for name in [*trusted, *unknown])
-    return (
-        f"{str(path)!r} would create {len(unknown)} types that are not trusted: {', '.join(unknown)}. If you know them "
-        f"to be harmless, name each with `--trust TYPE` (in Python: pass `trusted=[{names}]`, in a study "
-        "`trust=Trust(types=[…])`)."
-    )
-
-
-def _unreadable(path: Path, error: Exception) -> str:
-    return f"The skops file {str(path)!r} cannot be read: {type(error).__name__}: {error}"
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # a damaged archive fails in many ways
+        reason = f"{type(error).__name__}: {error}"
+        raise InvalidValueError(f"The skops file {str(path)!r} cannot be read: {reason}") from error

@@ -1,4 +1,4 @@
-"""A folder of images → a ``Dataset`` that opens each image when it is asked for, and keeps none."""
+"""A folder of images, or of text lines in the layout of TweetEval → a ``Dataset``; images are opened when asked for."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar
 
 from holdfast.errors import InvalidValueError
 from holdfast.inputs.data.dataset import Dataset, digest_bytes, no_labels, number_labels
 from holdfast.masking.image.pixels import open_picture
-from holdfast.validation import read_text, shown
+from holdfast.validation import MOST_UNPACKED, read_text, shown
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """What an image file is called, where no list names the files."""
@@ -30,11 +30,7 @@ class ImageFiles(Sequence[Any]):
     def __len__(self) -> int:
         return len(self.paths)
 
-    @overload
-    def __getitem__(self, at: int) -> Any: ...
-    @overload
-    def __getitem__(self, at: slice) -> ImageFiles: ...
-    def __getitem__(self, at: int | slice) -> Any:
+    def __getitem__(self, at: Any) -> Any:
         return ImageFiles(self.paths[at]) if isinstance(at, slice) else open_picture(self.paths[at])
 
     def digest(self, at: int) -> str:
@@ -52,15 +48,43 @@ def load_images(place: str, *, labels: str | None = None, classes: Any = None) -
     if not folder.is_dir():
         raise InvalidValueError(argument="images:", must="be followed by a folder", got=repr(place))
     files, words = _listed(folder, Path(labels)) if labels is not None else _found(folder)
-    numbers, names = (no_labels(len(files)), ()) if words is None else number_labels(words, classes)
-    return Dataset(
-        name=f"images:{place}",
-        kind="image",
-        inputs=ImageFiles(tuple(folder / file for file in files)),
-        labels=numbers,
-        classes=names,
-        names=tuple(file.as_posix() for file in files),
-    )
+    numbers, known = (no_labels(len(files)), ()) if words is None else number_labels(words, classes)
+    images, names = ImageFiles(tuple(folder / file for file in files)), tuple(file.as_posix() for file in files)
+    return Dataset(f"images:{place}", "image", images, numbers, known, names=names)
+
+
+def load_tweeteval(place: str, *, split: str = "test") -> Dataset:
+    """Read ``<split>_text.txt``, ``<split>_labels.txt`` and ``mapping.txt`` (a number, a tab and a name per line)."""
+    folder, mapping = Path(place), "mapping.txt"
+    texts, words = (_lines(folder, f"{split}_{part}.txt", split) for part in ("text", "labels"))
+    if len(texts) != len(words):
+        raise InvalidValueError(
+            f"{split}_text.txt and {split}_labels.txt in {place!r} must have a line per text, "
+            f"got {len(texts)} texts and {len(words)} labels."
+        )
+    pairs = [line.split("\t") for line in _lines(folder, mapping) if line.strip()]
+    classes = {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) > 1}
+    if not classes or len(classes) < len(pairs) or list(classes) != [str(number) for number in range(len(classes))]:
+        raise InvalidValueError(f"{str(folder / mapping)!r} must have a number (0, 1, …), a tab and a name per line.")
+    for number, word in enumerate(words, start=1):
+        if word.strip() not in classes:
+            raise InvalidValueError(f"Line {number} of {split}_labels.txt must be a label of {mapping}, got {word!r}.")
+    labels, _ = number_labels([word.strip() for word in words], list(classes))
+    names = tuple(f"{split} line {number}" for number in range(1, len(texts) + 1))
+    return Dataset(f"tweeteval:{place}", "text", tuple(texts), labels, tuple(classes.values()), names=names)
+
+
+def _lines(folder: Path, name: str, split: str | None = None) -> list[str]:
+    path = check_inside(folder, name)
+    if not path.is_file():
+        known = ", ".join(sorted(file.name.removesuffix("_text.txt") for file in folder.glob("*_text.txt"))) or "none"
+        hint = None if split is None else f"Its splits: {known}; `split` was {split!r}."
+        must = f"be followed by a folder with {name}"
+        raise InvalidValueError(argument="tweeteval:", must=must, got=repr(str(folder)), hint=hint)
+    text = read_text(path, most=MOST_UNPACKED)
+    # Tweets hold other line separators than the line feed that ends them.
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return [line.removesuffix("\r") for line in lines]
 
 
 def check_inside(folder: Path, file: str | Path) -> Path:
