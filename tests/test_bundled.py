@@ -29,7 +29,7 @@ from holdfast.cli import main
 from holdfast.inputs.models import Classifier, available
 from holdfast.inputs.models import bundled as box  # the module
 from holdfast.inputs.models.bundled import BOX, BundledModel, Vader
-from holdfast.inputs.models.skops_file import load_skops
+from holdfast.inputs.models.objects import load_skops
 
 torch.set_num_threads(1)
 

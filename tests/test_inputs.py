@@ -273,6 +273,8 @@ def test_a_classifier_and_a_dataset_are_taken_as_they_are() -> None:
         ({"processor": 3}, "`processor` must be an image processor, or a function of an image, got 3"),
         ({"model": 3}, "`model` must be a Classifier, a torch module, an estimator or a callable, got 3"),
         ({"model": "vader"}, "Did you mean 'bundled:vader'"),
+        ({"model": "my/model.onnx"}, "Did you mean 'onnx:my/model.onnx'"),
+        ({"model": "vgg"}, "`model` must start with one of hf:, .*, got 'vgg'.$"),
         ({"model_options": {"speed": 3}}, "`speed` must be an option of models that are no name"),
         ({"model_options": 3}, "`model_options` must map names of arguments to values, got 3"),
         ({"data_options": {"split": "test"}}, "`data_options` must be left out for data that are no name"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from operator import index as as_index
 from typing import Any, overload
 
@@ -147,24 +148,19 @@ class Inputs(Sequence[MaskedModel]):
         """
         wanted = len(self) if n is None else check_whole(n, "n", minimum=1)
         least = check_whole(min_features, "min_features", minimum=1)
-        found: list[int] = []
-        for index in range(len(self)):
-            if len(found) == wanted:
-                break
-            if self._has_features(index, least):
-                found.append(self._place(index))
-        if not found:
+        fitting = (index for index in range(len(self)) if self._has_features(index, least))
+        places = [self._place(index) for index in islice(fitting, wanted)]
+        if not places:
             must = f"leave an input of {self.data_name}"
             raise InvalidValueError(argument="min_features", must=must, got=least, hint="Every one has fewer features.")
-        return replace(self, places=found)
+        return replace(self, places=places)
 
     def check_kinds(self) -> None:
         """Raise unless the model classifies inputs of this kind."""
         kind = self.classifier.kind
         if kind != self.kind:
-            raise InvalidValueError(
-                argument="model", must=f"classify the {self.kind}s that are given", got=f"one for {kind}s"
-            )
+            must = f"classify the {self.kind}s that are given"
+            raise InvalidValueError(argument="model", must=must, got=f"one for {kind}s")
 
     def _has_features(self, index: int, least: int) -> bool:
         if least == 1 and self.kind != "text":
@@ -276,8 +272,8 @@ def bind(
     check_sources(model, data)
     check_classes(classes)
     dataset, words = _load_dataset(data, kind, target, background, labels, dict(data_options or {}))
-    given = {"tokenizer": tokenizer, "classes": classes}
-    own = {name: value for name, value in given.items() if value is not None} | dict(model_options or {})
+    own = {"tokenizer": tokenizer, "classes": classes}
+    own = {option: value for option, value in own.items() if value is not None} | dict(model_options or {})
     if isinstance(model, str):
         own |= {} if processor is None else {"preprocess": processor}
         expected = kind or (None if model.startswith("bundled:") else dataset.kind)
@@ -286,15 +282,9 @@ def bind(
         classifier = _live_classifier(model, processor, {"kind": kind or dataset.kind} | own)
         options = ({} if device is None else {"device": device}) | options
     dataset = _with_details(dataset, words if labels is None else labels, names, background, classifier.classes)
-    inputs = Inputs(
-        model_name=model if isinstance(model, str) else getattr(model, "__name__", type(model).__name__),
-        data_name=dataset.name,
-        model=Once(lambda: classifier),
-        data=Once(lambda: dataset),
-        features=features,
-        fill=fill,
-        options=options,
-    )
+    name = model if isinstance(model, str) else getattr(model, "__name__", type(model).__name__)
+    loaded = Once(lambda: classifier), Once(lambda: dataset)
+    inputs = Inputs(name, dataset.name, *loaded, features=features, fill=fill, options=options)
     inputs.check_kinds()
     if len(dataset) == 0:
         raise InvalidValueError(argument="data", must="have at least one input", got="none")

@@ -41,7 +41,7 @@ LOADERS: dict[str, dict[str, Loader]] = {
     "model": {
         "hf": ("models.hf", "load_folder", "hf:<hub id or folder>"),
         "onnx": ("models.onnx", "load_onnx", "onnx:<file>"),
-        "skops": ("models.skops_file", "load_skops", "skops:<file>"),
+        "skops": ("models.objects", "load_skops", "skops:<file>"),
         "bundled": ("models.bundled", "load_bundled", "bundled:<name>"),
         "python": ("models.objects", "load_python", "python:<module>:<factory>"),
     },
@@ -61,13 +61,7 @@ SAVE = "Save the estimator with `skops.io.dump(estimator, 'model.skops')` and lo
 
 
 def split_source(spec: Any, what: str) -> tuple[str, str]:
-    """The scheme and the place of a "model" or of "data", or an error that says what is wrong; nothing is loaded.
-
-    Examples
-    --------
-    >>> split_source("hf:google/vit-base-patch16-224", "model")
-    ('hf', 'google/vit-base-patch16-224')
-    """
+    """The scheme and the place of a "model" or of "data", or an error that says what is wrong; nothing is loaded."""
     scheme, place = split_spec(spec, what, LOADERS[what], advise_model if what == "model" else advise_data)
     if not place:
         raise InvalidValueError(argument=what, must=f"be {LOADERS[what][scheme][2]}", got=shown(spec))
@@ -114,13 +108,7 @@ def check_sources(model: Any, data: Any, *further: str, what: str | None = None)
 
 
 def advise_model(place: str) -> str | None:
-    """What to write or do for the place of a model whose scheme is missing or unknown, as far as its name tells.
-
-    Examples
-    --------
-    >>> advise_model("vader"), advise_model("my/model.onnx"), advise_model("vgg")
-    ("Did you mean 'bundled:vader'?", "Did you mean 'onnx:my/model.onnx'?", None)
-    """
+    """What to write or do for the place of a model whose scheme is missing or unknown, as far as its name tells."""
     from holdfast.inputs.models.bundled import bundled_names
 
     suffix = Path(place).suffix.lower()
@@ -137,13 +125,7 @@ def refuse_pickle(place: str) -> str:
 
 
 def advise_data(place: str) -> str | None:
-    """The same for data, as far as their name and their files tell.
-
-    Examples
-    --------
-    >>> advise_data("digits"), advise_data("loans.csv"), advise_data("loans.txt")
-    ("Did you mean 'bundled:digits'?", "Did you mean 'table:loans.csv'?", None)
-    """
+    """The same for data, as far as their name and their files tell."""
     from holdfast.inputs.data.bundled import NAMES
     from holdfast.inputs.data.folders import SUFFIXES
     from holdfast.inputs.data.table_file import READERS

@@ -126,13 +126,6 @@ def number_labels(words: Sequence[str], classes: Any = None) -> tuple[NDArray[np
 
     Where ``classes`` gives the names in order, a label is its place there. Otherwise labels that are all
     whole numbers are the numbers of their classes, and other labels are numbered in alphabetical order.
-
-    Examples
-    --------
-    >>> number_labels(["dog", "cat", "dog"])
-    (array([1, 0, 1]), ('cat', 'dog'))
-    >>> number_labels(["2", "0"])
-    (array([2, 0]), ('0', '1', '2'))
     """
     distinct = sorted(set(words))
     if classes is not None:

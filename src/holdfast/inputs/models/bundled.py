@@ -182,7 +182,7 @@ def load_forest(folder: Path, *, classes: list[str], means: dict[str, float]) ->
     """The forest in a folder whose file was found to be whole; ``means`` has the columns in their order, each with its
     mean over the training rows.
     """
-    from holdfast.inputs.models.skops_file import load_skops
+    from holdfast.inputs.models.objects import load_skops
 
     with warnings.catch_warnings():
         # The file says which scikit-learn wrote it; another that could not read it would fail, not warn.

@@ -53,9 +53,6 @@ _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".joblib")
 _CONVERSION = ("SFconvertbot", "Adding `safetensors` variant of this model", "open")
 """Who offers converted weights to repositories that lack them, and under which title."""
 
-_PLAIN_FIELDS = ("_attn_implementation", "attn_implementation")
-_DEEP_MODES = ("I", "F", "I;16")
-
 
 def load_folder(
     place: str,
@@ -82,11 +79,10 @@ def load_folder(
         folder = _find_folder(place, revision, download)
     with silence(), offline():  # a configuration can name other models
         config = _read_json(folder / "config.json")
-        for code in (config.get(field) for field in _PLAIN_FIELDS):
+        for code in (config.get(field) for field in ("_attn_implementation", "attn_implementation")):
             if "/" in str(code):
-                raise InvalidValueError(
-                    f"{folder / 'config.json'} asks for remote code ({code!r}), which is never run."
-                )
+                path = folder / "config.json"
+                raise InvalidValueError(f"{path} asks for remote code ({code!r}), which is never run.")
         decided = _decide_kind(folder, config, kind)
         _check_weights(folder)
         module, preparation = _load_parts(folder, decided, number_type)
@@ -99,9 +95,8 @@ def load_folder(
         engine = ModuleOnTexts(runner, preparation, cut, where)
     names = module.config.id2label
     if len(names) < 2:
-        raise InvalidValueError(
-            f"A classifier must have at least 2 classes, config.json names {len(names)} (a regression?)."
-        )
+        rule = "A classifier must have at least 2 classes"
+        raise InvalidValueError(f"{rule}, config.json names {len(names)} (a regression?).")
     files = [folder / name for name in PREPROCESSING[decided] if (folder / name).is_file()]
     settings = canonical({"kind": decided, "max_length": max_length})
     parts = digest_module(module) | digest_files(files) | {"config": canonical(config), "settings": settings}
@@ -110,40 +105,33 @@ def load_folder(
 
 @dataclass(frozen=True, eq=False)
 class ProcessedPixels:
-    """An image → what the model takes (channels, height, width), by the model's own image processor."""
+    """An image → what the model takes (channels, height, width), by the model's own image processor.
+
+    Arrays (height, width, channels) and tensors (channels, height, width) hold bytes, or fractions from 0 to 1, which
+    are rounded to bytes.
+    """
 
     processor: Any
     mode: str = "RGB"
 
     def __call__(self, image: Any, /) -> Any:
-        return self.processor(images=as_picture(image, self.mode), return_tensors="pt")["pixel_values"][0]
-
-
-def as_picture(image: Any, mode: str = "RGB") -> Any:
-    """A Pillow image of 8-bit channels, as image processors take it.
-
-    Arrays (height, width, channels) and tensors (channels, height, width) hold bytes, or fractions
-    from 0 to 1, which are rounded to bytes.
-    """
-    picture = open_picture(image)
-    if not is_picture(picture):
-        values = pixels(picture)
-        if values.shape[2] not in (1, 3, 4):
-            raise InvalidValueError(f"An image must have 1, 3 or 4 channels, got {values.shape[2]}.")
-        plain = values[:, :, 0] if values.shape[2] == 1 else values
-        if plain.dtype != np.uint8:
-            low, high = plain.min(), plain.max()
-            if plain.dtype.kind != "f" or low < 0 or high > 1:
-                raise InvalidValueError(
-                    f"An image must hold bytes, or fractions from 0 to 1, got {plain.dtype} from {low} to {high}."
-                )
-            plain = np.asarray(np.rint(plain * 255), dtype=np.uint8)
-        picture = import_pillow().fromarray(np.ascontiguousarray(plain))
-    if picture.mode in _DEEP_MODES:
-        raise InvalidValueError(
-            f"An image must have 8 bits per channel, got mode {picture.mode}. Scale it to 0…255 first."
-        )
-    return picture.convert(mode)
+        picture = open_picture(image)
+        if not is_picture(picture):
+            values = pixels(picture)
+            if values.shape[2] not in (1, 3, 4):
+                raise InvalidValueError(f"An image must have 1, 3 or 4 channels, got {values.shape[2]}.")
+            plain = values[:, :, 0] if values.shape[2] == 1 else values
+            if plain.dtype != np.uint8:
+                low, high = plain.min(), plain.max()
+                if plain.dtype.kind != "f" or low < 0 or high > 1:
+                    rule = "An image must hold bytes, or fractions from 0 to 1"
+                    raise InvalidValueError(f"{rule}, got {plain.dtype} from {low} to {high}.")
+                plain = np.asarray(np.rint(plain * 255), dtype=np.uint8)
+            picture = import_pillow().fromarray(np.ascontiguousarray(plain))
+        if picture.mode in ("I", "F", "I;16"):
+            rule = "An image must have 8 bits per channel"
+            raise InvalidValueError(f"{rule}, got mode {picture.mode}. Scale it to 0…255 first.")
+        return self.processor(images=picture.convert(self.mode), return_tensors="pt")["pixel_values"][0]
 
 
 def _find_folder(place: str, revision: str | None, download: bool) -> Path:
@@ -322,9 +310,8 @@ def _load_parts(folder: Path, kind: str, dtype: Any) -> tuple[Any, Any]:
     for problem, names in problems.items():
         if names:  # which would be random
             first = min(map(str, names))
-            raise InvalidValueError(
-                f"The weights in {str(folder)!r} must be complete, {len(names)} {problem} (first: {first!r})."
-            )
+            rule = f"The weights in {str(folder)!r} must be complete"
+            raise InvalidValueError(f"{rule}, {len(names)} {problem} (first: {first!r}).")
     with _reading(part, folder):
         return module.eval().requires_grad_(False), preparation.from_pretrained(folder, **safe, **own)
 

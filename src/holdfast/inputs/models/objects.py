@@ -1,31 +1,29 @@
-"""A live object, a user's own or what a factory of an importable module returns → a ``Classifier``."""
+"""A model as an object, a user's own, made by a factory of a module, or held by a skops file → a ``Classifier``.
+
+Of a skops file nothing is created that scikit-learn does not own or the caller does not trust.
+"""
 
 from __future__ import annotations
 
 import inspect
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.fingerprints import canonical, digest_module, name_of
+from holdfast.extras import import_extra
+from holdfast.fingerprints import canonical, digest_files, digest_module, name_of
 from holdfast.fingerprints import fingerprint as fingerprint_of
+from holdfast.inputs.models import engines
 from holdfast.inputs.models.classifier import KINDS, Classifier, ClassifierEngine
-from holdfast.inputs.models.engines import (
-    FunctionOnImages,
-    FunctionOnTexts,
-    ModuleOnImages,
-    ModuleOnTexts,
-    PredictorOnRows,
-    check_device,
-    check_dtype,
-)
-from holdfast.inputs.source import check_options
+from holdfast.inputs.source import PICKLES, SAVE, check_options, refuse_pickle
 from holdfast.masking.table.predictors import as_predictor
 from holdfast.masking.torch import device_of, dtype_of, is_module
-from holdfast.validation import check_name, shown
+from holdfast.validation import check_name, check_unpacked, shown
 
 
 def load_python(place: str, *, device: Any = None, dtype: Any = None, **options: Any) -> Classifier:
@@ -39,32 +37,63 @@ def load_python(place: str, *, device: Any = None, dtype: Any = None, **options:
     name, _, factory = place.partition(":")
     if not factory or not all(part.isidentifier() for part in [*name.split("."), factory]):
         raise InvalidValueError(argument="model", must="be python:<module>:<factory>", got=shown(f"python:{place}"))
-    specification = None
-    with _naming(name, "on import"), suppress(ModuleNotFoundError):  # which a parent package can raise, or be
-        specification = find_spec(name)
-    if specification is None:
+    raised, is_known = f"'python:{name}' raised ", False
+    with _retold(raised, " on import"), suppress(ModuleNotFoundError):  # of a parent package
+        is_known = find_spec(name) is not None
+    if not is_known:
         must, hint = "be followed by a module that can be imported", "Install it, or add its folder to PYTHONPATH."
         raise InvalidValueError(argument="python:", must=must, got=repr(name), hint=hint)
-    with _naming(name, "on import"):
+    with _retold(raised, " on import"):
         module = import_module(name)
     make = getattr(module, factory, None)
     if not callable(make):
         public = ", ".join(sorted(key for key, value in vars(module).items() if inspect.isfunction(value))) or "none"
         raise InvalidValueError(f"The module {name!r} must have a factory {factory!r}; its functions: {public}.")
-    with _naming(place, "when called"):
+    with _retold(f"'python:{place}' raised ", " when called"):
         model = make()
     if not (callable(model) or isinstance(model, Classifier) or is_estimator(model)):
-        raise InvalidTypeError(
-            f"'python:{place}' must return a Classifier, a torch module, an estimator or a callable, "
-            f"got {shown(model)}."
-        )
+        rule = f"'python:{place}' must return a Classifier, a torch module, an estimator or a callable"
+        raise InvalidTypeError(f"{rule}, got {shown(model)}.")
     if is_module(model):  # which the factory made for this call
-        where = device_of(model) if device is None else check_device(device)
-        model = model.to(where, dtype_of(model) if dtype is None else check_dtype(dtype)).eval()
+        where = device_of(model) if device is None else engines.check_device(device)
+        model = model.to(where, dtype_of(model) if dtype is None else engines.check_dtype(dtype)).eval()
         settings = {"preprocess": name_of(options.get("preprocess")), "max_length": options.get("max_length")}
         parts = digest_module(model) | {"settings": canonical(settings)}
         options["fingerprint"] = options.get("fingerprint") or fingerprint_of(parts)
     return classify_with(model, f"'python:{place}'", **options)
+
+
+def load_skops(
+    place: str, *, kind: str | None = None, trusted: tuple[str, ...] = (), classes: Any = None
+) -> Classifier:
+    """Load a scikit-learn estimator or pipeline; ``trusted`` names what it may create besides what skops trusts.
+
+    A pipeline that starts with a text vectoriser takes texts, others tables, unless ``kind`` says otherwise.
+    ``classes`` are names in place of the estimator's own.
+    """
+    path = Path(place).expanduser()
+    if not path.is_file():
+        raise InvalidValueError(argument="skops:", must="be followed by an existing file", got=shown(str(path)))
+    if not zipfile.is_zipfile(path):
+        is_pickle = path.suffix.lower() in PICKLES or path.read_bytes()[:1] == b"\x80"
+        problem = f"{str(path)!r} is not a skops file, or is cut off. {SAVE}"
+        raise InvalidValueError(refuse_pickle(str(path)) if is_pickle else problem)
+    check_unpacked(path)
+    io = import_extra("skops.io", "skops: models need")
+    unreadable = f"The skops file {str(path)!r} cannot be read: "  # a damaged archive fails in many ways
+    with _retold(unreadable):
+        unknown = [name for name in io.get_untrusted_types(file=path) if name not in trusted]
+    if unknown:
+        names = ", ".join(repr(name) for name in [*trusted, *unknown])
+        raise InvalidValueError(
+            f"{str(path)!r} would create {len(unknown)} types that are not trusted: {', '.join(unknown)}. If you know "
+            f"them to be harmless, name each with `--trust TYPE` (in Python: pass `trusted=[{names}]`, in a study "
+            "`trust=Trust(types=[…])`)."
+        )
+    with _retold(unreadable):
+        estimator = io.load(path, trusted=list(trusted))
+    (digest,) = digest_files([path]).values()  # of the bytes, whatever the file is called
+    return estimator_classifier(estimator, kind=kind, classes=classes, fingerprint=fingerprint_of({"skops": digest}))
 
 
 def classify_with(
@@ -106,17 +135,17 @@ def classify_with(
         raise InvalidValueError(argument="kind", must=f"be given for {name}: {', '.join(KINDS)}")
     check_name(kind, "kind", KINDS)
     if kind == "table":
-        engine: ClassifierEngine = PredictorOnRows(model, as_predictor(model))
+        engine: ClassifierEngine = engines.PredictorOnRows(model, as_predictor(model))
     elif is_module(model):
         runner, place = Runner(model, acceleration), device_of(model)
         if kind == "image":
-            engine = ModuleOnImages(runner, preprocess, place, dtype_of(model))
+            engine = engines.ModuleOnImages(runner, preprocess, place, dtype_of(model))
         elif tokenizer is None:
             raise InvalidValueError(argument="tokenizer", must="be given for a torch module on texts", got="None")
         else:
-            engine = ModuleOnTexts(runner, tokenizer, max_length, place)
+            engine = engines.ModuleOnTexts(runner, tokenizer, max_length, place)
     else:
-        engine = FunctionOnImages(model, preprocess) if kind == "image" else FunctionOnTexts(model)
+        engine = engines.FunctionOnImages(model, preprocess) if kind == "image" else engines.FunctionOnTexts(model)
     if classes is None:  # the model may carry its own
         labels = getattr(getattr(model, "config", None), "id2label", None)
         own = [labels[key] for key in sorted(labels)] if labels else getattr(model, "classes", ())
@@ -125,12 +154,12 @@ def classify_with(
 
 
 @contextmanager
-def _naming(name: str, when: str) -> Iterator[None]:
-    """Whatever the caller's module raises is told with its name."""
+def _retold(before: str, after: str = "") -> Iterator[None]:
+    """Whatever the caller's module or a file raises, told with what it came from."""
     try:
         yield
     except Exception as error:
-        raise InvalidValueError(f"'python:{name}' raised {type(error).__name__} {when}: {error}") from error
+        raise InvalidValueError(f"{before}{type(error).__name__}{after}: {error}") from error
 
 
 def is_estimator(value: Any) -> bool:
@@ -149,5 +178,7 @@ def estimator_classifier(estimator: Any, *, kind: str | None, classes: Any, fing
     own_kind = "text" if steps and hasattr(steps[0][1], "build_analyzer") else "table"
     decided = own_kind if kind is None else check_name(kind, "kind", ("table", "text"))
     own, predictor = tuple(estimator.classes_), as_predictor(estimator)
-    engine = FunctionOnTexts(predictor) if decided == "text" else PredictorOnRows(estimator, predictor, own)
+    engine: ClassifierEngine = engines.FunctionOnTexts(predictor)
+    if decided == "table":
+        engine = engines.PredictorOnRows(estimator, predictor, own)
     return Classifier(decided, tuple(map(str, own if classes is None else classes)), fingerprint, engine)

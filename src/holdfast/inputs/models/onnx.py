@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from holdfast.validation import check_name, check_whole, shown
 
 _AXES = {4: "image", 2: "table"}
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-_ERRORS_ONLY = 3
 
 
 def load_onnx(
@@ -49,7 +49,7 @@ def load_onnx(
     options = runtime.SessionOptions()
     options.intra_op_num_threads = check_whole(threads, "threads", minimum=1)
     options.inter_op_num_threads = 1
-    options.log_severity_level = _ERRORS_ONLY
+    options.log_severity_level = 3  # errors only
     try:
         session = runtime.InferenceSession(str(path), sess_options=options, providers=[provider])
     except Exception as error:  # ONNX Runtime's errors have no common base
@@ -59,7 +59,7 @@ def load_onnx(
         raise InvalidValueError(argument="preprocess", must=f"be left out for a {decided} model: it is for images")
     engine: ClassifierEngine = SessionOnImages(session, preprocess)
     if decided == "text":
-        engine = FunctionOnTexts(StringSession(session))
+        engine = FunctionOnTexts(partial(_score_texts, session))
     elif decided == "table":
         engine = PredictorOnRows(session, as_predictor(session))
     if classes is None:
@@ -84,18 +84,10 @@ def _kind(session: Any) -> str:
     )
 
 
-class StringSession:
-    """A session on strings as a function of a list of texts."""
-
-    def __init__(self, session: Any) -> None:
-        self.session = session
-        self.input = session.get_inputs()[0]
-        self.output = _score_output(session).name
-
-    def __call__(self, texts: list[str], /) -> NDArray[Any]:
-        column = np.array(texts, dtype=object)
-        batch = column if len(self.input.shape) == 1 else column[:, None]
-        return np.asarray(self.session.run([self.output], {self.input.name: batch})[0])
+def _score_texts(session: Any, texts: list[str]) -> NDArray[Any]:
+    taken, column = session.get_inputs()[0], np.array(texts, dtype=object)
+    batch = column if len(taken.shape) == 1 else column[:, None]
+    return np.asarray(session.run([_score_output(session).name], {taken.name: batch})[0])
 
 
 def _score_output(session: Any) -> Any:
