@@ -7,12 +7,12 @@ feature as it was. ``n_features`` such models, asked with the same seed, spell o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from holdfast import Evaluator, MaskedModel, mask_function
-from holdfast.certification.curve import draw_for
 from holdfast.certification.question import Procedure, Question
 from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
 from holdfast.neighborhood import NEIGHBORHOODS
@@ -50,10 +50,10 @@ def drawn_by_a_curve(
 
     def kept(model: MaskedModel) -> dict[int, Mask]:
         nearby = [NEIGHBORHOODS[kind](selected, radius) for radius in question.radii]
-        draws = draw_for(selected, nearby, plan, lambda purpose: procedure.own_stream(selected, purpose))
+        draws = ExplanationDraws.by_plan(plan, nearby, partial(procedure.own_stream, selected))
         SharedDraws(Evaluator(model), procedure, [draws]).run()
-        answers = {radius: draws.draws(near) for radius, near in zip(question.radii, nearby, strict=True)}
-        return {radius: agreed for radius, agreed in answers.items() if agreed is not None}
+        radii = {id(near): radius for radius, near in zip(question.radii, nearby, strict=True)}
+        return {radii[key]: sequence.agreed for key, sequence in draws.sequences.items()}
 
     return spell_out(selected, kept)
 

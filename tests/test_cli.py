@@ -240,7 +240,6 @@ def test_ctrl_c_ends_a_command_with_a_sentence(tmp_path: Path) -> None:
 SEARCH = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from holdfast import progress
 import holdfast.cli
 class Stopping(holdfast.cli.SearchNotice):
     def __call__(self, done, total):

@@ -1,4 +1,4 @@
-"""What `python -m benchmarks house` counts is what is there."""
+"""What `python -m benchmarks house` counts is what is there, and the house keeps its floor plan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from benchmarks.bench_house import ROOT, _unpack, strangers
+from benchmarks.bench_house import (
+    MOST_MODULES,
+    MOST_USES_OF_A_FILE_NAME,
+    ROOT,
+    _unpack,
+    loaded_by_certify,
+    strangers,
+)
 from benchmarks.house_figures import House
 
 FILES = {
@@ -192,7 +199,29 @@ def test_a_revision_that_is_not_there_is_not_counted(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_package_itself_can_be_counted() -> None:
-    house = House.read(ROOT / "src" / "holdfast")
-    assert 0 < house.n_code_lines < house.n_lines
-    assert {"holdfast", "holdfast.errors"} <= {module.name for module in house.ground_floor.modules}
+# -- the floor plan ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def holdfast() -> House:
+    return House.read(ROOT / "src" / "holdfast")
+
+
+def test_the_package_itself_is_counted(holdfast: House) -> None:
+    assert 0 < holdfast.n_code_lines < holdfast.n_lines
+    assert {"holdfast", "holdfast.errors"} <= {module.name for module in holdfast.ground_floor.modules}
+
+
+def test_a_class_name_of_the_ground_floor_means_one_thing(holdfast: House) -> None:
+    assert holdfast.ground_floor.repeated_class_names == {}
+
+
+def test_no_file_name_is_used_more_than_twice(holdfast: House) -> None:
+    assert {name: n for name, n in holdfast.repeated_file_names.items() if n > MOST_USES_OF_A_FILE_NAME} == {}
+
+
+def test_certifying_a_row_of_a_table_loads_few_modules_and_no_upper_room() -> None:
+    pytest.importorskip("skops")
+    loaded = loaded_by_certify()
+    assert strangers(loaded) == []
+    assert len(loaded) <= MOST_MODULES, loaded

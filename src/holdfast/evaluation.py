@@ -138,9 +138,7 @@ class Evaluator:
     @property
     def n_repeated(self) -> int:
         """Rows computed twice; of a model made of another, rows of that other."""
-        if self.deciding is None:
-            return self._n_repeated
-        return int(self.deciding.base.n_repeated) - self._repeated_before
+        return self._n_repeated if self.deciding is None else self.deciding.base.n_repeated - self._repeated_before
 
     @property
     def provenance(self) -> Provenance:

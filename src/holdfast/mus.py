@@ -13,7 +13,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.certification.hard import HardCertificate
 from holdfast.errors import InvalidTypeError, InvalidValueError
@@ -65,12 +64,18 @@ def mus_model(
     """
     base = model if isinstance(model, Evaluator) else Evaluator(model, batch_size=batch_size)
     q = check_size(n_levels, "n_levels", most=min(MOST_LEVELS, MOST_CELLS // base.n_features))
-    n_kept = _whole_levels(check_keep(keep_probability, base.n_features), q, check_flag(round, "round"))
+    shares, may_round = check_keep(keep_probability, base.n_features), check_flag(round, "round")
+    keep = tuple(Fraction(max(1, int(share * q + Fraction(1, 2))), q) for share in shares)
+    for share, nearest in zip(shares, keep, strict=True):
+        # 1/12 as a float is the nearest float to 1/12, and meant to be 1/12.
+        if not may_round and float(nearest) != float(share):
+            hint = f"Take {float(nearest)!r}, change `n_levels`, or pass `round=True` to use the nearest."
+            must = f"be a multiple of 1/{q}"
+            raise InvalidValueError(argument="keep_probability", must=must, got=float(share), hint=hint)
     known = base.provenance
     key = stream_key(rng, "mus", known.model, known.input, known.masking)
     seeds = bank_stream(base, key, "mus").integers(0, q, size=base.n_features)
-    bank = np.asarray((seeds + np.arange(q)[:, None]) % q < n_kept)
-    keep = tuple(Fraction(int(n), q) for n in n_kept)
+    bank = np.asarray((seeds + np.arange(q)[:, None]) % q < [int(share * q) for share in keep])
     return make_smoothed(base, bank, keep=keep, votes=True, method="mus", rng_key=key)
 
 
@@ -120,9 +125,15 @@ def certify_mus(
     check_name(criterion, "criterion", CRITERIA)
     check_flag(input_removals, "input_removals")
     mask = check_selection(selected, "selected", model)
-    smoothed = _already_smoothed(model, keep_probability)
-    if smoothed is None:
+    smoothed = model.model if isinstance(model, Evaluator) else model
+    if not isinstance(smoothed, SmoothedModel):
+        if keep_probability is None:
+            raise InvalidTypeError(argument="keep_probability", must="be a number in (0, 1]", got="None")
         smoothed = mus_model(model, keep_probability, n_levels, round=round, rng=rng)
+    elif keep_probability is not None:
+        raise InvalidValueError(argument="keep_probability", must="be left out: the model is already smoothed")
+    elif not smoothed.votes:
+        raise InvalidValueError(argument="model", must="be smoothed by votes to be certified; it averages scores")
     with evaluating(smoothed.base, batch_size=batch_size, progress=progress) as base:
         base.expect(len(smoothed.bank) * (1 + input_removals))
         base.check_determinism()
@@ -164,15 +175,7 @@ def certify_mus(
 
 
 class Poll:
-    """The votes at one mask, and how many features it takes at least to overturn them.
-
-    Parameters
-    ----------
-    ballots : int array (n_samples,)
-        The class each mask of the bank votes for.
-    bank : Boolean array (n_samples, n_features)
-        Which features each of them keeps.
-    """
+    """The votes (n_samples,) of a bank at one mask, and how many features it takes at least to overturn them."""
 
     def __init__(self, ballots: Counts, bank: Masks, n_classes: int) -> None:
         self._ballots, self._bank = ballots, bank.astype(np.int64)
@@ -196,36 +199,3 @@ class Poll:
             reach = np.cumsum(np.sort(powers[may_change])[::-1])
             safe.append(int(np.searchsorted(reach, self.votes[self.winner] - self.votes[rival])))
         return min(safe)
-
-
-def _already_smoothed(model: Any, keep_probability: Any) -> SmoothedModel | None:
-    inner = model.model if isinstance(model, Evaluator) else model
-    if not isinstance(inner, SmoothedModel):
-        if keep_probability is None:
-            raise InvalidTypeError(argument="keep_probability", must="be a number in (0, 1]", got="None")
-        return None
-    if keep_probability is not None:
-        raise InvalidValueError(argument="keep_probability", must="be left out: the model is already smoothed")
-    if not inner.votes:
-        raise InvalidValueError(argument="model", must="be smoothed by votes to be certified; it averages scores")
-    return inner
-
-
-def _whole_levels(keep: tuple[Fraction, ...], q: int, rounded: bool) -> NDArray[np.int64]:
-    """How many of q masks keep each feature; refused unless whole, or rounded to at least one."""
-    exact = [share * q for share in keep]
-    if not rounded:
-        for share, levels in zip(keep, exact, strict=True):
-            # 1/12 as a float is the nearest float to 1/12, and meant to be 1/12.
-            if float(Fraction(_nearest(levels), q)) != float(share):
-                raise InvalidValueError(
-                    argument="keep_probability",
-                    must=f"be a multiple of 1/{q}",
-                    got=float(share),
-                    hint=f"Take {_nearest(levels) / q!r}, change `n_levels`, or pass `round=True` to use the nearest.",
-                )
-    return np.array([_nearest(levels) for levels in exact], dtype=np.int64)
-
-
-def _nearest(levels: Fraction) -> int:
-    return max(1, int(levels + Fraction(1, 2)))

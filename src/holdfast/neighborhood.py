@@ -147,9 +147,8 @@ class _Flips(abc.ABC):
         """Draw n masks independently and uniformly, (n, n_features)."""
         if not isinstance(rng, np.random.Generator):
             raise InvalidTypeError(argument="rng", must="be a numpy Generator", got=shown(rng))
-        masks = np.empty((check_whole(n, "n"), len(self.selected)), dtype=bool)
-        masks[:] = self.selected
         n_features = len(self.selected)
+        masks = np.tile(self.selected, (check_whole(n, "n"), 1))
         words = 1 + (n_features + 1) // 2
         step = max(1, _CHUNK_BYTES // (8 * words))
         for start in range(0, len(masks), step):

@@ -113,8 +113,7 @@ class SmoothedModel:
 
     def count_votes(self, masks: Masks, /) -> Counts:
         """Votes (b, n_classes) for masks (b, n_features)."""
-        ballots = self.ballots(masks)
-        return tally_ballots(ballots, int(self.base.outputs.shape[1]))
+        return tally_ballots(self.ballots(masks), int(self.base.outputs.shape[1]))
 
     def keeps_top_class(self, masks: Masks, top_class: int, /) -> Mask:
         """Whether the class has most votes, Boolean (b,): exactly what the full count says, in fewer calls.
@@ -142,7 +141,10 @@ class SmoothedModel:
                 votes = np.zeros((len(masks), n_classes), dtype=np.int64)
             np.add.at(votes, (row, ballots), 1)
             n_counted[rows] += n_more
-            lead, left = _doubled_lead(votes[rows], top_class), len(self.bank) - n_counted[rows]
+            # Twice the lead over the strongest rival, plus or minus one: the lowest index wins a tie.
+            tie = np.where(np.arange(votes.shape[1]) < top_class, -1, 1)
+            doubled = 2 * (votes[rows][:, [top_class]] - votes[rows]) + tie
+            lead, left = np.delete(doubled, top_class, axis=1).min(axis=1), len(self.bank) - n_counted[rows]
             # A vote moves the doubled lead by two at most, so a larger one is safe from those left.
             answer[rows] = lead > 0
             is_open = np.abs(lead) < 2 * left
@@ -165,12 +167,6 @@ class SmoothedModel:
         if outputs.shape[1] < 2 and self.votes:
             raise ModelError("Votes need scores of at least 2 classes, got 1 column. Use `votes=False`.")
         return outputs
-
-
-def _doubled_lead(votes: Counts, top_class: int) -> Counts:
-    """Twice the lead over the strongest rival (b,), plus or minus one: the lowest index wins a tie."""
-    doubled = 2 * (votes[:, [top_class]] - votes) + np.where(np.arange(votes.shape[1]) < top_class, -1, 1)
-    return np.asarray(np.delete(doubled, top_class, axis=1).min(axis=1))
 
 
 def smooth(
@@ -398,12 +394,8 @@ class SmoothedAccuracy(Value):
 
     def to_frame(self) -> Any:
         """A data frame with one row per keep probability."""
-        return make_frame(
-            [
-                {"keep_probability": keep, "accuracy": accuracy, "low": interval.low, "high": interval.high}
-                for keep, accuracy, interval in self
-            ]
-        )
+        columns = ("keep_probability", "accuracy", "low", "high")
+        return make_frame([dict(zip(columns, (keep, rate, *interval), strict=True)) for keep, rate, interval in self])
 
     def __str__(self) -> str:
         head = f"Accuracy of the smoothed classifier on {self.n_inputs} inputs ({self.n_samples} masks each):"
@@ -457,16 +449,23 @@ def smoothed_accuracy(
     if not callable(bind):
         must = "come from `models.load`, or be a function from an input to a MaskedModel"
         raise InvalidTypeError(argument="classifier", must=must, got=type(classifier).__name__)
-    items = _as_list(inputs, "inputs")
-    classes = _class_indices(_as_list(labels, "labels"), getattr(classifier, "classes", ()))
-    if len(items) != len(classes):
-        must = f"have one entry per input: {len(items)} inputs, {len(classes)} labels"
+    items, indices, names = _as_list(inputs, "inputs"), _as_list(labels, "labels"), getattr(classifier, "classes", ())
+    if len(items) != len(indices):
+        must = f"have one entry per input: {len(items)} inputs, {len(indices)} labels"
         raise InvalidValueError(argument="labels", must=must)
+    places = {name: i for i, name in enumerate(names)}
+    for i, label in enumerate(indices):
+        if isinstance(label, str) and label not in places:
+            must = f"be class indices or names among {list(names)}"
+            raise InvalidValueError(argument="labels", must=must, got=repr(label))
+        indices[i] = places[label] if isinstance(label, str) else check_whole(label, "labels")
+        if names and indices[i] >= len(names):
+            raise InvalidValueError(argument="labels", must=f"be classes below {len(names)}", got=indices[i])
     shares = [float(check_keep(share, 1)[0]) for share in _as_list(keep_probabilities, "keep_probabilities")]
     size = check_size(n_samples, "n_samples")
     sure, key, tell = float(check_share(confidence, "confidence")), stream_key(rng), as_progress(progress)
     n_correct, n_calls = np.zeros(len(shares), dtype=np.int64), 0
-    for i, (item, label) in enumerate(zip(items, classes, strict=True)):
+    for i, (item, label) in enumerate(zip(items, indices, strict=True)):
         base = Evaluator(bind(item), batch_size=batch_size)
         own_key = stream_key(stream(key, "accuracy", str(i)))
         n_correct += np.array([_is_right(smooth(base, share, size, rng=own_key), label) for share in shares])
@@ -498,17 +497,3 @@ def _as_list(values: Any, name: str) -> list[Any]:
     if not entries:
         raise InvalidValueError(argument=name, must="have at least one entry", got="none")
     return entries
-
-
-def _class_indices(labels: list[Any], classes: Sequence[str]) -> list[int]:
-    """Labels by index; names are looked up among the classes."""
-    places = {name: i for i, name in enumerate(classes)}
-    unknown = [label for label in labels if isinstance(label, str) and label not in places]
-    if unknown:
-        must = f"be class indices or names among {list(classes)}"
-        raise InvalidValueError(argument="labels", must=must, got=repr(unknown[0]))
-    indices = [places[label] if isinstance(label, str) else check_whole(label, "labels") for label in labels]
-    if classes and max(indices) >= len(classes):
-        beyond = next(i for i in indices if i >= len(classes))
-        raise InvalidValueError(argument="labels", must=f"be classes below {len(classes)}", got=beyond)
-    return indices

@@ -40,7 +40,6 @@ class Neutral:
         return len(text)
 
     def writelines(self, lines: Iterable[str], /) -> None:
-        """Write all of them."""
         for line in lines:
             self.write(line)
 

@@ -112,7 +112,13 @@ def check_selection(value: Any, name: str, model: Any) -> Mask:
     n_features = check_whole(model.n_features, "model.n_features", minimum=1)
     array = as_array(value, name, "be a Boolean vector (n_features,)")
     if array.ndim == 1 and array.dtype.kind in "iu" and len(array):
-        chosen = _check_indices(array, name, n_features)
+        if len(array) == n_features and np.isin(array, (0, 1)).all():
+            hint = f"Turn flags into a mask with `np.asarray({name}) == 1`."
+            got = f"{array.dtype}: 0 and 1 may be flags or indices"
+            raise InvalidTypeError(argument=name, must="be Boolean", got=got, hint=hint)
+        if array.min() < 0 or array.max() >= n_features:
+            raise InvalidValueError(argument=name, must=f"hold indices from 0 to {n_features - 1}", got=array.tolist())
+        chosen: list[int] = array.tolist()
     elif array.ndim == 1 and len(array) and all(isinstance(entry, str) for entry in array.tolist()):
         chosen = _find_names(array.tolist(), name, getattr(model, "feature_names", None))
     else:
@@ -123,16 +129,6 @@ def check_selection(value: Any, name: str, model: Any) -> Mask:
     mask[chosen] = True
     mask.setflags(write=False)
     return mask
-
-
-def _check_indices(array: NDArray[Any], name: str, n_features: int) -> list[int]:
-    if len(array) == n_features and np.isin(array, (0, 1)).all():
-        got, hint = f"{array.dtype}: 0 and 1 may be flags or indices", f"`np.asarray({name}) == 1`"
-        raise InvalidTypeError(argument=name, must="be Boolean", got=got, hint=f"Turn flags into a mask with {hint}.")
-    if array.min() < 0 or array.max() >= n_features:
-        raise InvalidValueError(argument=name, must=f"hold indices from 0 to {n_features - 1}", got=array.tolist())
-    chosen: list[int] = array.tolist()
-    return chosen
 
 
 def _find_names(labels: list[str], name: str, feature_names: Any) -> list[int]:

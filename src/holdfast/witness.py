@@ -89,23 +89,20 @@ class Witness(Value):
                 raise InvalidValueError(argument="mask", must="be the explanation with the features `added`")
 
     def __str__(self) -> str:
-        claim = self._found() if self.found else self._not_found()
+        what = prediction_kept(self.original_prediction, self.original_name, self.agree)
+        if self.found:
+            names = ", ".join(map(str, self.added))
+            size = f"feature {names}" if self.n_added == 1 else f"{self.n_added} features ({names})"
+            left = f"whether fewer can, but more than {self.cleared_radius}, is open"
+            smaller = "no smaller addition does" if self.proven else left
+            changed = quoted(self.prediction, self.prediction_name)
+            claim = f"Revealing {size} changes {what} to {changed}; {smaller}"
+        elif self.proven:
+            claim = f"No addition of up to {self.max_radius} features changes {what}"
+        else:
+            known = f"that none of up to {self.cleared_radius} features does is proven"
+            claim = f"No addition of up to {self.max_radius} features was found that changes {what}; {known}"
         return f"{claim} ({calls(self.n_calls)})."
-
-    def _found(self) -> str:
-        names = ", ".join(map(str, self.added))
-        size = f"feature {names}" if self.n_added == 1 else f"{self.n_added} features ({names})"
-        left = f"whether fewer can, but more than {self.cleared_radius}, is open"
-        minimal = "no smaller addition does" if self.proven else left
-        what = prediction_kept(self.original_prediction, self.original_name, self.agree)
-        return f"Revealing {size} changes {what} to {quoted(self.prediction, self.prediction_name)}; {minimal}"
-
-    def _not_found(self) -> str:
-        what = prediction_kept(self.original_prediction, self.original_name, self.agree)
-        if self.proven:
-            return f"No addition of up to {self.max_radius} features changes {what}"
-        known = f"that none of up to {self.cleared_radius} features does is proven"
-        return f"No addition of up to {self.max_radius} features was found that changes {what}; {known}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +275,30 @@ class _WitnessSearch:
         if self._best is None and cleared < self._reach:
             self._beam()
             self._random_orders(rng)
-        return self._witness(cleared, key)
+        best = self._best
+        if best is not None:
+            best.setflags(write=False)
+        added = () if best is None else tuple(int(i) for i in np.flatnonzero(best & ~self._selected))
+        changed = None if best is None else prediction_of(self._evaluator(best[None])[0])
+        original, classes = prediction_of(self._reference), self._evaluator.classes
+        return Witness(
+            found=best is not None,
+            mask=best,
+            added=added,
+            n_added=None if best is None else len(added),
+            prediction=changed,
+            prediction_name=class_name(changed, classes),
+            original_prediction=original,
+            original_name=class_name(original, classes),
+            proven=cleared == (self._reach if best is None else len(added) - 1),
+            cleared_radius=cleared,
+            max_radius=self._reach,
+            n_calls=self._evaluator.n_calls - self._before,
+            rng_key=key,
+            selected=self._selected,
+            agree=self._agree.name,
+            provenance=self._evaluator.provenance,
+        )
 
     @property
     def _left(self) -> int:
@@ -317,17 +337,13 @@ class _WitnessSearch:
             n_open = len(self._free) - int((front[0] & ~self._selected).sum())
             if n_open > self._left:  # one mask alone has as many children
                 return
-            children = self._children(front)
+            # Every mask with one more feature, without repeats.
+            grown = np.repeat(front, len(self._free), axis=0)
+            grown[np.arange(len(grown)), np.tile(self._free, len(front))] = True
+            children = np.unique(grown[grown.sum(axis=1) > front[0].sum()], axis=0)
             if len(children) > self._left or self._try(children):
                 return
             front = children[self._by_gap(children)[:_BEAM_WIDTH]]
-
-    def _children(self, masks: Masks) -> Masks:
-        """Every mask with one more feature, without repeats."""
-        grown = np.repeat(masks, len(self._free), axis=0)
-        grown[np.arange(len(grown)), np.tile(self._free, len(masks))] = True
-        larger = grown.sum(axis=1) > masks[0].sum()
-        return np.unique(grown[larger], axis=0)
 
     def _try(self, masks: Masks) -> bool:
         """Whether any of these, all smaller than the best, changes the prediction; it is reduced to what it needs."""
@@ -359,41 +375,11 @@ class _WitnessSearch:
             mask = smaller[next(i for i in self._by_gap(smaller) if changed[i])]
 
     def _by_gap(self, masks: Masks) -> NDArray[np.intp]:
-        """The masks in the order of how close they come to another prediction."""
-        return np.argsort(_gap(self._evaluator(masks), self._reference, self._agree), kind="stable")
-
-    def _witness(self, cleared: int, key: int) -> Witness:
-        best = self._best
-        added = () if best is None else tuple(int(i) for i in np.flatnonzero(best & ~self._selected))
-        if best is not None:
-            best.setflags(write=False)
-        changed = None if best is None else prediction_of(self._evaluator(best[None])[0])
-        original, classes = prediction_of(self._reference), self._evaluator.classes
-        return Witness(
-            found=best is not None,
-            mask=best,
-            added=added,
-            n_added=None if best is None else len(added),
-            prediction=changed,
-            prediction_name=class_name(changed, classes),
-            original_prediction=original,
-            original_name=class_name(original, classes),
-            proven=cleared == (self._reach if best is None else len(added) - 1),
-            cleared_radius=cleared,
-            max_radius=self._reach,
-            n_calls=self._evaluator.n_calls - self._before,
-            rng_key=key,
-            selected=self._selected,
-            agree=self._agree.name,
-            provenance=self._evaluator.provenance,
-        )
-
-
-def _gap(outputs: Any, reference: Any, agree: Agreement) -> NDArray[np.float64]:
-    """How far each output is from changing the prediction; 0 where nothing can be said."""
-    if isinstance(agree, SameTopClass) and outputs.ndim == 2:
-        top = int(reference.argmax())
-        return np.asarray(outputs[:, top] - np.delete(outputs, top, axis=1).max(axis=1), dtype=np.float64)
-    if isinstance(agree, Within):
-        return np.asarray(agree.margin - np.abs(outputs - reference).max(axis=1), dtype=np.float64)
-    return np.zeros(len(outputs))
+        """The masks in the order of how close they come to another prediction, where that can be said."""
+        outputs, gap = self._evaluator(masks), np.zeros(len(masks))
+        if isinstance(self._agree, SameTopClass) and outputs.ndim == 2:
+            top = int(self._reference.argmax())
+            gap = outputs[:, top] - np.delete(outputs, top, axis=1).max(axis=1)
+        elif isinstance(self._agree, Within):
+            gap = self._agree.margin - np.abs(outputs - self._reference).max(axis=1)
+        return np.argsort(gap, kind="stable")

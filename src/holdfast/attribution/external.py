@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.attribution.scores import Attribution
-from holdfast.attribution.task import Numbers, bare_model, names_of, predicted
+from holdfast.attribution.task import Attribution, Numbers, bare_model, names_of, predicted
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import evaluating
 from holdfast.types import MaskedModel

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.attribution.scores import Attribution
-from holdfast.attribution.task import AttributionTask, Scored, names_of
+from holdfast.attribution.task import Attribution, AttributionTask, Scored, names_of
 from holdfast.errors import InvalidTypeError
 from holdfast.evaluation import evaluating
 from holdfast.randomness import stream_key

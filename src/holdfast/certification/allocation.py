@@ -32,33 +32,16 @@ _CLOSE = 1e-4
 
 
 def allocate(weights: Floats, spreads: Floats, limit: float) -> NDArray[np.int64]:
-    """The fewest draws per stratum that keep every mean's squared error within the limit.
+    """The fewest draws per stratum that keep every mean's squared error within the limit, (n_strata,).
 
-    Parameters
-    ----------
-    weights : float array (n_means, n_strata)
-        Weight of each stratum's rate in each mean.
-    spreads : float array (n_strata,)
-        Bound on the variance of one draw of each stratum, or 1 for a bound that needs none.
-    limit : float
-        The largest squared error allowed.
-
-    Returns
-    -------
-    n_draws : int array (n_strata,)
-        At least one wherever a stratum has weight; the limit holds for these whole numbers.
-
-    Examples
-    --------
-    >>> allocate(np.array([[0.5, 0.5]]), np.array([1.0, 1.0]), 0.01)
-    array([50, 50])
+    ``weights`` (n_means, n_strata) are those of each stratum's rate in each mean, ``spreads`` (n_strata,) bounds on
+    the variance of one draw, or 1 for a bound that needs none. Every stratum with weight gets at least one draw.
     """
-    squares = weights**2 * spreads
     # A weight may be too small to have a square; its stratum gets one draw.
     used = (weights > 0).any(axis=0)
     n_draws = np.zeros(weights.shape[1], dtype=np.int64)
     if used.any():
-        exact = _solve(squares[:, used], limit)
+        exact = _solve((weights**2 * spreads)[:, used], limit)
         n_draws[used] = np.maximum(1, np.ceil(exact * (1 - 1e-12))).astype(np.int64)
     return n_draws
 
@@ -119,6 +102,12 @@ def within_variance(own: InputTally, neighbours: Sequence[InputTally]) -> float:
     estimate, n = enough[0] if estimates[0][1] >= _ENOUGH else max(enough)
     # One imaginary pair that differs.
     return min(total, (estimate * n + 0.5) / (n + 1))
+
+
+def spread_of(own: InputTally, neighbours: Sequence[InputTally], n_draws: int) -> float:
+    """Estimated variance of a stratum's mean after so many draws, times their number."""
+    within, total = within_variance(own, neighbours), total_variance(own)
+    return n_draws * variance_of_mean(n_draws, own.shape[1], within=within, total=total)
 
 
 def variance_of_mean(n_draws: int, n_inputs: int, *, within: float, total: float) -> float:

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 
 from holdfast.bounds import Interval, clopper_pearson
 from holdfast.certification.certificate import Certificate, make_certificate
-from holdfast.certification.curve import StabilityCurve, draw_for, sparkline
+from holdfast.certification.curve import StabilityCurve, sparkline
 from holdfast.certification.question import PlanKeywords, Procedure, asks
 from holdfast.certification.reference import Outcome, Reference, decides_early, reference_masks
 from holdfast.certification.serialization import Value, make_frame
-from holdfast.certification.shared_draws import SharedDraws
+from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.neighborhood import Neighborhood
@@ -119,14 +119,11 @@ class Comparison(Value):
     def to_frame(self) -> Any:
         """The differences as a pandas ``DataFrame``, one row per pair and radius."""
         names = ("first", "second", "radius", "estimate")
-        return make_frame(
-            [
-                {name: getattr(difference, name) for name in names}
-                | difference.interval._asdict()
-                | {"better": difference.better}
-                for difference in self.differences
-            ]
-        )
+        rows = [
+            {name: getattr(pair, name) for name in names} | pair.interval._asdict() | {"better": pair.better}
+            for pair in self.differences
+        ]
+        return make_frame(rows)
 
     def __str__(self) -> str:
         width = max(map(len, self.names))
@@ -145,10 +142,7 @@ class Comparison(Value):
 
 @asks(PlanKeywords, plan="exact")
 def compare(
-    model: MaskedModel,
-    explanations: Mapping[str, Any],
-    radii: Iterable[int],
-    **keywords: Unpack[PlanKeywords],
+    model: MaskedModel, explanations: Mapping[str, Any], radii: Iterable[int], **keywords: Unpack[PlanKeywords]
 ) -> Comparison:
     """Compare the stability of several explanations of one input, claiming only what is certified.
 
@@ -189,10 +183,13 @@ def compare(
         answers, n_rounds = run(nearby, question.make_plan(), evaluator, procedure)
         evaluator.settle()
         n_calls = evaluator.n_calls - before
-        curves = [
-            StabilityCurve(answer.certificates(procedure, n_calls), question.plan == "sequential", n_calls, n_rounds)
-            for answer in answers
-        ]
+        curves = []
+        for nears, answer in zip(nearby, answers, strict=True):
+            certificates = (
+                make_certificate(answer.reference, near, outcome, procedure, n_calls=n_calls)
+                for near, outcome in zip(nears, answer.outcomes, strict=True)
+            )
+            curves.append(StabilityCurve(tuple(certificates), question.plan == "sequential", n_calls, n_rounds))
         return Comparison(
             names=tuple(masks),
             curves=tuple(curves),
@@ -215,18 +212,12 @@ def _check_explanations(explanations: Any) -> None:
         raise InvalidValueError(argument="explanations", must="have at least two entries", got=len(explanations))
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Answer(NamedTuple):
     """The outcomes of one explanation by radius; ``agreed`` says draw by draw what agreed."""
 
     reference: Reference
-    nearby: Sequence[Neighborhood]
-    outcomes: Sequence[Outcome]
+    outcomes: list[Outcome]
     agreed: Sequence[Mask | None]
-
-    def certificates(self, procedure: Procedure, n_calls: int) -> tuple[Certificate, ...]:
-        pairs = zip(self.nearby, self.outcomes, strict=True)
-        return tuple(make_certificate(self.reference, near, tally, procedure, n_calls=n_calls) for near, tally in pairs)
 
 
 def _run_in_sequence(
@@ -235,13 +226,12 @@ def _run_in_sequence(
     """Each rate by the sequential plan, at a share of the risk that makes all hold at once."""
     plan = share_risk(plan, sum(map(len, nearby)))
     evaluator.expect(sum(most_rows(nears, plan) for nears in nearby))
-    shared = SharedDraws(
-        evaluator, procedure, [draw_for(nears[0].selected, nears, plan, procedure.stream) for nears in nearby]
-    )
+    explanations = [ExplanationDraws.by_plan(plan, nears, procedure.stream) for nears in nearby]
+    shared = SharedDraws(evaluator, procedure, explanations)
     shared.run()
     return [
-        _Answer(draws.reference, nears, [draws.outcome(near) for near in nears], [None] * len(nears))
-        for draws, nears in zip(shared.explanations, nearby, strict=True)
+        _Answer(draws.reference, [draws.outcome(near) for near in nears], [None] * len(nears))
+        for draws, nears in zip(explanations, nearby, strict=True)
     ], shared.n_rounds
 
 
@@ -266,13 +256,10 @@ def _run_in_pairs(
     for nears, parts in zip(nearby, masks, strict=True):
         reference = Reference(evaluator, nears[0].selected, procedure)
         agreed = [reference.judge(part) for part in parts]
-        sampled = [near.is_larger_than(plan.max_draws) for near in nears]
-        outcomes = [
-            Outcome(Tally(int(kept.sum()), len(kept)), plan if drawn else None)
-            for kept, drawn in zip(agreed, sampled, strict=True)
-        ]
-        pairs = [kept if drawn else None for kept, drawn in zip(agreed, sampled, strict=True)]
-        answers.append(_Answer(reference, nears, outcomes, pairs))
+        tallies = [Tally(int(kept.sum()), len(kept)) for kept in agreed]
+        plans = [plan if near.is_larger_than(plan.max_draws) else None for near in nears]
+        drawn = [kept if own else None for kept, own in zip(agreed, plans, strict=True)]
+        answers.append(_Answer(reference, list(map(Outcome, tallies, plans)), drawn))
     return answers, 1
 
 

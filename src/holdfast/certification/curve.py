@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Unpack
 
@@ -13,12 +14,12 @@ from holdfast.certification.certificate import Certificate, make_certificate
 from holdfast.certification.question import Procedure, RateKeywords, asks
 from holdfast.certification.reference import worst_of
 from holdfast.certification.serialization import Value, make_frame
-from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws, Streams
+from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
 from holdfast.errors import InvalidValueError
 from holdfast.neighborhood import Neighborhood
-from holdfast.plans import Plan, is_valid_design, most_rows, parts_of, plan_for, share_risk
+from holdfast.plans import is_valid_design, most_rows, parts_of, plan_for, share_risk
 from holdfast.plans.search import Goal
-from holdfast.types import Mask, MaskedModel
+from holdfast.types import MaskedModel
 from holdfast.validation import shown
 from holdfast.words import bracket, calls, event, kept, lower_first, unlike
 
@@ -57,31 +58,28 @@ class StabilityCurve(Value):
         """Raise if the certificates are not one curve."""
         if not self.certificates:
             raise InvalidValueError(argument="certificates", must="not be empty")
-        for one in self.certificates:
-            one.check()
-        questions = {(one.rng_key, one.tolerance, one.confidence, one.rate_kind) for one in self.certificates}
+        for certificate in self:
+            certificate.check()
+        questions = {(cert.rng_key, cert.tolerance, cert.confidence, cert.rate_kind) for cert in self}
         if len(questions) > 1 or list(self.radii) != sorted(set(self.radii)):
             raise InvalidValueError(argument="certificates", must="answer one question at increasing radii")
-        designs = [one.design for one in self.certificates if one.design is not None]
+        designs = [certificate.design for certificate in self if certificate.design is not None]
         if len(set(designs)) > 1:
             raise InvalidValueError(argument="design", must="be the same at every radius")
-        goal = Goal(Fraction(str(self.certificates[0].tolerance)), self._risk_of_one(len(designs)))
-        if not all(is_valid_design(one, goal) for one in set(designs)):
+        risk = (1 - Fraction(str(self.certificates[0].confidence))) / (max(1, len(designs)) if self.simultaneous else 1)
+        goal = Goal(Fraction(str(self.certificates[0].tolerance)), risk)
+        if not all(is_valid_design(design, goal) for design in set(designs)):
             raise InvalidValueError(argument="design", must="be proven for the risk that each radius has")
-
-    def _risk_of_one(self, n_sampled: int) -> Fraction:
-        risk = 1 - Fraction(str(self.certificates[0].confidence))
-        return risk / max(1, n_sampled) if self.simultaneous else risk
 
     @property
     def radii(self) -> tuple[int, ...]:
         """The radii asked for."""
-        return tuple(one.radius for one in self.certificates)
+        return tuple(certificate.radius for certificate in self)
 
     @property
     def rates(self) -> tuple[float, ...]:
         """The rate at each radius."""
-        return tuple(one.rate for one in self.certificates)
+        return tuple(certificate.rate for certificate in self)
 
     def __iter__(self) -> Iterator[Certificate]:
         return iter(self.certificates)
@@ -99,14 +97,9 @@ class StabilityCurve(Value):
 
     def to_frame(self) -> Any:
         """The curve as a pandas ``DataFrame``, one row per radius."""
-        names = [
-            f.name for f in fields(Certificate) if f.name not in ("interval", "design", "selected", "counterexample")
-        ]
-        rows = [
-            {name: getattr(one, name) for name in names} | {"low": one.interval.low, "high": one.interval.high}
-            for one in self.certificates
-        ]
-        return make_frame(rows)
+        left_out = ("interval", "design", "selected", "counterexample")
+        names = [field.name for field in fields(Certificate) if field.name not in left_out]
+        return make_frame([{name: getattr(cert, name) for name in names} | cert.interval._asdict() for cert in self])
 
     def __str__(self) -> str:
         last = self.certificates[-1]
@@ -121,19 +114,13 @@ class StabilityCurve(Value):
         step = -(-len(self) // _MOST_ROWS)
         if step > 1:
             yield f"  (every {step}{'nd' if step == 2 else 'rd' if step == 3 else 'th'} radius)"
-        for one in self.certificates[::-step][::-1]:
-            counts = f"{one.n_agreed:>6}/{one.n_evaluated:<6}" + (" exact" if one.exact else "")
-            yield f"{one.radius:>7}  {one.rate:6.3f}  {bracket(one.interval):<16}  {counts}".rstrip()
+        for cert in self.certificates[::-step][::-1]:
+            counts = f"{cert.n_agreed:>6}/{cert.n_evaluated:<6}" + (" exact" if cert.exact else "")
+            yield f"{cert.radius:>7}  {cert.rate:6.3f}  {bracket(cert.interval):<16}  {counts}".rstrip()
 
 
 def sparkline(rates: tuple[float, ...]) -> str:
-    """Rates in [0, 1] as a row of bars.
-
-    Examples
-    --------
-    >>> sparkline((0.0, 0.5, 1.0))
-    '▁▅█'
-    """
+    """Rates in [0, 1] as a row of bars, such as ▁▅█ for 0, 0.5 and 1."""
     return "".join(_BARS[min(len(_BARS) - 1, int(rate * len(_BARS)))] for rate in rates)
 
 
@@ -185,7 +172,8 @@ def certify_radii(
                 sampled = {radius: near.exactly(radius) for radius, near in sampled.items()}
         before = evaluator.n_calls
         evaluator.expect(most_rows(sampled.values(), plan))
-        draws = draw_for(mask, list(sampled.values()), plan, lambda purpose: procedure.own_stream(mask, purpose))
+        streams = partial(procedure.own_stream, mask)
+        draws = ExplanationDraws.by_plan(plan, list(sampled.values()), streams)
         shared = SharedDraws(evaluator, procedure, [draws])
         shared.run()
         outcomes = {radius: draws.outcome(near) for radius, near in sampled.items()}
@@ -199,13 +187,6 @@ def certify_radii(
         )
         curve = StabilityCurve(certificates, simultaneous or worst_size, n_calls, shared.n_rounds)
         return _tightened(curve, nearby) if simultaneous and question.rate_kind == "uniform" else curve
-
-
-def draw_for(selected: Mask, nearby: list[Neighborhood], plan: Plan, streams: Streams) -> ExplanationDraws:
-    """The draws of one explanation for these neighbourhoods, by one plan."""
-    draws = ExplanationDraws(max(nearby, key=lambda near: near.effective_radius), streams)
-    draws.follow(plan, nearby)
-    return draws
 
 
 def _tightened(curve: StabilityCurve, nearby: Sequence[Neighborhood]) -> StabilityCurve:

@@ -27,15 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds import Interval
-from holdfast.certification.allocation import (
-    Floats,
-    InputTally,
-    allocate,
-    squared_errors,
-    total_variance,
-    variance_of_mean,
-    within_variance,
-)
+from holdfast.certification.allocation import Floats, InputTally, allocate, spread_of, squared_errors
 from holdfast.certification.question import Procedure
 from holdfast.certification.reference import Reference, decides_early, reference_masks
 from holdfast.certification.serialization import Value, make_frame
@@ -131,13 +123,12 @@ class MeanCurve(Value):
 
     def to_frame(self) -> Any:
         """A data frame with one row per radius."""
-        return make_frame(
-            [
-                {"radius": mean.radius, "rate": mean.rate, **mean.interval._asdict()}
-                | {f"population_{end}": value for end, value in mean.population._asdict().items()}
-                for mean in self
-            ]
-        )
+        rows = [
+            {"radius": mean.radius, "rate": mean.rate, **mean.interval._asdict()}
+            | {f"population_{end}": value for end, value in mean.population._asdict().items()}
+            for mean in self
+        ]
+        return make_frame(rows)
 
     def __str__(self) -> str:
         sure = "guaranteed" if self.bound == "hoeffding" else "by normal approximation"
@@ -170,8 +161,7 @@ class InputCounts(NamedTuple):
     n_calls: int
 
 
-@dataclass(frozen=True)
-class StratumWeights:
+class StratumWeights(NamedTuple):
     """The mean at each radius as a weighted sum over strata; ``constant`` is what needs no draws."""
 
     strata: list[Stratum]
@@ -229,7 +219,13 @@ def mean_curve(
     >>> abs(curve[6].rate - 0.5) < 0.05
     True
     """
-    explained = _check_subjects(subjects)
+    must = "be functions that return a pair (model, selected)"
+    functions = check_list(subjects, "subjects", must)
+    if not functions:
+        raise InvalidValueError(argument="subjects", must=must, got="none")
+    for function in functions:
+        if not callable(function):
+            raise InvalidTypeError(argument="subjects", must=must, got=shown(function))
     if memory is not None and (rng is None or not isinstance(memory, MutableMapping)):
         must = "be a mapping such as a dict, and `rng` then a number that can be repeated"
         raise InvalidTypeError(argument="memory", must=must)
@@ -241,7 +237,7 @@ def mean_curve(
     question = procedure.question
     sure = float(question.confidence)
     risk = (1 - sure) / (len(question.radii) if simultaneous else 1)
-    sample = StratifiedSample(explained, procedure, {} if memory is None else memory, as_progress(progress))
+    sample = StratifiedSample(functions, procedure, {} if memory is None else memory, as_progress(progress))
     find = {"hoeffding": _draw_for_hoeffding, "normal": _draw_for_normal}[bound]
     rates, halves, further = find(sample, sample.weights(question.radii), half, risk)
     return MeanCurve(
@@ -291,7 +287,10 @@ def _draw_for_normal(
     """The same by the normal approximation: variances from a first round, then draws until the width is reached."""
     quantile = NormalDist().inv_cdf(1 - risk / 2)
     limit, n_members = (half_width / quantile) ** 2, sample.n_members(weights.strata)
-    n_draws = _first_round(allocate(weights.table, np.full(len(weights.strata), 0.25), limit), n_members)
+    most = allocate(weights.table, np.full(len(weights.strata), 0.25), limit)
+    # A whole round, at least the pilot, where that many may be needed at most; else no more than the pilot.
+    rounds = np.ceil(np.maximum(_PILOT, n_members) / n_members) * n_members
+    n_draws = np.where(most >= _WHOLE_ROUND * rounds, rounds, np.minimum(most, _PILOT)).astype(np.int64)
     while True:
         sample.draw(dict(zip(weights.strata, n_draws.tolist(), strict=True)))
         errors = squared_errors(weights.table, sample.spreads(weights.strata, n_draws), n_draws)
@@ -300,7 +299,11 @@ def _draw_for_normal(
         # The spread depends on the number of draws, which depends on the spread: twice is near enough.
         more = allocate(weights.table, sample.spreads(weights.strata, n_members), limit)
         more = allocate(weights.table, sample.spreads(weights.strata, np.maximum(more, 1)), limit)
-        n_draws = np.maximum(n_draws + 1, _whole_rounds(np.ceil(_SLACK * more), n_members)).astype(np.int64)
+        wanted = np.ceil(_SLACK * more)
+        # Rounded up to whole rounds over the inputs where most of a last round is needed anyway.
+        whole, rest = np.divmod(wanted, n_members)
+        wanted = np.where(rest >= _WHOLE_ROUND * n_members, (whole + 1) * n_members, wanted)
+        n_draws = np.maximum(n_draws + 1, wanted).astype(np.int64)
     rates, halves = sample.rates(weights), quantile * np.sqrt(errors)
     # Rates lie in [0, 1], so their variance is at most that of a coin with the same mean. Two imaginary
     # inputs, one stable and one not, stand for what so few inputs have not shown.
@@ -309,34 +312,11 @@ def _draw_for_normal(
     return rates, halves, np.sqrt(halves**2 + between)
 
 
-def _first_round(most: NDArray[np.int64], n_members: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A whole round, at least the pilot, where that many may be needed at most; else no more than the pilot."""
-    rounds = np.ceil(np.maximum(_PILOT, n_members) / n_members) * n_members
-    return np.where(most >= _WHOLE_ROUND * rounds, rounds, np.minimum(most, _PILOT)).astype(np.int64)
-
-
-def _whole_rounds(n_draws: Floats, n_members: NDArray[np.int64]) -> Floats:
-    """Rounded up to whole rounds over the inputs where most of a last round is needed anyway."""
-    whole = n_draws // n_members
-    return np.where(n_draws - whole * n_members >= _WHOLE_ROUND * n_members, (whole + 1) * n_members, n_draws)
-
-
 def _around(rates: Floats, halves: Floats) -> tuple[Interval, ...]:
     return tuple(
         Interval(float(max(0.0, rate - half)), float(min(1.0, rate + half)))
         for rate, half in zip(rates, halves, strict=True)
     )
-
-
-def _check_subjects(subjects: Any) -> list[Callable[[], Explained]]:
-    must = "be functions that return a pair (model, selected)"
-    functions = check_list(subjects, "subjects", must)
-    if not functions:
-        raise InvalidValueError(argument="subjects", must=must, got="none")
-    for function in functions:
-        if not callable(function):
-            raise InvalidTypeError(argument="subjects", must=must, got=shown(function))
-    return functions
 
 
 class StratifiedSample:
@@ -368,7 +348,6 @@ class StratifiedSample:
         return sum(self._drawn.values())
 
     def weights(self, radii: Sequence[int]) -> StratumWeights:
-        """The weights of all strata in the mean at each radius."""
         shares: dict[Stratum, Floats] = {}
         constant = np.zeros(len(radii))
         for free, members in self._members.items():
@@ -382,25 +361,20 @@ class StratifiedSample:
         return StratumWeights(strata, table, constant)
 
     def rates(self, weights: StratumWeights) -> Floats:
-        """The mean rate at each radius."""
         tallies = [self._tallies[stratum].sum(axis=1) for stratum in weights.strata]
         by_stratum = np.array([n_agreed / n_drawn for n_drawn, n_agreed in tallies])
         return np.asarray(weights.constant + weights.table @ by_stratum)
 
     def n_members(self, strata: Sequence[Stratum]) -> NDArray[np.int64]:
-        """Inputs that share each stratum."""
         return np.array([len(self._members[free]) for free, _ in strata], dtype=np.int64)
 
     def spreads(self, strata: Sequence[Stratum], n_draws: NDArray[np.int64]) -> Floats:
         """Estimated variance of each stratum's mean after so many draws, times their number."""
-        return np.array([int(n) * self._variance(stratum, int(n)) for stratum, n in zip(strata, n_draws, strict=True)])
-
-    def _variance(self, stratum: Stratum, n: int) -> float:
-        free, size = stratum
-        own = self._tallies[stratum]
-        near = [self._tallies[other] for other in ((free, size - 1), (free, size + 1)) if other in self._tallies]
-        within = within_variance(own, near)
-        return variance_of_mean(n, own.shape[1], within=within, total=total_variance(own))
+        spreads = []
+        for (free, size), n in zip(strata, n_draws.tolist(), strict=True):
+            near = [self._tallies[other] for other in ((free, size - 1), (free, size + 1)) if other in self._tallies]
+            spreads.append(spread_of(self._tallies[free, size], near, n))
+        return np.array(spreads)
 
     def draw(self, n_draws: dict[Stratum, int]) -> None:
         """Draw in every stratum up to this number; each input gets all its draws in one call."""

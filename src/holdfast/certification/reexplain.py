@@ -12,7 +12,7 @@ import numpy as np
 
 from holdfast.attribution.external import from_array
 from holdfast.attribution.methods import GRADIENT_METHODS, METHODS, attribute
-from holdfast.attribution.scores import Attribution
+from holdfast.attribution.task import Attribution
 from holdfast.bounds import Interval, clopper_pearson
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.question import Question, RateKeywords
@@ -76,9 +76,8 @@ class Reexplanation(Value):
         if len(self.attributions) < 2 or len(self.which) != len(self.attributions):
             raise InvalidValueError(argument="which", must="name the certificate of each of at least two attributions")
         if set(self.which) != set(range(len(self.certificates))) or len(self.rate_intervals) != len(self.certificates):
-            raise InvalidValueError(
-                argument="certificates", must="be one per distinct selection, and so must `rate_intervals`"
-            )
+            must = "be one per distinct selection, and so must `rate_intervals`"
+            raise InvalidValueError(argument="certificates", must=must)
         for part in (*self.attributions, *self.certificates):
             part.check()
         if not 0 <= self.overlap_interval.low <= self.overlap <= self.overlap_interval.high <= 1:
@@ -189,38 +188,43 @@ def reexplain(
     """
     repeats = check_whole(n_repeats, "n_repeats", minimum=2)
     check_whole(radius, "radius")
-    key = stream_key(rng)
-    question: RateKeywords = {
-        "tolerance": tolerance,
-        "confidence": confidence,
-        "agree": agree,
-        "plan": "exact",
-        "rng": key,
-    }
+    question: RateKeywords = {"tolerance": tolerance, "confidence": confidence, "agree": agree, "plan": "exact"}
+    question["rng"] = key = stream_key(rng)
     risk = 1 - Question.check({**question, "radii": [radius]}).confidence
     if not (select is None or callable(select)):
         raise InvalidTypeError(argument="select", must="be a function of an attribution, or None", got=shown(select))
     explain = _explainer(method, {"target": target, "n_samples": n_samples, **options})
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         before = evaluator.n_calls
-        attributions = [explain(evaluator, _key_of(key, 0))]
+        keys = [int(stream(key, "reexplain", str(i)).integers(2**63)) for i in range(repeats)]
+        attributions = [explain(evaluator, keys[0])]
         n_first = evaluator.n_calls - before
-        attributions += [explain(evaluator, _key_of(key, i)) for i in range(1, repeats)]
+        attributions += [explain(evaluator, own) for own in keys[1:]]
         # Gradients go past the evaluator: what a method says of its calls, less the rows that each repeat needs.
         gradients = not callable(method) and method in GRADIENT_METHODS
         n_gradients = sum(attribution.n_calls - n_first for attribution in attributions) if gradients else 0
-        masks = [_selected(select, attribution, evaluator) for attribution in attributions]
+        chosen = [top_fraction(scores, _PAPER_SHARE) if select is None else select(scores) for scores in attributions]
+        masks = [check_selection(selected, "select(attribution)", evaluator) for selected in chosen]
         distinct = {mask.tobytes(): mask for mask in masks}
         certificates = [certify(evaluator, mask, radius=radius, **question) for mask in distinct.values()]
+        # Exact binomial intervals share the risk; enumerated rates are points and need none of it.
+        sure = 1 - risk / max(1, sum(not certificate.exact for certificate in certificates))
+        rate_intervals = [
+            cert.interval if cert.exact else clopper_pearson(cert.n_agreed, cert.n_evaluated, confidence=sure)
+            for cert in certificates
+        ]
         overlap, error = mean_overlap(masks)
+        # A method of ours says whether it draws anything; the expected overlap of one that does not is a point.
+        fixed = not callable(method) and all(attribution.rng_key is None for attribution in attributions)
+        interval = Interval(overlap, overlap) if fixed else bound_mean_of_pairs(overlap, repeats, float(risk))
         return Reexplanation(
             method=attributions[0].method,
             attributions=tuple(attributions),
             certificates=tuple(certificates),
             which=tuple(list(distinct).index(mask.tobytes()) for mask in masks),
-            rate_intervals=tuple(_joint_intervals(certificates, risk)),
+            rate_intervals=tuple(rate_intervals),
             overlap=overlap,
-            overlap_interval=_overlap_interval(overlap, attributions, float(risk), known=not callable(method)),
+            overlap_interval=interval,
             overlap_error=error,
             confidence=float(confidence),
             n_calls=n_gradients + evaluator.n_calls - before,
@@ -229,13 +233,7 @@ def reexplain(
 
 
 def mean_overlap(masks: list[Mask]) -> tuple[float, float | None]:
-    """Mean Jaccard index of all pairs, and its jackknife standard error.
-
-    Examples
-    --------
-    >>> mean_overlap([np.array([True, True, False]), np.array([True, False, False])])
-    (0.5, None)
-    """
+    """Mean Jaccard index of all pairs, and its jackknife standard error."""
     n = len(masks)
     table = np.zeros((n, n))
     for i, j in combinations(range(n), 2):
@@ -268,44 +266,12 @@ def _explainer(method: Any, options: dict[str, Any]) -> Callable[[Evaluator, int
     return explain
 
 
-def _key_of(key: int, repeat: int) -> int:
-    return int(stream(key, "reexplain", str(repeat)).integers(2**63))
-
-
-def _selected(select: Callable[[Attribution], Any] | None, attribution: Attribution, model: Evaluator) -> Mask:
-    chosen = top_fraction(attribution, _PAPER_SHARE) if select is None else select(attribution)
-    return check_selection(chosen, "select(attribution)", model)
-
-
-def _joint_intervals(certificates: list[Certificate], risk: Any) -> list[Interval]:
-    """Exact binomial intervals that share the risk; enumerated rates are points and need none of it."""
-    n_sampled = sum(not certificate.exact for certificate in certificates)
-    return [
-        certificate.interval
-        if certificate.exact
-        else clopper_pearson(certificate.n_agreed, certificate.n_evaluated, confidence=1 - risk / max(1, n_sampled))
-        for certificate in certificates
-    ]
-
-
-def _overlap_interval(overlap: float, attributions: list[Attribution], risk: float, *, known: bool) -> Interval:
-    """Where the expected overlap lies; a point if a method of ours says that it draws nothing."""
-    if known and all(attribution.rng_key is None for attribution in attributions):
-        return Interval(overlap, overlap)
-    return bound_mean_of_pairs(overlap, len(attributions), risk)
-
-
 def bound_mean_of_pairs(mean: float, n: int, risk: float) -> Interval:
     """Where the expectation of a number in [0, 1] about two of n independent things lies.
 
     Hoeffding's inequality in its relative-entropy form, which he proved for U-statistics too: as wide
     as for n/2 independent pairs, rounded down. Every expectation outside the interval would have
     produced a mean this far away with probability at most ``risk``.
-
-    Examples
-    --------
-    >>> bound_mean_of_pairs(1.0, 10, 0.1)
-    Interval(low=0.549..., high=1.0)
     """
     limit = math.log(2 / risk) / (n // 2)
     return Interval(_farthest(mean, 0.0, limit), _farthest(mean, 1.0, limit))

@@ -9,7 +9,7 @@ but most masks serve many neighbourhoods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
@@ -89,17 +89,13 @@ class MaskLists:
 
     def extend(self, lengths: Indices) -> Masks:
         """The masks that are missing for lists of these lengths, size by size."""
-        missing = [self._draw(int(k), int(lengths[k] - self.lengths[k])) for k in self._short(lengths)]
-        return np.concatenate([np.zeros((0, len(self._widest.selected)), dtype=bool), *missing])
-
-    def _short(self, lengths: Indices) -> Indices:
-        return np.flatnonzero(lengths > self.lengths)
-
-    def _draw(self, k: int, n: int) -> Masks:
-        if k not in self._rings:
-            self._rings[k] = (self._widest.exactly(k), self._streams(f"size {k}"))
-        ring, rng = self._rings[k]
-        return ring.sample(n, rng)
+        missing = [np.zeros((0, len(self._widest.selected)), dtype=bool)]
+        for k in np.flatnonzero(lengths > self.lengths).tolist():
+            if k not in self._rings:
+                self._rings[k] = (self._widest.exactly(k), self._streams(f"size {k}"))
+            ring, rng = self._rings[k]
+            missing.append(ring.sample(int(lengths[k] - self.lengths[k]), rng))
+        return np.concatenate(missing)
 
     def record(self, lengths: Indices, agreed: Mask) -> None:
         """Enter the answers for the masks that ``extend(lengths)`` returned, in the same order."""
@@ -107,7 +103,7 @@ class MaskLists:
         if room > 0:
             self._agreed = np.pad(self._agreed, ((0, 0), (0, max(room, self._agreed.shape[1]))))
         start = 0
-        for k in self._short(lengths):
+        for k in np.flatnonzero(lengths > self.lengths):
             stop = start + int(lengths[k] - self.lengths[k])
             self._agreed[k, self.lengths[k] : lengths[k]] = agreed[start:stop]
             self.lengths[k], start = lengths[k], stop
@@ -133,7 +129,6 @@ class DrawSequence:
 
     @property
     def tally(self) -> Tally:
-        """Draws so far."""
         return Tally(int(self.agreed.sum()), len(self.agreed))
 
     def needs(self) -> Indices:
@@ -156,27 +151,29 @@ class ExplanationDraws:
     def __init__(self, widest: Neighborhood, streams: Streams, reference: Reference | None = None) -> None:
         self.selected, self.lists = widest.selected, MaskLists(widest, streams)
         self._reference = reference
-        self._enumerated: list[Neighborhood] = []
-        self._sequences: dict[int, DrawSequence] = {}
+        self.enumerated: list[Neighborhood] = []
+        self.sequences: dict[int, DrawSequence] = {}
         self._plan: Plan | None = None
 
-    def follow(self, plan: Plan, nearby: Sequence[Neighborhood]) -> None:
+    @classmethod
+    def by_plan(cls, plan: Plan, nearby: Sequence[Neighborhood], streams: Streams) -> ExplanationDraws:
         """Enumerate what has no more masks than the plan could draw, and draw from the rest by the plan."""
-        self._plan = plan
-        self._enumerated = [near for near in nearby if not near.is_larger_than(plan.max_draws)]
+        draws = cls(max(nearby, key=lambda near: near.effective_radius), streams)
+        draws._plan = plan
         for near in nearby:
             if near.is_larger_than(plan.max_draws):
-                self.open(near, plan.design.looks, plan.design.stops)
+                draws.open(near, plan.design.looks, plan.design.stops)
+            else:
+                draws.enumerated.append(near)
+        return draws
 
     def open(self, nearby: Neighborhood, looks: Sequence[int], stops: Stops) -> DrawSequence:
-        """Draw from one more neighbourhood."""
-        sequence = self._sequences[id(nearby)] = DrawSequence(nearby, looks, stops, self.lists)
+        sequence = self.sequences[id(nearby)] = DrawSequence(nearby, looks, stops, self.lists)
         return sequence
 
     @property
     def open_sequences(self) -> list[DrawSequence]:
-        """Neighbourhoods that go on drawing."""
-        return [sequence for sequence in self._sequences.values() if sequence.is_open]
+        return [sequence for sequence in self.sequences.values() if sequence.is_open]
 
     @property
     def reference(self) -> Reference:
@@ -189,20 +186,10 @@ class ExplanationDraws:
             self._reference = Reference(evaluator, self.selected, procedure)
         return self._reference
 
-    def first_masks(self) -> list[Masks]:
-        """What is needed whatever happens: the references and all masks of small neighbourhoods."""
-        return [reference_masks(self.selected), *(masks for near in self._enumerated for masks in _all_masks(near))]
-
     def outcome(self, nearby: Neighborhood) -> Outcome:
-        """The counts of one of the neighbourhoods."""
-        if id(nearby) in self._sequences:
-            return Outcome(self._sequences[id(nearby)].tally, self._plan)
-        return Outcome(self.reference.count(_all_masks(nearby)), None)
-
-    def draws(self, nearby: Neighborhood) -> Mask | None:
-        """Draw by draw, whether the prediction was kept; None if every mask was evaluated."""
-        sequence = self._sequences.get(id(nearby))
-        return None if sequence is None else sequence.agreed
+        if id(nearby) in self.sequences:
+            return Outcome(self.sequences[id(nearby)].tally, self._plan)
+        return Outcome(self.reference.count(nearby.enumerate(nearby.size)), None)
 
 
 class SharedDraws:
@@ -226,8 +213,11 @@ class SharedDraws:
             lengths.append(np.max([explanation.lists.lengths, *needs], axis=0))
             missing.append(explanation.lists.extend(lengths[-1]))
         rows = list(missing)
-        if self.n_rounds == 0:
-            rows += [masks for explanation in self.explanations for masks in explanation.first_masks()]
+        if self.n_rounds == 0:  # what is needed whatever happens
+            for explanation in self.explanations:
+                rows.append(reference_masks(explanation.selected))
+                for near in explanation.enumerated:
+                    rows.extend(near.enumerate(near.size))
         # A model that decides early is asked by each explanation for its own.
         if any(map(len, rows)) and not decides_early(self._evaluator, self._procedure.question.agree):
             self._evaluator(np.concatenate(rows))
@@ -237,7 +227,3 @@ class SharedDraws:
             for sequence in explanation.open_sequences:
                 sequence.advance()
         self.n_rounds += 1
-
-
-def _all_masks(nearby: Neighborhood) -> Iterator[Masks]:
-    return nearby.enumerate(nearby.size)

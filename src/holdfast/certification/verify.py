@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -21,15 +21,14 @@ from holdfast.certification.stabilize import StableSelection, stabilize
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.mus import certify_mus
-from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.plans import rate_test
 from holdfast.plans.catalog import shipped_designs
 from holdfast.randomness import CANONICAL, stream_key
 from holdfast.smoothing import SmoothedModel
 from holdfast.types import MaskedModel, Progress
 
+_KINDS_ASKED = (Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison, StableSelection)
 _N_MARGINS = 3
-
 _FINGERPRINTS = ("masking", "model", "input")
 _COSTS = ("n_calls", "n_repeated", "n_rounds")
 _MOST_SHOWN = 5
@@ -88,7 +87,7 @@ class Recheck(Value):
             unknown = name in _FINGERPRINTS and "provenance" in path and None in (before, now)
             if not unknown and (self.compares_cost or name not in _COSTS):
                 differing.append((path, before, now))
-        return tuple(in_words(*pair) for pair in sorted(differing, key=lambda pair: "provenance" not in pair[0]))
+        return tuple(_in_words(*pair) for pair in sorted(differing, key=lambda pair: "provenance" not in pair[0]))
 
     @property
     def not_identified(self) -> tuple[str, ...]:
@@ -120,12 +119,14 @@ class Recheck(Value):
 
 def differences(stated: Value, repeated: Value) -> tuple[str, ...]:
     """Every field that is stated otherwise than it is now, with both values."""
-    return tuple(in_words(*pair) for pair in _pairs(stated, repeated))
+    return tuple(_in_words(*pair) for pair in _pairs(stated, repeated))
 
 
-def in_words(name: str, before: Any, now: Any) -> str:
-    """One difference."""
-    return f"{name} is stated as {_brief(before)} and is {_brief(now)}"
+def _in_words(name: str, before: Any, now: Any) -> str:
+    """One difference; long values are cut."""
+    texts = [json.dumps(value, ensure_ascii=False) for value in (before, now)]
+    stated, is_now = (text if len(text) <= 60 else text[:57] + "…" for text in texts)
+    return f"{name} is stated as {stated} and is {is_now}"
 
 
 def _pairs(before: Any, now: Any, path: str = "", *, every: bool = False) -> Iterator[tuple[str, Any, Any]]:
@@ -140,11 +141,6 @@ def _pairs(before: Any, now: Any, path: str = "", *, every: bool = False) -> Ite
             yield from _pairs(first, second, f"{path}[{i}]", every=every)
     elif every or before != now or type(before) is not type(now):
         yield path, before, now
-
-
-def _brief(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "…"
 
 
 def recheck(
@@ -179,15 +175,26 @@ def recheck(
     >>> recheck(model, cert).confirmed
     True
     """
-    ask = _QUESTIONS.get(type(result))
-    if ask is None:
-        must = f"be one of {', '.join(kind.__name__ for kind in _QUESTIONS)}"
+    if type(result) not in _KINDS_ASKED:
+        must = f"be one of {', '.join(kind.__name__ for kind in _KINDS_ASKED)}"
         raise InvalidTypeError(argument="result", must=must, got=type(result).__name__)
     evaluator = model if isinstance(model, Evaluator) else Evaluator(model)
-    options = {"batch_size": batch_size, "progress": progress}
     first = _first(result)
-    judge = {} if first.agree == "same_top_class" and agree is None else {"agree": _agreement(first.agree, agree)}
-    repeated = ask(evaluator, result, options | judge)
+    options: dict[str, Any] = {"batch_size": batch_size, "progress": progress, "rng": first.rng_key}
+    # Rows are repeated as before, or not at all; a random model is not to be confirmed by chance.
+    options["check_determinism"] = first.n_repeated > 0
+    if first.agree != "same_top_class" or agree is not None:
+        try:
+            options["agree"] = as_agreement(first.agree if agree is None else agree)
+        except InvalidValueError as error:
+            must = f"be given: the result was judged by {first.agree!r}"
+            raise InvalidValueError(argument="agree", must=must) from error
+    repeated = _ask_again(evaluator, result, options)
+    margins: list[float] = []
+    # Labels and single scores have no gaps.
+    if evaluator.deciding is None and evaluator.outputs.ndim > 1 and evaluator.outputs.shape[1] > 1:
+        top = np.sort(evaluator.outputs, axis=1)[:, -2:]
+        margins = np.sort(top[:, 1] - top[:, 0])[:_N_MARGINS].tolist()
     return Recheck(
         stated=result,
         repeated=repeated,
@@ -195,15 +202,8 @@ def recheck(
         rng_key=first.rng_key,
         compares_cost=evaluator.deciding is None,
         notes=tuple(_notes(repeated)),
-        smallest_margins=_margins(evaluator),
+        smallest_margins=tuple(margins),
     )
-
-
-def _agreement(name: str, given: Any) -> Any:
-    try:
-        return as_agreement(name if given is None else given)
-    except InvalidValueError as error:
-        raise InvalidValueError(argument="agree", must=f"be given: the result was judged by {name!r}") from error
 
 
 def _first(result: Any) -> Any:
@@ -215,112 +215,51 @@ def _first(result: Any) -> Any:
     return result.certificate if isinstance(result, StableSelection) else result
 
 
-def _again_certificate(model: Evaluator, stated: Certificate, options: dict[str, Any]) -> Certificate:
-    if stated.draws != "single":
-        whole = {"pooled": "curve", "paired": "comparison"}[stated.draws]
+def _ask_again(model: Evaluator, stated: Any, options: dict[str, Any]) -> Any:
+    """The same question, by the verb that the kind of the result belongs to."""
+    first = _first(stated)
+    if isinstance(stated, StableSelection):
+        scores = np.empty(len(stated.ranking))
+        scores[list(stated.ranking)] = np.arange(len(stated.ranking), 0, -1)
+        options |= {"min_rate": stated.min_rate, "confidence": stated.confidence, "max_draws": first.max_draws}
+        options |= {"sizes": stated.sizes, "consistent": stated.needs_consistent, "radius": first.trail[0].radius}
+        return replace(stabilize(model, scores, **options), method=stated.method)
+    if isinstance(stated, HardCertificate) and stated.method in VOTED:
+        return _ask_for_votes(model, stated, options)
+    options["neighborhood"] = first.neighborhood
+    if isinstance(stated, RadiusCertificate):
+        options |= {"min_rate": stated.min_rate, "confidence": stated.confidence, "max_draws": stated.max_draws}
+        return certified_radius(model, stated.selected, radii=[step.radius for step in stated.trail], **options)
+    if isinstance(stated, HardCertificate):
+        radius = stated.requested_radius
+        options["max_enumerated"] = stated.nearby(radius).size if stated.method == "enumeration" else 0
+        if stated.tolerance is not None:
+            options |= {"tolerance": stated.tolerance, "confidence": stated.confidence}
+        return certify_hard(model, stated.selected, radius=radius, **options)
+    options |= {"tolerance": first.tolerance, "confidence": first.confidence, "plan": first.plan}
+    if isinstance(stated, Comparison):
+        masks = {name: stated.curve(name).certificates[0].selected for name in stated.names}
+        return compare(model, masks, stated.radii, **options)
+    options["rate_kind"] = first.rate_kind
+    if isinstance(stated, StabilityCurve):
+        # A curve of worst sizes holds as a whole however it is asked for.
+        options["simultaneous"] = stated.simultaneous and first.rate_kind != "worst_size"
+        return certify_radii(model, first.selected, radii=stated.radii, **options)
+    if first.draws != "single":
+        whole = {"pooled": "curve", "paired": "comparison"}[first.draws]
         raise InvalidValueError(argument="result", must=f"be the whole {whole} that this certificate is a part of")
-    return certify(model, stated.selected, radius=stated.radius, **_question(stated), **options)
+    return certify(model, first.selected, radius=first.radius, **options)
 
 
-def _again_curve(model: Evaluator, stated: StabilityCurve, options: dict[str, Any]) -> StabilityCurve:
-    first = stated.certificates[0]
-    # A curve of worst sizes holds as a whole however it is asked for.
-    simultaneous = stated.simultaneous and first.rate_kind != "worst_size"
-    return certify_radii(
-        model, first.selected, radii=stated.radii, simultaneous=simultaneous, **_question(first), **options
-    )
-
-
-def _again_comparison(model: Evaluator, stated: Comparison, options: dict[str, Any]) -> Comparison:
-    masks = {name: stated.curve(name).certificates[0].selected for name in stated.names}
-    question = _question(stated.curves[0].certificates[0])
-    del question["rate_kind"]
-    return compare(model, masks, stated.radii, **question, **options)
-
-
-def _question(stated: Certificate) -> dict[str, Any]:
-    names = ("tolerance", "confidence", "plan", "neighborhood", "rate_kind")
-    return {name: getattr(stated, name) for name in names} | _common(stated)
-
-
-def _common(stated: Any) -> dict[str, Any]:
-    """Rows are repeated as before, or not at all; a random model is not to be confirmed by chance."""
-    return {"check_determinism": stated.n_repeated > 0, "rng": stated.rng_key}
-
-
-def _again_radius(model: Evaluator, stated: RadiusCertificate, options: dict[str, Any]) -> RadiusCertificate:
-    return certified_radius(
-        model,
-        stated.selected,
-        min_rate=stated.min_rate,
-        confidence=stated.confidence,
-        radii=[step.radius for step in stated.trail],
-        max_draws=stated.max_draws,
-        neighborhood=stated.neighborhood,
-        **_common(stated),
-        **options,
-    )
-
-
-def _again_stable(model: Evaluator, stated: StableSelection, options: dict[str, Any]) -> StableSelection:
-    scores = np.empty(len(stated.ranking))
-    scores[list(stated.ranking)] = np.arange(len(stated.ranking), 0, -1)
-    repeated = stabilize(
-        model,
-        scores,
-        min_rate=stated.min_rate,
-        radius=stated.certificate.trail[0].radius,
-        confidence=stated.confidence,
-        sizes=stated.sizes,
-        consistent=stated.needs_consistent,
-        max_draws=stated.certificate.max_draws,
-        check_determinism=stated.certificate.n_repeated > 0,
-        rng=stated.certificate.rng_key,
-        **options,
-    )
-    return replace(repeated, method=stated.method)
-
-
-def _again_hard(model: Evaluator, stated: HardCertificate, options: dict[str, Any]) -> HardCertificate:
-    if stated.method in VOTED:
-        return _again_votes(model, stated, options)
-    nearby = NEIGHBORHOODS[stated.neighborhood](stated.selected, stated.requested_radius)
-    question: dict[str, Any] = {"max_enumerated": nearby.size if stated.method == "enumeration" else 0}
-    if stated.tolerance is not None:
-        question |= {"tolerance": stated.tolerance, "confidence": stated.confidence}
-    return certify_hard(
-        model,
-        stated.selected,
-        radius=stated.requested_radius,
-        neighborhood=stated.neighborhood,
-        **question,
-        **_common(stated),
-        **options,
-    )
-
-
-def _again_votes(model: Evaluator, stated: HardCertificate, options: dict[str, Any]) -> HardCertificate:
-    options = {name: value for name, value in options.items() if name != "agree"}
-    bank: dict[str, Any] = {}
+def _ask_for_votes(model: Evaluator, stated: HardCertificate, options: dict[str, Any]) -> HardCertificate:
+    bank: dict[str, Any] = {name: options[name] for name in ("batch_size", "progress")}
     if not isinstance(model.model, SmoothedModel):
         if stated.method != "mus":
             must = "be the smoothed model itself: its random masks are not in the result"
             raise InvalidValueError(argument="model", must=must)
-        bank = {"keep_probability": stated.keep_probability, "n_levels": stated.n_levels, "rng": stated.rng_key}
-    removals = stated.consistent is not None
-    return certify_mus(
-        model, stated.selected, criterion=str(stated.criterion), input_removals=removals, **bank, **options
-    )
-
-
-_QUESTIONS: dict[type, Callable[[Evaluator, Any, dict[str, Any]], Any]] = {
-    Certificate: _again_certificate,
-    StabilityCurve: _again_curve,
-    RadiusCertificate: _again_radius,
-    HardCertificate: _again_hard,
-    Comparison: _again_comparison,
-    StableSelection: _again_stable,
-}
+        bank |= {"keep_probability": stated.keep_probability, "n_levels": stated.n_levels, "rng": stated.rng_key}
+    bank |= {"criterion": str(stated.criterion), "input_removals": stated.consistent is not None}
+    return certify_mus(model, stated.selected, **bank)
 
 
 def _has_drawn(result: Any) -> bool:
@@ -360,23 +299,10 @@ def _notes(result: Any) -> Iterator[str]:
     design = getattr(first, "design", None)
     if design is not None and first.plan != "hoeffding" and design not in set(shipped_designs().values()):
         yield "Its rules of stopping do not ship with holdfast: they were searched for here, with the same outcome."
-    if (
-        isinstance(first, RadiusCertificate)
-        and first.max_draws != rate_test(first.min_rate, first.confidence).max_draws
-    ):
-        yield f"Its maker chose at most {first.max_draws} draws per radius, which is not the default."
+    max_draws = getattr(first, "max_draws", None)
+    if max_draws is not None and max_draws != rate_test(first.min_rate, first.confidence).max_draws:
+        yield f"Its maker chose at most {max_draws} draws per radius, which is not the default."
     if isinstance(result, StableSelection):
         yield "The name of the method is as the file gives it: what is confirmed is the ranking."
     if first.n_repeated == 0:
         yield "No row was repeated: the model is assumed to be deterministic."
-
-
-def _margins(evaluator: Evaluator) -> tuple[float, ...]:
-    """The smallest gaps between the two largest scores; none for labels and single scores."""
-    if evaluator.deciding is not None:
-        return ()
-    outputs = evaluator.outputs
-    if outputs.ndim == 1 or outputs.shape[1] < 2:
-        return ()
-    top = np.sort(outputs, axis=1)[:, -2:]
-    return tuple(float(gap) for gap in np.sort(top[:, 1] - top[:, 0])[:_N_MARGINS])

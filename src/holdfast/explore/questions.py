@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.attribution.methods import attribute
-from holdfast.attribution.scores import Attribution
-from holdfast.attribution.task import names_of
+from holdfast.attribution.task import Attribution, names_of
 from holdfast.certification.certificate import Certificate, Look, certify
 from holdfast.certification.curve import certify_radii
 from holdfast.evaluation import Evaluator

@@ -21,8 +21,6 @@ from holdfast.validation import check_name, shown
 AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
 """Names of mixed precisions → the number type of their matrix products."""
 
-_DEFAULT_BACKEND = "inductor"
-
 # A batch size is worth its memory if it computes so many times the rows per second of the best before.
 _BATCH_GAIN = 1.03
 _BATCH_REPEATS = 2  # full calls that are timed per size; the best of them counts, since other work only adds time
@@ -54,7 +52,7 @@ class Acceleration:
         if autocast is not None:
             check_name(autocast, "autocast", AUTOCASTS)
         if compile is None or isinstance(compile, bool):
-            return cls(autocast, _DEFAULT_BACKEND if compile else None)
+            return cls(autocast, "inductor" if compile else None)
         must = "be True, False or a backend of torch.compile"
         if not isinstance(compile, str):
             raise InvalidTypeError(argument="compile", must=must, got=shown(compile))

@@ -100,20 +100,20 @@ def evaluating_module(module: Any, *, gradients: bool = False) -> Iterator[None]
             part.training = True
 
 
-def score_tensor(output: Any) -> Any:
-    """The scores (b, n_classes) in what a module returns: a tensor, a model output, a dict or a tuple."""
+def score_tensor(output: Any, *, softmax: bool = False) -> Any:
+    """The scores (b, n_classes), or probabilities, in what a module returns: a tensor, model output, dict or tuple."""
     torch = import_torch()
     if isinstance(output, torch.Tensor):
-        return output
+        return output.float().softmax(dim=-1) if softmax else output
     if isinstance(output, Mapping):
         named = [output[name] for name in SCORE_NAMES if name in output]
         tensors = named or [value for value in output.values() if isinstance(value, torch.Tensor)]
         if tensors:
-            return score_tensor(tensors[0])
+            return score_tensor(tensors[0], softmax=softmax)
     if isinstance(output, (tuple, list)) and output:
-        return score_tensor(output[0])
+        return score_tensor(output[0], softmax=softmax)
     if hasattr(output, "logits"):
-        return score_tensor(output.logits)
+        return score_tensor(output.logits, softmax=softmax)
     kinds = "a tensor of scores, or a dict, tuple or model output with one"
     raise ModelError(f"The module must return {kinds}, got {type(output)}.")
 

@@ -33,23 +33,28 @@ _SHIPPED_EFFORT, _DIVIDED_EFFORT = 30.0, 4.0
 
 @lru_cache(maxsize=256)
 def find_design(plan: str, goal: Goal) -> Design:
-    """The design of plan ``"exact"`` or ``"sequential"`` for a goal.
-
-    Examples
-    --------
-    >>> goal = Goal(Fraction(1, 10), Fraction(1, 10))
-    >>> find_design("exact", goal).max_draws
-    70
-    """
-    shipped = shipped_designs().get(_key(plan, goal))
-    if shipped is not None:
-        return shipped
-    cached = _read_cache(_key(plan, goal))
+    """The design of plan ``"exact"`` or ``"sequential"`` for a goal."""
+    key = _key(plan, goal)
+    if key in shipped_designs():
+        return shipped_designs()[key]
+    file = f"{key.replace('/', '_').replace(' ', '-')}.json"
+    cached = None
+    # A file that is not exactly what was written is as good as none.
+    with suppress(OSError, RuntimeError, ValueError, KeyError, TypeError):
+        stored = json.loads((cache_folder() / "designs" / file).read_text(encoding="utf-8"))
+        cached = _from_entry(stored["design"]) if stored["digest"] == _digest(key, stored["design"]) else None
     if cached is not None and goal.is_proven_for(cached):
         return cached
     design = SEARCHES[plan](goal)
     tell_search(1, 1)
-    _write_cache(_key(plan, goal), design)
+    stored = {"digest": _digest(key, asdict(design)), "design": asdict(design)}
+    with suppress(OSError, RuntimeError):  # a folder that cannot be written only costs the next search
+        folder = cache_folder() / "designs"
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as apart:
+            whole = Path(apart) / file
+            whole.write_text(json.dumps(stored), encoding="utf-8")
+            whole.replace(folder / file)
     return design
 
 
@@ -72,39 +77,12 @@ def _key(plan: str, goal: Goal) -> str:
     return f"{plan} {goal.tolerance} {goal.risk}"
 
 
-def _cache_file(key: str) -> Path:
-    return cache_folder() / "designs" / f"{key.replace('/', '_').replace(' ', '-')}.json"
-
-
 def _from_entry(entry: dict[str, Any]) -> Design:
     return Design(tuple(entry["looks"]), tuple(entry["limits"]))
 
 
 def _digest(key: str, entry: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps([_FORMAT, key, entry], sort_keys=True).encode()).hexdigest()
-
-
-def _read_cache(key: str) -> Design | None:
-    """A cached design, or None if there is none or the file is not exactly what was written."""
-    try:
-        stored = json.loads(_cache_file(key).read_text(encoding="utf-8"))
-        if stored["digest"] != _digest(key, stored["design"]):
-            return None
-        return _from_entry(stored["design"])
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _write_cache(key: str, design: Design) -> None:
-    """Keep a searched design; a folder that cannot be written only costs the next search."""
-    stored = {"digest": _digest(key, asdict(design)), "design": asdict(design)}
-    with suppress(OSError, RuntimeError):
-        target = _cache_file(key)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            whole = Path(folder) / target.name
-            whole.write_text(json.dumps(stored), encoding="utf-8")
-            whole.replace(target)
 
 
 def shipped_goals() -> Iterator[tuple[Goal, float]]:

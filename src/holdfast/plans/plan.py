@@ -52,13 +52,7 @@ def is_valid_design(design: Design, goal: Goal) -> bool:
 
 
 def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:
-    """The plan of that name; a design that does not ship is searched once and cached on disk.
-
-    Examples
-    --------
-    >>> make_plan("hoeffding", tolerance=0.1, confidence=0.9).max_draws
-    150
-    """
+    """The plan of that name; a design that does not ship is searched once and cached on disk."""
     check_name(name, "plan", PLANS)
     eps, sure = check_share(tolerance, "tolerance"), check_share(confidence, "confidence")
     if name == "hoeffding":
@@ -84,11 +78,6 @@ def share_risk(plan: Plan, n_rates: int) -> Plan:
     """The plan at so small a risk that ``n_rates`` rates hold all at once.
 
     The risk is divided by the next divisor that designs exist for, so a little more than needed.
-
-    Examples
-    --------
-    >>> float(share_risk(make_plan("exact", tolerance=0.1, confidence=0.9), 48).confidence)
-    0.998
     """
     if n_rates <= 1:
         return plan

@@ -69,9 +69,10 @@ class _Cells:
     def __init__(self, points: Terminals, tolerance: Fraction) -> None:
         self.terminals = ByShare(points)
         n, k = self.terminals.points.n.tolist(), self.terminals.points.k.tolist()
-        lows = [_clip(Fraction(b, a) - tolerance) for a, b in zip(n, k, strict=True)]
-        highs = [_clip(Fraction(b, a) + tolerance) for a, b in zip(n, k, strict=True)]
-        cuts = sorted({Fraction(0), Fraction(1, 2), *lows, *highs})
+        shares, zero, half = [Fraction(b, a) for a, b in zip(n, k, strict=True)], Fraction(0), Fraction(1, 2)
+        lows = [min(max(share - tolerance, zero), half) for share in shares]
+        highs = [min(share + tolerance, half) for share in shares]
+        cuts = sorted({zero, half, *lows, *highs})
         rank = {cut: i for i, cut in enumerate(cuts)}
         cells = np.arange(len(cuts) - 1)
         # A terminal hits exactly in the cells from rank(low) up to, not including, rank(high); both
@@ -81,7 +82,6 @@ class _Cells:
         self.angles = np.arcsin(np.sqrt(np.array([float(cut) for cut in cuts])))
 
     def whole(self) -> _Pieces:
-        """Each cell as one piece."""
         return self._pieces(np.arange(len(self.angles) - 1), self.angles[:-1], self.angles[1:])
 
     def refine(self, pieces: _Pieces, coarse: NDArray[np.bool_]) -> _Pieces:
@@ -96,7 +96,3 @@ class _Cells:
         hits = self.first_hit[cell], self.past_hit[cell]
         ends = [self.terminals.miss(np.sin(angle) ** 2, *hits) for angle in (low, high)]
         return _Pieces(cell, low, high, np.maximum(*ends))
-
-
-def _clip(rate: Fraction) -> Fraction:
-    return min(max(rate, Fraction(0)), Fraction(1, 2))

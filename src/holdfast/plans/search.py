@@ -10,7 +10,6 @@ probability; the one returned has passed the proof in :mod:`holdfast.plans.proof
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -37,6 +36,9 @@ _SHAPES_PER_DRAW = 12_000
 _STEPS_PER_DRAW, _MAX_STEPS = 150_000, 2_500
 _N_STEPS, _DRAWS_BETWEEN_REPORTS = 1000, 50
 
+_Shape = tuple[tuple[int, ...], float]
+"""Looks and a prior: the boundaries z² p(1-p)/n <= tolerance² with p = (minority + prior)/(n + 2 prior)."""
+
 
 @dataclass(frozen=True)
 class Goal:
@@ -61,13 +63,7 @@ def fixed_design(n_draws: int) -> Design:
 
 
 def search_fixed(goal: Goal) -> Design:
-    """The smallest fixed number of draws that is proven to meet the goal; each smaller one is tried itself.
-
-    Examples
-    --------
-    >>> search_fixed(Goal(Fraction(1, 10), Fraction(1, 10))).max_draws
-    70
-    """
+    """The smallest fixed number of draws that is proven to meet the goal; each smaller one is tried itself."""
     n, most = 0, hoeffding_draws(goal.tolerance, 1 - goal.risk)
     while True:
         n += 1
@@ -151,53 +147,39 @@ class _Screen:
         return candidate.cost * (1 + 5 * max(0.0, candidate.miss / self.aim - 1 + 1e-6))
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """A family of boundaries: z² p(1-p)/n <= tolerance² with p = (minority + prior)/(n + 2 prior)."""
-
-    looks: tuple[int, ...]
-    prior: float
-
-
-def _shapes(goal: Goal, n_fixed: int, n_looks: int) -> Iterator[_Shape]:
-    """The most promising shapes first."""
-    for first, prior in ((1.02, 1.5), (1.2, 3.0), (1.02, 3.0), (1.1, 1.5)):
-        for longer, bend in ((1.0, 1.4), (1.02, 1.0), (1.0, 1.8), (1.02, 1.4)):
-            rise = np.linspace(0, 1, n_looks) ** bend
-            start = goal.first_possible_stop * first
-            looks = np.unique(np.ceil(start + (max(n_fixed * longer, start) - start) * rise))
-            yield _Shape(tuple(int(n) for n in looks), prior)
-
-
 def _cheapest_shapes(goal: Goal, n_fixed: int, n_looks: int) -> list[_Shape]:
-    screen = _Screen(goal, float(goal.risk), math.ceil(_LONGER * n_fixed))
-    n_tried = max(2, _SHAPES_PER_DRAW // n_fixed)
-    tried = [(shape, _smallest_z(shape, screen)) for shape in islice(_shapes(goal, n_fixed, n_looks), n_tried)]
-    met = [(candidate.cost, shape) for shape, candidate in tried if candidate is not None]
+    """The two cheapest of the most promising shapes, which are listed first."""
+    screen, start = _Screen(goal, float(goal.risk), math.ceil(_LONGER * n_fixed)), goal.first_possible_stop
+    beginnings = (1.02, 1.5), (1.2, 3.0), (1.02, 3.0), (1.1, 1.5)
+    endings = (1.0, 1.4), (1.02, 1.0), (1.0, 1.8), (1.02, 1.4)
+    met = []
+    for (later, prior), (longer, bend) in islice(product(beginnings, endings), max(2, _SHAPES_PER_DRAW // n_fixed)):
+        first = start * later
+        rise = np.linspace(0, 1, n_looks) ** bend
+        looks = np.unique(np.ceil(first + (max(n_fixed * longer, first) - first) * rise))
+        shape = tuple(int(n) for n in looks), prior
+        candidate = _smallest_z(shape, screen)
+        if candidate is not None:
+            met.append((candidate.cost, shape))
     return [shape for _, shape in sorted(met, key=lambda pair: pair[0])[:2]]
 
 
 def _smallest_z(shape: _Shape, screen: _Screen) -> _Candidate | None:
+    (looks, prior), eps = shape, float(screen.goal.tolerance)
     low, high, best = 1.0, 6.0, None
     for _ in range(8):
         z = (low + high) / 2
-        candidate = screen.look_at(_normal_boundary(shape, z, float(screen.goal.tolerance)))
+        limits = []
+        for n in looks[:-1]:  # from the plug-in half-width; -1 where even a unanimous run goes on
+            variance = n * (eps / z) ** 2  # the largest share p has p(1-p) no larger
+            share = 0.5 if variance >= 0.25 else 0.5 - math.sqrt(0.25 - variance)
+            limits.append(min(max(math.floor(share * (n + 2 * prior) - prior), -1), n // 2))
+        candidate = screen.look_at(Design(looks, (*limits, looks[-1] // 2)))
         if screen.is_met_by(candidate):
             high, best = z, candidate
         else:
             low = z
     return best
-
-
-def _normal_boundary(shape: _Shape, z: float, eps: float) -> Design:
-    """Limits from the plug-in half-width; -1 where even a unanimous run goes on."""
-    looks, prior = shape.looks, shape.prior
-    limits = []
-    for n in looks:
-        product = n * (eps / z) ** 2
-        share = 0.5 if product >= 0.25 else 0.5 - math.sqrt(0.25 - product)  # the largest p with z² p(1-p)/n <= eps²
-        limits.append(min(max(math.floor(share * (n + 2 * prior) - prior), -1), n // 2))
-    return Design(looks, (*limits[:-1], looks[-1] // 2))
 
 
 def _anneal(start: _Candidate, screen: _Screen, n_steps: int) -> list[_Candidate]:

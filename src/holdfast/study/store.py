@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from holdfast.attribution.scores import Attribution
+from holdfast.attribution.task import Attribution
 from holdfast.certification.mean_curve import MeanCurve
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.study.items import Item

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.attribution.methods import GRADIENT_METHODS, attribute
-from holdfast.attribution.scores import Attribution
-from holdfast.attribution.task import check_differentiable, predicted
+from holdfast.attribution.task import Attribution, check_differentiable, predicted
 from holdfast.certification.curve import certify_radii
 from holdfast.certification.hard import HardCertificate
 from holdfast.errors import InvalidValueError, StudyError

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from holdfast.errors import HoldfastError, InvalidValueError
 from holdfast.extras import import_extra
 from holdfast.inputs.data.dataset import UNKNOWN, Dataset, digest_bytes, no_labels, number_labels
 from holdfast.inputs.data.folders import check_inside
-from holdfast.masking.image.pixels import decode_picture, open_picture
+from holdfast.masking.image.pixels import open_picture
 from holdfast.validation import check_name, shown
 
 _MUST = "be followed by a folder that `save_to_disk` wrote"
@@ -69,7 +70,7 @@ class Column(Sequence[Any]):
         if not isinstance(value, dict):
             raise InvalidValueError(f"it is neither a text nor an image, but {type(value).__name__}.")
         content = value.get("bytes")
-        picture = decode_picture(content) if content else open_picture(self._file(value))
+        picture = open_picture(BytesIO(content) if content else self._file(value))
         return picture if self.mode in (None, picture.mode) else picture.convert(self.mode)
 
     def _file(self, value: dict[str, Any]) -> Path:

@@ -42,18 +42,7 @@ class ImageFill(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """One colour everywhere.
-
-    Parameters
-    ----------
-    value : float, or tuple of float
-        One number for all channels, or one per channel, in the units of the image that is filled.
-
-    Examples
-    --------
-    >>> Constant((1, 0, 0.5)).name
-    'constant (1.0, 0.0, 0.5)'
-    """
+    """One colour everywhere: a number for all channels, or one per channel, in the units of the image to be filled."""
 
     value: float | tuple[float, ...] = 0.0
 
@@ -88,24 +77,15 @@ class Constant:
 class Mean:
     """The image's own mean colour everywhere."""
 
-    @property
-    def name(self) -> str:
-        return "mean"
+    name = "mean"
 
     def __call__(self, image: Pixels, /) -> Pixels:
-        mean = image.mean(axis=(0, 1), dtype=np.float64)
-        return _as_type_of(np.broadcast_to(mean, image.shape), image)
+        return _as_type_of(np.broadcast_to(image.mean(axis=(0, 1), dtype=np.float64), image.shape), image)
 
 
 @dataclass(frozen=True)
 class Blur:
-    """The image itself, blurred by a Gaussian.
-
-    Parameters
-    ----------
-    sigma : float
-        Width of the Gaussian in pixels; edges are continued by reflection.
-    """
+    """The image itself, blurred by a Gaussian of width ``sigma`` in pixels; edges are continued by reflection."""
 
     sigma: float = 10.0
 
@@ -126,12 +106,7 @@ class Blur:
 class Noise:
     """Independent random pixels, uniform over each channel's range in the image.
 
-    The same seed and the same image always give the same noise.
-
-    Parameters
-    ----------
-    seed : int
-        Key of the random stream; it is part of the name.
+    The same seed and the same image always give the same noise; the seed is part of the name.
     """
 
     seed: int = 0
@@ -151,13 +126,10 @@ class Noise:
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Another image, of the same size.
+    """Another image of the same size, a torch tensor, an array or a Pillow image.
 
-    Parameters
-    ----------
-    image : torch tensor, array or Pillow image
-        Bytes are scaled to [0, 1] if the image that is filled has floats. Arrays are (H, W, C), or (C, H, W) if only
-        that fits: what a preprocessing returns.
+    Bytes are scaled to [0, 1] if the image that is filled has floats. Arrays are (H, W, C), or (C, H, W) if only that
+    fits: what a preprocessing returns.
     """
 
     image: Any
@@ -188,9 +160,7 @@ class Drop:
     No image equals one with patches removed; zeros are the customary stand-in where one is needed.
     """
 
-    @property
-    def name(self) -> str:
-        return "patch drop"
+    name = "patch drop"
 
     def __call__(self, image: Pixels, /) -> Pixels:
         return np.zeros_like(image)
@@ -200,13 +170,7 @@ _NAMED: dict[str, type[Mean | Blur | Noise | Drop]] = {"mean": Mean, "blur": Blu
 
 
 def as_fill(fill: Any) -> ImageFill:
-    """The fill meant by a number, a tuple of numbers, a name, an image, or a fill itself.
-
-    Examples
-    --------
-    >>> as_fill(0.5).name, as_fill("blur").name
-    ('constant 0.5', 'blur of sigma 10.0')
-    """
+    """The fill meant by a number, a tuple of numbers, a name, an image, or a fill itself."""
     if isinstance(fill, str):
         return _NAMED[check_name(fill, "fill", _NAMED)]()
     if is_number(fill):

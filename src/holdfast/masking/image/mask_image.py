@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.classes import classes_of
 from holdfast.masking.image.fills import Drop, ImageFill, as_fill
-from holdfast.masking.image.groups import Groups, check_groups, describe_groups
+from holdfast.masking.image.groups import check_groups, describe_groups
 from holdfast.masking.image.models import ArrayImageModel, ImageModel, ModuleImageModel, TensorBatches, TensorImageModel
 from holdfast.masking.image.patches import patch_grid
 from holdfast.masking.image.pixels import (
@@ -39,13 +38,9 @@ from holdfast.masking.torch import (
 from holdfast.types import Provenance
 from holdfast.validation import check_flag, check_name, check_whole, shown
 
-_DEFAULT_GRID = 14
-"""Rows and columns of the paper's grid."""
-
+_DEFAULT_GRID = 14  # rows and columns of the paper's grid
 _MAX_BATCH_SIZE = 256
-_BATCH_BYTES = 2**25
-"""Batches of about this size are offered; activations take many times as much."""
-
+_BATCH_BYTES = 2**25  # batches of about this size are offered; activations take many times as much
 _DARKEST_BYTES, _WHITE = 32, 255
 """Floats without a sign whose largest is in between are bytes: normalised images have signs and are smaller."""
 
@@ -136,7 +131,12 @@ def mask_image(
     [[28.0], [10.0]]
     """
     classifier, preprocess = _without_pipeline(classifier, preprocess)
-    target = _as_target(classifier)
+    target = classifier
+    if isinstance(classifier, (str, Path)) or is_session(classifier):
+        target = ImageSession.of(classifier if is_session(classifier) else open_session(classifier))
+    elif not callable(classifier):
+        kinds = "a torch module, an ONNX Runtime session, the name of an .onnx file, or a callable on batches of images"
+        raise InvalidTypeError(argument="classifier", must=f"be {kinds}", got=shown(classifier))
     if preprocess is not None and not callable(preprocess):
         raise InvalidTypeError(argument="preprocess", must="be callable on one image", got=shown(preprocess))
     if check_name(fill_stage, "fill_stage", ("after", "before")) == "before" and preprocess is None:
@@ -153,111 +153,70 @@ def mask_image(
     chosen = as_fill(fill)
     if isinstance(chosen, Drop):
         _check_drop(target, acceleration, fill_stage)
-    scene = _look(target, open_picture(image), chosen, preprocess=preprocess, fill_stage=fill_stage)
-    height, width, n_channels = scene.elements.shape
+    picture = open_picture(image)
+    model_input, elements, baseline, words = _look(target, picture, chosen, preprocess, fill_stage)
+    height, width, n_channels = elements.shape
     wanted = getattr(getattr(target, "config", None), "num_channels", None)
     if isinstance(wanted, int) and wanted != n_channels:
         raise InvalidValueError(argument="image", must=f"have {wanted} channels for this model", got=n_channels)
-    if isinstance(target, ImageSession):
-        target.layout_for(scene.elements.shape)
+    channels_first = isinstance(target, ImageSession) and target.layout_for(elements.shape)
     if groups is None:
         default = (min(_DEFAULT_GRID, height), min(_DEFAULT_GRID, width))
         groups = patch_grid(target, (height, width)) if isinstance(chosen, Drop) else default
-    binding = _Binding(
-        target=target,
-        scene=scene,
-        groups=check_groups(groups, (height, width)),
-        batch_size=None if batch_size is None else check_whole(batch_size, "batch_size", minimum=1),
-        softmax=check_flag(softmax, "softmax"),
-        acceleration=acceleration,
-        fingerprint=fingerprint_live(classifier) if fingerprint is None else fingerprint,
-        classes=classes_of(classifier, classes),
-    )
+    groups = check_groups(groups, (height, width))
+    size = None if batch_size is None else check_whole(batch_size, "batch_size", minimum=1)
+    notes = [describe_groups(groups), f"fill {words}", *(["softmax"] if check_flag(softmax, "softmax") else [])]
+    known = fingerprint_live(classifier) if fingerprint is None else fingerprint
+    most = size or max(1, min(_MAX_BATCH_SIZE, _BATCH_BYTES // elements.nbytes))
+    names = classes_of(classifier, classes)
+    if is_module(target) and dtype is None:
+        warn_if_half(target, device)
+    batches: Any = None
+    if is_module(target) or (is_tensor(model_input) and not isinstance(target, ImageSession)):
+        place, kind = _tensor_kind(target, model_input, device, dtype)
+        batches = TensorBatches(elements, baseline, groups, device=place, dtype=kind)
+        elements, baseline = batches.arrays()
+    else:
+        kind = _array_kind(target, elements, dtype)
+        elements, baseline = elements.astype(kind), baseline.astype(kind)
+    fields: dict[str, Any] = {
+        "elements": elements,
+        "baseline": baseline,
+        "groups": groups,
+        "batch_size": most,
+        "finds_batch_size": size is None,
+        "softmax": bool(softmax),
+        "provenance": Provenance(", ".join([*notes, *acceleration.words]), known, fingerprint_array(elements)),
+        "classes": names,
+    }
+    if batches is None:
+        return ArrayImageModel(function=target, channels_first=channels_first, **fields)
+    if not is_module(target):
+        return TensorImageModel(function=target, batches=batches, **fields)
+    model = ModuleImageModel(runner=Runner(target, acceleration), batches=batches, **fields)
+    return model.without_hidden_patches() if isinstance(chosen, Drop) else model
+
+
+def _tensor_kind(target: Any, model_input: Any, device: Any, dtype: Any) -> tuple[Any, Any]:
+    """Device and number type of batches: those that are wanted, or the model's own, or of a function its input's."""
+    torch = import_torch()
     if is_module(target):
-        if dtype is None:
-            warn_if_half(target, device)
-        model = binding.with_module(device, dtype)
-        return model.without_hidden_patches() if isinstance(chosen, Drop) else model
-    if is_tensor(scene.model_input) and not isinstance(target, ImageSession):
-        return binding.with_tensors(device, dtype)
-    return binding.with_arrays(dtype)
+        place, own = device_of(target, device), dtype_of(target)
+    else:
+        place, own = model_input.device if device is None else torch.device(device), model_input.dtype
+    kind = own if dtype is None else getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(kind, torch.dtype):
+        raise InvalidTypeError(argument="dtype", must="be a torch number type, e.g. 'float16'", got=shown(dtype))
+    return place, kind
 
 
-@dataclass(frozen=True)
-class _Scene:
-    """What the classifier would see: everything, and nothing; both (H, W, C)."""
-
-    model_input: Any
-    elements: Pixels
-    baseline: Pixels
-    fill: str
-
-
-@dataclass(frozen=True)
-class _Binding:
-    """What a bound image is made of, whatever runs the classifier."""
-
-    target: Any
-    scene: _Scene
-    groups: Groups
-    batch_size: int | None
-    softmax: bool
-    acceleration: Acceleration
-    fingerprint: str | None
-    classes: tuple[str, ...] | None
-
-    def with_module(self, device: Any, dtype: Any) -> ModuleImageModel:
-        batches = self._batches(device_of(self.target, device), dtype_of(self.target), dtype)
-        runner = Runner(self.target, self.acceleration)
-        return ModuleImageModel(runner=runner, batches=batches, **self._fields(*batches.arrays()))
-
-    def with_tensors(self, device: Any, dtype: Any) -> TensorImageModel:
-        own = self.scene.model_input
-        place = own.device if device is None else import_torch().device(device)
-        batches = self._batches(place, own.dtype, dtype)
-        return TensorImageModel(function=self.target, batches=batches, **self._fields(*batches.arrays()))
-
-    def with_arrays(self, dtype: Any) -> ArrayImageModel:
-        elements, target, channels_first = self.scene.elements, self.target, False
-        if not isinstance(target, ImageSession):
-            kind = elements.dtype if dtype is None else _array_dtype(dtype)
-        elif dtype is None:
-            kind, channels_first = target.dtype, target.layout_for(elements.shape)
-        else:
-            message = f"of an ONNX model is fixed by its file, {target.dtype}, got {dtype!r}."
-            raise InvalidValueError(message, argument="dtype")
-        both = (values.astype(kind) for values in (elements, self.scene.baseline))
-        return ArrayImageModel(function=target, channels_first=channels_first, **self._fields(*both))
-
-    def _batches(self, device: Any, own: Any, dtype: Any) -> TensorBatches:
-        """Batches in the number type that is wanted, or in the model's own."""
-        torch = import_torch()
-        kind = own if dtype is None else getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-        if not isinstance(kind, torch.dtype):
-            raise InvalidTypeError(argument="dtype", must="be a torch number type, e.g. 'float16'", got=shown(dtype))
-        return TensorBatches(self.scene.elements, self.scene.baseline, self.groups, device=device, dtype=kind)
-
-    def _fields(self, elements: Pixels, baseline: Pixels) -> dict[str, Any]:
-        """The fields of an ``ImageModel``; the arrays become read-only copies."""
-        words = [describe_groups(self.groups), f"fill {self.scene.fill}", *(["softmax"] if self.softmax else [])]
-        both = [np.array(values, order="C") for values in (elements, baseline)]
-        for values in both:
-            values.setflags(write=False)
-        return {
-            "elements": both[0],
-            "baseline": both[1],
-            "groups": self.groups,
-            "batch_size": self.batch_size or max(1, min(_MAX_BATCH_SIZE, _BATCH_BYTES // self.scene.elements.nbytes)),
-            "finds_batch_size": self.batch_size is None,
-            "softmax": self.softmax,
-            "provenance": Provenance(
-                ", ".join([*words, *self.acceleration.words]), self.fingerprint, fingerprint_array(elements)
-            ),
-            "classes": self.classes,
-        }
-
-
-def _array_dtype(dtype: Any) -> np.dtype[Any]:
+def _array_kind(target: Any, elements: Pixels, dtype: Any) -> np.dtype[Any]:
+    """Number type of batches of arrays: that of an ONNX model, or the wanted one, or the image's own."""
+    if dtype is None:
+        return target.dtype if isinstance(target, ImageSession) else elements.dtype
+    if isinstance(target, ImageSession):
+        message = f"of an ONNX model is fixed by its file, {target.dtype}, got {dtype!r}."
+        raise InvalidValueError(message, argument="dtype")
     must = "be a type of real numbers, such as 'float32'"
     try:
         with warnings.catch_warnings():
@@ -283,18 +242,6 @@ def _without_pipeline(classifier: Any, preprocess: Any) -> tuple[Any, Any]:
     return classifier.model, lambda picture: processor(images=picture, return_tensors="pt")["pixel_values"][0]
 
 
-def _as_target(classifier: Any) -> Any:
-    """A module, an ONNX session or a callable."""
-    if isinstance(classifier, (str, Path)):
-        return ImageSession.of(open_session(classifier))
-    if is_session(classifier):
-        return ImageSession.of(classifier)
-    if not callable(classifier):
-        kinds = "a torch module, an ONNX Runtime session, the name of an .onnx file, or a callable on batches of images"
-        raise InvalidTypeError(argument="classifier", must=f"be {kinds}", got=shown(classifier))
-    return classifier
-
-
 def _check_drop(target: Any, acceleration: Acceleration, fill_stage: str) -> None:
     if not is_module(target):
         raise InvalidTypeError("works only with a vision transformer that is a torch module.", argument="fill='drop'")
@@ -310,44 +257,32 @@ def _check_device(module: Any, device: Any) -> None:
     places = {tensor.device for tensor in module.parameters()}
     near = {place for place in places if place.type == wanted.type and wanted.index in (None, place.index)}
     if places and not near:
-        raise InvalidValueError(
-            argument="device",
-            must=f"be where the module is, {', '.join(sorted(map(str, places)))}",
-            got=repr(str(wanted)),
-            hint=f"Move it: classifier.to({str(wanted)!r}).",
-        )
+        must, hint = f"be where the module is, {', '.join(sorted(map(str, places)))}", f"classifier.to({str(wanted)!r})"
+        raise InvalidValueError(argument="device", must=must, got=repr(str(wanted)), hint=f"Move it: {hint}.")
 
 
-def _look(target: Any, picture: Any, fill: ImageFill, *, preprocess: Any, fill_stage: str) -> _Scene:
-    """The image and its baseline as the classifier would see them."""
+def _look(target: Any, picture: Any, fill: ImageFill, preprocess: Any, stage: str) -> tuple[Any, Pixels, Pixels, str]:
+    """What the classifier takes, its pixels and those of its baseline (H, W, C), and words for the fill."""
     if preprocess is None:
         elements = _numbers_for(target, pixels(picture))
         # Bytes that were turned into floats without being scaled are refused; what `preprocess` returns is meant.
-        takes_floats = is_module(target) or isinstance(target, ImageSession)
-        if (
-            takes_floats
-            and elements.dtype.kind == "f"
-            and elements.min() >= 0
-            and _DARKEST_BYTES < elements.max() <= _WHITE
-        ):
-            raise InvalidValueError(
-                argument="image",
-                must="hold floats from 0 to 1, or bytes, for this model",
-                got=f"floats up to {elements.max():g}",
-                hint="Divide by 255; if the model takes 0 to 255, pass `preprocess=lambda image: image`.",
-            )
-        return _Scene(picture, elements, _filled(fill, elements), fill.name)
+        has_floats = elements.dtype.kind == "f" and (is_module(target) or isinstance(target, ImageSession))
+        if has_floats and elements.min() >= 0 and _DARKEST_BYTES < elements.max() <= _WHITE:
+            must, got = "hold floats from 0 to 1, or bytes, for this model", f"floats up to {elements.max():g}"
+            hint = "Divide by 255; if the model takes 0 to 255, pass `preprocess=lambda image: image`."
+            raise InvalidValueError(argument="image", must=must, got=got, hint=hint)
+        return picture, elements, _filled(fill, elements), fill.name
     model_input = _unwrapped(preprocess(picture))
     elements = _read_input(target, model_input)
-    if fill_stage == "after":
+    if stage == "after":
         baseline = _filled(fill, elements)
     else:
         baseline = _read_input(target, _unwrapped(preprocess(repaint(_filled(fill, pixels(picture)), picture))))
     if baseline.shape != elements.shape:
         got = f"{elements.shape} and {baseline.shape}"
         raise InvalidValueError(argument="preprocess", must="give the image and its baseline one shape", got=got)
-    words = fill.name if isinstance(fill, Drop) else f"{fill.name} {fill_stage} normalisation"
-    return _Scene(model_input, elements, baseline, words)
+    words = fill.name if isinstance(fill, Drop) else f"{fill.name} {stage} normalisation"
+    return model_input, elements, baseline, words
 
 
 def _filled(fill: ImageFill, values: Pixels) -> Pixels:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -31,25 +31,10 @@ from holdfast.validation import check_masks, check_whole
 class ImageModel(ABC):
     """An image that was bound to a classifier: a ``MaskedModel``.
 
-    Parameters
-    ----------
-    elements : array (H, W, C)
-        The image as the classifier sees it.
-    baseline : array (H, W, C)
-        The same with every feature hidden.
-    groups : intp array (H, W)
-        The feature of each pixel, or -1.
-    batch_size : int
-        Most masks per call, unless the caller of the evaluation says otherwise.
-    finds_batch_size : bool
-        Whether the number of masks per call, and the layout of images, that are fastest are found out by
-        calls that are made anyway.
-    softmax : bool
-        Whether scores are turned into probabilities.
-    provenance : Provenance
-        Features and fill in words, and fingerprints.
-    classes : tuple of str or None
-        Names of the classes in the order of the scores, if known.
+    ``elements`` (H, W, C) is the image as the classifier sees it, ``baseline`` the same with every feature hidden, both
+    read-only copies; ``groups`` (H, W) has the feature of each pixel, or -1. ``batch_size`` is most masks per call,
+    unless the caller of the evaluation says otherwise. With ``finds_batch_size``, calls that are made anyway find out
+    which number of masks per call, and which layout of images, is fastest.
     """
 
     elements: Pixels
@@ -60,6 +45,12 @@ class ImageModel(ABC):
     softmax: bool
     provenance: Provenance
     classes: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("elements", "baseline"):
+            values = np.array(getattr(self, name), order="C")
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
 
     @property
     def batch_probe(self) -> BatchProbe | None:
@@ -162,10 +153,9 @@ class ModuleImageModel(ImageModel):
         except RuntimeError as error:
             if "channels" not in str(error):  # torch says it in words alone
                 raise
-            got = f"{self.elements.shape[2]}: {error}"
-            statement = f"must have as many channels as the model takes, got {got}"
+            statement = f"must have as many channels as the model takes, got {self.elements.shape[2]}: {error}"
             raise InvalidValueError(statement, argument="image") from error
-        return _maybe_softmax(score_tensor(output), self.softmax)
+        return score_tensor(output, softmax=self.softmax)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -180,7 +170,7 @@ class TensorImageModel(ImageModel):
             output = self.function(self.batches.fresh(masks))
             if isinstance(output, (np.ndarray, list)):
                 return _maybe_probabilities(answers_of(output), self.softmax)
-            return to_numpy(_maybe_softmax(score_tensor(output), self.softmax)).copy()
+            return to_numpy(score_tensor(output, softmax=self.softmax)).copy()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -189,12 +179,11 @@ class ArrayImageModel(ImageModel):
 
     function: Callable[[NDArray[Any]], Any] | ImageSession
     channels_first: bool = False
-    _planes: tuple[Pixels, Pixels] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def _planes(self) -> tuple[Pixels, ...]:
         both = (self.elements, self.baseline)
-        planes = tuple(np.ascontiguousarray(p.transpose(2, 0, 1)) for p in both) if self.channels_first else both
-        object.__setattr__(self, "_planes", planes)
+        return tuple(np.ascontiguousarray(p.transpose(2, 0, 1)) for p in both) if self.channels_first else both
 
     @property
     def batch_probe(self) -> BatchProbe | None:
@@ -205,7 +194,7 @@ class ArrayImageModel(ImageModel):
         return batch_probe(session.session, self.elements.shape)
 
     def _score(self, masks: Masks) -> Outputs:
-        shown = _with_always_shown(masks)[:, self.groups]
+        shown = masks[:, np.maximum(self.groups, 0)] | (self.groups < 0)
         seen = shown[:, None] if self.channels_first else shown[..., None]
         return _maybe_probabilities(answers_of(self.function(np.where(seen, *self._planes))), self.softmax)
 
@@ -251,19 +240,10 @@ class TensorBatches:
             spares.append(buffer)
 
     def _shown(self, masks: Masks) -> Any:
-        matrix = import_torch().from_numpy(_with_always_shown(masks)).to(self.device)
+        # With one more column, always true: what -1 refers to.
+        padded = np.concatenate([masks, np.ones((len(masks), 1), dtype=bool)], axis=1)
+        matrix = import_torch().from_numpy(padded).to(self.device)
         return matrix.index_select(1, self._columns).view(len(masks), 1, *self.image.shape[1:])
-
-
-def _with_always_shown(masks: Masks) -> Masks:
-    """The masks with one more column, always true: what -1 (or n_features) refers to."""
-    padded = np.ones((len(masks), masks.shape[1] + 1), dtype=bool)
-    padded[:, :-1] = masks
-    return padded
-
-
-def _maybe_softmax(scores: Any, softmax: bool) -> Any:
-    return import_torch().softmax(scores.float(), dim=-1) if softmax else scores
 
 
 def _maybe_probabilities(outputs: Outputs, softmax: bool) -> Outputs:

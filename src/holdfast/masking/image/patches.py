@@ -1,9 +1,8 @@
 """A vision transformer, an image and masks → scores with the hidden patches removed from its sequence.
 
-The embeddings of patches, positions included, do not depend on a mask: they are computed for one
-image, and each row goes on with those of its own patches. Which token belongs to which patch is found
-out by changing patches. That nothing behind the embeddings knows where a token came from, and that
-rows may be filled up with tokens that are not attended to, is checked.
+The embeddings of patches, positions included, do not depend on a mask: they are computed for one image, and each row
+goes on with those of its own patches. Which token belongs to which patch is found out by changing patches. That nothing
+behind the embeddings knows where a token came from, and that rows may be filled up with unattended ones, is checked.
 """
 
 from __future__ import annotations
@@ -35,9 +34,8 @@ _FEW = 8
 class PatchDrop:
     """One image (C, H, W) whose hidden patches are removed.
 
-    ``features`` (T,) has the feature of each token, or -1. Rows of unlike length go together, filled
-    up with tokens that are not attended to, where that costs less than another pass, ``overhead``
-    tokens; it is 0 for modules whose rows cannot be filled up.
+    ``features`` (T,) has the feature of each token, or -1. Rows of unlike length go together, filled up with tokens
+    that are not attended to, if that costs less than another pass, ``overhead`` tokens; 0 where it cannot be done.
     """
 
     embeddings: Any
@@ -73,12 +71,9 @@ def bind_patches(module: Any, run: Run, image: Any, groups: Groups) -> PatchDrop
     torn = np.flatnonzero((cells != cells[:, :1]).any(axis=1))
     if len(torn):
         row, col = divmod(int(torn[0]), cols)
-        raise InvalidValueError(
-            argument="groups",
-            must=f"be unions of the model's patches of {height}×{width} pixels for `fill='drop'`, but the "
-            f"patch in row {row}, column {col} belongs to several features",
-            hint=f"Use `groups=({rows}, {cols})`.",
-        )
+        unions = f"unions of the model's patches of {height}×{width} pixels for `fill='drop'`"
+        must = f"be {unions}, but the patch in row {row}, column {col} belongs to several features"
+        raise InvalidValueError(argument="groups", must=must, hint=f"Use `groups=({rows}, {cols})`.")
     embeddings = _find_embeddings(module)
     notes, question = notes_of(module), ("patches", weights_mark(module), tuple(image.shape), image.dtype)
     if question not in notes:
@@ -103,9 +98,8 @@ def _find_embeddings(module: Any) -> Any:
     """The part that turns pixels into tokens, as the vision transformers of Transformers have it."""
     torch = import_torch()
     if any(hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) for part in module.modules()):
-        raise InvalidTypeError(
-            argument="classifier", must="not be compiled for `fill='drop'`", hint="Pass the module as it was before."
-        )
+        must, hint = "not be compiled for `fill='drop'`", "Pass the module as it was before."
+        raise InvalidTypeError(argument="classifier", must=must, hint=hint)
     for part in module.modules():
         if isinstance(getattr(part, "patch_embeddings", None), torch.nn.Module):
             return part

@@ -27,23 +27,18 @@ _MAX_COLOURS = 4
 
 
 def open_picture(image: Any) -> Any:
-    """The image as it was given, or the picture in the file that it names.
+    """The image as it was given, or the picture in the file that it names, or in a file's content.
 
     Files are turned upright as their EXIF data say; palettes and rare colour spaces become RGB.
     Pillow's limit against decompression bombs stays in force.
     """
-    if isinstance(image, (str, Path)):
+    if isinstance(image, BytesIO):
+        image = _read_picture(image, "The image")
+    elif isinstance(image, (str, Path)):
         image = _read_picture(Path(image), f"The image file {str(image)!r}")
-    return _in_plain_mode(image) if is_picture(image) else image
-
-
-def decode_picture(content: bytes) -> Any:
-    """The picture in the content of an image file, treated as ``open_picture`` treats files."""
-    return _in_plain_mode(_read_picture(BytesIO(content), "The image"))
-
-
-def _in_plain_mode(picture: Any) -> Any:
-    return picture if picture.mode in _PLAIN_MODES else picture.convert("L" if picture.mode == "1" else "RGB")
+    if not is_picture(image) or image.mode in _PLAIN_MODES:
+        return image
+    return image.convert("L" if image.mode == "1" else "RGB")
 
 
 def _read_picture(file: Path | BytesIO, name: str) -> Any:
@@ -57,10 +52,8 @@ def _read_picture(file: Path | BytesIO, name: str) -> Any:
                 picture.load()
                 return ImageOps.exif_transpose(picture)
     except (pillow.DecompressionBombWarning, pillow.DecompressionBombError) as error:
-        raise InvalidValueError(
-            f"{name} unpacks to more pixels than is safe: {error} "
-            "Make it smaller, or open it yourself and pass the pixels."
-        ) from error
+        advice = "Make it smaller, or open it yourself and pass the pixels."
+        raise InvalidValueError(f"{name} unpacks to more pixels than is safe: {error} {advice}") from error
     # Decoders of broken files raise all sorts of errors: OSError, SyntaxError, struct.error, …
     except Exception as error:
         raise InvalidValueError(f"{name} cannot be read: {error}") from error

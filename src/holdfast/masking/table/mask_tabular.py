@@ -57,7 +57,14 @@ class TabularModel:
     def __call__(self, masks: Masks, /) -> Outputs:
         """Scores (b, n_classes), or labels (b,), of the row under masks (b, n_features)."""
         shown = self._shown_columns(masks)
-        outputs = np.concatenate([self._predict(chosen) for chosen in self._portions(shown, self.n_rows)])
+        portions = self._portions(shown, self.n_rows)
+        outputs = np.concatenate([self.predictor(self.palette.take(chosen)) for chosen in portions])
+        if self.softmax:
+            if outputs.ndim == 1 or outputs.shape[1] < 2:
+                must = "be False for a classifier that gives labels or a single score"
+                raise InvalidValueError(argument="softmax", must=must)
+            powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+            outputs = np.asarray(powers / powers.sum(axis=1, keepdims=True))
         by_mask = outputs.reshape(len(shown), self.n_fills, *outputs.shape[1:])
         if self.n_fills == 1:
             return by_mask[:, 0]
@@ -88,16 +95,6 @@ class TabularModel:
         for start in range(0, len(shown) * self.n_fills, size):
             at = np.arange(start, min(start + size, len(shown) * self.n_fills))
             yield np.where(shown[at // self.n_fills], 0, 1 + at[:, None] % self.n_fills)
-
-    def _predict(self, chosen: NDArray[np.intp]) -> Outputs:
-        outputs = self.predictor(self.palette.take(chosen))
-        if not self.softmax:
-            return outputs
-        if outputs.ndim == 1 or outputs.shape[1] < 2:
-            must = "be False for a classifier that gives labels or a single score"
-            raise InvalidValueError(argument="softmax", must=must)
-        powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def mask_tabular(
@@ -201,20 +198,10 @@ def mask_tabular(
     names = classes_of(scoring, classes)
     if predictor.method == "predict":
         names = None  # labels are names themselves, or numbers that need not count from 0
-    return TabularModel(
-        predictor=predictor,
-        palette=_suited(palette, table, predictor),
-        features=features,
-        provenance=Provenance(
-            masking=f"{masking}{'; softmax' if softmax else ''}; digest {digest}",
-            model=fingerprint_live(classifier) if fingerprint is None else fingerprint,
-            input=table.fingerprint,
-        ),
-        n_fills=len(rows),
-        n_rows=n_rows,
-        softmax=softmax,
-        classes=names,
-    )
+    suited = _suited(palette, table, predictor)
+    known = fingerprint_live(classifier) if fingerprint is None else fingerprint
+    provenance = Provenance(f"{masking}{'; softmax' if softmax else ''}; digest {digest}", known, table.fingerprint)
+    return TabularModel(predictor, suited, features, provenance, len(rows), n_rows, softmax, names)
 
 
 def _suited(palette: Palette, table: Table, predictor: Predictor) -> Palette:

@@ -1,8 +1,8 @@
 """A row and its background, arrays or data frames → fill rows, and palettes from which masked rows are mixed.
 
-A table gives blocks of fill rows; a palette is the row on top of such a block. Every masked row is
-then, column by column, a choice from the palette: 0 takes the row itself, j the j-th fill row. What
-is shown is thus the caller's own value, and columns keep their types. Errors name the column.
+A table gives blocks of fill rows; a palette is the row on top of such a block. Every masked row is then, column by
+column, a choice from the palette: 0 takes the row itself, j the j-th fill row. What is shown is thus the caller's own
+value, and columns keep their types. Errors name the column.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class FrameTable:
                 must = f"be one of the categories of column {label!r} ({own.dtype})"
                 hint = "Give a dictionary with a value per column, or fill='mode'."
                 raise InvalidTypeError(argument="fill", must=must, got=shown(value), hint=hint)
-            if not numeric and (self.background is not None or _is_categorical(own)):
+            if not numeric and (self.background is not None or isinstance(own.dtype, pandas.CategoricalDtype)):
                 _check_seen(value, own if self.background is None else self.background[label], label, "fill")
             parts.append(pandas.Series([value], dtype=None if numeric else own.dtype).to_frame(label))
         return _joined(parts, self.labels)
@@ -237,13 +237,10 @@ def _check_seen(value: Any, seen: Any, label: Hashable, name: str) -> None:
 
 def _known_values(column: Any) -> list[Any]:
     """The categories of a column: those of its type, or all values it has."""
-    if _import_pandas().api.types.is_bool_dtype(column.dtype):
+    pandas = _import_pandas()
+    if pandas.api.types.is_bool_dtype(column.dtype):
         return [False, True]
-    return list(column.cat.categories if _is_categorical(column) else column.unique())
-
-
-def _is_categorical(column: Any) -> bool:
-    return isinstance(column.dtype, _import_pandas().CategoricalDtype)
+    return list(column.cat.categories if isinstance(column.dtype, pandas.CategoricalDtype) else column.unique())
 
 
 def _holds_numbers(column: Any) -> bool:
@@ -345,7 +342,8 @@ def _read_frames(row: Any, background: Any, columns: Sequence[Hashable] | None) 
     if is_pandas(background, "DataFrame"):
         _check_distinct(tuple(background.columns), "background")
         rows = _choose_columns(background, labels, "background").reset_index(drop=True).copy()
-        _check_not_empty(rows)
+        if len(rows) == 0:
+            raise InvalidValueError(argument="background", must="have at least one row", got="none")
         _check_frame_complete(rows, "background")
     else:
         rows = _import_pandas().DataFrame(_array_background(background, (len(labels),), labels), columns=list(labels))
@@ -357,7 +355,8 @@ def _array_background(background: Any, shape: tuple[int, ...], labels: Labels) -
     if rows.ndim != len(shape) + 1 or rows.shape[1:] != shape:
         must = f"have shape (m, {', '.join(map(str, shape))}) like the row"
         raise InvalidValueError(argument="background", must=must, got=rows.shape)
-    _check_not_empty(rows)
+    if len(rows) == 0:
+        raise InvalidValueError(argument="background", must="have at least one row", got="none")
     _check_finite(rows, labels, "background")
     return rows.reshape(len(rows), -1).copy()
 
@@ -375,11 +374,6 @@ def _check_distinct(labels: Labels, name: str) -> None:
     if len(set(labels)) < len(labels):
         twice = next(label for label, count in Counter(labels).items() if count > 1)
         raise InvalidValueError(argument=name, must="have distinct columns", got=f"{twice!r} more than once")
-
-
-def _check_not_empty(rows: Any) -> None:
-    if len(rows) == 0:
-        raise InvalidValueError(argument="background", must="have at least one row", got="none")
 
 
 def _check_finite(rows: NDArray[Any], labels: Labels, name: str) -> None:

@@ -108,10 +108,8 @@ def _ask_session(session: Any) -> Predictor:
     named = [output.name for output in outputs if output.name in (*SCORE_NAMES, "output_probability")]
     scored = [output.name for output in outputs if output.type in _ONNX_TYPES or output.type.startswith("seq(map(")]
     n_columns = inputs[0].shape[1] if len(inputs[0].shape) == 2 else None
-    return Predictor(
-        partial(_run_session, session, (named or scored or [outputs[0].name])[0]),
-        n_columns=n_columns if isinstance(n_columns, int) else None,
-    )
+    run = partial(_run_session, session, (named or scored or [outputs[0].name])[0])
+    return Predictor(run, n_columns=n_columns if isinstance(n_columns, int) else None)
 
 
 def _run_session(session: Any, output_name: str, rows: Any) -> Outputs:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from itertools import accumulate
 from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.fingerprints import name_of
 from holdfast.masking.classes import classes_of
 from holdfast.masking.speed import Acceleration, Runner
 from holdfast.masking.text.strings import (
     JoinedParts,
-    OneByOne,
     Parts,
     PartsInText,
     Span,
     TextModel,
+    ask_one_by_one,
     locate,
     normalise_answer,
     preview,
@@ -154,15 +156,8 @@ def mask_text(
         whole, kind = source.spans()
         tokens = tokenize(runner.module, chosen, whole, features=kind, max_length=max_length)
         numbers = None if dtype is None else f"computed in {str(dtype).removeprefix('torch.')}"
-        provenance = source.provenance(
-            kind if isinstance(kind, str) else "segments",
-            f"fill {filled.name}",
-            tokens.cut,
-            "softmax" if softmax else None,
-            numbers,
-            *acceleration.words,
-            fingerprint=known,
-        )
+        notes = (f"fill {filled.name}", tokens.cut, "softmax" if softmax else None, numbers, *acceleration.words)
+        provenance = source.provenance(kind if isinstance(kind, str) else "segments", *notes, fingerprint=known)
         return TokenModel(runner, tokens, filled, softmax, size, provenance, classes_of(module, classes))
     own = {"tokenizer": tokenizer, "device": device, "dtype": dtype, "max_length": max_length}
     _refuse("a torch module", **own, **acceleration.options, softmax=softmax or None)
@@ -170,12 +165,10 @@ def mask_text(
     written, parts = _read_fill(fill), source.parts()
     if normalise is None and source.segments is not None:
         normalise = normalise_answer
-    provenance = source.provenance(
-        "words" if source.segments is None else "segments",
-        "fill deletion" if written is None else f"fill text {written!r}",
-        None if normalise is None else f"answers compared by {_name(normalise)}",
-        fingerprint=fingerprint,
-    )
+    filling = "fill deletion" if written is None else f"fill text {written!r}"
+    compared = None if normalise is None else f"answers compared by {name_of(normalise)}"
+    kind = "words" if source.segments is None else "segments"
+    provenance = source.provenance(kind, filling, compared, fingerprint=fingerprint)
     return TextModel(answer, parts, written, normalise, size, provenance, classes_of(classifier, classes))
 
 
@@ -195,9 +188,8 @@ class _Source:
         if self.segments is not None:
             return PartsInText(self.text, locate(self.text, self.segments))
         if self.features == "tokens":
-            raise InvalidValueError(
-                "needs a torch module and its tokenizer, got a callable.", argument="features='tokens'"
-            )
+            message = "needs a torch module and its tokenizer, got a callable."
+            raise InvalidValueError(message, argument="features='tokens'")
         return PartsInText(self.text, tuple(match.span() for match in re.finditer(r"\S+", self.text)))
 
     def spans(self) -> tuple[str, str | tuple[Span, ...]]:
@@ -205,9 +197,8 @@ class _Source:
         if self.text is not None:
             return self.text, self.features or "tokens" if self.segments is None else locate(self.text, self.segments)
         if not isinstance(self.join, str):
-            raise InvalidTypeError(
-                argument="join", must="be a string for a torch module", hint="Pass the whole `text` instead."
-            )
+            hint = "Pass the whole `text` instead."
+            raise InvalidTypeError(argument="join", must="be a string for a torch module", hint=hint)
         segments = self.segments or ()
         ends = [end + i * len(self.join) for i, end in enumerate(accumulate(map(len, segments)))]
         spans = tuple((end - len(segment), end) for segment, end in zip(segments, ends, strict=True))
@@ -217,7 +208,7 @@ class _Source:
         """What is hidden and how, in words, and what identifies model and text, or the text and each segment."""
         joined = None
         if self.text is None:
-            joined = f"joined by {repr(self.join) if isinstance(self.join, str) else _name(self.join)}"
+            joined = f"joined by {repr(self.join) if isinstance(self.join, str) else name_of(self.join)}"
         words = ", ".join(note for note in (kind, joined, *notes) if note)
         parts = [part.encode() for part in (self.text, *(self.segments or ())) if part is not None]
         content = parts[0] if len(parts) == 1 else b"".join(b"%d:%s" % (len(part), part) for part in parts)
@@ -279,11 +270,9 @@ def _read_fill(fill: str | None) -> str | None:
     if isinstance(fill, str) and fill.startswith(_REPLACE):
         return fill.removeprefix(_REPLACE)
     if isinstance(fill, str) and fill in ("drop", "mask", "pad"):
-        raise InvalidValueError(
-            "hides tokens, and a callable on strings has none. "
-            'Use "delete", or "replace:[…]" to write […] for whatever is hidden.',
-            argument=f"fill={fill!r}",
-        )
+        advice = 'Use "delete", or "replace:[…]" to write […] for whatever is hidden.'
+        message = f"hides tokens, and a callable on strings has none. {advice}"
+        raise InvalidValueError(message, argument=f"fill={fill!r}")
     check_name("delete" if fill is None else fill, "fill", ["delete", "replace:…"])
     return None
 
@@ -294,12 +283,9 @@ def _unwrap(classifier: Any) -> tuple[Any, Any]:
     if not kinds:
         return classifier, None
     if "TextClassificationPipeline" not in {kind.__name__ for kind in kinds}:
-        raise InvalidTypeError(
-            argument="classifier",
-            must="be a text-classification pipeline",
-            got=f"a {type(classifier).__name__}",
-            hint="Wrap it in a function of a list of texts that returns scores or labels.",
-        )
+        must, got = "be a text-classification pipeline", f"a {type(classifier).__name__}"
+        hint = "Wrap it in a function of a list of texts that returns scores or labels."
+        raise InvalidTypeError(argument="classifier", must=must, got=got, hint=hint)
     return classifier.model, classifier.tokenizer
 
 
@@ -319,7 +305,7 @@ def _check_callable(classifier: Any, *, batched: Any) -> Callable[[list[str]], A
         raise InvalidTypeError(argument="classifier", must=must, got=preview(repr(classifier)))
     if not isinstance(batched, bool):
         raise InvalidTypeError(argument="batched", must="be True or False", got=shown(batched))
-    return classifier if batched else OneByOne(classifier)
+    return classifier if batched else partial(ask_one_by_one, classifier)
 
 
 def _refuse(owner: str, **options: Any) -> None:
@@ -327,7 +313,3 @@ def _refuse(owner: str, **options: Any) -> None:
     for name, value in options.items():
         if value is not None:
             raise InvalidTypeError(f"works only with {owner}, got {preview(repr(value))}.", argument=name)
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__qualname__", type(function).__qualname__)

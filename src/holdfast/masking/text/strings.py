@@ -25,18 +25,8 @@ _PREVIEW = 40
 class TextModel:
     """A callable on strings and one text, as a function of which parts are shown.
 
-    Parameters
-    ----------
-    answer : callable
-        From the texts (b strings) to scores (b, n_classes) or b answers.
-    parts : Parts
-        The text and its parts.
-    fill : str or None
-        Written in place of each hidden part; None leaves it out.
-    normalise : callable or None
-        From an answer to the one it counts as; None leaves answers as they are.
-    classes : tuple of str or None
-        Names of the classes in the order of the scores, if known.
+    ``answer`` gives scores (b, n_classes) or b answers for b texts. ``fill`` is written in place of each hidden part;
+    None leaves it out. ``normalise`` turns an answer into the one it counts as; None leaves answers as they are.
     """
 
     answer: Callable[[list[str]], Any]
@@ -69,9 +59,8 @@ class TextModel:
         if scores is not None:
             return scores
         if len(answers) != len(texts):
-            raise ModelError(
-                f"`classifier` must return one answer per text, got {len(answers)} for {len(texts)} texts."
-            )
+            got = f"{len(answers)} for {len(texts)} texts"
+            raise ModelError(f"`classifier` must return one answer per text, got {got}.")
         labels = np.empty(len(texts), dtype=object)
         labels[:] = [self._label(answer) for answer in answers]
         return labels
@@ -82,46 +71,31 @@ class TextModel:
         plain = answer.item() if isinstance(answer, np.generic) else answer
         known = plain if self.normalise is None else self.normalise(plain)
         if self.normalise is None and isinstance(known, float):
-            raise ModelError(
-                f"`classifier` must return scores (b, n_classes) or labels that are no floats, got {known!r}. "
-                "Return a single score as a row of one, and use `agree=within(margin)`."
-            )
+            advice = "Return a single score as a row of one, and use `agree=within(margin)`."
+            kinds = "scores (b, n_classes) or labels that are no floats"
+            raise ModelError(f"`classifier` must return {kinds}, got {known!r}. {advice}")
         try:
             hash(known)
         except TypeError as error:  # a tuple of lists has the method but not the ability
-            raise ModelError(
-                f"`classifier` must return scores (a list or array of numbers) or a hashable answer for each text, "
-                f"got {preview(repr(known))}. Give `normalise=` to make it one."
-            ) from error
+            kinds = "scores (a list or array of numbers) or a hashable answer for each text"
+            got = f"{preview(repr(known))}. Give `normalise=` to make it one."
+            raise ModelError(f"`classifier` must return {kinds}, got {got}") from error
         if known not in self._labels:
             label = known if isinstance(known, (str, int)) else repr(known)
             if label in self._labels.values():
-                raise ModelError(
-                    f"Two different answers are both written {label!r}, so that they could not be told apart. "
-                    "Give `normalise=` to make each answer a string."
-                )
+                problem = f"Two different answers are both written {label!r}, so that they could not be told apart."
+                raise ModelError(f"{problem} Give `normalise=` to make each answer a string.")
             self._labels[known] = label
         return self._labels[known]
 
 
-@dataclass(frozen=True)
-class OneByOne:
-    """A callable on one text, asked for each of a list of texts."""
-
-    answer: Callable[[str], Any]
-
-    def __call__(self, texts: list[str]) -> list[Any]:
-        return [self.answer(text) for text in texts]
+def ask_one_by_one(answer: Callable[[str], Any], texts: list[str]) -> list[Any]:
+    """The answers of a callable on one text to a list of texts."""
+    return [answer(text) for text in texts]
 
 
 def normalise_answer(answer: Any) -> Any:
-    r"""Strings without outer, repeated or otherwise differing white space, in one case; all else as it is.
-
-    Examples
-    --------
-    >>> normalise_answer("  The\nRed  Lion ")
-    'the red lion'
-    """
+    """Strings without outer, repeated or otherwise differing white space, in one case; all else as it is."""
     return " ".join(answer.split()).casefold() if isinstance(answer, str) else answer
 
 
@@ -150,8 +124,8 @@ def _as_scores(answers: Any) -> Outputs | None:
 class PartsInText:
     """Parts at fixed places of a text; everything between them is always shown.
 
-    A part that is left out takes along the white space before it, or, at the very beginning, the
-    white space after it. With every part shown the text is what it was, to the letter.
+    A part that is left out takes along the white space before it, or, at the very beginning, the white space after it.
+    With every part shown the text is what it was, to the letter.
     """
 
     text: str
@@ -205,12 +179,9 @@ def locate(text: str, segments: Sequence[str]) -> tuple[Span, ...]:
     for i, segment in enumerate(segments):
         start = text.find(segment, position)
         if start < 0:
-            raise InvalidValueError(
-                argument="segments",
-                must=f"stand in `text` in their order; segment {i} ({preview(segment)!r}) was not found "
-                f"after character {position}",
-                hint="Leave out `text` to join the segments anew.",
-            )
+            missing = f"segment {i} ({preview(segment)!r}) was not found after character {position}"
+            must, hint = f"stand in `text` in their order; {missing}", "Leave out `text` to join the segments anew."
+            raise InvalidValueError(argument="segments", must=must, hint=hint)
         position = start + len(segment)
         spans.append((start, position))
     return tuple(spans)

@@ -1,9 +1,8 @@
 """A torch classifier and the tokens of one text → a ``MaskedModel`` with gradients; hidden tokens as the fill says.
 
-Hidden tokens that are not attended to change nothing but the time. Leaving them out is exact for
-models that take the position of every token as an input and classify by tokens that are shown.
-Whether a model is one of those is checked on random masks, once per module, its weights, the longest
-text and which of its tokens may be hidden.
+Hidden tokens that are not attended to change nothing but the time. Leaving them out is exact for models that take the
+position of every token as an input and classify by tokens that are shown. Whether a model is one of those is checked on
+random masks, once per module, its weights, the longest text and which of its tokens may be hidden.
 """
 
 from __future__ import annotations
@@ -39,14 +38,9 @@ Fields = dict[str, Any]
 """What a module takes, by name: tensors (T,) of one text, or (b, T) of a batch."""
 
 _ALWAYS_SHOWN = -1
-
-_LONGEST = 1 << 30
-"""Tokenizers without a limit call it 10³⁰."""
-
-_ATTENTION_DROP = "attention drop"
-
-_KEPT_SHARES = (0.75, 0.5, 0.25, 0.0)
-"""Of the tokens, in the masks of the check."""
+_LONGEST = 1 << 30  # tokenizers without a limit call it 10³⁰
+_ATTENTION_DROP, _DELETION = "attention drop", "deletion"
+_KEPT_SHARES = (0.75, 0.5, 0.25, 0.0)  # of the tokens, in the masks of the check
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,18 +73,28 @@ def tokenize(
 ) -> Tokens:
     """Tokenise once, find the features, and put everything the module takes on the device."""
     encoding, cut = _encode(tokenizer, text, length_limit(module, tokenizer), max_length)
-    special = _is_special(tokenizer, encoding)
+    # Tokens that frame the text, also where the text itself spells them; unknown words are no such tokens.
+    kinds = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
+    frame = {getattr(tokenizer, kind, None) for kind in kinds} - {None, getattr(tokenizer, "unk_token_id", None)}
+    pairs = zip(encoding["special_tokens_mask"], encoding["input_ids"], strict=True)
+    special = np.array([bool(added) or token in frame for added, token in pairs], dtype=bool)
     groups, names = _features(tokenizer, encoding, text, features, special)
     if not names:
-        raise InvalidValueError(
-            argument="text",
-            must="have at least one token that is not special",
-            got=repr(preview(text)),
-            hint="Check the tokenizer, and `max_length` if it is given.",
-        )
+        must = "have at least one token that is not special"
+        hint = "Check the tokenizer, and `max_length` if it is given."
+        raise InvalidValueError(argument="text", must=must, got=repr(preview(text)), hint=hint)
     _check_vocabulary(module, max(encoding["input_ids"]))
     located = (text, _spans(encoding, groups, len(names))) if getattr(encoding, "is_fast", False) else None
-    return Tokens(_fields(module, encoding), groups, names, cut, located)
+    taken = forward_parameters(module)
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values())
+    ours = ("special_tokens_mask", "offset_mapping")
+    fields = [name for name in encoding if name not in ours and (takes_all or name in taken)]
+    if not {"input_ids", "attention_mask"} <= set(fields):
+        must = "be a module that takes `input_ids` and `attention_mask`"
+        got = f"one that takes {', '.join(taken) or 'nothing'}"
+        raise InvalidTypeError(argument="classifier", must=must, got=got)
+    tensors = {name: import_torch().tensor(encoding[name], device=device_of(module)) for name in fields}
+    return Tokens(tensors, groups, names, cut, located)
 
 
 def length_limit(module: Any, tokenizer: Any) -> int | None:
@@ -121,44 +125,25 @@ def _first_position(module: Any) -> int:
 
 def _encode(tokenizer: Any, text: str, limit: int | None, max_length: int | None) -> tuple[Any, str | None]:
     """The whole text, or the part that ``max_length`` allows, and a word on what was cut off."""
-
-    def encode(**truncation: Any) -> Any:
-        return tokenizer(
-            text,
-            **truncation,
-            return_special_tokens_mask=True,
-            return_attention_mask=True,
-            return_offsets_mapping=bool(getattr(tokenizer, "is_fast", False)),
-            verbose=False,
-        )
-
+    wanted = {"return_special_tokens_mask": True, "return_attention_mask": True, "verbose": False}
+    wanted["return_offsets_mapping"] = bool(getattr(tokenizer, "is_fast", False))
     most = limit if max_length is None else check_whole(max_length, "max_length", minimum=1)
     if limit is not None and most is not None and most > limit:
         raise InvalidValueError(argument="max_length", must=f"be at most {limit}, the model's limit", got=max_length)
-    encoding = encode(truncation=False)
+    encoding = tokenizer(text, truncation=False, **wanted)
     n_tokens = len(encoding["input_ids"])
     if most is None or n_tokens <= most:
         return encoding, None
     if max_length is None:
-        raise InvalidValueError(
-            argument="text",
-            must=f"have at most {limit} tokens, the model's limit",
-            got=f"{n_tokens} (special tokens included)",
-            hint=f"Shorten it, or pass `max_length={limit}` to cut off the rest.",
-        )
+        must, got = f"have at most {limit} tokens, the model's limit", f"{n_tokens} (special tokens included)"
+        hint = f"Shorten it, or pass `max_length={limit}` to cut off the rest."
+        raise InvalidValueError(argument="text", must=must, got=got, hint=hint)
     n_special = tokenizer.num_special_tokens_to_add()
     if most <= n_special:
         must = f"be more than the {n_special} special tokens"
         raise InvalidValueError(argument="max_length", must=must, got=max_length)
-    return encode(truncation=True, max_length=most), f"cut to {most} of {n_tokens} tokens"
-
-
-def _is_special(tokenizer: Any, encoding: Any) -> NDArray[np.bool_]:
-    """Tokens that frame the text, also where the text itself spells them; unknown words are no such tokens."""
-    kinds = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
-    frame = {getattr(tokenizer, kind, None) for kind in kinds} - {None, getattr(tokenizer, "unk_token_id", None)}
-    pairs = zip(encoding["special_tokens_mask"], encoding["input_ids"], strict=True)
-    return np.array([bool(added) or token in frame for added, token in pairs], dtype=bool)
+    encoding = tokenizer(text, truncation=True, max_length=most, **wanted)
+    return encoding, f"cut to {most} of {n_tokens} tokens"
 
 
 def _features(
@@ -178,9 +163,8 @@ def _features(
     if isinstance(features, str):
         numbers: dict[int | None, int] = {}  # words in the order of their appearance
         pairs = zip(encoding.word_ids(), special, strict=True)
-        groups = np.array(
-            [_ALWAYS_SHOWN if skip else numbers.setdefault(word, len(numbers)) for word, skip in pairs], dtype=np.intp
-        )
+        order = [_ALWAYS_SHOWN if skip else numbers.setdefault(word, len(numbers)) for word, skip in pairs]
+        groups = np.array(order, dtype=np.intp)
         return groups, tuple(text[start:end].strip() for start, end in _spans(encoding, groups, len(numbers)))
     # A token belongs to the segment its last character stands in: its first may be the space before.
     starts, ends = np.array(features).T
@@ -190,11 +174,9 @@ def _features(
     names = tuple(preview(text[start:end]) for start, end in features)
     missing = np.setdiff1d(np.arange(len(features)), home[inside])
     if len(missing):
-        raise InvalidValueError(
-            argument="segments",
-            must=f"each have at least one token, but segment {missing[0]} ({names[missing[0]]!r}) has none",
-            hint="Leave it out, or check `max_length` if it is given.",
-        )
+        must = f"each have at least one token, but segment {missing[0]} ({names[missing[0]]!r}) has none"
+        hint = "Leave it out, or check `max_length` if it is given."
+        raise InvalidValueError(argument="segments", must=must, hint=hint)
     return np.where(inside, home, _ALWAYS_SHOWN), names
 
 
@@ -203,20 +185,6 @@ def _spans(encoding: Any, groups: NDArray[np.intp], n_features: int) -> tuple[Sp
     first, end = np.array(encoding["offset_mapping"]).T
     own = [np.flatnonzero(groups == feature) for feature in range(n_features)]
     return tuple((int(first[i].min()), int(end[i].max())) for i in own)
-
-
-def _fields(module: Any, encoding: Any) -> Fields:
-    """What the tokenizer made and the module takes, as tensors (T,) on the device."""
-    torch = import_torch()
-    taken = forward_parameters(module)
-    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values())
-    ours = ("special_tokens_mask", "offset_mapping")
-    names = [name for name in encoding if name not in ours and (takes_all or name in taken)]
-    if not {"input_ids", "attention_mask"} <= set(names):
-        must = "be a module that takes `input_ids` and `attention_mask`"
-        got = f"one that takes {', '.join(taken) or 'nothing'}"
-        raise InvalidTypeError(argument="classifier", must=must, got=got)
-    return {name: torch.tensor(encoding[name], device=device_of(module)) for name in names}
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,19 +217,11 @@ class TokenRemoval:
         return {**batch, "position_ids": self.positions[columns]}
 
 
-def _drop_attention(tokens: Tokens, shown: Any, fill: Any = None) -> Fields:
-    """Hidden tokens stay in place and are not attended to; there is nothing to fill in."""
+def _drop_attention(tokens: Tokens, shown: Any) -> Fields:
+    """Hidden tokens stay in place and are not attended to."""
     batch = tokens.repeat(len(shown))
     batch["attention_mask"] = batch["attention_mask"] * shown
     return batch
-
-
-@dataclass
-class _CheckedLengths:
-    """Lengths of texts that were checked: attention in windows or blocks is exact up to a length only."""
-
-    exact_up_to: int = 0
-    inexact_from: int = 1 << 62
 
 
 def _find_removal(module: Any, tokens: Tokens) -> TokenRemoval | None:
@@ -289,15 +249,14 @@ def _find_removal(module: Any, tokens: Tokens) -> TokenRemoval | None:
     places = np.flatnonzero(hideable)
     first, last = int(places[0]), len(hideable) - 1 - int(places[-1])
     pattern = (first, last) if len(places) == len(hideable) - first - last else hideable.tobytes()
-    question = ("token removal", weights_mark(module), pattern)
-    checked = notes_of(module).setdefault(question, _CheckedLengths())
-    if not checked.exact_up_to < len(ids) < checked.inexact_from:
-        return removal if len(ids) <= checked.exact_up_to else None
+    notes, question = notes_of(module), ("token removal", weights_mark(module), pattern)
+    # Lengths of texts that were checked: attention in windows or blocks is exact up to a length only.
+    exact_up_to, inexact_from = notes.get(question, (0, 1 << 62))
+    if not exact_up_to < len(ids) < inexact_from:
+        return removal if len(ids) <= exact_up_to else None
     exact = _is_exact(module, removal)
-    if exact:
-        checked.exact_up_to = len(ids)
-    elif exact is not None:
-        checked.inexact_from = len(ids)
+    if exact is not None:
+        notes[question] = (len(ids), inexact_from) if exact else (exact_up_to, len(ids))
     return removal if exact else None
 
 
@@ -332,29 +291,43 @@ def _is_exact(module: Any, removal: TokenRemoval) -> bool | None:
 class TokenFill:
     """How hidden tokens look to the module.
 
-    ``build`` makes a batch of the tokens and of those shown (b, T). ``token`` is the id that stands in for
-    hidden ones, if any; where padding is needed, it goes to the ``padding`` side.
+    ``token`` is the id that stands in for hidden ones, if any; padding goes to the ``padding`` side if it is needed.
     """
 
     name: str
-    build: Callable[[Tokens, Any, TokenFill], Fields]
     token: int | None
     padding: str = "right"
+
+    def batch(self, tokens: Tokens, shown: Any) -> Fields:
+        """A batch of the tokens with only these (b, T) shown."""
+        if self.name == _ATTENTION_DROP:
+            return _drop_attention(tokens, shown)
+        if self.name != _DELETION:  # hidden tokens become the fill's token, which is attended to
+            batch = tokens.repeat(len(shown))
+            batch["input_ids"] = batch["input_ids"].masked_fill(~shown, self.token)
+            return batch
+        # The others close ranks, and shorter rows are padded. A stable sort moves the hidden tokens to one end and
+        # keeps the order of the shown ones.
+        order = (shown if self.padding == "left" else ~shown).int().argsort(dim=1, stable=True)
+        width = max(1, int(shown.sum(dim=1).max()))
+        columns = order[:, slice(-width, None) if self.padding == "left" else slice(width)]
+        there = shown.gather(1, columns)
+        batch = {name: row[columns] * there for name, row in tokens.fields.items()}
+        batch["input_ids"] = batch["input_ids"].masked_fill(~there, self.token)
+        return batch
 
 
 @dataclass(frozen=True, eq=False)
 class TokenModel:
     """A torch classifier of texts and one text, as a function of which tokens, words or segments are shown.
 
-    It is ``Differentiable`` in the input embeddings. ``baseline`` holds the embedding of the mask
-    token for the fill "mask" and of the pad token for all others (zeros if there is none): no
-    embedding equals a token that is not attended to or not there, so that for "drop" and "delete"
-    the baseline is the customary stand-in and not what the model sees of hidden tokens.
+    It is ``Differentiable`` in the input embeddings. ``baseline`` holds the embedding of the mask token for the fill
+    "mask" and of the pad token for all others (zeros if there is none): no embedding equals a token that is not there
+    or not attended to, so that for "drop" and "delete" it is the customary stand-in and not what the model sees.
 
-    With the fill "drop", tokens that are not attended to are left out of the batches wherever that
-    is exact, which is checked on random masks once per module: ``removes_tokens`` says whether it is.
-    The check takes four rows and their shorter forms; they are no answers to a question, and
-    certificates do not count them.
+    With the fill "drop", tokens that are not attended to are left out of the batches wherever that is exact, which is
+    checked on random masks once per module: ``removes_tokens`` says whether it is. The check takes four rows and their
+    shorter forms; they are no answers to a question, and certificates do not count them.
     """
 
     runner: Runner
@@ -388,7 +361,7 @@ class TokenModel:
         shown = self.tokens.shown(check_masks(masks, self.n_features))
         with evaluating_module(self.module):
             if self._removal is None or len(shown) == 0:
-                return to_numpy(self._scores(self.fill.build(self.tokens, shown, self.fill)))
+                return to_numpy(self._scores(self.fill.batch(self.tokens, shown)))
             return to_numpy(self._removal.scores(self._scores, shown))
 
     @cached_property
@@ -428,15 +401,7 @@ class TokenModel:
         return elements
 
     def gradient(self, points: NDArray[Any], target: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Scores (b, n_classes) at embeddings (b, T, d), all attended to, and the gradient of the target's score.
-
-        Parameters
-        ----------
-        points : float (b, T, d)
-            Embeddings in place of those of the text.
-        target : int
-            The class whose score is differentiated.
-        """
+        """Scores (b, n_classes) at embeddings (b, T, d), all attended to, and the gradient of the target's score."""
         torch, array, shape = import_torch(), np.asarray(points), self.elements.shape
         if array.ndim != 3 or array.shape[1:] != shape:
             must = f"have shape (b, {shape[0]}, {shape[1]})"
@@ -445,7 +410,7 @@ class TokenModel:
             batch = self.tokens.repeat(len(array))
             device = batch.pop("input_ids").device
             inputs = torch.tensor(array, dtype=dtype_of(self.module), device=device, requires_grad=True)
-            scores = self._softmaxed(self.runner.differentiable(**batch, inputs_embeds=inputs))
+            scores = score_tensor(self.runner.differentiable(**batch, inputs_embeds=inputs), softmax=self.softmax)
             column, n_classes = check_whole(target, "target"), scores.shape[1]
             if column >= n_classes:
                 raise InvalidValueError(argument="target", must=f"be a class below {n_classes}", got=target)
@@ -453,65 +418,31 @@ class TokenModel:
         return to_numpy(scores), to_numpy(slope)
 
     def _scores(self, batch: Fields) -> Any:
-        return self._softmaxed(self.runner(**batch))
-
-    def _softmaxed(self, output: Any) -> Any:
-        scores = score_tensor(output)
-        return scores.float().softmax(dim=-1) if self.softmax else scores
+        return score_tensor(self.runner(**batch), softmax=self.softmax)
 
     def _embed(self, token_ids: Any) -> NDArray[Any]:
         get = getattr(self.module, "get_input_embeddings", None)
         if get is None:
-            raise InvalidTypeError(
-                f"Gradients need a module with `get_input_embeddings`, as in Transformers, got {type(self.module)}. "
-                "Use a method that needs no gradients."
-            )
+            needs = f"a module with `get_input_embeddings`, as in Transformers, got {type(self.module)}"
+            raise InvalidTypeError(f"Gradients need {needs}. Use a method that needs no gradients.")
         with evaluating_module(self.module):
             return to_numpy(get()(token_ids))
 
 
-def _replace_tokens(tokens: Tokens, shown: Any, fill: TokenFill) -> Fields:
-    """Hidden tokens become the fill's token, which is attended to."""
-    batch = tokens.repeat(len(shown))
-    batch["input_ids"] = batch["input_ids"].masked_fill(~shown, fill.token)
-    return batch
-
-
-def _delete_tokens(tokens: Tokens, shown: Any, fill: TokenFill) -> Fields:
-    """Hidden tokens are removed, the others close ranks, and shorter rows are padded."""
-    # A stable sort moves the hidden tokens to one end and keeps the order of the shown ones.
-    order = (shown if fill.padding == "left" else ~shown).int().argsort(dim=1, stable=True)
-    width = max(1, int(shown.sum(dim=1).max()))
-    columns = order[:, slice(-width, None) if fill.padding == "left" else slice(width)]
-    there = shown.gather(1, columns)
-    batch = {name: row[columns] * there for name, row in tokens.fields.items()}
-    batch["input_ids"] = batch["input_ids"].masked_fill(~there, fill.token)
-    return batch
-
-
-TOKEN_FILLS: dict[str, tuple[str, Callable[[Tokens, Any, TokenFill], Fields]]] = {
-    "drop": (_ATTENTION_DROP, _drop_attention),
-    "mask": ("mask token", _replace_tokens),
-    "pad": ("pad token", _replace_tokens),
-    "delete": ("deletion", _delete_tokens),
-}
-"""Name → its words in a certificate, and how a batch is built."""
+TOKEN_FILLS = {"drop": _ATTENTION_DROP, "mask": "mask token", "pad": "pad token", "delete": _DELETION}
+"""Name → its words in a certificate."""
 
 
 def token_fill(name: str, module: Any, tokenizer: Any) -> TokenFill:
     """The fill of this name with the tokenizer's own token for it."""
-    words, build = TOKEN_FILLS[name]
     kind = "mask" if name == "mask" else "pad"
     token = getattr(tokenizer, f"{kind}_token_id", None)
     if token is None and name != "drop":
-        raise InvalidValueError(
-            f"needs a tokenizer with a {kind} token, and this one has none. "
-            f"Set `tokenizer.{kind}_token`, or use `fill='drop'`.",
-            argument=f"fill={name!r}",
-        )
+        message = f"needs a tokenizer with a {kind} token, and this one has none. Set `tokenizer.{kind}_token`, or use "
+        raise InvalidValueError(f"{message}`fill='drop'`.", argument=f"fill={name!r}")
     if token is not None:
         _check_vocabulary(module, token)
-    return TokenFill(words, build, token, getattr(tokenizer, "padding_side", "right"))
+    return TokenFill(TOKEN_FILLS[name], token, getattr(tokenizer, "padding_side", "right"))
 
 
 def move_module(module: Any, device: Any, dtype: Any) -> Any:

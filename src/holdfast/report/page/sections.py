@@ -108,7 +108,7 @@ def _inputs(store: Store, n_inputs: int) -> str:
 
 
 def _masking(row: Any) -> str:
-    from holdfast.attribution.scores import Attribution
+    from holdfast.attribution.task import Attribution
     from holdfast.study.results import unpack_text
 
     words = None if row is None else Attribution.from_json(unpack_text(row[0])).provenance.masking
