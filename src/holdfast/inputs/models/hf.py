@@ -246,8 +246,7 @@ def _decide_kind(folder: Path, config: dict[str, Any], asked: str | None) -> str
         if not names and asked is not None:
             kinds = {check_name(asked, "kind", ("image", "text"))}
     if len(kinds) != 1:
-        listed = names if isinstance(names, list) else [names]
-        architectures = ", ".join(map(str, listed)) or "no architecture"
+        architectures = ", ".join(map(str, names if isinstance(names, list) else [names])) or "no architecture"
         if config.get("auto_map"):
             raise InvalidValueError(
                 f"The model {str(folder)!r} ({architectures}) needs code of its own (`auto_map` in config.json), which "
