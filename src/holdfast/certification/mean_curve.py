@@ -116,10 +116,7 @@ class MeanCurve(Value):
         return len(self.radii)
 
     def __getitem__(self, radius: int) -> MeanRate:
-        for mean in self:
-            if mean.radius == radius:
-                return mean
-        raise KeyError(radius)
+        return dict(zip(self.radii, self, strict=True))[radius]
 
     def to_frame(self) -> Any:
         """A data frame with one row per radius."""
@@ -145,12 +142,14 @@ class MeanCurve(Value):
         return "\n".join([head, *rows, foot, condition])
 
 
-Explained = tuple[MaskedModel, Any]
+Explained = Callable[[], tuple[MaskedModel, Any]]
 FreeFeatures = tuple[int, ...]
 """How many features can change, in each pool of the neighbourhood: inputs alike in this share all laws."""
 
 Stratum = tuple[FreeFeatures, int]
 """Inputs with so many features to change, and how many of them change."""
+
+Spans = dict[Stratum, tuple[int, int]]
 
 
 class InputCounts(NamedTuple):
@@ -159,6 +158,9 @@ class InputCounts(NamedTuple):
     n_agreed: tuple[int, ...]
     consistent: bool
     n_calls: int
+
+
+InputMemory = MutableMapping[str, InputCounts]
 
 
 class StratumWeights(NamedTuple):
@@ -170,7 +172,7 @@ class StratumWeights(NamedTuple):
 
 
 def mean_curve(
-    subjects: Iterable[Callable[[], Explained]],
+    subjects: Iterable[Explained],
     *,
     radii: Iterable[int],
     half_width: float = 0.01,
@@ -179,7 +181,7 @@ def mean_curve(
     simultaneous: bool = False,
     agree: Any = "same_top_class",
     neighborhood: str = "additions",
-    memory: MutableMapping[str, InputCounts] | None = None,
+    memory: InputMemory | None = None,
     batch_size: int | None = None,
     progress: Progress | bool | None = None,
     rng: Rng = None,
@@ -250,8 +252,8 @@ def mean_curve(
         half_width=half,
         simultaneous=simultaneous,
         n_inputs=sample.n_inputs,
-        n_consistent=sample.n_consistent,
-        n_draws=sample.n_draws,
+        n_consistent=sum(sample.consistent.values()),
+        n_draws=sum(sample.n_drawn.values()),
         n_calls=sample.n_calls,
         neighborhood=neighborhood,
         agree=question.agree.name,
@@ -271,9 +273,8 @@ def _draw_for_hoeffding(
     n_draws = allocate(weights.table, ones, hoeffding_limit(half_width, risk))
     sample.draw(dict(zip(weights.strata, n_draws.tolist(), strict=True)))
     errors = squared_errors(weights.table, ones, n_draws) / 2
-    between = 1 / (2 * sample.n_inputs)
     halves, shared = (np.sqrt(errors * math.log(parts / risk)) for parts in (2, 4))
-    return sample.rates(weights), halves, shared + math.sqrt(between * math.log(4 / risk))
+    return sample.rates(weights), halves, shared + math.sqrt(1 / (2 * sample.n_inputs) * math.log(4 / risk))
 
 
 def hoeffding_limit(half_width: float, risk: float) -> float:
@@ -286,7 +287,8 @@ def _draw_for_normal(
 ) -> tuple[Floats, Floats, Floats]:
     """The same by the normal approximation: variances from a first round, then draws until the width is reached."""
     quantile = NormalDist().inv_cdf(1 - risk / 2)
-    limit, n_members = (half_width / quantile) ** 2, sample.n_members(weights.strata)
+    limit = (half_width / quantile) ** 2
+    n_members = np.array([len(sample.members[free]) for free, _ in weights.strata], dtype=np.int64)
     most = allocate(weights.table, np.full(len(weights.strata), 0.25), limit)
     # A whole round, at least the pilot, where that many may be needed at most; else no more than the pilot.
     rounds = np.ceil(np.maximum(_PILOT, n_members) / n_members) * n_members
@@ -323,34 +325,22 @@ class StratifiedSample:
     """The inputs, and for each stratum how many draws were made and how many agreed."""
 
     def __init__(
-        self,
-        subjects: Sequence[Callable[[], Explained]],
-        procedure: Procedure,
-        memory: MutableMapping[str, InputCounts],
-        progress: Progress | None,
+        self, subjects: list[Explained], procedure: Procedure, memory: InputMemory, progress: Progress | None
     ) -> None:
         self._subjects, self._procedure, self._memory, self._progress = subjects, procedure, memory, progress
-        self._drawn: defaultdict[Stratum, int] = defaultdict(int)
+        self.n_drawn: defaultdict[Stratum, int] = defaultdict(int)
         self._tallies: dict[Stratum, InputTally] = {}
-        self._consistent: dict[int, bool] = {}
+        self.consistent: dict[int, bool] = {}
         self.n_calls, self.n_inputs = 0, len(subjects)
-        self._members: defaultdict[FreeFeatures, list[int]] = defaultdict(list)
+        self.members: defaultdict[FreeFeatures, list[int]] = defaultdict(list)
         for i, subject in enumerate(subjects):
             nearby = procedure.question.neighborhood_of(_explained(subject)[1], 0)
-            self._members[tuple(len(pool) for pool in nearby.pools)].append(i)
-
-    @property
-    def n_consistent(self) -> int:
-        return sum(self._consistent.values())
-
-    @property
-    def n_draws(self) -> int:
-        return sum(self._drawn.values())
+            self.members[tuple(len(pool) for pool in nearby.pools)].append(i)
 
     def weights(self, radii: Sequence[int]) -> StratumWeights:
         shares: dict[Stratum, Floats] = {}
         constant = np.zeros(len(radii))
-        for free, members in self._members.items():
+        for free, members in self.members.items():
             for row, radius in enumerate(radii):
                 first, *others = (len(members) / self.n_inputs * share for share in size_law(free, radius))
                 constant[row] += first
@@ -365,11 +355,7 @@ class StratifiedSample:
         by_stratum = np.array([n_agreed / n_drawn for n_drawn, n_agreed in tallies])
         return np.asarray(weights.constant + weights.table @ by_stratum)
 
-    def n_members(self, strata: Sequence[Stratum]) -> NDArray[np.int64]:
-        return np.array([len(self._members[free]) for free, _ in strata], dtype=np.int64)
-
     def spreads(self, strata: Sequence[Stratum], n_draws: NDArray[np.int64]) -> Floats:
-        """Estimated variance of each stratum's mean after so many draws, times their number."""
         spreads = []
         for (free, size), n in zip(strata, n_draws.tolist(), strict=True):
             near = [self._tallies[other] for other in ((free, size - 1), (free, size + 1)) if other in self._tallies]
@@ -379,58 +365,53 @@ class StratifiedSample:
     def draw(self, n_draws: dict[Stratum, int]) -> None:
         """Draw in every stratum up to this number; each input gets all its draws in one call."""
         # For each input and stratum, its draws from which to which number; every input is asked for its prediction.
-        turns: dict[int, dict[Stratum, tuple[int, int]]] = {
-            i: {} for i in range(self.n_inputs) if i not in self._consistent
-        }
+        turns: dict[int, Spans] = {i: {} for i in range(self.n_inputs) if i not in self.consistent}
         for stratum, n in n_draws.items():
-            before, after = (self._turns(stratum, count) for count in (self._drawn[stratum], int(n)))
-            for place, member in enumerate(self._members[stratum[0]]):
+            before, after = (self._turns(stratum, count) for count in (self.n_drawn[stratum], int(n)))
+            for place, member in enumerate(self.members[stratum[0]]):
                 if after[place] > before[place]:
                     turns.setdefault(member, {})[stratum] = (int(before[place]), int(after[place]))
-        for done, (i, spans) in enumerate(sorted(turns.items())):
+        for done, (i, spans) in enumerate(sorted(turns.items()), start=1):
             self._draw_for_input(i, spans)
             if self._progress is not None:
-                self._progress(done + 1, len(turns))
+                self._progress(done, len(turns))
         for stratum, n in n_draws.items():
-            self._drawn[stratum] = max(self._drawn[stratum], int(n))
+            self.n_drawn[stratum] = max(self.n_drawn[stratum], int(n))
 
     def _turns(self, stratum: Stratum, n: int) -> NDArray[np.int64]:
         """How many of the first n draws of a stratum go to each of its inputs."""
-        members = self._members[stratum[0]]
+        members = self.members[stratum[0]]
         order = self._procedure.stream("order", repr(stratum)).permutation(len(members))
         turns = np.full(len(members), n // len(members), dtype=np.int64)
         turns[order[: n % len(members)]] += 1
         return turns
 
-    def _draw_for_input(self, i: int, spans: dict[Stratum, tuple[int, int]]) -> None:
+    def _draw_for_input(self, i: int, spans: Spans) -> None:
         question = self._procedure.question
         parts = [f"{size}:{start}-{stop}" for (_, size), (start, stop) in spans.items()]
         key = " ".join([str(self._procedure.key), question.neighborhood, question.agree.name, str(i), *parts])
         counts = self._memory.get(key)
         if counts is None:
-            counts = self._memory[key] = self._compute(i, spans)
-        self._consistent[i] = counts.consistent
+            model, mask = _explained(self._subjects[i])
+            full = question.neighborhood_of(mask, len(mask))
+            drawn = []
+            for (_, size), (start, stop) in spans.items():
+                rng = self._procedure.stream("masks", str(i), str(size))
+                drawn.append(full.exactly(size).sample(stop, rng)[start:])
+            with self._procedure.evaluating(model) as evaluator:
+                before = evaluator.n_calls
+                if not decides_early(evaluator, question.agree):
+                    evaluator(np.concatenate([reference_masks(mask), *drawn]))
+                reference = Reference(evaluator, mask, self._procedure)
+                n_kept = tuple(int(reference.judge(masks).sum()) for masks in drawn)
+                counts = InputCounts(n_kept, reference.consistent, evaluator.n_calls - before)
+            self._memory[key] = counts
+        self.consistent[i] = counts.consistent
         self.n_calls += counts.n_calls
         for (stratum, (start, stop)), n_agreed in zip(spans.items(), counts.n_agreed, strict=True):
-            members = self._members[stratum[0]]
+            members = self.members[stratum[0]]
             tally = self._tallies.setdefault(stratum, np.zeros((2, len(members)), dtype=np.int64))
             tally[:, members.index(i)] += (stop - start, n_agreed)
-
-    def _compute(self, i: int, spans: dict[Stratum, tuple[int, int]]) -> InputCounts:
-        model, mask = _explained(self._subjects[i])
-        question = self._procedure.question
-        full = question.neighborhood_of(mask, len(mask))
-        drawn = []
-        for (_, size), (start, stop) in spans.items():
-            rng = self._procedure.stream("masks", str(i), str(size))
-            drawn.append(full.exactly(size).sample(stop, rng)[start:])
-        with self._procedure.evaluating(model) as evaluator:
-            before = evaluator.n_calls
-            if not decides_early(evaluator, question.agree):
-                evaluator(np.concatenate([reference_masks(mask), *drawn]))
-            reference = Reference(evaluator, mask, self._procedure)
-            n_agreed = tuple(int(reference.judge(masks).sum()) for masks in drawn)
-            return InputCounts(n_agreed, reference.consistent, evaluator.n_calls - before)
 
 
 def size_law(free: FreeFeatures, radius: int) -> list[float]:
@@ -439,7 +420,7 @@ def size_law(free: FreeFeatures, radius: int) -> list[float]:
     return [ring / sum(rings) for ring in rings]
 
 
-def _explained(subject: Callable[[], Explained]) -> tuple[MaskedModel, Mask]:
+def _explained(subject: Explained) -> tuple[MaskedModel, Mask]:
     """The model and the checked explanation of one input."""
     pair = subject()
     if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], MaskedModel):
