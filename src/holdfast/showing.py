@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sized
-from dataclasses import fields
+from dataclasses import Field, fields
 from importlib import import_module
 from typing import Any
 
@@ -21,7 +21,7 @@ class Shown:
 
     def __repr__(self) -> str:
         line = type(self).__name__ + "("
-        parts = [f"{field.name}={_brief(getattr(self, field.name))}" for field in fields(self)]  # type: ignore[arg-type]
+        parts = [f"{field.name}={_brief(getattr(self, field.name))}" for field in own_first(self)]
         for i, part in enumerate(parts):
             if len(line) + len(part) > _LONGEST_LINE - len(", …)"):
                 return f"{line}…)"
@@ -31,6 +31,12 @@ class Shown:
     def _repr_html_(self) -> str:
         html: str = import_module("holdfast.report.notebook").to_html(self)  # pages are made upstairs
         return html
+
+
+def own_first(value: Any) -> list[Field[Any]]:
+    """The fields of a dataclass, those of its own class before those that it inherits: what it says comes first."""
+    own = vars(type(value)).get("__annotations__", {})
+    return sorted(fields(value), key=lambda field: field.name not in own)
 
 
 def _brief(value: Any) -> str:

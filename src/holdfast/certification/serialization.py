@@ -18,7 +18,7 @@ from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.extras import import_extra
 from holdfast.plans.design import Design
-from holdfast.showing import Shown
+from holdfast.showing import Shown, own_first
 from holdfast.types import Provenance
 from holdfast.validation import check_size, is_number
 
@@ -129,7 +129,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _to_plain(value: Any) -> Any:
     if isinstance(value, Value):
-        content = {field.name: _to_plain(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]
+        content = {field.name: _to_plain(getattr(value, field.name)) for field in own_first(value)}
         return {"schema": value.schema} | content
     if isinstance(value, Design):
         return {"looks": list(value.looks), "limits": list(value.limits)}
