@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Unpack
 
 from holdfast.bounds import Interval, check_counts, hoeffding_draws
 from holdfast.certification.question import Procedure, RateKeywords, asks
-from holdfast.certification.reference import Outcome, PredictionClaim, Reference, portions, worst_of
+from holdfast.certification.reference import MOST_READ, Outcome, PredictionClaim, Reference, portions, worst_of
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Tally
 from holdfast.neighborhood import Neighborhood
@@ -18,9 +18,6 @@ from holdfast.plans.design import Design
 from holdfast.types import MaskedModel
 from holdfast.validation import check_mask, check_name, check_share, check_size, check_whole, is_number, shown
 from holdfast.words import NOT_RIGHT, event, kept, lower_first, outward, unlike
-
-MOST_DRAWS = 10**7
-"""Most draws of a certificate that can be read: each is a model call, so more would take weeks to repeat."""
 
 DRAWS = ("single", "pooled", "paired")
 """Whom the draws were made for: one radius alone, a curve, or a comparison. They name the random stream."""
@@ -93,7 +90,7 @@ class Certificate(PredictionClaim):
         if self.effective_radius != nearby.effective_radius or self.exact != (self.design is None):
             raise InvalidValueError("and `exact` must follow from the question.", argument="effective_radius")
         if self.design is not None:
-            check_size(self.design.max_draws, "design.looks", most=MOST_DRAWS)
+            check_size(self.design.max_draws, "design.looks", most=MOST_READ)
             fewest = hoeffding_draws(Fraction(str(self.tolerance)), Fraction(str(self.confidence)))
             if self.plan == "hoeffding" and self.design.max_draws < fewest:
                 raise InvalidValueError(argument="design", must=f"draw {fewest} times for plan 'hoeffding'")
@@ -155,16 +152,9 @@ def interval_around(n_agreed: int, n_evaluated: int, tolerance: Fraction) -> Int
 
 @dataclass(frozen=True)
 class Look:
-    """How far a certification is: what was counted, and the most that may be.
+    """How far a certification is: masks that kept the prediction, masks counted, and the most that may be.
 
-    Attributes
-    ----------
-    n_agreed, n_evaluated : int
-        Masks that kept the prediction, masks counted.
-    n_most : int
-        The most draws of the plan; if ``exact``, the number of all masks.
-    exact : bool
-        Masks are listed one and all, and not drawn: the counts are then no random sample.
+    If ``exact``, masks are listed one and all, and not drawn: the counts are then no random sample.
     """
 
     n_agreed: int
@@ -178,12 +168,7 @@ OnLook = Callable[[Look], None]
 
 @asks(RateKeywords)
 def certify(
-    model: MaskedModel,
-    selected: Any,
-    *,
-    radius: int,
-    on_look: OnLook | None = None,
-    **keywords: Unpack[RateKeywords],
+    model: MaskedModel, selected: Any, *, radius: int, on_look: OnLook | None = None, **keywords: Unpack[RateKeywords]
 ) -> Certificate:
     """Certify how often the prediction survives when up to ``radius`` more features are revealed.
 
@@ -262,13 +247,8 @@ def _enumerate_or_sample(
 ) -> Outcome:
     """Evaluate every mask if there are no more than the plan could draw; else follow the plan."""
     exact = not nearby.is_larger_than(plan.max_draws)
-    n_most = nearby.size if exact else plan.max_draws
-
-    def tell(tally: Tally) -> None:
-        if on_look is not None:
-            on_look(Look(tally.n_agreed, tally.n_evaluated, n_most, exact))
-
-    on_count = None if on_look is None else tell
+    most = nearby.size if exact else plan.max_draws
+    on_count = None if on_look is None else lambda tally: on_look(Look(tally.n_agreed, tally.n_evaluated, most, exact))
     if exact:
         return Outcome(reference.count(nearby.enumerate(plan.max_draws), on_count=on_count), None)
     rng = procedure.own_stream(reference.selected, str(nearby.smallest))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Unpack
 import numpy as np
 
 from holdfast.bounds import Interval, clopper_pearson
-from holdfast.certification.certificate import Certificate, make_certificate
+from holdfast.certification.certificate import make_certificate
 from holdfast.certification.curve import StabilityCurve, sparkline
 from holdfast.certification.question import PlanKeywords, Procedure, asks
 from holdfast.certification.reference import Outcome, Reference, decides_early, reference_masks
@@ -173,7 +173,15 @@ def compare(
     """
     procedure = Procedure.check(compare, "paired", keywords, radii=radii)
     question = procedure.question
-    _check_explanations(explanations)
+    must = "map names to Boolean masks"
+    if not isinstance(explanations, Mapping):
+        raise InvalidTypeError(argument="explanations", must=must, got=type(explanations).__name__)
+    for name in explanations:
+        if not isinstance(name, str):
+            raise InvalidTypeError(argument="explanations", must=must, got=f"the name {shown(name)}, no string")
+        check_label(name, "explanations")
+    if len(explanations) < 2:
+        raise InvalidValueError(argument="explanations", must="have at least two entries", got=len(explanations))
     with procedure.evaluating(model) as evaluator:
         before = evaluator.n_calls
         masks = {name: check_selection(mask, name, evaluator) for name, mask in explanations.items()}
@@ -190,26 +198,8 @@ def compare(
                 for near, outcome in zip(nears, answer.outcomes, strict=True)
             )
             curves.append(StabilityCurve(tuple(certificates), question.plan == "sequential", n_calls, n_rounds))
-        return Comparison(
-            names=tuple(masks),
-            curves=tuple(curves),
-            differences=tuple(_differences(list(masks), curves, answers, 1 - question.confidence)),
-            confidence=float(question.confidence),
-            n_calls=n_calls,
-            n_rounds=n_rounds,
-        )
-
-
-def _check_explanations(explanations: Any) -> None:
-    must = "map names to Boolean masks"
-    if not isinstance(explanations, Mapping):
-        raise InvalidTypeError(argument="explanations", must=must, got=type(explanations).__name__)
-    for name in explanations:
-        if not isinstance(name, str):
-            raise InvalidTypeError(argument="explanations", must=must, got=f"the name {shown(name)}, no string")
-        check_label(name, "explanations")
-    if len(explanations) < 2:
-        raise InvalidValueError(argument="explanations", must="have at least two entries", got=len(explanations))
+        differences = tuple(_differences(list(masks), curves, answers, 1 - question.confidence))
+        return Comparison(tuple(masks), tuple(curves), differences, float(question.confidence), n_calls, n_rounds)
 
 
 class _Answer(NamedTuple):
@@ -272,25 +262,18 @@ def _differences(
     for a, b in pairs:
         for i, radius in enumerate(curves[0].radii):
             first, second = curves[a].certificates[i], curves[b].certificates[i]
-            interval, paired = _difference_interval(first, second, answers[a].agreed[i], answers[b].agreed[i], share)
+            kept, other = answers[a].agreed[i], answers[b].agreed[i]
+            if kept is not None and other is not None:  # from the draws on which they disagree
+                counts = (int((kept & ~other).sum()), int((~kept & other).sum()))
+                own, rival = (clopper_pearson(count, len(kept), confidence=1 - share / 2) for count in counts)
+            else:  # a certificate's own interval, or an exact binomial one for draws made in pairs
+                own, rival = (
+                    cert.interval
+                    if agreed is None
+                    else clopper_pearson(cert.n_agreed, cert.n_evaluated, confidence=1 - share)
+                    for cert, agreed in ((first, kept), (second, other))
+                )
+            interval = Interval(own.low - rival.high, own.high - rival.low)
             estimate = (first.rate_unbiased or 0.0) - (second.rate_unbiased or 0.0)
+            paired = kept is not None and other is not None
             yield Difference(names[a], names[b], radius, estimate, interval, paired)
-
-
-def _difference_interval(
-    first: Certificate, second: Certificate, kept_first: Mask | None, kept_second: Mask | None, risk: Fraction
-) -> tuple[Interval, bool]:
-    """From the discordant draws if both were drawn in pairs; else from the two rates' intervals."""
-    if kept_first is not None and kept_second is not None:
-        n, sure = len(kept_first), 1 - risk / 2
-        gained = clopper_pearson(int((kept_first & ~kept_second).sum()), n, confidence=sure)
-        lost = clopper_pearson(int((~kept_first & kept_second).sum()), n, confidence=sure)
-        return Interval(gained.low - lost.high, gained.high - lost.low), True
-    # A certificate's own interval, or an exact binomial one for draws made in pairs.
-    own, other = (
-        certificate.interval
-        if kept is None
-        else clopper_pearson(certificate.n_agreed, certificate.n_evaluated, confidence=1 - risk)
-        for certificate, kept in ((first, kept_first), (second, kept_second))
-    )
-    return Interval(own.low - other.high, own.high - other.low), False

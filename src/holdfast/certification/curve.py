@@ -89,9 +89,8 @@ class StabilityCurve(Value):
 
     def __getitem__(self, radius: int) -> Certificate:
         """The certificate of one radius."""
-        for certificate in self.certificates:
-            if certificate.radius == radius:
-                return certificate
+        if radius in self.radii:
+            return self.certificates[self.radii.index(radius)]
         must = f"be one of {', '.join(map(str, self.radii))}"
         raise InvalidValueError(argument="radius", must=must, got=shown(radius))
 
@@ -106,17 +105,14 @@ class StabilityCurve(Value):
         scope = "for all radii at once" if self.simultaneous else "for each radius on its own"
         doing = lower_first(event(last.neighborhood, last.rate_kind, "r")).rstrip(",")
         head = f"{sparkline(self.rates)}  how often {kept(last)} is kept when {doing}, {scope}"
-        wrong = [] if last.consistent else [f"Beware: {unlike(last.rate)}."]
-        foot = f"±{last.tolerance} at confidence {last.confidence}; {calls(self.n_calls)}."
-        return "\n".join([head, " radius    rate  interval          agreed/drawn", *self._rows(), *wrong, foot])
-
-    def _rows(self) -> Iterator[str]:
         step = -(-len(self) // _MOST_ROWS)
-        if step > 1:
-            yield f"  (every {step}{'nd' if step == 2 else 'rd' if step == 3 else 'th'} radius)"
+        rows = [f"  (every {step}{'nd' if step == 2 else 'rd' if step == 3 else 'th'} radius)"] if step > 1 else []
         for cert in self.certificates[::-step][::-1]:
             counts = f"{cert.n_agreed:>6}/{cert.n_evaluated:<6}" + (" exact" if cert.exact else "")
-            yield f"{cert.radius:>7}  {cert.rate:6.3f}  {bracket(cert.interval):<16}  {counts}".rstrip()
+            rows.append(f"{cert.radius:>7}  {cert.rate:6.3f}  {bracket(cert.interval):<16}  {counts}".rstrip())
+        wrong = [] if last.consistent else [f"Beware: {unlike(last.rate)}."]
+        foot = f"±{last.tolerance} at confidence {last.confidence}; {calls(self.n_calls)}."
+        return "\n".join([head, " radius    rate  interval          agreed/drawn", *rows, *wrong, foot])
 
 
 def sparkline(rates: tuple[float, ...]) -> str:
@@ -172,8 +168,7 @@ def certify_radii(
                 sampled = {radius: near.exactly(radius) for radius, near in sampled.items()}
         before = evaluator.n_calls
         evaluator.expect(most_rows(sampled.values(), plan))
-        streams = partial(procedure.own_stream, mask)
-        draws = ExplanationDraws.by_plan(plan, list(sampled.values()), streams)
+        draws = ExplanationDraws.by_plan(plan, list(sampled.values()), partial(procedure.own_stream, mask))
         shared = SharedDraws(evaluator, procedure, [draws])
         shared.run()
         outcomes = {radius: draws.outcome(near) for radius, near in sampled.items()}

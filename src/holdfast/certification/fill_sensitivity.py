@@ -14,7 +14,7 @@ from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream_key
-from holdfast.types import Mask, MaskedModel
+from holdfast.types import MaskedModel
 from holdfast.validation import check_list, check_selection, check_whole, is_number, shown
 from holdfast.words import NOT_RIGHT, bracket, calls, counted, event, lower_first, quoted
 
@@ -47,18 +47,18 @@ class FillSensitivity(Value):
         """Raise if the fields contradict each other."""
         if not self.names or len(set(self.names)) != len(self.names) or len(self.names) != len(self.certificates):
             raise InvalidValueError(argument="names", must="be distinct, one per certificate, at least one")
-        for one in self.certificates:
-            one.check()
+        for certificate in self:
+            certificate.check()
 
     @property
     def rates(self) -> tuple[float, ...]:
         """The rate under each fill."""
-        return tuple(one.rate for one in self.certificates)
+        return tuple(certificate.rate for certificate in self)
 
     @property
     def predictions(self) -> tuple[Any, ...]:
         """The prediction on the selected features under each fill."""
-        return tuple(one.prediction for one in self.certificates)
+        return tuple(certificate.prediction for certificate in self)
 
     @property
     def spread(self) -> float:
@@ -73,7 +73,7 @@ class FillSensitivity(Value):
     @property
     def joint_confidence(self) -> float:
         """With at least this probability all intervals hold at once; exact rates cost nothing (union bound)."""
-        risk = sum(1 - Fraction(repr(one.confidence)) for one in self.certificates if not one.exact)
+        risk = sum(1 - Fraction(repr(certificate.confidence)) for certificate in self if not certificate.exact)
         return float(max(Fraction(0), 1 - risk))
 
     def __iter__(self) -> Iterator[Certificate]:
@@ -91,32 +91,31 @@ class FillSensitivity(Value):
     def to_frame(self) -> Any:
         """A pandas ``DataFrame``, one row per fill."""
         names = ("exact", "prediction", "consistent", "n_agreed", "n_evaluated", "n_calls")
-        return make_frame(
-            [
-                {"fill": fill, "rate": certificate.rate, **certificate.interval._asdict()}
-                | {name: getattr(certificate, name) for name in names}
-                | {"masking": certificate.provenance.masking}
-                for fill, certificate in zip(self.names, self.certificates, strict=True)
-            ]
-        )
+        rows = [
+            {"fill": fill, "rate": cert.rate, **cert.interval._asdict()}
+            | {name: getattr(cert, name) for name in names}
+            | {"masking": cert.provenance.masking}
+            for fill, cert in zip(self.names, self, strict=True)
+        ]
+        return make_frame(rows)
 
     def __str__(self) -> str:
         first, width = self.certificates[0], max(len("fill"), *map(len, self.names))
         change = lower_first(event(first.neighborhood, first.rate_kind, first.effective_radius)).rstrip(",")
         lines = [f"How often the prediction is kept when {change}, under {counted(len(self), 'fill')}"]
         lines.append(f"{'fill':>{width}}    rate  interval          agreed/drawn  prediction")
-        for name, one in zip(self.names, self.certificates, strict=True):
-            counts = f"{one.n_agreed}/{one.n_evaluated}" + (" exact" if one.exact else "")
-            prediction = quoted(one.prediction, one.prediction_name)
-            unlike = "" if one.consistent else ", unlike the full input"
-            rate = f"{one.rate:6.3f}  {bracket(one.interval):<16}"
+        for name, cert in zip(self.names, self, strict=True):
+            counts = f"{cert.n_agreed}/{cert.n_evaluated}" + (" exact" if cert.exact else "")
+            prediction = quoted(cert.prediction, cert.prediction_name)
+            unlike = "" if cert.consistent else ", unlike the full input"
+            rate = f"{cert.rate:6.3f}  {bracket(cert.interval):<16}"
             lines.append(f"{name:>{width}}  {rate}  {counts:<12}  {prediction}{unlike}")
         same = f"is {quoted(first.prediction, first.prediction_name)} under every fill"
         moves = same if self.same_prediction else "changes with the fill"
         rates = f"The rate goes from {min(self.rates):.3f} to {max(self.rates):.3f}"
         lines.append(f"{rates}; the prediction on the selected features {moves}.")
         holds = f"Each of the {counted(len(self), 'certificate')} holds on its own"
-        if not all(certificate.exact for certificate in self.certificates):
+        if not all(certificate.exact for certificate in self):
             joint = math.floor(1000 * self.joint_confidence) / 1000
             holds += f" (±{first.tolerance} at confidence {first.confidence}; all at once only at {joint:g})"
         return "\n".join([*lines, f"{holds}, for its fill, {NOT_RIGHT}; {calls(self.n_calls)}."])
@@ -168,14 +167,6 @@ def fill_sensitivity(
     """
     check_whole(radius, "radius")
     keywords["rng"] = stream_key(keywords.get("rng"))  # the same draws for every fill
-    models = _bind_all(bind, fills)
-    mask = _check_for_all(models, selected)
-    certificates = tuple(certify(model, mask, radius=radius, **keywords) for model in models.values())
-    return FillSensitivity(tuple(models), certificates, sum(certificate.n_calls for certificate in certificates))
-
-
-def _bind_all(bind: Any, fills: Any) -> dict[str, Evaluator]:
-    """Every model by name, bound and checked before the first is called."""
     if not callable(bind):
         raise InvalidTypeError(argument="bind", must="be a function fill → masked model", got=type(bind).__name__)
     if isinstance(fills, Mapping):
@@ -186,6 +177,7 @@ def _bind_all(bind: Any, fills: Any) -> dict[str, Evaluator]:
         pairs = [(None, fill) for fill in check_list(fills, "fills", "be a list of fills or a mapping name → fill")]
     if not pairs:
         raise InvalidValueError(argument="fills", must="have at least one fill", got="none")
+    # Every model is bound and checked before the first is called.
     models: dict[str, Evaluator] = {}
     for name, fill in pairs:
         bound = bind(fill)
@@ -196,14 +188,10 @@ def _bind_all(bind: Any, fills: Any) -> dict[str, Evaluator]:
             got, hint = f"{shown(label)} twice", "Map names to fills."
             raise InvalidValueError(argument="fills", must="have distinct names", got=got, hint=hint)
         models[label] = model
-    return models
-
-
-def _check_for_all(models: dict[str, Evaluator], selected: Any) -> Mask:
-    """The selected features, which must be features with every fill."""
     mask = check_selection(selected, "selected", next(iter(models.values())))
     for name, model in models.items():
         if model.n_features != len(mask):
             must = f"have one entry per feature: with fill {name!r} the model has {model.n_features} features"
             raise InvalidValueError(argument="selected", must=must, got=len(mask))
-    return mask
+    certificates = tuple(certify(model, mask, radius=radius, **keywords) for model in models.values())
+    return FillSensitivity(tuple(models), certificates, sum(certificate.n_calls for certificate in certificates))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Unpack
 
 from holdfast.bounds import check_counts, smallest_power_within
 from holdfast.certification.question import PrecisionKeywords, Procedure, asks
-from holdfast.certification.reference import PredictionClaim, Reference, portions
+from holdfast.certification.reference import MOST_READ, PredictionClaim, Reference, portions
 from holdfast.errors import InvalidValueError
 from holdfast.types import MaskedModel
 from holdfast.validation import check_name, check_share, check_whole
@@ -21,9 +21,6 @@ SMALLEST_TOLERANCE = Fraction(1, 10_000)
 
 _PORTION = 256
 """Masks enumerated before looking for a change; not the batch size, which must not matter."""
-
-MOST_ENUMERATED = 10**7
-"""Most masks of a proof that can be read: each is a model call, so more would take weeks to repeat."""
 
 VOTED = ("mus", "bernoulli")
 """Methods that prove stability of a smoothed model from its votes."""
@@ -98,24 +95,22 @@ class HardCertificate(PredictionClaim):
             raise InvalidValueError(argument="stable", must=must)
         if self.radius != self.requested_radius if self.stable else self.radius >= self.requested_radius:
             raise InvalidValueError(argument="radius", must="be the requested one if stable, and smaller if not")
-        if self.method not in VOTED:
-            self._check_counts()
-
-    def _check_counts(self) -> None:
-        """As many masks as the claim needs: all there are for a proof, Theorem 2's for a probability."""
+        if self.method in VOTED:
+            return
+        # As many masks as the claim needs: all there are for a proof, Theorem 2's for a probability.
         nearby = self.nearby(self.requested_radius)
         if self.effective_radius != nearby.effective_radius:
             raise InvalidValueError(argument="effective_radius", must=f"be {nearby.effective_radius}")
         if self.method == "enumeration":
-            if nearby.is_larger_than(MOST_ENUMERATED):
-                raise InvalidValueError(argument="n_evaluated", must=f"be all masks, at most {MOST_ENUMERATED} of them")
+            if nearby.is_larger_than(MOST_READ):
+                raise InvalidValueError(argument="n_evaluated", must=f"be all masks, at most {MOST_READ} of them")
             needed = nearby.size
         else:
             tolerance = check_share(self.tolerance, "tolerance")
             if tolerance < SMALLEST_TOLERANCE:
                 raise InvalidValueError(argument="tolerance", must=f"be at least {float(SMALLEST_TOLERANCE)}")
             needed = smallest_power_within(1 - tolerance, 1 - check_share(self.confidence, "confidence"))
-        if self.n_evaluated > needed or (self.stable and self.n_evaluated < needed):
+        if n_evaluated > needed or (self.stable and n_evaluated < needed):
             must = f"be {needed} for what is claimed"
             raise InvalidValueError(argument="n_evaluated", must=must, got=self.n_evaluated)
 

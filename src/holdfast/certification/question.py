@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
@@ -43,13 +44,7 @@ def check_radii(radii: Any, name: str = "radii") -> tuple[int, ...]:
 
 
 def parse_radii(text: str, name: str = "radii") -> list[int]:
-    """Radii from a text such as ``1,5,10`` or ``1-10``, or both.
-
-    Examples
-    --------
-    >>> parse_radii("1-3,10")
-    [1, 2, 3, 10]
-    """
+    """Radii from a text such as ``1,5,10`` or ``1-10``, or both."""
     radii: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,18})(?:\s*[-–]\s*(\d{1,18}))?\s*", part)
@@ -79,7 +74,7 @@ FIELDS: Mapping[str, Field] = {
     "confidence": Field(0.9, check_share, "probability that the claim is true"),
     "plan": Field(
         "sequential",
-        lambda value, name: check_name(value, name, PLANS),
+        partial(check_name, options=PLANS),
         "sequential (fewest model calls), exact (fixed number) or hoeffding (the paper's number)",
     ),
     "agree": Field(
@@ -88,13 +83,11 @@ FIELDS: Mapping[str, Field] = {
         "what counts as the same prediction: same_top_class, same_top_set(k) or within(margin)",
     ),
     "neighborhood": Field(
-        "additions",
-        lambda value, name: check_name(value, name, NEIGHBORHOODS),
-        "what changes: additions, removals or swaps",
+        "additions", partial(check_name, options=NEIGHBORHOODS), "what changes: additions, removals or swaps"
     ),
     "rate_kind": Field(
         "uniform",
-        lambda value, name: check_name(value, name, RATE_KINDS),
+        partial(check_name, options=RATE_KINDS),
         "uniform (all masks within the radius), exactly (that many changes) or worst_size",
     ),
     "simultaneous": Field(False, check_flag, "all radii hold at once, not each on its own"),
@@ -126,7 +119,6 @@ class Question:
         return make_plan(self.plan, tolerance=self.tolerance, confidence=self.confidence)
 
     def neighborhood_of(self, selected: Mask, radius: int) -> Neighborhood:
-        """The masks within a radius."""
         return NEIGHBORHOODS[self.neighborhood](selected, radius)
 
 
@@ -169,25 +161,15 @@ _RUN_DEFAULTS = {"batch_size": None, "progress": None, "check_determinism": True
 
 
 def asks(keywords: type, **defaults: Any) -> Callable[[_Verb], _Verb]:
-    """Show the keywords of a verb, one by one, to ``help``, notebooks and whoever reads its signature.
-
-    Parameters
-    ----------
-    keywords : TypedDict class
-        What the verb takes as ``**keywords``.
-    **defaults
-        Where the defaults of this verb are others.
-    """
+    """Show the keywords of a verb, one by one, to ``help`` and notebooks; ``defaults`` are those that differ."""
     known = {name: field.default for name, field in FIELDS.items()} | _RUN_DEFAULTS | defaults
 
     def show(verb: _Verb) -> _Verb:
         own = inspect.signature(verb)
         before = [parameter for parameter in own.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
-        hints = keywords.__annotations__
+        hints, kind = keywords.__annotations__, inspect.Parameter.KEYWORD_ONLY
         named = [
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name].__forward_arg__
-            )
+            inspect.Parameter(name, kind, default=default, annotation=hints[name].__forward_arg__)
             for name, default in known.items()
             if name in hints
         ]
@@ -211,10 +193,7 @@ class Procedure:
 
     @classmethod
     def check(cls, verb: Callable[..., Any], draws: str, keywords: Any, **fixed: Any) -> Procedure:
-        """What a verb was asked, checked before any model call.
-
-        ``fixed`` is what the verb knows by itself, such as its radii; keywords that it does not take are refused.
-        """
+        """What a verb was asked, and what it knows by itself; keywords that it does not take are refused."""
         taken = inspect.signature(verb).parameters
         for name in keywords:
             if name not in taken:
@@ -222,19 +201,12 @@ class Procedure:
                 raise InvalidTypeError(argument=name, must=f"be a keyword of `{verb.__name__}`, and is none", hint=hint)
         defaults = {name: parameter.default for name, parameter in taken.items() if name in FIELDS}
         asked = {**_RUN_DEFAULTS, **defaults, **keywords, **fixed}
-        rng = asked["rng"]
-        return cls(
-            question=Question.check(asked),
-            draws=draws,
-            key=0 if is_canonical(rng) else stream_key(rng),
-            is_canonical=is_canonical(rng),
-            check_determinism=check_flag(asked["check_determinism"], "check_determinism"),
-            batch_size=asked["batch_size"],
-            progress=asked["progress"],
-        )
+        question, canonical = Question.check(asked), is_canonical(asked["rng"])
+        key = 0 if canonical else stream_key(asked["rng"])
+        checks = check_flag(asked["check_determinism"], "check_determinism")
+        return cls(question, draws, key, canonical, checks, asked["batch_size"], asked["progress"])
 
     def evaluating(self, model: MaskedModel) -> Any:
-        """An evaluator of the model for this question alone, as a context."""
         return evaluating(model, batch_size=self.batch_size, progress=self.progress)
 
     @contextmanager
@@ -262,9 +234,7 @@ class Procedure:
         return stream_key(CANONICAL, *known, features, self.draws, asked.neighborhood, asked.rate_kind)
 
     def stream(self, *purpose: str | bytes) -> np.random.Generator:
-        """The stream of this question for one purpose."""
         return stream(self.key, self.draws, self.question.neighborhood, self.question.rate_kind, *purpose)
 
     def own_stream(self, selected: Mask, *purpose: str) -> np.random.Generator:
-        """The stream that belongs to one explanation."""
         return self.stream(*purpose, np.packbits(selected).tobytes())

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Unpack
 
 from holdfast.bounds import check_counts
 from holdfast.certification.question import JudgeKeywords, Procedure, asks
-from holdfast.certification.reference import PredictionClaim, Reference
+from holdfast.certification.reference import MOST_READ, PredictionClaim, Reference
 from holdfast.certification.serialization import Value
 from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
 from holdfast.errors import InvalidValueError
@@ -20,7 +20,6 @@ from holdfast.types import MaskedModel
 from holdfast.validation import check_share
 from holdfast.words import NOT_RIGHT, event, kept, lower_first, unlike
 
-_MOST_READ = 10**7
 _MOST_DRAWS = 5_000
 """Tests of more draws are not computed anew when a file is read, which would take minutes; ``recheck`` does so."""
 
@@ -77,8 +76,8 @@ class RadiusCertificate(PredictionClaim):
         super().check()
         check_share(self.min_rate, "min_rate")
         check_share(self.confidence, "confidence")
-        if not 1 <= self.max_draws <= _MOST_READ or (1 - self.min_rate) * _MOST_READ < 1:
-            raise InvalidValueError(argument="max_draws", must=f"be from 1 to {_MOST_READ}, and enough for `min_rate`")
+        if not 1 <= self.max_draws <= MOST_READ or (1 - self.min_rate) * MOST_READ < 1:
+            raise InvalidValueError(argument="max_draws", must=f"be from 1 to {MOST_READ}, and enough for `min_rate`")
         small = self.max_draws <= _MOST_DRAWS
         test = rate_test(self.min_rate, self.confidence, self.max_draws) if small else None
         for step in self.trail:
@@ -111,15 +110,12 @@ class RadiusCertificate(PredictionClaim):
 
 def _follows(step: RadiusStep, test: RateTest | None, nearby: Neighborhood, min_rate: float) -> bool:
     """Whether the counts of a step say what it answers, by the rules of its test."""
-    reached = step.n_agreed >= Fraction(str(min_rate)) * step.n_evaluated
+    reached = bool(step.n_agreed >= Fraction(str(min_rate)) * step.n_evaluated)
     if step.exact:
-        return (
-            not nearby.is_larger_than(step.n_evaluated)
-            and step.n_evaluated == nearby.size
-            and step.answer is bool(reached)
-        )
+        whole = not nearby.is_larger_than(step.n_evaluated) and step.n_evaluated == nearby.size
+        return whole and step.answer is reached
     if test is None:
-        return step.answer is None or step.answer is bool(reached)
+        return step.answer is None or step.answer is reached
     return step.n_evaluated in test.looks and step.answer is test.answer(step.n_evaluated, step.n_agreed)
 
 
@@ -198,29 +194,21 @@ def decide_in_order(
     for radius in radii:
         nearby = question.neighborhood_of(selected, radius)
         if trail and trail[-1].effective_radius == nearby.effective_radius:  # the same masks
-            step = replace(trail[-1], radius=radius)
-        else:
-            step = _test_radius(nearby, test, reference, draws, shared)
-        trail.append(step)
-        if not step.answer:
+            trail.append(replace(trail[-1], radius=radius))
+            continue
+        # Enumerate what is no dearer than the first look; else draw, and enumerate if draws cannot tell.
+        exact = not nearby.is_larger_than(test.looks[0])
+        if not exact:
+            sequence = draws.open(nearby, test.looks, lambda n, k: test.answer(n, k) is not None)
+            while sequence.is_open:
+                shared.round()
+            tally = sequence.tally
+            answer = test.answer(tally.n_evaluated, tally.n_agreed)
+            exact = answer is None and not nearby.is_larger_than(test.max_draws)
+        if exact:
+            tally = reference.count(nearby.enumerate(test.max_draws))
+            answer = bool(tally.n_agreed >= test.min_rate * tally.n_evaluated)
+        trail.append(RadiusStep(radius, nearby.effective_radius, answer, tally.n_agreed, tally.n_evaluated, exact))
+        if not answer:
             break
     return trail
-
-
-def _test_radius(
-    nearby: Neighborhood, test: RateTest, reference: Reference, draws: ExplanationDraws, shared: SharedDraws
-) -> RadiusStep:
-    """Enumerate what is no dearer than the first look; else draw, and enumerate if draws cannot tell."""
-    if nearby.is_larger_than(test.looks[0]):
-        sequence = draws.open(nearby, test.looks, lambda n, k: test.answer(n, k) is not None)
-        while sequence.is_open:
-            shared.round()
-        tally = sequence.tally
-        answer = test.answer(tally.n_evaluated, tally.n_agreed)
-        if answer is not None or nearby.is_larger_than(test.max_draws):
-            return RadiusStep(
-                nearby.radius, nearby.effective_radius, answer, tally.n_agreed, tally.n_evaluated, exact=False
-            )
-    tally = reference.count(nearby.enumerate(test.max_draws))
-    holds = bool(tally.n_agreed >= test.min_rate * tally.n_evaluated)
-    return RadiusStep(nearby.radius, nearby.effective_radius, holds, tally.n_agreed, tally.n_evaluated, exact=True)

@@ -23,6 +23,9 @@ from holdfast.words import calls, class_name, repeats
 NOTHING = Tally()
 """The tally before the first draw."""
 
+MOST_READ = 10**7
+"""Most masks of a result that can be read: each is a model call, so more would take weeks to repeat."""
+
 _PORTION_BYTES = 1 << 26
 """Most memory for masks drawn at a time."""
 
@@ -81,10 +84,8 @@ class Reference:
     """What the model says of ``selected``, who agrees with it, and the nearest mask that does not."""
 
     def __init__(self, evaluator: Evaluator, selected: Mask, procedure: Procedure) -> None:
-        self._evaluator = evaluator
+        self._evaluator, self._agree, self.selected = evaluator, procedure.question.agree, selected
         self._calls_before, self._repeated_before = evaluator.n_calls, evaluator.n_repeated
-        self._agree = procedure.question.agree
-        self.selected = selected
         self.counterexample: Mask | None = None
         outputs = evaluator(reference_masks(selected))
         self._output = outputs[0]
@@ -106,7 +107,11 @@ class Reference:
         else:
             agreed = self._agree(self._evaluator(masks), self._output)
         if not agreed.all():
-            self._remember_nearest(masks[~agreed])
+            changing, nearest = masks[~agreed], self.counterexample
+            distance = (changing != self.selected).sum(axis=1)
+            if nearest is None or distance.min() < (nearest != self.selected).sum():
+                self.counterexample = changing[int(distance.argmin())].copy()
+                self.counterexample.setflags(write=False)
         return agreed
 
     def count(
@@ -119,18 +124,16 @@ class Reference:
     ) -> Tally:
         """Tally the agreements after those known, if asked only up to the batch where the first change is seen."""
         tally = after
-        for masks in batches if on_count is None else self._cut(batches):
+        if on_count is not None:  # whoever watches sees each batch that the model takes counted
+            size = self._evaluator.batch_size
+            batches = (masks[start : start + size] for masks in batches for start in range(0, len(masks), size))
+        for masks in batches:
             tally += Tally(int(self.judge(masks).sum()), len(masks))
             if on_count is not None:
                 on_count(tally)
             if until_changed and self.counterexample is not None:
                 break
         return tally
-
-    def _cut(self, batches: Iterable[Masks]) -> Iterator[Masks]:
-        """The same masks in batches that the model takes at a time: whoever watches sees each of them counted."""
-        size = self._evaluator.batch_size
-        return (masks[start : start + size] for masks in batches for start in range(0, len(masks), size))
 
     def claim(self, procedure: Procedure, nearby: Neighborhood, *, n_calls: int | None = None) -> dict[str, Any]:
         """The fields that every certificate has; the evaluation ends where its rows are not counted elsewhere."""
@@ -157,13 +160,6 @@ class Reference:
         full.setflags(write=False)
         return full if not self.consistent and nearby.contains(full) else None
 
-    def _remember_nearest(self, changing: Masks) -> None:
-        distance = (changing != self.selected).sum(axis=1)
-        best = self.counterexample
-        if best is None or distance.min() < (best != self.selected).sum():
-            self.counterexample = changing[int(distance.argmin())].copy()
-            self.counterexample.setflags(write=False)
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -178,12 +174,10 @@ class Outcome:
 
     @property
     def rate(self) -> Fraction:
-        """Share of agreements."""
         return Fraction(self.tally.n_agreed, self.tally.n_evaluated)
 
     @property
     def rate_unbiased(self) -> float | None:
-        """Unbiased estimate of the true rate, where one is known."""
         if self.plan is None:
             return float(self.rate)
         return None if self.is_worst else self.plan.design.unbiased_rate(self.tally.n_evaluated, self.tally.n_agreed)

@@ -46,7 +46,6 @@ class SizeChain:
         self._sizes: Indices = np.zeros((0, self._reach + 1), dtype=np.intp)
 
     def sizes(self, radius: int, start: int, stop: int) -> Indices:
-        """The sizes of draws start, …, stop - 1 at one radius."""
         if stop > len(self._sizes):
             self._sizes = np.concatenate([self._sizes, self._run(stop - len(self._sizes))])
         return self._sizes[start:stop, radius]

@@ -13,11 +13,11 @@ from holdfast.certification.question import Procedure, RunKeywords, asks
 from holdfast.certification.radius import RadiusCertificate, decide_in_order, make_radius_certificate
 from holdfast.certification.reference import Reference
 from holdfast.certification.serialization import Value
-from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.errors import InvalidValueError
 from holdfast.plans import rate_test
 from holdfast.selection import rank
 from holdfast.types import Mask, MaskedModel
-from holdfast.validation import check_label, check_whole, shown
+from holdfast.validation import check_label, check_list, check_whole
 from holdfast.words import NOT_RIGHT, calls, event, kept, lower_first, unlike
 
 _N_SIZES = 16
@@ -88,7 +88,7 @@ class StableSelection(Value):
         tested = tuple(step.size for step in self.trail)
         if tested != self.sizes[: len(tested)] or list(self.sizes) != sorted(set(self.sizes), reverse=True):
             raise InvalidValueError(argument="trail", must="follow `sizes`, which must decrease")
-        passed = [self._passes(step) for step in self.trail]
+        passed = [bool(step.answer) and (step.consistent or not self.needs_consistent) for step in self.trail]
         if not passed or not all(passed[:-1]) or (not passed[-1] and len(passed) == 1):
             raise InvalidValueError(argument="trail", must="end at the first size that is not certified")
         last = self.trail[len(passed) - 1 - (not passed[-1])]
@@ -119,9 +119,6 @@ class StableSelection(Value):
     def confidence(self) -> float:
         """Of all the claims of the trail together."""
         return self.certificate.confidence
-
-    def _passes(self, step: SizeStep) -> bool:
-        return bool(step.answer) and (step.consistent or not self.needs_consistent)
 
     def __str__(self) -> str:
         n, cert = len(self.selected), self.certificate
@@ -199,7 +196,15 @@ def stabilize(
     test = rate_test(min_rate, confidence, max_draws)
     radii = [check_whole(radius, "radius", minimum=1)]
     ranking = rank(attribution, absolute=absolute)
-    grid = _check_sizes(sizes, len(ranking))
+    n_features = len(ranking)
+    if sizes is None:
+        numbers = {-(-n_features * i // _N_SIZES) for i in range(1, _N_SIZES + 1)}
+    else:
+        numbers = {check_whole(n, "sizes") for n in check_list(sizes, "sizes", "be whole numbers such as range(1, 11)")}
+    if max(numbers, default=0) > n_features:
+        must = f"be at most the number of features, {n_features}"
+        raise InvalidValueError(argument="sizes", must=must, got=max(numbers))
+    grid = sorted(numbers | {n_features}, reverse=True)
     procedure = Procedure.check(stabilize, "stabilize", keywords, radii=radii, agree=agree)
     with procedure.evaluating(model) as evaluator:
         if evaluator.n_features != len(ranking):
@@ -235,16 +240,3 @@ def stabilize(
             method=str(getattr(attribution, "method", "the given scores")),
             n_calls=evaluator.n_calls - before,
         )
-
-
-def _check_sizes(sizes: Any, n_features: int) -> list[int]:
-    """The grid from the full set downwards."""
-    if sizes is None:
-        return sorted({-(-n_features * i // _N_SIZES) for i in range(1, _N_SIZES + 1)}, reverse=True)
-    if isinstance(sizes, (str, bytes)) or not isinstance(sizes, Iterable):
-        raise InvalidTypeError(argument="sizes", must="be whole numbers such as range(1, 11)", got=shown(sizes))
-    grid = {check_whole(size, "sizes") for size in sizes}
-    if max(grid, default=0) > n_features:
-        must = f"be at most the number of features, {n_features}"
-        raise InvalidValueError(argument="sizes", must=must, got=max(grid))
-    return sorted(grid | {n_features}, reverse=True)

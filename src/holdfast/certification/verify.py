@@ -92,12 +92,9 @@ class Recheck(Value):
     @property
     def not_identified(self) -> tuple[str, ...]:
         """Which of model, input and masking have no fingerprint, then or now: another one would not be noticed."""
-        pairs = list(_pairs(self.stated, self.repeated, every=True))
-        return tuple(
-            name
-            for name in _FINGERPRINTS
-            if any(path.endswith(f"provenance.{name}") and None in (before, now) for path, before, now in pairs)
-        )
+        pairs = _pairs(self.stated, self.repeated, every=True)
+        unknown = [path for path, before, now in pairs if None in (before, now)]
+        return tuple(name for name in _FINGERPRINTS if any(path.endswith(f"provenance.{name}") for path in unknown))
 
     def __str__(self) -> str:
         if not self.confirmed:
