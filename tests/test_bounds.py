@@ -23,7 +23,7 @@ from holdfast import (
     clopper_pearson,
     hoeffding,
 )
-from holdfast.bounds import betting_mean, certified_count
+from holdfast.bounds import betting_mean, certified_count, certified_share
 
 F = Fraction
 Bound = Callable[[int, int], Interval]
@@ -402,3 +402,12 @@ def test_rounding_of_large_counts_leaves_out_no_rate_that_the_martingale_does_no
 def test_a_confidence_beyond_floats_still_has_an_interval() -> None:
     low, high = anytime_interval(50, 50, confidence=1 - F(1, 10**30))
     assert (0.1 < low < 0.3, high) == (True, 1.0)
+
+
+def test_certified_shares_and_counts_are_below_those_counted() -> None:
+    assert certified_share(190, 200, level=0.02, confidence=0.9) == pytest.approx(0.922, abs=5e-4)
+    assert certified_count(190, 200, level=0.02, confidence=0.9) == 189
+
+
+def test_numbers_that_spread_little_have_a_short_interval() -> None:
+    assert betting_mean(np.linspace(0.8, 1.0, 100), confidence=0.95)[0] == pytest.approx((0.852, 0.918), abs=5e-4)

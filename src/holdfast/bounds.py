@@ -150,11 +150,6 @@ def certified_share(n_certified: int, n_inputs: int, *, level: float, confidence
     without the property with probability at most ``level``. If a share π of the population has it, yes is
     said with probability at most π + level (1 - π); the lower end of Clopper and Pearson for that
     probability gives one for π. Taking the share of yeses for π would be wrong: see the tests.
-
-    Examples
-    --------
-    >>> round(certified_share(190, 200, level=0.02, confidence=0.9), 3)
-    0.922
     """
     k, n = check_counts(n_certified, n_inputs, names=("n_certified", "n_inputs"))
     wrong = float(check_share(level, "level"))
@@ -169,11 +164,6 @@ def certified_count(n_certified: int, n_inputs: int, *, level: float, confidence
     wrong yeses is at most binomial (m, level). The larger m, the less likely is that; the answer is
     ``n_inputs - m`` for the largest m that is not too unlikely at this confidence. No sample and no
     population are needed, only independent draws.
-
-    Examples
-    --------
-    >>> certified_count(190, 200, level=0.02, confidence=0.9)
-    189
     """
     from scipy.special import betainc
 
@@ -202,23 +192,8 @@ def betting_mean(
     interval is far shorter than Hoeffding's for them. The order of the numbers does not matter, and
     they need not be identically distributed.
 
-    Parameters
-    ----------
-    values : float array of shape (n,) or (n, R)
-        Numbers from ``low`` to ``high``: independent along the first axis, the n of them fixed in advance.
-    low, high : float
-        Between which numbers the values must be, whatever happens; not the smallest and largest seen.
-
-    Returns
-    -------
-    list of Interval
-        One per column.
-
-    Examples
-    --------
-    >>> [interval] = betting_mean(np.linspace(0.8, 1.0, 100), confidence=0.95)
-    >>> print(f"{interval.low:.3f} {interval.high:.3f}")
-    0.852 0.918
+    Values (n,) or (n, R) are independent along the first axis, the n of them fixed in advance, and must be between
+    ``low`` and ``high`` whatever happens; these are not the smallest and largest seen. One interval per column.
     """
     risk = float(1 - check_share(confidence, "confidence"))
     if not -math.inf < low < high < math.inf:

@@ -14,19 +14,9 @@ class HoldfastError(Exception):
 class ArgumentError(HoldfastError):
     """An argument cannot be used: which one, what must hold, what was received and what to do.
 
-    Parameters
-    ----------
-    message : str
-        The whole message where no argument is concerned; otherwise what is said about it, after its name. It is made
-        of the other fields where it is left out.
-    argument : str, optional
-        The argument by its name in the library; the command line calls it by its option.
-    must : str, optional
-        What must hold, as it follows the word "must".
-    got : object, optional
-        What was received, as it is printed: ``shown(value)`` where it may be a text.
-    hint : str, optional
-        What to do, as a whole sentence.
+    ``argument`` is its name in the library; the command line calls it by its option. ``must`` follows the word "must",
+    ``got`` is what was received as it is printed (``shown(value)`` where it may be a text), ``hint`` a whole sentence.
+    A ``message`` is said in place of these, after the name of the argument if there is one.
 
     Examples
     --------
@@ -94,12 +84,7 @@ class MissingExtraError(HoldfastError, ImportError):
 class StudyError(HoldfastError, RuntimeError):
     """A study cannot go on; the message says at which input and why. What was stored stays stored.
 
-    Parameters
-    ----------
-    message : str
-        At which input, and why.
-    cause : HoldfastError, optional
-        The error of the input, with its own fields, whichever process it was raised in.
+    ``cause`` is the error of the input with its own fields, whichever process it was raised in.
     """
 
     def __init__(self, message: str = "", *, cause: HoldfastError | None = None) -> None:

@@ -29,8 +29,7 @@ class Shown:
         return f"{line})"
 
     def _repr_html_(self) -> str:
-        html: str = import_module("holdfast.report.notebook").to_html(self)  # pages are made upstairs
-        return html
+        return str(import_module("holdfast.report.notebook").to_html(self))  # pages are made upstairs
 
 
 def own_first(value: Any) -> list[Field[Any]]:

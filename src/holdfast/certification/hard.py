@@ -68,8 +68,8 @@ class HardCertificate(PredictionClaim):
     radius: int
     requested_radius: int
     effective_radius: int
-    tolerance: float | None
-    confidence: float | None
+    tolerance: float | None = None
+    confidence: float | None = None
     n_agreed: int
     n_evaluated: int
     consistent: bool | None

@@ -58,7 +58,7 @@ class PredictionClaim(Value):
     prediction: Any
     prediction_name: str | None
     selected: Mask
-    counterexample: Mask | None
+    counterexample: Mask | None = None
     neighborhood: str
     agree: str
     n_calls: int

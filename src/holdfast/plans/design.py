@@ -53,14 +53,6 @@ class Design:
         Increasing numbers of draws.
     limits : tuple of int
         Largest minority count that stops at each look; the last must stop every run.
-
-    Examples
-    --------
-    >>> design = Design(looks=(4, 6), limits=(0, 3))
-    >>> design.stops(4, 4), design.stops(4, 3), design.stops(6, 3)
-    (True, False, True)
-    >>> round(design.expected_draws(0.5), 3)
-    5.75
     """
 
     looks: tuple[int, ...]

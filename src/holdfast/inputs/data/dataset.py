@@ -101,13 +101,8 @@ class Dataset:
     def label_of(self, index: int, classes: tuple[str, ...] = ()) -> int | None:
         """The right class of an input, or None if it is not known.
 
-        Parameters
-        ----------
-        index : int
-            Which input.
-        classes : tuple of str
-            Names of classes in another order, such as a classifier's: the label is then looked up there
-            by its name, and its number is kept where the names do not match.
+        In ``classes`` of another order, such as a classifier's, it is looked up by its name; its number is kept
+        where the names do not match.
         """
         label = int(self.labels[index])
         if label < 0:
