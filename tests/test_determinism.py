@@ -54,7 +54,7 @@ def test_other_questions_repeat_rows_as_well(ask: Any) -> None:
         hf.certify_mus: {"keep_probability": 0.5},
         hf.certify_hard: {"radius": 6, "max_enumerated": 100},
     }
-    noticed = [is_noticed(Coin(seed, scores=True), ask, **question[ask]) for seed in range(32)]
+    noticed = [is_noticed(Coin(seed, scores=True), ask, rng=seed, **question[ask]) for seed in range(32)]
     assert sum(noticed) >= 12
 
 
