@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from itertools import islice
 from operator import index as as_index
 from typing import Any, overload
@@ -271,6 +272,7 @@ def bind(
             raise InvalidTypeError(argument=argument, must="map names of arguments to values", got=shown(value))
     check_sources(model, data)
     check_classes(classes)
+    _refuse_unused(model, data, {"labels": labels, "background": background}, target, trusted)
     dataset, words = _load_dataset(data, kind, target, background, labels, dict(data_options or {}))
     own = {"tokenizer": tokenizer, "classes": classes}
     own = {option: value for option, value in own.items() if value is not None} | dict(model_options or {})
@@ -286,9 +288,40 @@ def bind(
     loaded = Once(lambda: classifier), Once(lambda: dataset)
     inputs = Inputs(name, dataset.name, *loaded, features=features, fill=fill, options=options)
     inputs.check_kinds()
+    _check_details(inputs, model, {"tokenizer": tokenizer, "processor": processor, "background": background})
     if len(dataset) == 0:
         raise InvalidValueError(argument="data", must="have at least one input", got="none")
     return inputs
+
+
+def _refuse_unused(model: Any, data: Any, files: Mapping[str, Any], target: Any, trusted: Iterable[str]) -> None:
+    """What would have no effect on a live model or live data is an error, never ignored."""
+    for argument, value in files.items():
+        if isinstance(value, str) and not isinstance(data, str):
+            must = "be a list or a table for data that are no name"
+            raise InvalidTypeError(argument=argument, must=must, got=shown(value))
+    if target is not None and not isinstance(target, str):
+        raise InvalidTypeError(argument="target", must="be the name of a column", got=shown(target))
+    if trusted and not isinstance(model, str):
+        must = "be left out: a live model is loaded already"
+        raise InvalidValueError(argument="trusted", must=must, got=shown(trusted))
+
+
+def _check_details(inputs: Inputs, model: Any, details: Mapping[str, Any]) -> None:
+    """What belongs to another kind of input is refused, and so are options that the masking does not take."""
+    from holdfast.masking.torch import is_module
+
+    for argument, kind in (("tokenizer", "text"), ("processor", "image"), ("background", "table")):
+        unfit = argument == "tokenizer" and not isinstance(model, str) and not is_module(model)
+        if details[argument] is not None and (inputs.kind != kind or unfit):
+            must = f"be left out: only {'modules on texts' if unfit else f'{kind}s'} have one"
+            raise InvalidValueError(argument=argument, must=must, got=shown(details[argument]))
+    module, name = _MASKINGS[inputs.kind]
+    masking = getattr(import_module(f"holdfast.masking.{module}.{name}"), name)
+    check_options(masking, inputs.options, f"`{name}`")
+
+
+_MASKINGS = {"image": ("image", "mask_image"), "text": ("text", "mask_text"), "table": ("table", "mask_tabular")}
 
 
 def _load_dataset(
@@ -303,8 +336,6 @@ def _load_dataset(
 
     if options:
         raise InvalidValueError(argument="data_options", must="be left out for data that are no name", got=options)
-    if target is not None and not isinstance(target, str):
-        raise InvalidTypeError(argument="target", must="be the name of a column", got=shown(target))
     return as_dataset(data, kind=kind, target=target)
 
 
