@@ -16,8 +16,10 @@ from holdfast.inputs.data.dataset import Dataset
 from holdfast.inputs.models.classifier import KINDS, Classifier
 from holdfast.inputs.source import Once, check_options, check_sources
 from holdfast.masking.classes import check_classes
+from holdfast.masking.torch import is_module
 from holdfast.types import MaskedModel
 from holdfast.validation import check_label, check_list, check_name, check_whole, shown
+from holdfast.words import class_label
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,8 +131,7 @@ class Inputs(Sequence[MaskedModel]):
 
     def class_name(self, number: Any) -> str:
         """What a class is called, or its number."""
-        names = self.classes
-        return names[number] if isinstance(number, int) and 0 <= number < len(names) else str(number)
+        return str(class_label(number, self.classes))
 
     def fingerprint(self, index: int) -> str | None:
         """The fingerprint of an input that certificates carry; None where its masking has none."""
@@ -272,7 +273,8 @@ def bind(
             raise InvalidTypeError(argument=argument, must="map names of arguments to values", got=shown(value))
     check_sources(model, data)
     check_classes(classes)
-    _refuse_unused(model, data, {"labels": labels, "background": background}, target, trusted)
+    if target is not None and not isinstance(target, str):
+        raise InvalidTypeError(argument="target", must="be the name of a column", got=shown(target))
     dataset, words = _load_dataset(data, kind, target, background, labels, dict(data_options or {}))
     own = {"tokenizer": tokenizer, "classes": classes}
     own = {option: value for option, value in own.items() if value is not None} | dict(model_options or {})
@@ -288,40 +290,30 @@ def bind(
     loaded = Once(lambda: classifier), Once(lambda: dataset)
     inputs = Inputs(name, dataset.name, *loaded, features=features, fill=fill, options=options)
     inputs.check_kinds()
-    _check_details(inputs, model, {"tokenizer": tokenizer, "processor": processor, "background": background})
+    details = {"tokenizer": tokenizer, "processor": processor, "background": background, "labels": labels}
+    _check_use(inputs, model, data, details | {"trusted": trusted})
     if len(dataset) == 0:
         raise InvalidValueError(argument="data", must="have at least one input", got="none")
     return inputs
 
 
-def _refuse_unused(model: Any, data: Any, files: Mapping[str, Any], target: Any, trusted: Iterable[str]) -> None:
-    """What would have no effect on a live model or live data is an error, never ignored."""
-    for argument, value in files.items():
-        if isinstance(value, str) and not isinstance(data, str):
-            must = "be a list or a table for data that are no name"
-            raise InvalidTypeError(argument=argument, must=must, got=shown(value))
-    if target is not None and not isinstance(target, str):
-        raise InvalidTypeError(argument="target", must="be the name of a column", got=shown(target))
-    if trusted and not isinstance(model, str):
-        must = "be left out: a live model is loaded already"
-        raise InvalidValueError(argument="trusted", must=must, got=shown(trusted))
-
-
-def _check_details(inputs: Inputs, model: Any, details: Mapping[str, Any]) -> None:
-    """What belongs to another kind of input is refused, and so are options that the masking does not take."""
-    from holdfast.masking.torch import is_module
-
-    for argument, kind in (("tokenizer", "text"), ("processor", "image"), ("background", "table")):
-        unfit = argument == "tokenizer" and not isinstance(model, str) and not is_module(model)
-        if details[argument] is not None and (inputs.kind != kind or unfit):
-            must = f"be left out: only {'modules on texts' if unfit else f'{kind}s'} have one"
+def _check_use(inputs: Inputs, model: Any, data: Any, details: Mapping[str, Any]) -> None:
+    """What would have no effect on this model and these data is an error, never ignored."""
+    live, kind = not isinstance(model, str), inputs.kind
+    without_effect = {
+        "tokenizer": kind != "text" or (live and not is_module(model)),
+        "processor": kind != "image",
+        "background": kind != "table" or (isinstance(details["background"], str) and not isinstance(data, str)),
+        "labels": isinstance(details["labels"], str) and not isinstance(data, str),
+        "trusted": live,
+    }
+    for argument, unfit in without_effect.items():
+        if unfit and details[argument] is not None and details[argument] != ():
+            must = "be left out, where it would have no effect"
             raise InvalidValueError(argument=argument, must=must, got=shown(details[argument]))
-    module, name = _MASKINGS[inputs.kind]
-    masking = getattr(import_module(f"holdfast.masking.{module}.{name}"), name)
-    check_options(masking, inputs.options, f"`{name}`")
-
-
-_MASKINGS = {"image": ("image", "mask_image"), "text": ("text", "mask_text"), "table": ("table", "mask_tabular")}
+    name = {"image": "image.mask_image", "text": "text.mask_text", "table": "table.mask_tabular"}[kind]
+    masking = getattr(import_module(f"holdfast.masking.{name}"), name.partition(".")[2])
+    check_options(masking, inputs.options, f"`{masking.__name__}`")
 
 
 def _load_dataset(
