@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,19 @@ def test_loaded_classifiers_name_the_classes_of_what_they_bind(save: Any, given:
     assert len(bound.classes) == bound(np.ones((1, bound.n_features), dtype=bool)).shape[1]
     renamed: Any = classifier.bind(given, classes=[f"new {name}" for name in classifier.classes])
     assert renamed.classes == tuple(f"new {name}" for name in classifier.classes)
+
+
+@pytest.mark.parametrize("change", [{"prediction_name": " "}, {"prediction": "benign"}, {"prediction": True}])
+def test_a_name_that_belongs_to_no_class_is_refused_when_it_is_read(change: dict[str, Any]) -> None:
+    model = hf.lookup_table([[0.0, 1.0]] * 8, n_features=3, classes=["malignant", "benign"])
+    certificate = hf.certify(model, [0], radius=1, rng=0)
+    assert certificate.prediction_name == "benign"
+    edited = json.dumps(json.loads(certificate.to_json()) | change)
+    with pytest.raises(hf.InvalidValueError, match="`prediction_name` must name the class of a number"):
+        hf.Certificate.from_json(edited)
+
+
+def test_every_step_to_a_stable_selection_names_its_prediction() -> None:
+    model = hf.lookup_table([[0.0, 1.0]] * 8, n_features=3, classes=["malignant", "benign"])
+    stable = hf.stabilize(model, [3.0, 2.0, 1.0], min_rate=0.9, radius=1, rng=0)
+    assert {step.prediction_name for step in stable.trail} == {"benign"}

@@ -330,3 +330,49 @@ def test_a_study_its_accuracy_and_its_page_load_the_model_once(tmp_path: Path, p
     accuracy = {"counted": study_accuracy(spec, n_inputs=3, inputs=inputs)}
     write_report(tmp_path / "b.db", tmp_path / "page.html", accuracy=accuracy, inputs={"counted": inputs})
     assert len(LOADED) == 2
+
+
+@pytest.mark.parametrize("labels", [["Glad", "Sad"], ["glad", "sda"], [7, 0], [0.5, 1], ["glad", -3]])
+def test_labels_that_are_no_class_of_the_model_are_refused(labels: list[Any]) -> None:
+    with pytest.raises(hf.InvalidValueError, match="`labels` must be names of the model's 2 classes") as caught:
+        hf.bind(mood, ["a good day", "so bad"], labels=labels, classes=["sad", "glad"])
+    assert caught.value.argument == "labels"
+
+
+@pytest.mark.parametrize(
+    ("labels", "numbers"),
+    [
+        (["glad", "sad"], [1, 0]),
+        ([1, 0], [1, 0]),
+        ([True, False], [1, 0]),
+        (["1", None], [1, None]),
+        ([-1, 1.0], [None, 1]),
+    ],
+)
+def test_labels_are_names_or_numbers_of_the_models_classes(labels: list[Any], numbers: list[int | None]) -> None:
+    inputs = hf.bind(mood, ["a good day", "so bad"], labels=labels, classes=["sad", "glad"])
+    assert [inputs.label(i) for i in range(2)] == numbers
+    plain = [label for label in labels if not isinstance(label, str)]
+    if len(plain) == 2 and -1 not in plain:
+        nameless = hf.bind(mood, ["a good day", "so bad"], labels=labels)
+        assert [nameless.label(i) for i in range(2)] == numbers
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("tokenizer", object()),
+        ("processor", len),
+        ("trusted", ["x.Y"]),
+        ("labels", "labels.csv"),
+        ("background", "rows.csv"),
+        ("background", [[1.0]]),
+        ("target", 3),
+        ("unti", "word"),
+        ("lables", [1, 0]),
+    ],
+)
+def test_what_would_have_no_effect_is_refused_when_inputs_are_bound(argument: str, value: Any) -> None:
+    with pytest.raises(hf.HoldfastError) as caught:
+        hf.bind(mood, ["a good day", "so bad"], **{argument: value})
+    assert caught.value.argument == argument

@@ -340,3 +340,9 @@ def test_progress_is_told_after_every_input_and_changes_nothing():
     )
     assert heard == quiet
     assert told[:5] == [(i + 1, 5) for i in range(5)]
+
+
+def test_a_mean_has_no_canonical_key() -> None:
+    model = hf.mask_function(lambda masks: masks[:, 0], n_features=4)
+    with pytest.raises(hf.InvalidValueError, match="`rng` must be a seed, a generator or None"):
+        hf.mean_curve([lambda: (model, [0])], radii=[1], rng="canonical")

@@ -24,7 +24,7 @@ from holdfast.neighborhood import Additions
 from holdfast.randomness import stream, stream_key
 from holdfast.smoothing import SmoothedModel
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Provenance, Rng
-from holdfast.validation import check_mask, check_selection, check_whole
+from holdfast.validation import check_class_name, check_mask, check_selection, check_whole
 from holdfast.words import NOT_RIGHT, calls, class_name, prediction_kept, quoted
 
 ALWAYS_EXHAUSTED = 4096
@@ -81,6 +81,8 @@ class Witness(Value):
         """Raise if the fields contradict each other."""
         check_mask(self.selected, "selected")
         check_whole(self.cleared_radius, "cleared_radius")
+        check_class_name(self.prediction, self.prediction_name, "prediction_name")
+        check_class_name(self.original_prediction, self.original_name, "original_name")
         if self.found != (self.mask is not None) or (self.n_added or 0) != len(self.added):
             raise InvalidValueError(argument="found", must="agree with `mask`, `added` and `n_added`")
         if self.mask is not None:

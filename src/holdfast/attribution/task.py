@@ -16,7 +16,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError, MissingGradient
 from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream
 from holdfast.types import Differentiable, Masks, Outputs, Provenance
-from holdfast.validation import check_whole, shown
+from holdfast.validation import check_class_name, check_whole, shown
 from holdfast.words import calls, quoted
 
 Numbers = NDArray[np.float64]
@@ -92,6 +92,7 @@ class Attribution(Value):
         if not isinstance(self.method, str):
             raise InvalidTypeError(argument="method", must="be a string", got=shown(self.method))
         check_whole(self.n_calls, "n_calls")
+        check_class_name(self.target, self.target_name, "target_name")
 
     @property
     def n_features(self) -> int:

@@ -32,6 +32,7 @@ from holdfast.certification.question import Procedure
 from holdfast.certification.reference import Reference, decides_early, reference_masks
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.randomness import is_canonical
 from holdfast.terminal import as_progress
 from holdfast.types import Mask, MaskedModel, Progress, Rng
 from holdfast.validation import check_list, check_name, check_selection, check_share, shown
@@ -235,6 +236,9 @@ def mean_curve(
     check_name(bound, "bound", BOUNDS)
     keywords = {"confidence": confidence, "agree": agree, "neighborhood": neighborhood, "batch_size": batch_size}
     fixed = {"radii": radii, "simultaneous": simultaneous, "check_determinism": False}
+    if is_canonical(rng):
+        must = "be a seed, a generator or None: a mean over inputs has no key of its own"
+        raise InvalidValueError(argument="rng", must=must, got=shown(rng))
     procedure = Procedure.check(mean_curve, "mean", keywords | {"rng": rng}, **fixed)
     question = procedure.question
     sure = float(question.confidence)

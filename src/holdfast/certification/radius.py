@@ -156,7 +156,8 @@ def certified_radius(
     5
     """
     test = rate_test(min_rate, confidence, max_draws)
-    procedure = Procedure.check(certified_radius, "decision", keywords, radii=[1] if radii is None else radii)
+    fixed = {"radii": [1] if radii is None else radii, "confidence": confidence}
+    procedure = Procedure.check(certified_radius, "decision", keywords, **fixed)
     with procedure.about(model, selected) as (evaluator, mask, procedure):
         widest = procedure.question.neighborhood_of(mask, len(mask)).effective_radius
         tested = range(1, max(1, widest) + 1) if radii is None else procedure.question.radii

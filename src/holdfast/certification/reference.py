@@ -17,7 +17,7 @@ from holdfast.evaluation import Evaluator, Tally
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import Plan
 from holdfast.types import Mask, Masks, Provenance
-from holdfast.validation import check_mask, check_name
+from holdfast.validation import check_class_name, check_mask, check_name
 from holdfast.words import calls, class_name, repeats
 
 NOTHING = Tally()
@@ -70,6 +70,7 @@ class PredictionClaim(Value):
         """Raise if the fields contradict each other."""
         check_mask(self.selected, "selected")
         check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
+        check_class_name(self.prediction, self.prediction_name, "prediction_name")
 
     def nearby(self, radius: int) -> Neighborhood:
         """The masks within a radius of the explanation."""

@@ -38,6 +38,7 @@ class SizeStep(Value):
     exact: bool
     prediction: Any
     consistent: bool
+    prediction_name: str | None = None
 
     schema: ClassVar[str] = "holdfast.size_step"
 
@@ -205,7 +206,7 @@ def stabilize(
         must = f"be at most the number of features, {n_features}"
         raise InvalidValueError(argument="sizes", must=must, got=max(numbers))
     grid = sorted(numbers | {n_features}, reverse=True)
-    procedure = Procedure.check(stabilize, "stabilize", keywords, radii=radii, agree=agree)
+    procedure = Procedure.check(stabilize, "stabilize", keywords, radii=radii, agree=agree, confidence=confidence)
     with procedure.evaluating(model) as evaluator:
         if evaluator.n_features != len(ranking):
             must = f"have one score per feature: the model has {evaluator.n_features}"
@@ -226,7 +227,8 @@ def stabilize(
             step = decide_in_order(radii, test, evaluator, reference, procedure)[0]
             certificate = make_radius_certificate(reference, [step], test, procedure)
             counts = (step.n_agreed, step.n_evaluated, step.exact)
-            trail.append(SizeStep(size, step.answer, *counts, reference.prediction, reference.consistent))
+            said = (reference.prediction, reference.consistent, reference.prediction_name)
+            trail.append(SizeStep(size, step.answer, *counts, *said))
             if len(trail) > 1 and not (step.answer and (reference.consistent or not consistent)):
                 break
             stable = certificate

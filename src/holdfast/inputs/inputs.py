@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from itertools import islice
 from operator import index as as_index
 from typing import Any, overload
@@ -15,8 +16,10 @@ from holdfast.inputs.data.dataset import Dataset
 from holdfast.inputs.models.classifier import KINDS, Classifier
 from holdfast.inputs.source import Once, check_options, check_sources
 from holdfast.masking.classes import check_classes
+from holdfast.masking.torch import is_module
 from holdfast.types import MaskedModel
 from holdfast.validation import check_label, check_list, check_name, check_whole, shown
+from holdfast.words import class_label
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,8 +131,7 @@ class Inputs(Sequence[MaskedModel]):
 
     def class_name(self, number: Any) -> str:
         """What a class is called, or its number."""
-        names = self.classes
-        return names[number] if isinstance(number, int) and 0 <= number < len(names) else str(number)
+        return str(class_label(number, self.classes))
 
     def fingerprint(self, index: int) -> str | None:
         """The fingerprint of an input that certificates carry; None where its masking has none."""
@@ -271,6 +273,8 @@ def bind(
             raise InvalidTypeError(argument=argument, must="map names of arguments to values", got=shown(value))
     check_sources(model, data)
     check_classes(classes)
+    if target is not None and not isinstance(target, str):
+        raise InvalidTypeError(argument="target", must="be the name of a column", got=shown(target))
     dataset, words = _load_dataset(data, kind, target, background, labels, dict(data_options or {}))
     own = {"tokenizer": tokenizer, "classes": classes}
     own = {option: value for option, value in own.items() if value is not None} | dict(model_options or {})
@@ -286,9 +290,30 @@ def bind(
     loaded = Once(lambda: classifier), Once(lambda: dataset)
     inputs = Inputs(name, dataset.name, *loaded, features=features, fill=fill, options=options)
     inputs.check_kinds()
+    details = {"tokenizer": tokenizer, "processor": processor, "background": background, "labels": labels}
+    _check_use(inputs, model, data, details | {"trusted": trusted})
     if len(dataset) == 0:
         raise InvalidValueError(argument="data", must="have at least one input", got="none")
     return inputs
+
+
+def _check_use(inputs: Inputs, model: Any, data: Any, details: Mapping[str, Any]) -> None:
+    """What would have no effect on this model and these data is an error, never ignored."""
+    live, kind = not isinstance(model, str), inputs.kind
+    without_effect = {
+        "tokenizer": kind != "text" or (live and not is_module(model)),
+        "processor": kind != "image",
+        "background": kind != "table" or (isinstance(details["background"], str) and not isinstance(data, str)),
+        "labels": isinstance(details["labels"], str) and not isinstance(data, str),
+        "trusted": live,
+    }
+    for argument, unfit in without_effect.items():
+        if unfit and details[argument] is not None and details[argument] != ():
+            must = "be left out, where it would have no effect"
+            raise InvalidValueError(argument=argument, must=must, got=shown(details[argument]))
+    name = {"image": "image.mask_image", "text": "text.mask_text", "table": "table.mask_tabular"}[kind]
+    masking = getattr(import_module(f"holdfast.masking.{name}"), name.partition(".")[2])
+    check_options(masking, inputs.options, f"`{masking.__name__}`")
 
 
 def _load_dataset(
@@ -303,8 +328,6 @@ def _load_dataset(
 
     if options:
         raise InvalidValueError(argument="data_options", must="be left out for data that are no name", got=options)
-    if target is not None and not isinstance(target, str):
-        raise InvalidTypeError(argument="target", must="be the name of a column", got=shown(target))
     return as_dataset(data, kind=kind, target=target)
 
 

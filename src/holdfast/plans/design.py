@@ -47,12 +47,7 @@ class Terminals(NamedTuple):
 class Design:
     """Look after ``looks[j]`` draws; stop if the minority count is at most ``limits[j]``.
 
-    Parameters
-    ----------
-    looks : tuple of int
-        Increasing numbers of draws.
-    limits : tuple of int
-        Largest minority count that stops at each look; the last must stop every run.
+    The numbers of draws increase, and the last limit must stop every run.
     """
 
     looks: tuple[int, ...]

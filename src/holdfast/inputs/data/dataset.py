@@ -80,13 +80,7 @@ class Dataset:
         return bool(getattr(self.inputs, "in_files", False))
 
     def digest(self, index: int) -> str | None:
-        """What tells whether an input is still the same, read from its file if it has one; None if nothing does.
-
-        Examples
-        --------
-        >>> Dataset("moods", "text", ("fine", "awful"), np.array([1, 0]), ("bad", "good")).digest(0)
-        'd14a58bae804a2b8'
-        """
+        """What tells whether an input is still the same, read from its file if it has one; None if nothing does."""
         if hasattr(self.inputs, "digest"):
             return cast("str | None", self.inputs.digest(index))
         value = self.inputs[index]

@@ -15,7 +15,7 @@ from holdfast.inputs.data.dataset import Dataset, no_labels, number_labels
 from holdfast.inputs.data.folders import ImageFiles
 from holdfast.inputs.data.table_file import FrameRows, split_target
 from holdfast.masking.image.pixels import is_picture, is_tensor
-from holdfast.validation import check_list, is_number, shown
+from holdfast.validation import check_list, did_you_mean, is_number, shown
 
 _AXES = {1: "text", 2: "table", 4: "image"}
 """Axes of an array of inputs → their kind, where nobody says."""
@@ -75,18 +75,28 @@ def as_frame(data: Any) -> Any:
 
 
 def number_known(labels: Any, n: int, classes: tuple[str, ...]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
-    """Labels (n,) as numbers, and the names of the classes: those of the model where every label is one of them."""
+    """Labels (n,) as numbers, and the names of the classes: the model's, of which labels are names or numbers."""
     entries = check_list(labels, "labels", "be a list of labels, one per input", most=n)
     if len(entries) != n:
         raise InvalidValueError(argument="labels", must=f"have one entry per input, {n}", got=len(entries))
     known = {
-        place: str(int(label)) if is_number(label) and label % 1 == 0 else str(label)
+        place: str(int(label))
+        if isinstance(label, (bool, np.bool_)) or (is_number(label) and label % 1 == 0)
+        else str(label)
         for place, label in enumerate(entries)
-        if not (label is None or (is_number(label) and (label != label or label < 0)))
+        if not (label is None or (is_number(label) and (label != label or label == -1)))
     }
     words, numbers = [*known.values()], no_labels(n)
-    numbers[[*known]], names = number_labels(words, classes if classes and set(words) <= set(classes) else None)
-    return numbers, names
+    if not classes or set(words) <= set(classes):
+        numbers[[*known]], names = number_labels(words, classes or None)
+        return numbers, names
+    for word in words:
+        if not (word.isdecimal() and len(word) < 10 and int(word) < len(classes)):
+            must = f"be names of the model's {len(classes)} classes, or their numbers from 0"
+            hint = did_you_mean(word, list(classes))
+            raise InvalidValueError(argument="labels", must=must, got=shown(word), hint=hint)
+    numbers[[*known]] = [int(word) for word in words]
+    return numbers, classes
 
 
 def _of_array(array: Any, kind: str | None) -> Dataset:
