@@ -79,20 +79,6 @@ def test_a_false_answer_is_no_more_likely_than_stated_whatever_the_rate(
         assert above <= no_at
 
 
-@given(
-    min_rate=st.sampled_from(["0.3", "0.75", "0.9", "0.95"]),
-    confidence=st.sampled_from(["0.6", "0.9", "0.99"]),
-    extra=st.integers(0, 40),
-)
-@settings(max_examples=25)
-def test_the_probabilities_a_test_states_are_those_of_its_own_answers(
-    min_rate: str, confidence: str, extra: int
-) -> None:
-    first = rate_test(float(min_rate), float(confidence)).looks[0]
-    test = rate_test(float(min_rate), float(confidence), first + extra)
-    assert test.outcome_probabilities(F(min_rate)) == answer_probabilities(test, F(min_rate))
-
-
 # -- the claim --------------------------------------------------------------------------------------
 
 

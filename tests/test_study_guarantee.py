@@ -23,6 +23,7 @@ from holdfast.study.spec import CertifySpec, DataSpec, MusSpec, SmoothingSpec, S
 from holdfast.study.store import Store
 from tests.oracles import exact_rate
 from tests.study_support import TRUST, make_spec, write_texts
+from tests.test_decision import Answers
 
 study_guarantee = partial(aggregate.study_guarantee, trust=TRUST)
 
@@ -127,7 +128,7 @@ def test_bad_counts_are_refused() -> None:
 def test_what_a_level_costs_and_finds_is_what_the_documentation_says(level: str, n_draws: int, found: float) -> None:
     test = rate_test(0.9, 1 - Fraction(level))
     assert test.looks[0] == n_draws
-    assert float(test.outcome_probabilities(Fraction(95, 100))[0]) == pytest.approx(found, abs=0.006)
+    assert float(Answers(test).at(Fraction(95, 100))[0]) == pytest.approx(found, abs=0.006)
 
 
 N_INPUTS = 14

@@ -56,27 +56,6 @@ class RateTest:
             return True
         return False if n_failed >= self.no_at_least[j] else None
 
-    def outcome_probabilities(self, rate: Fraction) -> tuple[Fraction, Fraction]:
-        """P(yes) and P(no) when each draw agrees with probability ``rate``.
-
-        Exact for moderate numbers of draws; for many, rounded up in the last of some thousand digits.
-        """
-        yes = no = Fraction(0)
-        walk = _DisagreementWalk(rate)
-        for n, few, many in zip(self.looks, self.yes_at_most, self.no_at_least, strict=True):
-            walk.draw_until(n)
-            yes += walk.leave(0, few)
-            no += walk.leave(many, n)
-        return yes, no
-
-    def expected_draws(self, rate: Fraction) -> float:
-        """Mean number of draws when each agrees with probability ``rate``."""
-        total, walk = Fraction(0), _DisagreementWalk(rate)
-        for n, few, many in zip(self.looks, self.yes_at_most, self.no_at_least, strict=True):
-            walk.draw_until(n)
-            total += n * (walk.leave(0, few) + walk.leave(many, n))
-        return float(total + self.max_draws * walk.leave(0, self.max_draws))
-
 
 def rate_test(min_rate: Any, confidence: Any, max_draws: int | None = None) -> RateTest:
     """A test of "the rate is at least ``min_rate``" that says yes as early as any test can.

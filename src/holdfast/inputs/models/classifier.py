@@ -53,7 +53,7 @@ class Classifier:
         check_name(self.kind, "kind", KINDS)
 
     def predict(self, inputs: Any, *, batch_size: int = 32) -> NDArray[Any]:
-        """Raw scores of many inputs.
+        """Raw scores (b, n_classes) of many inputs: logits where the model has them.
 
         Parameters
         ----------
@@ -62,11 +62,6 @@ class Classifier:
             (rows of numbers, an array (b, n_columns) or a data frame).
         batch_size : int
             Inputs per call of the model. Scores do not depend on it beyond rounding.
-
-        Returns
-        -------
-        scores : array (b, n_classes)
-            What the model says: logits where it has them.
         """
         size = check_whole(batch_size, "batch_size", minimum=1)
         n_inputs = _count(inputs, self.kind)
