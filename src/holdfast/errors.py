@@ -25,8 +25,6 @@ class ArgumentError(HoldfastError):
     `radius` must be a whole number ≥ 0, got -1. Try 1.
     >>> print(error.about("--radius"))
     `--radius` must be a whole number ≥ 0, got -1. Try 1.
-    >>> print(InvalidValueError("cannot be read from 'within(x)'.", argument="agree"))
-    `agree` cannot be read from 'within(x)'.
     """
 
     def __init__(
@@ -82,10 +80,7 @@ class MissingExtraError(HoldfastError, ImportError):
 
 
 class StudyError(HoldfastError, RuntimeError):
-    """A study cannot go on; the message says at which input and why. What was stored stays stored.
-
-    ``cause`` is the error of the input with its own fields, whichever process it was raised in.
-    """
+    """A study cannot go on: at which input and why (``cause``, from any process). What was stored stays stored."""
 
     def __init__(self, message: str = "", *, cause: HoldfastError | None = None) -> None:
         self.cause = cause

@@ -139,14 +139,9 @@ class Inputs(Sequence[MaskedModel]):
         return None if provenance is None else provenance.input
 
     def first(self, n: int | None = None, *, min_features: int = 1) -> Inputs:
-        """The first inputs that have enough features; the model is not called.
+        """The first ``n`` inputs (all if None) that have enough features; the model is not called.
 
-        Parameters
-        ----------
-        n : int, optional
-            How many; as many as there are if there are fewer, or if it is None.
-        min_features : int
-            Inputs with fewer features, such as short texts, are left out.
+        Inputs with fewer than ``min_features``, such as short texts, are left out.
         """
         wanted = len(self) if n is None else check_whole(n, "n", minimum=1)
         least = check_whole(min_features, "min_features", minimum=1)

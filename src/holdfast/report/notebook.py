@@ -98,9 +98,6 @@ def _name(one: Attribution, i: int) -> str:
     return _text(name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…")
 
 
-# -- pieces -----------------------------------------------------------------------------------------
-
-
 def _box(content: str, foot: str) -> str:
     return f'<div style="{_BOX}">{content}<p style="{_SMALL}">{_text(foot)}</p></div>'
 

@@ -55,13 +55,8 @@ class Classifier:
     def predict(self, inputs: Any, *, batch_size: int = 32) -> NDArray[Any]:
         """Raw scores (b, n_classes) of many inputs: logits where the model has them.
 
-        Parameters
-        ----------
-        inputs : sequence
-            Images (PIL images, arrays (height, width, channels), or paths), texts, or table rows
-            (rows of numbers, an array (b, n_columns) or a data frame).
-        batch_size : int
-            Inputs per call of the model. Scores do not depend on it beyond rounding.
+        Images are PIL images, arrays (height, width, channels) or paths; rows are numbers, an array (b, n_columns) or
+        a data frame. Scores do not depend on ``batch_size``, the inputs per call, beyond rounding.
         """
         size = check_whole(batch_size, "batch_size", minimum=1)
         n_inputs = _count(inputs, self.kind)

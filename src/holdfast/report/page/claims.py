@@ -199,9 +199,6 @@ def _unlike(rows: InputRows) -> Iterator[str]:
         )
 
 
-# -- the ranking ------------------------------------------------------------------------------------
-
-
 def rankings(summary: StudySummary) -> list[Plain]:
     """For each fraction and keep probability: the means at the largest radius, and the pairs that are certified."""
     cuts = dict.fromkeys((one.top_fraction, one.keep_probability) for one in summary.groups)

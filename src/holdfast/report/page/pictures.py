@@ -61,9 +61,6 @@ def lay_grid(picture: Plain, masking: str | None) -> Plain:
     return picture | {"groups": {"rows": int(found[1]), "cols": int(found[2])}}
 
 
-# -- images -----------------------------------------------------------------------------------------
-
-
 def _image(pixels: NDArray[np.uint8], groups: NDArray[Any] | None) -> Plain:
     small = _shrunk(pixels)
     where = None if groups is None else _describe_map(_shrunk(groups))
@@ -135,9 +132,6 @@ def png_uri(pixels: NDArray[np.uint8]) -> str:
 
 def _chunk(kind: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-
-# -- texts and tables -------------------------------------------------------------------------------
 
 
 def text_parts(text: str, names: Sequence[str] | None) -> list[list[Any]]:
