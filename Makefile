@@ -10,7 +10,7 @@ export MKL_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all audit constraints lint format bench docs designs bundled ci-setup clean
+.PHONY: help demo test test-house test-all audit constraints lint format bench docs designs bundled ci-setup clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -33,14 +33,24 @@ comma := ,
 space := $(subst ,, )
 CORE_FILES := $(subst $(space),$(comma),$(foreach room,$(CORE),src/holdfast/$(room).py src/holdfast/$(room)/*))
 
-test: $(STAMP) ## run the tests, doctests and README examples; all of the core must be covered, and 90 % of everything
-	$(BIN)/python -m pytest -m 'not slow' -n auto --dist loadfile --cov=holdfast --cov-branch --cov-report=
+# What `make test` takes of tests/house: one test each of Ray, the browser, the demo and the README.
+SMOKE := 'tests/house/test_study_ray.py::test_every_engine_and_number_of_workers_gives_the_same_store[1 actor]' \
+	tests/house/test_report_browser.py::test_the_page_loads_without_an_error_and_without_a_request \
+	tests/house/test_demo.py::test_the_demo_ends_with_three_findings_and_the_path_of_its_page \
+	'tests/house/test_readme.py::test_python_blocks_run_and_print_what_the_page_states[README.md]'
+PYTEST := $(BIN)/python -m pytest -n auto
+
+test: $(STAMP) ## run tests/core, tests/edge, the doctests, and a smoke test each of Ray, the browser, the demo and the README
+	$(PYTEST) --dist worksteal -m 'not slow' tests/core tests/edge src $(SMOKE)
+
+test-house: $(STAMP) ## run every test that is not slow; all of the core must be covered, and 90 % of everything
+	$(PYTEST) --dist loadfile -m 'not slow' --cov=holdfast --cov-branch --cov-report=
 	@rm -f .coverage.*  # what processes that were killed left half written
 	$(BIN)/coverage report --include='$(CORE_FILES)' --fail-under=100
 	$(BIN)/coverage report --fail-under=90
 
-test-all: $(STAMP) ## also run the slow theory and scale checks
-	$(BIN)/python -m pytest -n auto --dist loadfile
+test-all: $(STAMP) ## run every test, the slow theory and scale checks too
+	$(PYTEST) --dist loadfile
 
 audit: $(STAMP) ## look up known weaknesses of the packages in use (needs the network)
 	.ci/audit $(BIN)
@@ -71,7 +81,7 @@ designs: $(STAMP) ## search the shipped stopping designs anew (about an hour)
 bundled: $(STAMP) ## train the bundled models anew (about a quarter of an hour)
 	$(BIN)/python -m training
 
-ci-setup: $(STAMP) ## what a fresh machine needs before `make lint` and `make test`
+ci-setup: $(STAMP) ## what a fresh machine needs before the others
 	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium; } \
 		|| echo "There is no chromium, and only root can install it: tests of pages will say so."
 

@@ -19,12 +19,12 @@ import numpy as np
 
 from benchmarks.bench_speed import resnet, roberta_base, vit_base
 from benchmarks.figures import Figure
-from holdfast.experiments import batching
-from holdfast.experiments.timing import Bind, Times, time_batches
 from holdfast.masking.image.mask_image import mask_image
 from holdfast.masking.text.mask_text import mask_text
+from holdfast.reproduce.measures import N_MASKS, Bind, Times, time_batches
+from holdfast.reproduce.measures import SIZES as BATCH_SIZES
 
-SIZES: tuple[int | None, ...] = (*batching.SIZES, None)
+SIZES: tuple[int | None, ...] = (*BATCH_SIZES, None)
 N_INPUTS = 3
 """The paper has 100; full-size models on one core would take hours for them."""
 
@@ -43,7 +43,7 @@ def run() -> Iterator[Figure]:
     lines = [_header()]
     print(lines[0])
     for name, bind in _models():
-        times = time_batches(bind, SIZES, n_inputs=N_INPUTS, n_masks=batching.N_MASKS)
+        times = time_batches(bind, SIZES, n_inputs=N_INPUTS, n_masks=N_MASKS)
         lines.append(_row(name, times))
         print(lines[-1], flush=True)
         best = min(np.mean(times[size]) for size in SIZES if size is not None)

@@ -22,7 +22,7 @@ import numpy as np
 import holdfast as hf
 from benchmarks.figures import Figure
 from holdfast.evaluation import Evaluator
-from holdfast.study.costs import attribution_calls, mean_calls, try_curve
+from holdfast.study.plan import attribution_calls, mean_calls, try_curve
 from holdfast.study.spec import CertifySpec, MethodSpec, SmoothingSpec
 
 METHODS = ("lime", "shap", "integrated_gradients", "mfaba", "random")
@@ -97,13 +97,13 @@ def _certification(kind: Kind, calls: dict[Kind, float]) -> Iterator[Figure]:
     asked = CertifySpec(radii=tuple(kind.radii))
     for rate in RATES:
         start = time.process_time()
-        trial = try_curve(asked, SmoothingSpec(), kind.selected, keep=1.0, rate=rate)
+        n_calls, _ = try_curve(asked, SmoothingSpec(), kind.selected, keep=1.0, rate=rate)
         seconds = time.process_time() - start
-        yield Figure(f"{what}, τ = {rate:g}: model calls", trial.n_calls)
+        yield Figure(f"{what}, τ = {rate:g}: model calls", n_calls)
         if rate == ASSUMED_RATE:
-            calls[kind] = trial.n_calls
+            calls[kind] = n_calls
             yield Figure(f"{what}, τ = {rate:g}: time of holdfast itself", 1e3 * seconds, "ms")
-            fewer = PAPER_DRAWS * len(kind.radii) / trial.n_calls
+            fewer = PAPER_DRAWS * len(kind.radii) / n_calls
             yield Figure(f"{what}, τ = {rate:g}: {PAPER_DRAWS} per radius over our calls", fewer, "×", at_least=3)
 
 

@@ -73,7 +73,7 @@ def forward_seconds() -> float:
 @contextmanager
 def server() -> Iterator[tuple[str, str]]:
     """The command itself, in a process of its own."""
-    command = [sys.executable, "-m", "holdfast.cli", "explore", "--model", "bundled:digits-vit"]
+    command = [sys.executable, "-m", "holdfast", "explore", "--model", "bundled:digits-vit"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             found = re.search(r"(http://\S+)/\?token=(\S+)", process.stdout.readline() if process.stdout else "")

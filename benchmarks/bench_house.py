@@ -1,4 +1,4 @@
-"""House: how large the source is and how cut up, before the ground floor was rebuilt and now; what a command loads.
+"""House: how large the source is and how cut up, before it was rebuilt and now; what commands load and enter.
 
 The limits are those of the rebuild. "before" needs git and the history of the repository.
 """
@@ -27,7 +27,21 @@ CERTIFY = "certify --model bundled:cancer-forest --input bundled:cancer#0 --meth
 STRANGERS = ("experiments", "explore", "report", "reproduce", "study")
 """Rooms that a command about one input has no business in."""
 
-MOST_LINES, MOST_USES_OF_A_FILE_NAME, MOST_MODULES, MOST_SECONDS = 18_500, 2, 70, 0.3
+STUDY = """
+model = "bundled:cancer-forest"
+data = { spec = "bundled:cancer", n = 2 }
+methods = ["random"]
+certify = { radii = [1, 2] }
+"""
+ENTERED_BY = {
+    "study run": "study run study.toml --quiet",
+    "reproduce q2": "reproduce q2 --n 2 --methods random,occlusion --radii 1,2 --output q2",
+}
+"""Commands that the tracer follows, in a folder that holds the study above."""
+
+MOST_LINES, MOST_CODE_LINES, MOST_MODULES, MOST_GROUND_LINES = 31_000, 20_000, 170, 18_500
+MOST_WITH_ONE_IMPORTER, MOST_CALLED_ONCE, MOST_USES_OF_A_FILE_NAME = 35, 15, 2
+MOST_LOADED, MOST_ENTERED, MOST_SECONDS = 70, 60, 0.3
 N_IMPORTS = 5
 
 _RUN = """
@@ -37,6 +51,28 @@ try:
 except SystemExit as end:
     if end.code not in (0, 1, 2):
         raise
+"""
+_TRACE = f"""
+import inspect, os, sys, threading
+import holdfast
+package = os.path.dirname(holdfast.__file__)
+entered = set()
+def enter(frame, event, _):
+    code = frame.f_code
+    if event == "call" and code.co_flags & inspect.CO_OPTIMIZED and code.co_filename.startswith(package):
+        entered.add((code.co_filename, code.co_qualname))
+threading.setprofile(enter)
+sys.setprofile(enter)
+{_RUN}
+sys.setprofile(None)
+print(len({{path for path, _ in entered}}), len(entered))
+"""
+_OPTIONS = f"""
+import sys
+sys.path.append({str(ROOT)!r})
+from benchmarks.house_figures import n_options
+from holdfast.cli import command_parser
+print(n_options(command_parser()))
 """
 _IMPORT = """
 import sys, time
@@ -53,7 +89,7 @@ def run() -> Iterator[Figure]:
             sources = {"before": Path(folder) / "src"} | sources
         else:
             print(f"  There is no revision {BEFORE} here: only what is now is counted.")
-        measured = [[*_counts(source), *_loads(source)] for source in sources.values()]
+        measured = [[*_counts(source), *_loads(source), *_enters(source)] for source in sources.values()]
     for figures in zip(*measured, strict=True):
         for when, figure in zip(sources, figures, strict=True):
             at_most = figure.at_most if when == "now" else None
@@ -75,9 +111,9 @@ def _counts(source: Path) -> Iterator[Figure]:
     """What the files say."""
     house = House.read(source / "holdfast")
     ground, names, walls = house.ground_floor, house.repeated_file_names, house.with_one_importer
-    yield Figure("modules", len(house.modules))
-    yield Figure("lines", house.n_lines)
-    yield Figure("code lines (no blanks, comments, docstrings)", house.n_code_lines)
+    yield Figure("modules", len(house.modules), at_most=MOST_MODULES)
+    yield Figure("lines", house.n_lines, at_most=MOST_LINES)
+    yield Figure("code lines (no blanks, comments, docstrings)", house.n_code_lines, at_most=MOST_CODE_LINES)
     yield Figure("classes", house.n_classes)
     yield Figure("file length, median", house.median_file_length, "lines")
     yield Figure("function body, median", house.body_length(50), "lines")
@@ -86,24 +122,36 @@ def _counts(source: Path) -> Iterator[Figure]:
     yield Figure("import lines, of all lines", house.import_share, "%")
     yield Figure("file names used more than once", len(names))
     yield Figure("most uses of a file name", max(names.values(), default=1), at_most=MOST_USES_OF_A_FILE_NAME)
-    yield Figure("class names used more than once", len(house.repeated_class_names))
-    yield Figure("modules with one importer", len(walls))
+    yield Figure("class names used more than once", len(house.repeated_class_names), at_most=0)
+    yield Figure("modules with one importer", len(walls), at_most=MOST_WITH_ONE_IMPORTER)
     yield Figure("lines of modules with one importer", sum(module.n_lines for module in walls))
     yield Figure("private functions called once", house.n_called_once)
-    yield Figure("private functions called once, of all functions", 100 * house.n_called_once / house.n_functions, "%")
+    called_once = 100 * house.n_called_once / house.n_functions
+    yield Figure("private functions called once, of all functions", called_once, "%", at_most=MOST_CALLED_ONCE)
     yield Figure("ground floor, modules", len(ground.modules))
-    yield Figure("ground floor, lines", ground.n_lines, at_most=MOST_LINES)
+    yield Figure("ground floor, lines", ground.n_lines, at_most=MOST_GROUND_LINES)
     yield Figure("ground floor, class names used more than once", len(ground.repeated_class_names), at_most=0)
 
 
 def _loads(source: Path) -> Iterator[Figure]:
     """What a fresh interpreter loads."""
+    yield Figure("options of the command line", int(_python(_OPTIONS, source)))
     loaded = loaded_by_certify(source)
-    yield Figure("modules loaded by `holdfast certify` on a table", len(loaded), at_most=MOST_MODULES)
+    yield Figure("modules loaded by `holdfast certify` on a table", len(loaded), at_most=MOST_LOADED)
     yield Figure(f"of these in {', '.join(STRANGERS)}", len(strangers(loaded)), at_most=0)
     imports = [_python(_IMPORT, source).split() for _ in range(N_IMPORTS)]
     yield Figure("`import holdfast`", min(float(seconds) for seconds, _ in imports), "s", at_most=MOST_SECONDS)
     yield Figure("`import holdfast` loads torch", any(torch == "True" for _, torch in imports), at_most=0)
+
+
+def _enters(source: Path) -> Iterator[Figure]:
+    """Where commands lead: the modules that hold a function they call, and these functions."""
+    for name, command in ENTERED_BY.items():
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "study.toml").write_text(STUDY, encoding="utf-8")
+            modules, functions = _python(_TRACE, source, *command.split(), folder=folder).split()[-2:]
+        yield Figure(f"modules entered by `holdfast {name}`", int(modules), at_most=MOST_ENTERED)
+        yield Figure(f"functions called by `holdfast {name}`", int(functions))
 
 
 def loaded_by_certify(source: Path = ROOT / "src") -> list[str]:
@@ -117,11 +165,11 @@ def strangers(loaded: list[str]) -> list[str]:
     return [name for name in loaded if name.split(".")[1:2] and name.split(".")[1] in STRANGERS]
 
 
-def _python(code: str, source: Path, *arguments: str) -> str:
+def _python(code: str, source: Path, *arguments: str, folder: str | None = None) -> str:
     """What a fresh interpreter prints that finds holdfast here, compiled as it is for users."""
     environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": ""}
     command = [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode:
         raise RuntimeError(f"This failed: holdfast {' '.join(arguments)}\n{done.stderr}")
     return done.stdout

@@ -14,16 +14,14 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from benchmarks.bench_study import RADII, _renamed, _texts, _write_images
+from benchmarks.bench_study import RADII, _texts, _write_images
 from benchmarks.figures import Figure
 from benchmarks.zoo import find_zoo
 from holdfast.study import Ray, Store, run_study
-from holdfast.study.engines import Engine, Processes
-from holdfast.study.items import Task
-from holdfast.study.merge import records_of
-from holdfast.study.results import Record
+from holdfast.study.local import Engine, Processes
+from holdfast.study.records import Record, Task
+from holdfast.study.run import Moment
 from holdfast.study.spec import MethodSpec, StudySpec
-from holdfast.study.watching import Moment
 
 N_ITEMS, N_ACTORS = 10_000, 2
 N_SAMPLES = 1_500
@@ -55,7 +53,7 @@ class Canned:
 
     def __call__(self, spec: StudySpec) -> Any:
         with Store(self.path) as store:
-            return CannedWorker(next(records_of(store)))
+            return CannedWorker(next(store.records()))
 
 
 @dataclass(frozen=True)
@@ -64,10 +62,7 @@ class CannedWorker:
 
     def run(self, task: Task) -> Iterator[Record]:
         for item in task.items:
-            record = _renamed(self.record, item.input)
-            scores = (item.input, item.method, *record.attribution[2:])
-            row = (item.input, item.method, *record.item[2:])
-            yield record._replace(key=item.key, attribution=scores, item=row)
+            yield self.record._replace(**item._asdict())
 
 
 def _driver(folder: Path) -> Iterator[Figure]:
@@ -122,7 +117,7 @@ def _overhead(spec: StudySpec, folder: Path) -> Iterator[Figure]:
     local, seconds = _idle(heavy, folder / "overhead-local.db", Processes(1))
     ray, _ = _idle(heavy, folder / "overhead-ray.db", Ray(1))
     with Store(folder / "overhead-ray.db") as store:
-        size = sum(len(pickle.dumps(record)) for record in records_of(store)) / len(store.keys()) / 1024
+        size = sum(len(pickle.dumps(record)) for record in store.records()) / len(store.keys()) / 1024
     yield Figure("seconds per item, ResNet-20, 64 features", seconds, "s", at_least=1)
     yield Figure("time that Ray adds to a local worker, per item", 1000 * (ray - local), "ms")
     yield Figure("the same as a share of the item", 100 * (ray - local) / seconds, "%", at_most=10)

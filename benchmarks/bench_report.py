@@ -14,13 +14,10 @@ import numpy as np
 
 from benchmarks.figures import Figure
 from holdfast.report.page import write_report
-from holdfast.study.listing import Listed
-from holdfast.study.question import plain_spec
-from holdfast.study.results import encode
+from holdfast.study.records import Listed, Record
 from holdfast.study.run import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, MusSpec, StudySpec, Trust
-from holdfast.study.store import Store
-from holdfast.study.writing import StoreWriter
+from holdfast.study.store import Store, StoreWriter
 
 N_INPUTS, N_WORDS = 2_500, 40
 METHODS = {"lime": 200, "shap": 200, "occlusion": None, "random": None}
@@ -58,12 +55,12 @@ def _many_items(folder: Path) -> Path:
     with Store(few) as store:
         results = list(store.results())
     many = folder / "many.db"
-    with StoreWriter(many, plain_spec(spec), settings={}, versions={}) as writer:
+    with StoreWriter(many, spec, settings={}, versions={}) as writer:
         writer.expect(range(N_INPUTS), n_there=N_INPUTS)
         writer.list_inputs({index: Listed(None, None) for index in range(N_INPUTS)})
         for start in range(0, N_INPUTS, 4):
             for result in results:
-                writer.add(encode(replace(result, input=start + result.input)))
+                writer.add(Record.of(replace(result, input=start + result.input)))
     return many
 
 

@@ -16,18 +16,13 @@ import numpy as np
 import holdfast as hf
 from benchmarks.figures import Figure
 from benchmarks.zoo import find_zoo, load_labelled_images, load_resnet20
-from holdfast.study.aggregate import summarize_study
-from holdfast.study.engines import InProcess
-from holdfast.study.items import Item
-from holdfast.study.merge import records_of
-from holdfast.study.question import plain_spec
-from holdfast.study.results import Record
-from holdfast.study.run import run_study
+from holdfast.study.local import InProcess
+from holdfast.study.records import Record
+from holdfast.study.run import Moment, run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, StudySpec
-from holdfast.study.store import Store
-from holdfast.study.watching import Moment
-from holdfast.study.work import Worker, item_rng
-from holdfast.study.writing import StoreWriter
+from holdfast.study.store import Store, StoreWriter
+from holdfast.study.summary import summarize_study
+from holdfast.study.worker import Worker, item_rng
 
 N_STORED, N_TOGETHER = 4_000, 200
 """The best of many short runs is one that nothing else on the machine disturbed."""
@@ -62,9 +57,9 @@ def _store(folder: Path) -> Iterator[Figure]:
     spec = _texts(folder / "one", n=1, n_words=16, radii=RADII)
     run_study(spec, folder / "one.db")
     with Store(folder / "one.db") as store:
-        one = next(records_of(store))
-    records = [_renamed(one, index) for index in range(N_STORED)]
-    with StoreWriter(folder / "many.db", plain_spec(spec), settings={}, versions={}) as writer:
+        one = next(store.records())
+    records = [one._replace(input=index) for index in range(N_STORED)]
+    with StoreWriter(folder / "many.db", spec, settings={}, versions={}) as writer:
         writer.expect(range(N_STORED), n_there=N_STORED)
         seconds = [_seconds_of(writer, records[start : start + N_TOGETHER]) for start in range(0, N_STORED, N_TOGETHER)]
     size = (folder / "many.db").stat().st_size / len(records) / 1024
@@ -82,15 +77,6 @@ def _seconds_of(writer: StoreWriter, records: list[Record]) -> float:
     for record in records:
         writer.add(record)
     return time.perf_counter() - start
-
-
-def _renamed(record: Record, index: int) -> Record:
-    return record._replace(
-        key=Item(index, *record.item[1:4]).key,
-        input=(index, *record.input[1:]),
-        attribution=(index, *record.attribution[1:]),
-        item=(index, *record.item[1:]),
-    )
 
 
 # -- memory -----------------------------------------------------------------------------------------
@@ -142,8 +128,7 @@ def resnet20() -> Any:
     """A factory: the zoo's ResNet-20 on images of 32×32 bytes, with a clock on it."""
     import torch
 
-    from holdfast.inputs.models.classifier import Classifier
-    from holdfast.inputs.models.engines import ModuleOnImages
+    from holdfast.inputs.models.classifier import Classifier, ModuleOnImages
     from holdfast.masking.speed import Runner
 
     class Clocked(torch.nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import io
 import tokenize
@@ -188,6 +189,17 @@ class House:
     @property
     def n_called_once(self) -> int:
         return sum(len(module.called_once) for module in self.modules)
+
+
+def n_options(parser: argparse.ArgumentParser) -> int:
+    """How many options a command line has: those of all its commands, without ``--help``."""
+    total = 0
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            total += sum(n_options(command) for command in action.choices.values())
+        else:
+            total += bool(action.option_strings) and action.dest != "help"
+    return total
 
 
 def _modules(package: Path) -> Iterator[Module]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.zoo import find_zoo, load_labelled_images
-from holdfast.experiments import Request, Subject, make_subject, reproduce
+from holdfast.reproduce import Request, Subject, make_subject, reproduce
 
 FOLDER = Path("build/questions")
 N_INPUTS = {"q1": 20, "q2": 40, "q3": 20, "q4": 200}

@@ -7,6 +7,7 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -31,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Examples that make a ``Ray`` say what they lack, where there is none."""
     if find_spec("ray") is None:
         for item in items:
-            if item.nodeid.endswith(("on_ray.Ray", "clusters.md]")):
+            if item.nodeid.endswith((".Ray", "clusters.md]")):
                 item.add_marker(pytest.mark.skip(reason="needs Ray: pip install 'holdfast[ray]'"))
 
 
@@ -41,3 +42,33 @@ def ctrl_c() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+# -- studies that are run once in a process, and only read: a test that changes one copies the file -----------------
+
+
+@pytest.fixture(scope="session")
+def mixed_texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Texts of very different lengths."""
+    from tests.helpers.mixed_texts import write_mixed_texts
+
+    return write_mixed_texts(tmp_path_factory.mktemp("texts"))
+
+
+@pytest.fixture(scope="session")
+def mixed(mixed_texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of a study of them."""
+    from holdfast.study import run_study
+    from tests.helpers.mixed_texts import mixed_spec
+
+    path = tmp_path_factory.mktemp("mixed") / "study.db"
+    run_study(mixed_spec(mixed_texts), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Results of studies of texts, images and rows of a table."""
+    from tests.helpers.report_support import run_all
+
+    return run_all(tmp_path_factory.mktemp("studies"))

@@ -117,13 +117,24 @@ def within(margin: float) -> Within:
 
 def as_agreement(agree: Any, name: str = "agree") -> Agreement:
     """An agreement from its name, such as ``"same_top_class"`` or ``"within(0.1)"``, or a callable."""
-    if isinstance(agree, str):
-        return _by_name(agree, name)
     if isinstance(agree, (SameTopClass, SameTopSet, Within, UserAgreement)):
         return agree
     if callable(agree):
         return UserAgreement(agree)
-    raise InvalidTypeError(argument=name, must="be a name or a callable on (outputs, reference)", got=shown(agree))
+    if not isinstance(agree, str):
+        raise InvalidTypeError(argument=name, must="be a name or a callable on (outputs, reference)", got=shown(agree))
+    if agree == "same_top_class":
+        return same_top_class
+    names = ["same_top_class", "same_top_set(k)", "within(margin)"]
+    match = re.fullmatch(r"(same_top_set|within)\((.*)\)", agree)
+    if match and agree not in names:
+        try:
+            return same_top_set(int(match[2])) if match[1] == "same_top_set" else within(float(match[2]))
+        except ValueError as error:
+            must, hint = "be a name such as same_top_set(3) or within(0.1)", f"It cannot be read: {error}"
+            raise InvalidValueError(argument=name, must=must, got=shown(agree), hint=hint) from error
+    check_name(agree, name, names)
+    raise InvalidValueError(argument=name, must="have a number in place of the letters", got=shown(agree))
 
 
 def prediction_of(output: Any) -> Any:
@@ -131,21 +142,6 @@ def prediction_of(output: Any) -> Any:
     if not isinstance(output, np.ndarray):
         return output
     return int(output.argmax()) if len(output) > 1 else float(output[0])
-
-
-def _by_name(text: str, name: str) -> Agreement:
-    if text == "same_top_class":
-        return same_top_class
-    names = ["same_top_class", "same_top_set(k)", "within(margin)"]
-    match = re.fullmatch(r"(same_top_set|within)\((.*)\)", text)
-    if match and text not in names:
-        try:
-            return same_top_set(int(match[2])) if match[1] == "same_top_set" else within(float(match[2]))
-        except ValueError as error:
-            must, hint = "be a name such as same_top_set(3) or within(0.1)", f"It cannot be read: {error}"
-            raise InvalidValueError(argument=name, must=must, got=shown(text), hint=hint) from error
-    check_name(text, name, names)
-    raise InvalidValueError(argument=name, must="have a number in place of the letters", got=shown(text))
 
 
 def _need_scores(outputs: Outputs, name: str) -> None:

@@ -29,7 +29,12 @@ def replacing(target: Path) -> Iterator[Path]:
     if real.exists() and not real.is_file():
         yield target
         return
-    _remove_litter(real.parent)
+    with suppress(OSError):  # what writers that were killed left there: of those alive, the lock cannot be had
+        for left in real.parent.glob(f"{_PREFIX}????????"):
+            if left.is_dir() and not left.is_symlink():
+                with suppress(OSError), open_lock(left / _LOCK) as lock:
+                    if try_lock(lock) and is_current(lock, left / _LOCK):
+                        _remove(left)
     folder, lock = _folder_beside(real)
     unfinished = folder / _UNFINISHED
     try:
@@ -103,16 +108,6 @@ def _folder_beside(target: Path) -> tuple[Path, IO[str]]:
             return folder, lock
         lock.close()
         _remove(folder)
-
-
-def _remove_litter(folder: Path) -> None:
-    """Remove what writers that were killed left in a folder: of those alive, the lock cannot be had."""
-    with suppress(OSError):
-        for left in folder.glob(f"{_PREFIX}????????"):
-            if left.is_dir() and not left.is_symlink():
-                with suppress(OSError), open_lock(left / _LOCK) as lock:
-                    if try_lock(lock) and is_current(lock, left / _LOCK):
-                        _remove(left)
 
 
 def _remove(folder: Path) -> None:

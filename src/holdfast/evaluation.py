@@ -122,10 +122,9 @@ class Evaluator:
         self.deciding = model if isinstance(model, Deciding) else None
         self._base_before = 0 if self.deciding is None else self.deciding.n_base_calls
         self.progress = as_progress(progress)
-        self._expected = 0
         self._slots: dict[bytes, int] = {}
         self._rows = _Rows()
-        self._n_repeated = 0
+        self._expected = self._n_repeated = 0
         self._repeated_before = 0 if self.deciding is None else int(self.deciding.base.n_repeated)
         self._references: list[tuple[Mask, Any]] = []
         self._n_spread: int | None = None  # rows repeated but for references; None while none is to be
@@ -176,7 +175,9 @@ class Evaluator:
     def __call__(self, masks: Masks, /) -> Outputs:
         """Outputs of masks (b, n_features); only masks never seen before reach the model."""
         checked = check_masks(masks, self.n_features)
-        keys = _packed(checked)
+        packed = np.packbits(checked, axis=1)  # the bits of each mask, compressed where they are many, are its key
+        keys: list[bytes] = packed.view(np.dtype((np.void, packed.shape[1]))).ravel().tolist()  # type: ignore[assignment]
+        keys = keys if packed.shape[1] < _LONG_MASK else [zlib.compress(key, 1) for key in keys]
         first_rows: dict[bytes, int] = {}
         for row, key in enumerate(keys):
             if key not in self._slots:
@@ -286,9 +287,8 @@ class Evaluator:
 
     def _n_due(self) -> int:
         """How many rows are to be repeated: references, and one in 16 of those known, up to four."""
-        if self._n_spread is None:
-            return 0
-        return len(self._references) + min(_MOST_REPEATS, len(self._slots) // _ROWS_PER_REPEAT) - self._n_spread
+        n_spread = min(_MOST_REPEATS, len(self._slots) // _ROWS_PER_REPEAT)
+        return 0 if self._n_spread is None else len(self._references) + n_spread - self._n_spread
 
     def _take_repeats(self, n: int) -> tuple[Masks, list[Any]]:
         """So many masks that are to be repeated, references first, and what is known of each."""
@@ -331,9 +331,8 @@ class Evaluator:
 class _Rows:
     """Outputs in one array that doubles when full."""
 
-    def __init__(self) -> None:
-        self._buffer: Outputs | None = None
-        self._n = 0
+    _buffer: Outputs | None = None
+    _n = 0
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -419,13 +418,6 @@ def _without_probes(model: Any) -> Any:
     return model if plain is None else plain()
 
 
-def _packed(masks: Masks) -> list[bytes]:
-    """The bits of each mask as bytes, compressed where they are long: exact keys."""
-    packed = np.packbits(masks, axis=1)
-    rows: list[bytes] = packed.view(np.dtype((np.void, packed.shape[1]))).ravel().tolist()  # type: ignore[assignment]
-    return rows if packed.shape[1] < _LONG_MASK else [zlib.compress(row, 1) for row in rows]
-
-
 def _unpacked(keys: list[bytes], n_features: int) -> Masks:
     """The masks (b, n_features) of such keys."""
     width = -(-n_features // 8)
@@ -464,8 +456,7 @@ class Deadline:
         self._last.start()
         self._last.join(self.seconds)
         if not answer.done():
-            raise ModelError(
-                f"The model gave no answer {what} within `timeout` = {self.seconds:g} s. Answers that came before are "
-                "kept. The call cannot be ended from here and may go on in the background."
-            )
+            late = f"The model gave no answer {what} within `timeout` = {self.seconds:g} s."
+            kept = "Answers that came before are kept."
+            raise ModelError(f"{late} {kept} The call cannot be ended from here and may go on in the background.")
         return answer.result()

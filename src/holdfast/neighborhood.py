@@ -11,7 +11,6 @@ and neighbourhoods of two explanations fed with equal streams make paired draws.
 
 from __future__ import annotations
 
-import abc
 import math
 import sys
 from collections.abc import Iterator
@@ -57,20 +56,20 @@ class Neighborhood(Protocol):
     def distances(self, words: NDArray[np.uint64]) -> Indices: ...
 
 
-class _Flips(abc.ABC):
-    """Masks that differ from ``selected`` by k flips in each pool, smallest ≤ k ≤ radius."""
+class _Flips:
+    """Masks that differ from ``selected`` by k flips in each pool, smallest ≤ k ≤ radius.
+
+    There is a pool for each of the ``states`` that features are flipped from: hidden (False) or shown (True).
+    """
 
     name: str
+    states: tuple[bool, ...]
 
     def __init__(self, selected: Any, radius: int) -> None:
         self.selected = check_mask(selected, "selected")
         self.radius = check_whole(radius, "radius")
         self.smallest = 0
-        self.pools = self._positions()
-
-    @abc.abstractmethod
-    def _positions(self) -> tuple[Indices, ...]:
-        """The pools: positions that may be flipped."""
+        self.pools = tuple(np.flatnonzero(self.selected == state) for state in self.states)
 
     def exactly(self, k: int) -> Self:
         """The masks at distance k exactly (clamped to the largest distance there is)."""
@@ -94,9 +93,15 @@ class _Flips(abc.ABC):
 
     def is_larger_than(self, limit: int) -> bool:
         """Whether ``size > limit``, without computing a huge size."""
-        if self.smallest == self.effective_radius:
-            return _product_exceeds([len(pool) for pool in self.pools], self.smallest, limit)
-        return any(total > limit for total in accumulate(self._counts()))
+        if self.smallest < self.effective_radius:
+            return any(total > limit for total in accumulate(self._counts()))
+        k, total = self.smallest, 1
+        for length in map(len, self.pools):  # the product of C(length, k), of which each factor only grows on the way
+            for j in range(min(k, length - k)):
+                total = total * (length - j) // (j + 1)
+                if total > limit:
+                    return True
+        return total > limit
 
     def contains(self, mask: Mask) -> bool:
         """Whether the mask is one of them."""
@@ -204,10 +209,7 @@ class Additions(_Flips):
     (3, 4)
     """
 
-    name = "additions"
-
-    def _positions(self) -> tuple[Indices, ...]:
-        return (np.flatnonzero(~self.selected),)
+    name, states = "additions", (False,)
 
 
 class Removals(_Flips):
@@ -220,10 +222,7 @@ class Removals(_Flips):
     4
     """
 
-    name = "removals"
-
-    def _positions(self) -> tuple[Indices, ...]:
-        return (np.flatnonzero(self.selected),)
+    name, states = "removals", (True,)
 
 
 class Swaps(_Flips):
@@ -236,24 +235,10 @@ class Swaps(_Flips):
     3
     """
 
-    name = "swaps"
-
-    def _positions(self) -> tuple[Indices, ...]:
-        return np.flatnonzero(~self.selected), np.flatnonzero(self.selected)
+    name, states = "swaps", (False, True)
 
 
 NEIGHBORHOODS: dict[str, type[_Flips]] = {kind.name: kind for kind in (Additions, Removals, Swaps)}
-
-
-def _product_exceeds(lengths: list[int], k: int, limit: int) -> bool:
-    """Whether the product of C(length, k) is above the limit; each factor only grows on the way."""
-    product = 1
-    for length in lengths:
-        for j in range(min(k, length - k)):
-            product = product * (length - j) // (j + 1)
-            if product > limit:
-                return True
-    return product > limit
 
 
 def _smallest_keys(keys: Keys, pool: Indices, count: Indices) -> Masks:
@@ -269,13 +254,9 @@ def _smallest_keys(keys: Keys, pool: Indices, count: Indices) -> Masks:
     marked[count == 0] = False
     beyond = ordered[rows, np.minimum(count, len(pool) - 1)]
     for row in np.flatnonzero((border == beyond) & (count > 0) & (count < len(pool))):
+        # Equal keys are ordered by bits that belong to this row alone.
+        seed = np.random.SeedSequence([int(key) for key in keys[row, pool]])
+        fresh = np.random.Generator(np.random.Philox(seed)).permutation(len(pool))
         marked[row] = False
-        marked[row, pool[_break_ties(keys[row, pool], int(count[row]))]] = True
+        marked[row, pool[np.lexsort((fresh, keys[row, pool]))[: count[row]]]] = True
     return marked
-
-
-def _break_ties(keys: Keys, count: int) -> Indices:
-    """The positions of the smallest keys; equal ones are ordered by bits that belong to this row alone."""
-    seed = np.random.SeedSequence([int(key) for key in keys])
-    fresh = np.random.Generator(np.random.Philox(seed)).permutation(len(keys))
-    return np.lexsort((fresh, keys))[:count]

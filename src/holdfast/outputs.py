@@ -94,7 +94,17 @@ def _labels(outputs: Outputs) -> Outputs:
             "Return scores as a column (b, 1) and use `agree=within(margin)`."
         )
     labels = np.empty(len(outputs), dtype=object)
-    labels[:] = [_label(entry) for entry in outputs.tolist()]
+    for row, entry in enumerate(outputs.tolist()):
+        check_answered(entry)
+        label = entry.item() if isinstance(entry, np.generic) else entry
+        if isinstance(label, bytes):
+            try:
+                label = label.decode()
+            except UnicodeDecodeError as error:
+                raise ModelError(f"Labels that are bytes must be UTF-8, got {label!r}.") from error
+        if not isinstance(label, (str, int)):
+            raise ModelError(f"Labels (b,) must be whole numbers, strings or Booleans, got {label!r}.")
+        labels[row] = label
     _check_one_type(labels.tolist())
     return labels
 
@@ -104,19 +114,6 @@ def _check_one_type(labels: list[Any]) -> None:
     if len(first) > 1:
         examples = " and ".join(repr(label) for label in first.values())
         raise ModelError(f"Labels (b,) must be of one type, got {examples}. Return words only, or whole numbers only.")
-
-
-def _label(entry: Any) -> str | int:
-    check_answered(entry)
-    label = entry.item() if isinstance(entry, np.generic) else entry
-    if isinstance(label, bytes):
-        try:
-            return label.decode()
-        except UnicodeDecodeError as error:
-            raise ModelError(f"Labels that are bytes must be UTF-8, got {label!r}.") from error
-    if not isinstance(label, (str, int)):
-        raise ModelError(f"Labels (b,) must be whole numbers, strings or Booleans, got {label!r}.")
-    return label
 
 
 def _scores(outputs: Outputs, masks: Masks) -> Outputs:

@@ -29,6 +29,7 @@ from holdfast.validation import (
     check_flag,
     check_mask,
     check_masks,
+    check_number,
     check_share,
     check_size,
     check_whole,
@@ -87,8 +88,7 @@ class SmoothedModel:
     @property
     def rows_per_mask(self) -> int:
         """Evaluations of the innermost model behind one full answer, repeated ones included."""
-        inner = 1 if self.base.deciding is None else self.base.deciding.rows_per_mask
-        return len(self.bank) * inner
+        return len(self.bank) * (1 if self.base.deciding is None else self.base.deciding.rows_per_mask)
 
     @property
     def n_base_calls(self) -> int:
@@ -275,9 +275,7 @@ def check_keep(value: Any, n_features: int) -> tuple[Fraction, ...]:
 
 
 def _check_share(value: Any) -> Fraction:
-    if not (is_number(value) and 0 < value <= 1):
-        kind = InvalidValueError if is_number(value) else InvalidTypeError
-        raise kind(argument="keep_probability", must=_KEEP_MUST, got=shown(value))
+    check_number(value, "keep_probability", _KEEP_MUST, lambda share: 0 < share <= 1)
     return value if isinstance(value, Fraction) else Fraction(str(value))
 
 

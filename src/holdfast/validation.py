@@ -127,7 +127,19 @@ def check_selection(value: Any, name: str, model: Any) -> Mask:
             raise InvalidValueError(argument=name, must=f"hold indices from 0 to {n_features - 1}", got=array.tolist())
         chosen: list[int] = array.tolist()
     elif array.ndim == 1 and len(array) and all(isinstance(entry, str) for entry in array.tolist()):
-        chosen = _find_names(array.tolist(), name, getattr(model, "feature_names", None))
+        if getattr(model, "feature_names", None) is None:
+            got = "names: the model does not say what its features are called"
+            raise InvalidTypeError(argument=name, must="be a mask or indices", got=got)
+        known = [str(label) for label in model.feature_names]
+        for label in array.tolist():
+            if label not in known:
+                must, near = "hold names of features", did_you_mean(label, known)
+                raise InvalidValueError(argument=name, must=must, got=shown(label), hint=near)
+            if known.count(label) > 1:
+                places = ", ".join(str(i) for i, other in enumerate(known) if other == label)
+                must, got = "name each feature clearly", f"{label!r}: features {places} have it"
+                raise InvalidValueError(argument=name, must=must, got=got, hint="Give indices.")
+        chosen = [known.index(label) for label in array.tolist()]
     else:
         return check_mask(value, name, n_features=n_features)
     if len(set(chosen)) < len(chosen):
@@ -136,22 +148,6 @@ def check_selection(value: Any, name: str, model: Any) -> Mask:
     mask[chosen] = True
     mask.setflags(write=False)
     return mask
-
-
-def _find_names(labels: list[str], name: str, feature_names: Any) -> list[int]:
-    if feature_names is None:
-        got = "names: the model does not say what its features are called"
-        raise InvalidTypeError(argument=name, must="be a mask or indices", got=got)
-    known = [str(label) for label in feature_names]
-    for label in labels:
-        if label not in known:
-            hint = did_you_mean(label, known)
-            raise InvalidValueError(argument=name, must="hold names of features", got=shown(label), hint=hint)
-        if known.count(label) > 1:
-            places = ", ".join(str(i) for i, other in enumerate(known) if other == label)
-            must, got = "name each feature clearly", f"{label!r}: features {places} have it"
-            raise InvalidValueError(argument=name, must=must, got=got, hint="Give indices.")
-    return [known.index(label) for label in labels]
 
 
 def check_masks(value: Any, n_features: int) -> Masks:

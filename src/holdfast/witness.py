@@ -8,7 +8,7 @@ predicted class and its strongest rival, and what they find is reduced until not
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,7 +31,7 @@ ALWAYS_EXHAUSTED = 4096
 """Levels with no more masks than this are always evaluated in full."""
 
 _BEAM_WIDTH, _N_ORDERS = 8, 32
-_PORTION = 1024
+_LEAST_REPEATED, _MOST_REPEATED, _PORTION = 20_000, 1_000_000, 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,8 +150,7 @@ class StabilityBracket(Value):
         size = "1 feature" if self.low == 1 else f"{self.low} features"
         known = f"the {which} prediction survives every addition of up to {size} ({self.method})"
         if self.below is None:
-            reach = self.witness.max_radius
-            searched = "nothing larger was searched"
+            reach, searched = self.witness.max_radius, "nothing larger was searched"
             if self.is_tight:
                 searched = "these are all there are"
             elif reach > self.low:
@@ -193,8 +192,8 @@ def find_witness(
         About how many model calls to spend; small levels are evaluated whatever it is.
     agree : str, Agreement or callable
         What counts as the same prediction; see ``certify``.
-    rng : Generator, int or None
-        For the random orders.
+    rng : Generator, int, "canonical" or None
+        For the random orders; "canonical" derives the key from model, input and explanation.
 
     Examples
     --------
@@ -206,13 +205,54 @@ def find_witness(
     ((5, 7), True)
     """
     check_whole(max_calls, "max_calls")
-    same, key = as_agreement(agree), stream_key(rng)
+    same = as_agreement(agree)
     wanted = None if max_radius is None else check_whole(max_radius, "max_radius")
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_selection(selected, "selected", evaluator)
-        n_free = int((~mask).sum())
+        n_free, known = int((~mask).sum()), evaluator.provenance
+        key = stream_key(rng, "witness", known.model, known.input, known.masking, np.flatnonzero(mask).tolist())
         search = _WitnessSearch(evaluator, mask, same, n_free if wanted is None else min(wanted, n_free), max_calls)
         return search.run(stream(key, "witness", np.packbits(mask).tobytes()), key)
+
+
+def repeat_witness(model: MaskedModel, stated: Witness, **options: Any) -> Witness:
+    """Evaluate again all that a witness states; where it is not so, what is.
+
+    What every search evaluates is, and additions up to the radius that it cleared, one and all as far as a million
+    masks go; then the one it names, and that with each of its features left out. If it names none, the whole search is
+    repeated, with no less than what it spends by default. The number of calls is not stated again.
+    """
+
+    def search(max_radius: int, max_calls: int) -> Witness:
+        limits: dict[str, Any] = {"max_radius": max_radius, "max_calls": max_calls, "rng": stated.rng_key}
+        return find_witness(model, stated.selected, **limits, **options)
+
+    least = search(stated.max_radius, 0)
+    cleared = search(min(stated.cleared_radius, stated.max_radius), _MOST_REPEATED)
+    whole = least
+    if not stated.found:
+        whole = search(stated.max_radius, min(max(stated.n_calls, _LEAST_REPEATED), _MOST_REPEATED))
+    for repeated in (least, cleared, whole):
+        if repeated.found and len(repeated.added) < (len(stated.added) if stated.found else math.inf):
+            return repeated
+    radius = max(least.cleared_radius, cleared.cleared_radius)
+    if stated.mask is None:
+        proven = radius == whole.max_radius
+        return replace(whole, cleared_radius=radius, proven=proven, n_calls=stated.n_calls)
+    with evaluating(model, batch_size=options.get("batch_size")) as evaluator:
+        less = np.tile(stated.mask, (len(stated.added), 1))
+        less[range(len(stated.added)), list(stated.added)] = False
+        outputs = evaluator(np.concatenate([[stated.selected, stated.mask], less]))
+    agrees = as_agreement(stated.agree if options.get("agree") is None else options["agree"])(outputs, outputs[0])
+    if agrees[1] or not agrees[2:].all() or len(stated.added) > least.max_radius:
+        return least
+    changed, proven = prediction_of(outputs[1]), radius == len(stated.added) - 1
+    name, again = (
+        class_name(changed, evaluator.classes),
+        ("original_prediction", "original_name", "max_radius", "agree"),
+    )
+    facts = {field: getattr(least, field) for field in (*again, "provenance")}
+    return replace(stated, prediction=changed, prediction_name=name, proven=proven, cleared_radius=radius, **facts)
 
 
 def stability_bracket(
@@ -245,15 +285,10 @@ def stability_bracket(
         votes = isinstance(evaluator.model, SmoothedModel) and evaluator.model.votes
         witness = find_witness(evaluator, selected, max_radius=max_radius, max_calls=max_calls, rng=rng)
         certificate = certify_mus(evaluator, selected, input_removals=False) if votes else None
-        by_votes = certificate is not None and certificate.radius > witness.cleared_radius
-        return StabilityBracket(
-            low=certificate.radius if certificate is not None and by_votes else witness.cleared_radius,
-            below=witness.n_added,
-            method=certificate.method if certificate is not None and by_votes else "enumeration",
-            certificate=certificate,
-            witness=witness,
-            n_calls=evaluator.n_calls - before,
-        )
+        low, method = witness.cleared_radius, "enumeration"
+        if certificate is not None and certificate.radius > low:
+            low, method = certificate.radius, certificate.method
+        return StabilityBracket(low, witness.n_added, method, certificate, witness, evaluator.n_calls - before)
 
 
 class _WitnessSearch:
@@ -350,8 +385,7 @@ class _WitnessSearch:
     def _try(self, masks: Masks) -> bool:
         """Whether any of these, all smaller than the best, changes the prediction; it is reduced to what it needs."""
         changed = self._smallest_change(masks)
-        if changed is not None:
-            self._best = self._reduced(changed)
+        self._best = self._best if changed is None else self._reduced(changed)
         return changed is not None
 
     def _random_orders(self, rng: np.random.Generator) -> None:

@@ -172,12 +172,11 @@ def from_captum(
     >>> from_captum(np.array([[0.2, 0.5]])).scores.tolist()
     [0.2, 0.5]
     """
-    if isinstance(attributions, tuple):
-        if len(attributions) != 1:
-            raise InvalidValueError(argument="attributions", must="be of one input tensor", got=len(attributions))
-        attributions = attributions[0]
+    if isinstance(attributions, tuple) and len(attributions) != 1:
+        raise InvalidValueError(argument="attributions", must="be of one input tensor", got=len(attributions))
+    tensor = attributions[0] if isinstance(attributions, tuple) else attributions
     maps = _Maps.of(model, groups=groups, reduce=reduce)
-    values = maps.reduced(_as_numbers(attributions, "attributions"), channels_first=True)
+    values = maps.reduced(_as_numbers(tensor, "attributions"), channels_first=True)
     return imported(values, model, target=target, method="captum")
 
 
@@ -309,9 +308,7 @@ def _views(scores: Numbers, k: int) -> Numbers:
 
 
 def _check_index(value: Any, name: str, length: int | None) -> int:
-    if length is None:
-        return check_whole(value, name)
-    if value is None or check_whole(value, name) >= length:
+    if length is not None and (value is None or check_whole(value, name) >= length):
         kind = InvalidTypeError if value is None else InvalidValueError
         raise kind(argument=name, must=f"be a whole number from 0 to {length - 1}", got=shown(value))
     return check_whole(value, name)

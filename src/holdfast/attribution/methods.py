@@ -47,14 +47,8 @@ def random(task: AttributionTask) -> Scored:
     return Scored(task.stream().random(task.n_features))
 
 
-METHODS = {
-    "lime": "lime",
-    "shap": "shapley",
-    "integrated_gradients": "gradients",
-    "mfaba": "gradients",
-    "occlusion": "methods",
-    "random": "methods",
-}
+METHODS = {"lime": "lime", "shap": "shapley", "integrated_gradients": "gradients", "mfaba": "gradients"}
+METHODS |= {"occlusion": "methods", "random": "methods"}
 """Methods by name, and the modules of this package they are in, each loaded when its method is first asked for."""
 
 GRADIENT_METHODS = ("integrated_gradients", "mfaba")

@@ -110,12 +110,9 @@ def as_shapiq_game(model: MaskedModel, *, target: Any = None) -> Any:
             """The target's score under masks (b, n_features)."""
             return task.values(np.asarray(coalitions, dtype=bool))
 
-    return MaskedGame(
-        n_players=task.n_features,
-        normalize=True,
-        normalization_value=float(task.values(np.zeros((1, task.n_features), dtype=bool))[0]),
-        player_names=list(names) if names is not None and len(set(names)) == len(names) else None,
-    )
+    empty = float(task.values(np.zeros((1, task.n_features), dtype=bool))[0])
+    players = list(names) if names is not None and len(set(names)) == len(names) else None
+    return MaskedGame(n_players=task.n_features, normalize=True, normalization_value=empty, player_names=players)
 
 
 def fit_pairs(pairs: Coalitions, differences: Numbers, *, total: float) -> tuple[Numbers, Numbers]:

@@ -219,11 +219,9 @@ def check_differentiable(model: Any, method: str) -> Differentiable:
     """The model behind evaluators, which must have the gradients that a method asks for."""
     bare = bare_model(model)
     if not isinstance(bare, Differentiable):
-        raise MissingGradientsError(
-            "needs a model with gradients: a PyTorch module bound by `mask_image` or "
-            f"`mask_text`, got {type(bare).__name__}. 'lime', 'shap' and 'occlusion' need none.",
-            argument=f"method={method!r}",
-        )
+        needs = "needs a model with gradients: a PyTorch module bound by `mask_image` or `mask_text`"
+        message = f"{needs}, got {type(bare).__name__}. 'lime', 'shap' and 'occlusion' need none."
+        raise MissingGradientsError(message, argument=f"method={method!r}")
     return bare
 
 

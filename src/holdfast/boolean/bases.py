@@ -30,10 +30,8 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 _LOW_BITS = 14
 """Features handled while 2¹⁴ neighbouring rows (128 KiB) are in cache."""
 
-_FEATURES_AT_ONCE = 4
-
-_COLUMNS_AT_ONCE = 8
-"""Functions copied side by side into the buffer of the low bits."""
+_FEATURES_AT_ONCE, _COLUMNS_AT_ONCE = 4, 8
+"""Of one matrix product; functions copied side by side into the buffer of the low bits."""
 
 _LONGEST_PRODUCT = 512
 """Columns of one matrix product: few enough that no BLAS spreads so small a task over threads."""

@@ -278,10 +278,8 @@ def _scores_within(evaluator: Evaluator, masks: Masks, target: int, low: float, 
     evaluator.expect(len(masks))
     scores = scores_of(evaluator, masks, column)
     if scores.min() < low or scores.max() > high:
-        raise ModelError(
-            f"Scores of class {column} must lie in `score_range` = ({low:g}, {high:g}), "
-            f"got {scores.min():g} to {scores.max():g}. The intervals rest on it."
-        )
+        must = f"must lie in `score_range` = ({low:g}, {high:g}), got {scores.min():g} to {scores.max():g}"
+        raise ModelError(f"Scores of class {column} {must}. The intervals rest on it.")
     return scores
 
 

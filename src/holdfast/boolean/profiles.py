@@ -18,8 +18,8 @@ import numpy as np
 
 from holdfast.boolean.bases import apply_in_place, biased, transform
 from holdfast.boolean.tables import PerFeature, Table, as_table, check_finite, check_per_feature, degrees, quiet
-from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.validation import check_name, check_size, check_whole, is_number, shown
+from holdfast.errors import InvalidValueError
+from holdfast.validation import check_name, check_number, check_size, check_whole, shown
 
 _BLOCK_BITS = 14
 _MAX_MATRIX_FEATURES = 12
@@ -269,7 +269,4 @@ def _weights_of(h: Any, p: PerFeature) -> Table:
 
 def _check_number(value: Any, name: str, *, low: float = 0.0) -> float:
     """A number from ``low`` to 1."""
-    if not (is_number(value) and low <= value <= 1):
-        kind = InvalidValueError if is_number(value) else InvalidTypeError
-        raise kind(argument=name, must=f"be a number in [{low:g}, 1]", got=shown(value))
-    return float(value)
+    return float(check_number(value, name, f"be a number in [{low:g}, 1]", lambda number: low <= number <= 1))

@@ -62,8 +62,7 @@ def tabulate(
     >>> tabulate(count, target=0)
     array([0., 1., 1., 2.])
     """
-    if target is not None:
-        target = check_whole(target, "target")
+    column = None if target is None else check_whole(target, "target")
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         n = evaluator.n_features
         if n > MAX_TABULATED_FEATURES:
@@ -71,7 +70,7 @@ def tabulate(
             raise InvalidValueError(argument="model", must=must, got=n)
         evaluator.expect(2**n)
         portions = (all_masks(n, start, min(start + PORTION, 2**n)) for start in range(0, 2**n, PORTION))
-        return np.concatenate([scores_of(evaluator, masks, target) for masks in portions])
+        return np.concatenate([scores_of(evaluator, masks, column) for masks in portions])
 
 
 def degrees(n_features: int) -> NDArray[np.uint8]:

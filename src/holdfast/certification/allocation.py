@@ -95,11 +95,18 @@ def within_variance(own: InputTally, neighbours: Sequence[InputTally]) -> float:
     Without enough such pairs the total variance takes its place.
     """
     total = total_variance(own)
-    estimates = [_from_repeats(own), *(_from_pairs(own, other) for other in neighbours)]
-    enough = [(estimate, n) for estimate, n in estimates if n >= _ENOUGH]
+    n_drawn, n_agreed = own[:, own[0] >= 2]
+    chances = [n_agreed * (n_drawn - n_agreed) / (n_drawn * (n_drawn - 1))]
+    if len(n_drawn) < _ENOUGH:
+        chances = []
+        for other in neighbours:
+            both = (own[0] > 0) & (other[0] > 0)
+            here, there = own[1, both] / own[0, both], other[1, both] / other[0, both]
+            chances.append((here * (1 - there) + there * (1 - here)) / 2)
+    enough = [(float(np.mean(chance)), len(chance)) for chance in chances if len(chance) >= _ENOUGH]
     if not enough:
         return total
-    estimate, n = enough[0] if estimates[0][1] >= _ENOUGH else max(enough)
+    estimate, n = max(enough)
     # One imaginary pair that differs.
     return min(total, (estimate * n + 0.5) / (n + 1))
 
@@ -115,18 +122,3 @@ def variance_of_mean(n_draws: int, n_inputs: int, *, within: float, total: float
     extra = n_draws % n_inputs
     unequal = extra * (n_inputs - extra) / max(1, n_inputs - 1)
     return within / n_draws + unequal * (total - within) / n_draws**2
-
-
-def _from_repeats(own: InputTally) -> tuple[float, int]:
-    n_drawn, n_agreed = own[:, own[0] >= 2]
-    if len(n_drawn) == 0:
-        return 0.0, 0
-    return float(np.mean(n_agreed * (n_drawn - n_agreed) / (n_drawn * (n_drawn - 1)))), len(n_drawn)
-
-
-def _from_pairs(own: InputTally, other: InputTally) -> tuple[float, int]:
-    both = (own[0] > 0) & (other[0] > 0)
-    if not both.any():
-        return 0.0, 0
-    here, there = own[1, both] / own[0, both], other[1, both] / other[0, both]
-    return float(np.mean(here * (1 - there) + there * (1 - here)) / 2), int(both.sum())

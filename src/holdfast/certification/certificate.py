@@ -254,8 +254,7 @@ def _enumerate_or_sample(
     rng = procedure.own_stream(reference.selected, str(nearby.smallest))
     looks, tally, stopped = iter(plan.design.looks), Tally(), False
     while not stopped:  # every design stops at its last look
-        masks = portions(nearby, next(looks) - tally.n_evaluated, rng)
-        tally = reference.count(masks, after=tally, on_count=on_count)
+        tally = reference.count(portions(nearby, next(looks) - tally.n_evaluated, rng), after=tally, on_count=on_count)
         stopped = plan.design.stops(tally.n_evaluated, tally.n_agreed)
     return Outcome(tally, plan)
 

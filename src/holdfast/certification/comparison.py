@@ -46,16 +46,12 @@ class Difference(Value):
     @property
     def better(self) -> str | None:
         """The explanation certified to be more stable, or None if the draws cannot tell."""
-        if self.interval.low > 0:
-            return self.first
-        return self.second if self.interval.high < 0 else None
+        return self.first if self.interval.low > 0 else self.second if self.interval.high < 0 else None
 
     @property
     def worse(self) -> str | None:
         """The explanation certified to be less stable, or None if the draws cannot tell."""
-        if self.better is None:
-            return None
-        return self.second if self.better == self.first else self.first
+        return None if self.better is None else self.second if self.better == self.first else self.first
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,11 +115,10 @@ class Comparison(Value):
     def to_frame(self) -> Any:
         """The differences as a pandas ``DataFrame``, one row per pair and radius."""
         names = ("first", "second", "radius", "estimate")
-        rows = [
+        return make_frame(
             {name: getattr(pair, name) for name in names} | pair.interval._asdict() | {"better": pair.better}
-            for pair in self.differences
-        ]
-        return make_frame(rows)
+            for pair in self
+        )
 
     def __str__(self) -> str:
         width = max(map(len, self.names))
@@ -275,5 +270,4 @@ def _differences(
                 )
             interval = Interval(own.low - rival.high, own.high - rival.low)
             estimate = (first.rate_unbiased or 0.0) - (second.rate_unbiased or 0.0)
-            paired = kept is not None and other is not None
-            yield Difference(names[a], names[b], radius, estimate, interval, paired)
+            yield Difference(names[a], names[b], radius, estimate, interval, kept is not None and other is not None)

@@ -91,13 +91,12 @@ class FillSensitivity(Value):
     def to_frame(self) -> Any:
         """A pandas ``DataFrame``, one row per fill."""
         names = ("exact", "prediction", "consistent", "n_agreed", "n_evaluated", "n_calls")
-        rows = [
+        return make_frame(
             {"fill": fill, "rate": cert.rate, **cert.interval._asdict()}
             | {name: getattr(cert, name) for name in names}
             | {"masking": cert.provenance.masking}
             for fill, cert in zip(self.names, self, strict=True)
-        ]
-        return make_frame(rows)
+        )
 
     def __str__(self) -> str:
         first, width = self.certificates[0], max(len("fill"), *map(len, self.names))

@@ -121,12 +121,11 @@ class MeanCurve(Value):
 
     def to_frame(self) -> Any:
         """A data frame with one row per radius."""
-        rows = [
+        return make_frame(
             {"radius": mean.radius, "rate": mean.rate, **mean.interval._asdict()}
             | {f"population_{end}": value for end, value in mean.population._asdict().items()}
             for mean in self
-        ]
-        return make_frame(rows)
+        )
 
     def __str__(self) -> str:
         sure = "guaranteed" if self.bound == "hoeffding" else "by normal approximation"
@@ -139,8 +138,7 @@ class MeanCurve(Value):
         ]
         share = self.n_consistent / self.n_inputs
         foot = f"{calls(self.n_calls)}; {share:.1%} of the explanations have the prediction of the full input."
-        condition = "The population's intervals are for inputs drawn independently from it."
-        return "\n".join([head, *rows, foot, condition])
+        return "\n".join([head, *rows, foot, "The population's intervals are for inputs drawn independently from it."])
 
 
 Explained = Callable[[], tuple[MaskedModel, Any]]
@@ -314,15 +312,12 @@ def _draw_for_normal(
     # Rates lie in [0, 1], so their variance is at most that of a coin with the same mean. Two imaginary
     # inputs, one stable and one not, stand for what so few inputs have not shown.
     imagined = (rates * sample.n_inputs + 1) / (sample.n_inputs + 2)
-    between = quantile**2 * imagined * (1 - imagined) / sample.n_inputs
-    return rates, halves, np.sqrt(halves**2 + between)
+    return rates, halves, np.sqrt(halves**2 + quantile**2 * imagined * (1 - imagined) / sample.n_inputs)
 
 
 def _around(rates: Floats, halves: Floats) -> tuple[Interval, ...]:
-    return tuple(
-        Interval(float(max(0.0, rate - half)), float(min(1.0, rate + half)))
-        for rate, half in zip(rates, halves, strict=True)
-    )
+    lows, highs = np.maximum(rates - halves, 0.0).tolist(), np.minimum(rates + halves, 1.0).tolist()
+    return tuple(map(Interval, lows, highs))
 
 
 class StratifiedSample:

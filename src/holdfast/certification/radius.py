@@ -14,7 +14,6 @@ from holdfast.certification.serialization import Value
 from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator
-from holdfast.neighborhood import Neighborhood
 from holdfast.plans import RateTest, rate_test
 from holdfast.types import MaskedModel
 from holdfast.validation import check_share
@@ -78,12 +77,19 @@ class RadiusCertificate(PredictionClaim):
         check_share(self.confidence, "confidence")
         if not 1 <= self.max_draws <= MOST_READ or (1 - self.min_rate) * MOST_READ < 1:
             raise InvalidValueError(argument="max_draws", must=f"be from 1 to {MOST_READ}, and enough for `min_rate`")
-        small = self.max_draws <= _MOST_DRAWS
-        test = rate_test(self.min_rate, self.confidence, self.max_draws) if small else None
+        test = rate_test(self.min_rate, self.confidence, self.max_draws) if self.max_draws <= _MOST_DRAWS else None
         for step in self.trail:
             check_counts(step.n_agreed, step.n_evaluated)
             nearby = self.nearby(step.radius)
-            if step.effective_radius != nearby.effective_radius or not _follows(step, test, nearby, self.min_rate):
+            reached = bool(step.n_agreed >= Fraction(str(self.min_rate)) * step.n_evaluated)
+            if step.exact:
+                whole = not nearby.is_larger_than(step.n_evaluated) and step.n_evaluated == nearby.size
+                follows = whole and step.answer is reached
+            elif test is None:
+                follows = step.answer is None or step.answer is reached
+            else:
+                follows = step.n_evaluated in test.looks and step.answer is test.answer(step.n_evaluated, step.n_agreed)
+            if step.effective_radius != nearby.effective_radius or not follows:
                 raise InvalidValueError(argument="answer", must=f"follow from the counts at radius {step.radius}")
         answers = [step.answer for step in self.trail]
         if not answers or False in map(bool, answers[:-1]):
@@ -106,17 +112,6 @@ class RadiusCertificate(PredictionClaim):
 
     def _certified(self) -> list[RadiusStep]:
         return [step for step in self.trail if step.answer]
-
-
-def _follows(step: RadiusStep, test: RateTest | None, nearby: Neighborhood, min_rate: float) -> bool:
-    """Whether the counts of a step say what it answers, by the rules of its test."""
-    reached = bool(step.n_agreed >= Fraction(str(min_rate)) * step.n_evaluated)
-    if step.exact:
-        whole = not nearby.is_larger_than(step.n_evaluated) and step.n_evaluated == nearby.size
-        return whole and step.answer is reached
-    if test is None:
-        return step.answer is None or step.answer is reached
-    return step.n_evaluated in test.looks and step.answer is test.answer(step.n_evaluated, step.n_agreed)
 
 
 @asks(JudgeKeywords)

@@ -251,8 +251,7 @@ def _explainer(method: Any, options: dict[str, Any]) -> Callable[[Evaluator, int
     """How one repeat is made from a key."""
     options_set = sorted(name for name, value in options.items() if value is not None)
     if callable(method) and options_set:
-        must = "take its options itself if it is a function"
-        raise InvalidTypeError(argument="method", must=must, got=options_set)
+        raise InvalidTypeError(argument="method", must="take its options itself if it is a function", got=options_set)
     if not callable(method):
         name = check_name(method, "method", METHODS)
         return lambda model, key: attribute(model, name, rng=key, **options)
@@ -291,6 +290,5 @@ def _farthest(mean: float, end: float, limit: float) -> float:
 def _entropy(mean: float, point: float) -> float:
     """Relative entropy of Bernoulli(mean) from Bernoulli(point)."""
     parts = [(mean, point), (1 - mean, 1 - point)]
-    if any(m > 0 and p <= 0 for m, p in parts):
-        return math.inf
-    return sum(m * math.log(m / p) for m, p in parts if m > 0)
+    impossible = any(m > 0 and p <= 0 for m, p in parts)
+    return math.inf if impossible else sum(m * math.log(m / p) for m, p in parts if m > 0)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from functools import cache
 from importlib import import_module
@@ -106,8 +107,15 @@ def from_any_json(text: str) -> Value:
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """An object of JSON whose names come once."""
-    data = json.loads(text, object_pairs_hook=_without_repeats)
+    """An object of JSON whose names come once: one that came twice could show people and programs two values."""
+
+    def known(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        for name, n in Counter(name for name, _ in pairs).items():
+            if n > 1:
+                raise ValueError(f"{name!r} comes twice")
+        return dict(pairs)
+
+    data = json.loads(text, object_pairs_hook=known)
     return data if isinstance(data, dict) else {}
 
 
@@ -115,16 +123,6 @@ def read_about(text: str) -> dict[str, Any]:
     """What a text that ``to_json`` wrote says about its value; nothing if it says nothing."""
     about = json.loads(text).get("about", {})
     return about if isinstance(about, dict) else {}
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; a name that comes twice could show one value to people and another to programs."""
-    known: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in known:
-            raise ValueError(f"{name!r} comes twice")
-        known[name] = value
-    return known
 
 
 def _to_plain(value: Any) -> Any:
@@ -233,6 +231,6 @@ def _is_finite(value: Any) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def make_frame(rows: list[dict[str, Any]]) -> Any:
+def make_frame(rows: Iterable[dict[str, Any]]) -> Any:
     """A pandas ``DataFrame`` with one row per dictionary."""
-    return import_extra("pandas", "`to_frame` needs").DataFrame(rows)
+    return import_extra("pandas", "`to_frame` needs").DataFrame(list(rows))

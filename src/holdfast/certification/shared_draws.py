@@ -47,19 +47,17 @@ class SizeChain:
 
     def sizes(self, radius: int, start: int, stop: int) -> Indices:
         if stop > len(self._sizes):
-            self._sizes = np.concatenate([self._sizes, self._run(stop - len(self._sizes))])
+            n = stop - len(self._sizes)
+            words = self._rng.integers(0, 2**64, size=(n, self._reach + 1), dtype=np.uint64)
+            sizes = np.zeros((n, self._reach + 1), dtype=np.intp)
+            size = np.full(n, self._reach + 1, dtype=np.intp)
+            for within in range(self._reach, 0, -1):
+                beyond = size > within
+                if beyond.any():
+                    size[beyond] = self._law(within).distances(words[beyond, within])
+                sizes[:, within] = size
+            self._sizes = np.concatenate([self._sizes, sizes])
         return self._sizes[start:stop, radius]
-
-    def _run(self, n: int) -> Indices:
-        words = self._rng.integers(0, 2**64, size=(n, self._reach + 1), dtype=np.uint64)
-        sizes = np.zeros((n, self._reach + 1), dtype=np.intp)
-        size = np.full(n, self._reach + 1, dtype=np.intp)
-        for radius in range(self._reach, 0, -1):
-            beyond = size > radius
-            if beyond.any():
-                size[beyond] = self._law(radius).distances(words[beyond, radius])
-            sizes[:, radius] = size
-        return sizes
 
     def _law(self, radius: int) -> Neighborhood:
         law = self._laws.get(radius) or self._kind(self._selected, radius)

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from holdfast.agreement import as_agreement
+from holdfast.attribution.methods import GRADIENT_METHODS, METHODS, attribute, options_of
+from holdfast.attribution.task import Attribution
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.comparison import Comparison, compare
 from holdfast.certification.curve import StabilityCurve, certify_radii
@@ -26,8 +28,10 @@ from holdfast.plans.catalog import shipped_designs
 from holdfast.randomness import CANONICAL, stream_key
 from holdfast.smoothing import SmoothedModel
 from holdfast.types import MaskedModel, Progress
+from holdfast.witness import Witness, repeat_witness
 
-_KINDS_ASKED = (Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison, StableSelection)
+_KINDS_DRAWN = (Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison, StableSelection)
+_KINDS_ASKED = (*_KINDS_DRAWN, Witness, Attribution)
 _N_MARGINS = 3
 _FINGERPRINTS = ("masking", "model", "input")
 _COSTS = ("n_calls", "n_repeated", "n_rounds")
@@ -40,7 +44,7 @@ class Recheck(Value):
 
     Attributes
     ----------
-    stated : Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison or StableSelection
+    stated : Certificate, StabilityCurve, RadiusCertificate, Comparison, Witness, Attribution, …
         What was claimed.
     repeated : the same kind
         What the same question with the same random key gives now.
@@ -152,13 +156,14 @@ def recheck(
 
     The same model, input and masking give the same result, up to ties in the model's arithmetic. Nothing
     that the result says of itself is taken on trust but the question: radii, tolerance, confidence, plan,
-    and the random key. When to look and stop follows from the plan, as it ships.
+    and the random key. When to look and stop follows from the plan, as it ships. Of a witness every statement is
+    evaluated again, whatever search found it; scores are compared up to rounding.
 
     Parameters
     ----------
     model : MaskedModel
         The model and input the result is about.
-    result : Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison or StableSelection
+    result : Certificate, StabilityCurve, RadiusCertificate, Comparison, Witness, Attribution, …
         What is to be confirmed. A certificate of a curve or a comparison is confirmed with the whole of it.
     agree : callable, optional
         Needed if the result was made with a function of the user's.
@@ -176,6 +181,17 @@ def recheck(
         must = f"be one of {', '.join(kind.__name__ for kind in _KINDS_ASKED)}"
         raise InvalidTypeError(argument="result", must=must, got=type(result).__name__)
     evaluator = model if isinstance(model, Evaluator) else Evaluator(model)
+    if isinstance(result, (Witness, Attribution)):
+        own: dict[str, Any] = {"batch_size": batch_size, "progress": progress}
+        notes: tuple[str, ...] = ()
+        if isinstance(result, Witness):
+            again: Value = repeat_witness(evaluator, result, agree=result.agree if agree is None else agree, **own)
+            costs, notes = False, ("The number of model calls is as the file gives it: it depends on the budget.",)
+        else:
+            again = _score_again(evaluator, result, own)
+            # Gradients are as many as are needed, which may have taken several attempts.
+            costs = evaluator.deciding is None and result.method not in GRADIENT_METHODS
+        return Recheck(result, again, None, result.rng_key or 0, costs, notes, smallest_margins=())
     first = _first(result)
     options: dict[str, Any] = {"batch_size": batch_size, "progress": progress, "rng": first.rng_key}
     # Rows are repeated as before, or not at all; a random model is not to be confirmed by chance.
@@ -203,6 +219,35 @@ def recheck(
     )
 
 
+def _score_again(model: Evaluator, stated: Attribution, options: dict[str, Any]) -> Attribution:
+    """The same method with the same settings; numbers that agree but for rounding are as they are stated."""
+    if stated.method not in METHODS:
+        must = f"come from one of {', '.join(METHODS)}: others cannot be asked again"
+        raise InvalidValueError(argument="result", must=must, got=repr(stated.method))
+    options |= {name: stated.details[name] for name in options_of(stated.method) if name in stated.details}
+    n_samples = stated.details.get("n_samples", stated.details.get("n_steps"))
+    options |= {"n_samples": n_samples or None, "rng": stated.rng_key, "target": stated.target}
+    repeated = attribute(model, stated.method, **options)
+
+    def is_close(before: Any, now: Any) -> bool:
+        if {type(before), type(now)} & {type(None), str, bool}:
+            return type(before) is type(now) and bool(before == now)
+        try:
+            numbers = np.asarray(before, dtype=np.float64)
+        except (TypeError, ValueError):
+            return False
+        atol = 1e-6 * np.abs(repeated.scores).max()
+        return numbers.shape == np.shape(now) and np.allclose(numbers, now, rtol=1e-6, atol=atol)
+
+    alike = {name: getattr(stated, name) for name in ("scores", "errors")}
+    alike = {name: value for name, value in alike.items() if is_close(value, getattr(repeated, name))}
+    details = {
+        name: stated.details[name] if is_close(stated.details.get(name), value) else value
+        for name, value in repeated.details.items()
+    }
+    return replace(repeated, details=details, **alike)
+
+
 def _first(result: Any) -> Any:
     """The part of a result that repeats the question."""
     if isinstance(result, Comparison):
@@ -222,7 +267,14 @@ def _ask_again(model: Evaluator, stated: Any, options: dict[str, Any]) -> Any:
         options |= {"sizes": stated.sizes, "consistent": stated.needs_consistent, "radius": first.trail[0].radius}
         return replace(stabilize(model, scores, **options), method=stated.method)
     if isinstance(stated, HardCertificate) and stated.method in VOTED:
-        return _ask_for_votes(model, stated, options)
+        bank: dict[str, Any] = {name: options[name] for name in ("batch_size", "progress")}
+        if not isinstance(model.model, SmoothedModel):
+            if stated.method != "mus":
+                must = "be the smoothed model itself: its random masks are not in the result"
+                raise InvalidValueError(argument="model", must=must)
+            bank |= {"keep_probability": stated.keep_probability, "n_levels": stated.n_levels, "rng": stated.rng_key}
+        bank |= {"criterion": str(stated.criterion), "input_removals": stated.consistent is not None}
+        return certify_mus(model, stated.selected, **bank)
     options["neighborhood"] = first.neighborhood
     if isinstance(stated, RadiusCertificate):
         options |= {"min_rate": stated.min_rate, "confidence": stated.confidence, "max_draws": stated.max_draws}
@@ -246,17 +298,6 @@ def _ask_again(model: Evaluator, stated: Any, options: dict[str, Any]) -> Any:
         whole = {"pooled": "curve", "paired": "comparison"}[first.draws]
         raise InvalidValueError(argument="result", must=f"be the whole {whole} that this certificate is a part of")
     return certify(model, first.selected, radius=first.radius, **options)
-
-
-def _ask_for_votes(model: Evaluator, stated: HardCertificate, options: dict[str, Any]) -> HardCertificate:
-    bank: dict[str, Any] = {name: options[name] for name in ("batch_size", "progress")}
-    if not isinstance(model.model, SmoothedModel):
-        if stated.method != "mus":
-            must = "be the smoothed model itself: its random masks are not in the result"
-            raise InvalidValueError(argument="model", must=must)
-        bank |= {"keep_probability": stated.keep_probability, "n_levels": stated.n_levels, "rng": stated.rng_key}
-    bank |= {"criterion": str(stated.criterion), "input_removals": stated.consistent is not None}
-    return certify_mus(model, stated.selected, **bank)
 
 
 def _has_drawn(result: Any) -> bool:
@@ -287,8 +328,7 @@ def _canonical_key(model: Evaluator, result: Any) -> int | None:
     if isinstance(result, StableSelection):
         draws, masks = "stabilize", [np.ones_like(first.selected)]
     kind = {"neighborhood": first.neighborhood, "rate_kind": getattr(first, "rate_kind", "uniform")}
-    procedure = Procedure(Question.check({"radii": [0], **kind}), draws, 0, True, True)
-    return procedure.canonical_key(known, *masks)
+    return Procedure(Question.check({"radii": [0], **kind}), draws, 0, True, True).canonical_key(known, *masks)
 
 
 def _notes(result: Any) -> Iterator[str]:

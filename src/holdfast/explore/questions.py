@@ -1,258 +1,331 @@
-"""A view and an errand → answers: ordinary calls of the library on a model that waits for its turns."""
+"""A view and a caller → answers as plain data: ordinary calls of the library on a model that waits for its turns."""
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from io import BytesIO
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from holdfast import __version__
+from holdfast.agreement import same_top_class
 from holdfast.attribution.methods import attribute
 from holdfast.attribution.task import Attribution, names_of
-from holdfast.certification.certificate import Certificate, Look, certify
-from holdfast.certification.curve import certify_radii
+from holdfast.bounds import anytime_interval
+from holdfast.certification.certificate import Look, certify
+from holdfast.certification.curve import StabilityCurve, certify_radii
 from holdfast.evaluation import Evaluator
-from holdfast.explore.answers import Answers, Plain, indices, step_through
-from holdfast.explore.live import Narrowing
-from holdfast.explore.paced import in_turns
-from holdfast.explore.recent import Recent
-from holdfast.explore.sentences import curve_sentence, witness_sentence
-from holdfast.explore.turns import Errand, Gate
-from holdfast.explore.view import OWN, View, check_features
-from holdfast.explore.workbench import Workbench
-from holdfast.report.page.pictures import describe_input
+from holdfast.explore.jobs import Report
+from holdfast.explore.requests import OWN, View, check_features
+from holdfast.explore.scheduling import Caller, Priority, PriorityLock, ScheduledModel
+from holdfast.explore.workbench import Entry, Workbench
+from holdfast.inputs.inputs import Inputs
+from holdfast.report.card import Plain, describe_certificate, describe_curve, describe_witness, input_card
 from holdfast.selection import top_fraction
 from holdfast.smoothing import smooth
-from holdfast.types import Mask, MaskedModel, Masks, Outputs
+from holdfast.types import Mask, MaskedModel, Masks, Outputs, Progress
 from holdfast.witness import find_witness
+from holdfast.words import calls, class_label, percent, quoted, shortened, span
 
 N_VOTES = 32
 """Random masks that a smoothed model votes over."""
 
+MOST_CLASSES, _SHOWN_CLASSES = 50, 20
+"""Of a model with more classes than these, only the leading ones are described."""
+
+_MOST_NAMES = 8
 _MOST_REMEMBERED = 64
 
-Tell = Callable[[str, Plain], None]
-"""Told the name of an event and its data, as work goes on."""
+_SIZES = {"image": (3.4, 3.6), "text": (4.2, 1.8), "table": (4.6, 4.2)}
+"""Of a picture, in inches."""
+
+_DRAWING = threading.Lock()
+"""Matplotlib draws for one thread at a time."""
+
+Value = TypeVar("Value")
+
+
+class LruCache(Generic[Value]):
+    """The values that were asked for last, by key; any thread may ask."""
+
+    def __init__(self, most: int = _MOST_REMEMBERED) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._values: OrderedDict[Hashable, Value] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value of a key, made if it is not known; then the one that was not asked for the longest is forgotten."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        value = make()
+        with self._lock:
+            self._values[key] = value
+            if len(self._values) > self._most:
+                self._values.popitem(last=False)
+        return value
 
 
 class Questions:
-    """Everything that can be asked of the models of a workbench, by any number of threads."""
+    """Everything that can be asked of the models of a workbench, by any number of threads.
 
-    def __init__(self, workbench: Workbench, gate: Gate) -> None:
-        self.workbench, self.gate = workbench, gate
-        self._scores = Recent[Attribution](most=_MOST_REMEMBERED)
-        self._remembered = Recent[Evaluator](most=_MOST_REMEMBERED)
+    ``reveal`` and ``draw`` answer a click; ``explain``, ``certify``, ``witness`` and ``curve`` are jobs.
+    """
 
-    # -- at once ------------------------------------------------------------------------------------
+    def __init__(self, workbench: Workbench, lock: PriorityLock) -> None:
+        self.workbench, self.lock = workbench, lock
+        self._evaluators, self._attributions = LruCache[Evaluator](), LruCache[Attribution]()
 
-    def reveal(self, view: View, shown: Any, errand: Errand) -> Plain:
+    def reveal(self, view: View, shown: Any, caller: Caller) -> Plain:
         """What the model says when these features are shown."""
-        started = time.perf_counter()
-        selected = self.select(view, errand)
-        seen = as_mask(check_features(shown, "shown", n_features=len(selected)), len(selected))
-        reference, output = self._ask(view, np.stack([selected, seen]), errand)
-        counts = {"n_added": int((seen & ~selected).sum()), "n_hidden": int((selected & ~seen).sum())}
-        seconds = {"seconds": time.perf_counter() - started}
-        return Answers(self.classes(view), reference).tell(output) | counts | seconds
+        selected = self.select(view, caller)
+        mask = _as_mask(shown, "shown", len(selected))
+        outputs = self._evaluate(view, np.stack([selected, mask]), caller)
+        counts = {"n_added": int((mask & ~selected).sum()), "n_hidden": int((selected & ~mask).sum())}
+        return describe_outputs(outputs, outputs[0], self._inputs(view).classes)[1] | counts
 
-    def select(self, view: View, errand: Errand, tell: Tell | None = None) -> Mask:
-        """The explanation of a view: chosen by hand, or the top of a method's scores."""
-        if view.method == OWN:
-            n_features = self.bound(view, errand).n_features
-            return as_mask(check_features(view.selected, "selected", n_features=n_features), n_features)
-        return top_fraction(self.attribution(view, errand, tell), view.fraction)
+    def draw(self, view: View, shown: Any, caller: Caller) -> bytes:
+        """A PNG of the input: what is shown of the selected features in blue, of others in orange."""
+        from holdfast.report.figures.examples import plot_example
+        from holdfast.report.figures.style import make_panels, themed
 
-    def attribution(self, view: View, errand: Errand, tell: Tell | None = None) -> Attribution:
-        """The scores of the view's method, for the model itself even where predictions are smoothed."""
-        key = (view.model, view.input, view.fill, view.method, view.seed)
-        known = self._scores.get(key)
-        if known is None:
-            calm = replace(errand, urgent=False)
-            asked = Evaluator(self._paced(view, calm), progress=None if tell is None else _progress(tell))
-            known = attribute(asked, view.method, rng=view.seed)
-            self._scores.put(key, known)
-        return known
+        selected = self.select(view, caller)
+        features = np.flatnonzero(selected).tolist() if shown is None else shown
+        answer, mask = self.reveal(view, features, caller), _as_mask(features, "shown", len(selected))
+        changes = [(answer["n_added"], "added"), (answer["n_hidden"], "hidden again")]
+        parts = [f"{selected.sum()} selected", *(f"{count} {what}" for count, what in changes if count)]
+        title = f"“{answer['prediction']}”: {', '.join(parts)}"
+        bound, inputs, file = self.bound(view, caller), self._inputs(view), BytesIO()
+        added = np.flatnonzero(mask & ~selected).tolist()
+        with _DRAWING:
+            figure, ((axes,),) = make_panels(1, 1, size=_SIZES[inputs.kind])
+            plot_example(inputs.raw(view.input), bound, selected & mask, added=added, title=title, ax=axes)
+            with themed():
+                figure.savefig(file, format="png", dpi=150, bbox_inches="tight", metadata={"Software": None})
+        return file.getvalue()
 
-    def bound(self, view: View, errand: Errand) -> MaskedModel:
-        """The input of a view, bound to its model; a turn is needed only if it is not yet."""
-        known = self.workbench.known(view)
-        if known is not None:
-            return known
-        with self.gate.turn(errand):
-            return self.workbench.bound(view)
-
-    def classes(self, view: View) -> tuple[str, ...]:
-        """The names of the model's classes, once it is loaded."""
-        return self.workbench.inputs(view.model).classes
-
-    # -- jobs ---------------------------------------------------------------------------------------
-
-    def explain(self, view: View, errand: Errand, tell: Tell) -> Plain:
+    def explain(self, view: View, caller: Caller, report: Report) -> Plain:
         """The explanation, and what it is an explanation of."""
-        selected = self.select(view, errand, tell)
-        scores = None if view.method == OWN else self.attribution(view, errand)
-        bound = self.bound(view, errand)
-        full = np.ones(len(selected), dtype=bool)
-        reference, whole = self._ask(view, np.stack([selected, full]), errand)
-        answers = Answers(self.classes(view), reference)
-        alone, seen = answers.tell(reference), answers.tell(whole)
-        names = names_of(bound)
-        one = self.workbench.inputs(view.model).raw(view.input)
-        return {
-            "picture": describe_input(one, bound, names, n_features=len(selected)),
-            "features": list(names) if names else [f"feature {i}" for i in range(len(selected))],
-            "scores": None if scores is None else scores.scores.tolist(),
-            "selected": indices(selected),
+        selected = self.select(view, caller, report)
+        attribution = None if view.method == OWN else self.attribution(view, caller)
+        bound, inputs = self.bound(view, caller), self._inputs(view)
+        outputs = self._evaluate(view, np.stack([selected, np.ones_like(selected)]), caller)
+        alone, whole = describe_outputs(outputs, outputs[0], inputs.classes)
+        card = input_card(inputs.raw(view.input), bound, names_of(bound), n_features=len(selected))
+        return card | {
+            "scores": None if attribution is None else attribution.scores.tolist(),
+            "selected": np.flatnonzero(selected).tolist(),
             "prediction": alone["prediction"],
-            "full_prediction": seen["prediction"],
-            "consistent": seen["agrees"],
-            "n_calls": 0 if scores is None else scores.n_calls,
-            "n_features": len(selected),
+            "full_prediction": whole["prediction"],
+            "consistent": whole["agrees"],
+            "n_calls": 0 if attribution is None else attribution.n_calls,
             "max_radius": int((~selected).sum()),
             "reference": alone | {"n_added": 0, "n_hidden": 0},
-            "target": None if scores is None else answers.name(scores.target),
-            "classes": list(self.classes(view)),
         }
 
-    def certify(self, view: View, errand: Errand, tell: Tell, **options: Any) -> Plain:
-        """The certificate, and on the way what the counts so far say of the rate."""
-        selected = self.select(view, errand, tell)
-        found = certify(
-            self._asked(view, errand),
-            selected,
-            **options,
-            on_look=_Watch(tell, confidence=options["confidence"]),
-            progress=_progress(tell),
-            rng=view.seed,
-        )
-        return describe_certificate(found)
+    def certify(self, view: View, caller: Caller, report: Report, **options: Any) -> Plain:
+        """The certificate, and on the way what the counts so far say of the rate; ``text`` is the file to save."""
+        selected, known = self.select(view, caller, report), LiveInterval(options["confidence"])
 
-    def witness(self, view: View, errand: Errand, tell: Tell, **options: Any) -> Plain:
+        def on_look(look: Look) -> None:
+            nonlocal known
+            known = known.after(look)
+            report("look", known.describe(look))
+
+        options |= {"on_look": on_look, "progress": _progress(report)}
+        certificate = certify(self._model(view, caller), selected, **options, rng=view.seed)
+        change = certificate.counterexample
+        return describe_certificate(certificate) | {
+            "text": certificate.to_json(),
+            "exact": certificate.exact,
+            "counterexample": None if change is None else np.flatnonzero(change).tolist(),
+        }
+
+    def witness(self, view: View, caller: Caller, report: Report, **options: Any) -> Plain:
         """The smallest additions found that change the prediction, in an order to step through."""
-        selected, asked = self.select(view, errand, tell), self._asked(view, errand)
-        found = find_witness(asked, selected, **options, progress=_progress(tell), rng=view.seed)
-        answers = Answers(self.classes(view), asked(selected[None])[0])
-        order = _order(answers, asked, selected, found.added)
-        steps = step_through(answers, asked(_prefixes(selected, order)), order) if order else []
-        return {
-            "found": found.found,
-            "added": order,
-            "steps": steps,
-            "prediction": None if found.prediction is None else answers.name(found.prediction),
-            "proven": found.proven,
-            "cleared_radius": found.cleared_radius,
-            "max_radius": found.max_radius,
-            "sentence": witness_sentence(found, names_of(self.bound(view, errand))),
-            "n_calls": found.n_calls,
-        }
+        selected, model = self.select(view, caller, report), self._model(view, caller)
+        witness = find_witness(model, selected, **options, progress=_progress(report), rng=view.seed)
+        names, classes = names_of(self.bound(view, caller)), self._inputs(view).classes
+        added, steps = np.array(witness.added, dtype=int), list[Plain]()
+        if witness.found:
+            reference, features = model(selected[None])[0], np.arange(len(selected))
+            # Those that come closest to another prediction on their own are revealed first.
+            answers = describe_outputs(model(selected | (features == added[:, None])), reference, classes)
+            added = added[np.argsort([answer["margin"] or 0.0 for answer in answers], kind="stable")]
+            prefixes = selected | np.logical_or.accumulate(features == added[:, None])
+            answers = describe_outputs(model(prefixes), reference, classes)
+            steps = [{"added": feature} | answer for feature, answer in zip(added.tolist(), answers, strict=True)]
+        named = [f"Feature {i} is “{shortened(names[i], 40)}”." for i in witness.added[:_MOST_NAMES]] if names else []
+        changes = {"added": added.tolist(), "steps": steps, "proven": witness.proven}
+        return describe_witness(witness, classes) | changes | {"sentence": " ".join([str(witness), *named])}
 
-    def curve(self, view: View, errand: Errand, tell: Tell, **options: Any) -> Plain:
-        """Rates over radii."""
-        selected = self.select(view, errand, tell)
-        model = self._asked(view, errand)
-        found = certify_radii(model, selected, **options, progress=_progress(tell), rng=view.seed)
-        return {
-            "radii": list(found.radii),
-            "rates": [one.rate for one in found],
-            "lows": [one.interval.low for one in found],
-            "highs": [one.interval.high for one in found],
-            "simultaneous": found.simultaneous,
-            "sentence": curve_sentence(found),
-            "n_calls": found.n_calls,
-        }
+    def curve(self, view: View, caller: Caller, report: Report, **options: Any) -> Plain:
+        selected, model = self.select(view, caller, report), self._model(view, caller)
+        curve = certify_radii(model, selected, **options, progress=_progress(report), rng=view.seed)
+        return describe_curve(curve) | {"sentence": curve_sentence(curve)}
 
-    # -- models -------------------------------------------------------------------------------------
+    def select(self, view: View, caller: Caller, report: Report | None = None) -> Mask:
+        """The explanation of a view: chosen by hand, or the top of a method's scores."""
+        if view.method == OWN:
+            return _as_mask(view.selected, "selected", self.bound(view, caller).n_features)
+        return top_fraction(self.attribution(view, caller, report), view.fraction)
 
-    def _paced(self, view: View, errand: Errand) -> MaskedModel:
-        return in_turns(self.bound(view, errand), self.gate, errand, self.workbench.pace(view.model))
+    def attribution(self, view: View, caller: Caller, report: Report | None = None) -> Attribution:
+        """The scores of the view's method, for the model itself even where predictions are smoothed."""
 
-    def _asked(self, view: View, errand: Errand) -> Evaluator:
+        def compute() -> Attribution:
+            patient = replace(caller, priority=max(caller.priority, Priority.JOB))
+            model = Evaluator(self._scheduled(view, patient), progress=report and _progress(report))
+            return attribute(model, view.method, rng=view.seed)
+
+        return self._attributions.get((view.model, view.input, view.fill, view.method, view.seed), compute)
+
+    def bound(self, view: View, caller: Caller) -> MaskedModel:
+        """The input of a view, bound to its model; a turn is needed only if it is not yet."""
+        return self._remembering(view, caller).model
+
+    def _inputs(self, view: View) -> Inputs:
+        return self.workbench.entries[view.model].inputs
+
+    def _scheduled(self, view: View, caller: Caller) -> MaskedModel:
+        return ScheduledModel(self.bound(view, caller), self.lock, caller, self.workbench.entries[view.model].batch)
+
+    def _model(self, view: View, caller: Caller) -> Evaluator:
         """The model of a view for one job, which counts its calls as if there were no others."""
-        return _evaluator(Evaluator(self._paced(view, errand)), view)
+        return _smoothed(Evaluator(self._scheduled(view, caller)), view)
 
-    def _ask(self, view: View, masks: Masks, errand: Errand) -> Outputs:
-        """A few masks in one turn; the evaluator is nobody else's meanwhile, and remembers."""
-        with self.gate.turn(errand):
-            known = self._remembered.get(view.scene)
-            if known is None:
-                known = _evaluator(Evaluator(self.workbench.bound(view)), view)
-                self._remembered.put(view.scene, known)
-            return known(masks)
+    def _evaluate(self, view: View, masks: Masks, caller: Caller) -> Outputs:
+        """What the model of a view says of a few masks, in one turn."""
+        evaluator = self._remembering(view, caller)
+        with self.lock.turn(caller):
+            return _smoothed(evaluator, view)(masks)
+
+    def _remembering(self, view: View, caller: Caller) -> Evaluator:
+        """The input of a view with all that was computed of it; to be called by whoever has a turn."""
+
+        def bind() -> Evaluator:
+            with self.lock.turn(caller):
+                return Evaluator(self.workbench.bind(view))
+
+        return self._evaluators.get((view.model, view.input, view.fill), bind)
 
 
-def _evaluator(own: Evaluator, view: View) -> Evaluator:
-    """The model itself, or smoothed as the view says."""
+def _smoothed(model: Evaluator, view: View) -> Evaluator:
     if view.keep_probability == 1:
-        return own
-    return Evaluator(smooth(own, view.keep_probability, N_VOTES, rng=view.seed))
+        return model
+    return Evaluator(smooth(model, view.keep_probability, N_VOTES, rng=view.seed))
 
 
-def as_mask(features: Any, n_features: int) -> Mask:
-    """The mask that shows these features."""
-    mask = np.zeros(n_features, dtype=bool)
-    mask[list(features)] = True
-    return mask
+def _as_mask(features: Any, name: str, n_features: int) -> Mask:
+    return np.isin(np.arange(n_features), check_features(features, name, n_features=n_features))
 
 
-def describe_certificate(found: Certificate) -> Plain:
-    """A certificate for the page; ``text`` is the file that ``holdfast verify`` reads."""
-    text = found.to_json()
-    return {
-        "certificate": json.loads(text),
-        "text": text,
-        "sentence": str(found),
-        "interval": [found.interval.low, found.interval.high],
-        "rate": found.rate,
-        "exact": found.exact,
-        "counterexample": indices(found.counterexample),
-        "n_calls": found.n_calls,
-    }
+def _progress(report: Report) -> Progress:
+    return lambda done, total: report("progress", {"done": done, "total": total})
 
 
-def _order(answers: Answers, asked: Evaluator, selected: Mask, added: tuple[int, ...]) -> list[int]:
-    """The features that come closest to another prediction on their own first."""
-    if len(added) < 2:
-        return list(added)
-    alone = np.tile(selected, (len(added), 1))
-    alone[np.arange(len(added)), list(added)] = True
-    margins = [answers.tell(output)["margin"] or 0.0 for output in asked(alone)]
-    return [added[int(i)] for i in np.argsort(margins, kind="stable")]
+def describe_outputs(outputs: Outputs, reference: Any, classes: Sequence[str]) -> list[Plain]:
+    """The prediction of each output, its scores, and whether it is that of the output for the explanation alone.
+
+    ``margin`` is by how much the class of the explanation leads its strongest rival: below zero once the prediction
+    has changed. Shares are the scores themselves if these are shares, else their softmax.
+    """
+    answers: list[Plain] = []
+    for output, agrees in zip(outputs, same_top_class(outputs, reference).tolist(), strict=True):
+        answer = {"prediction": str(output), "class": None, "margin": None, "scores": [], "agrees": agrees}
+        if outputs.ndim == 2:
+            leader, target, scores = int(output.argmax()), int(reference.argmax()), output.astype(np.float64)
+            is_shares = (scores >= 0).all() and abs(scores.sum() - 1) < 1e-6
+            powers = np.exp(scores - scores.max())
+            shares = scores if is_shares else powers / powers.sum()
+            listed = np.arange(len(scores))
+            if len(scores) > MOST_CLASSES:
+                listed = np.union1d(np.argsort(-scores, kind="stable")[:_SHOWN_CLASSES], [target])
+            answer |= {"prediction": class_label(leader, classes), "class": leader}
+            answer["margin"] = float(output[target] - np.delete(output, target).max())
+            answer["scores"] = [
+                {"class": class_label(i, classes), "score": float(output[i]), "share": float(shares[i])}
+                for i in listed.tolist()
+            ]
+        answers.append(answer)
+    return answers
 
 
-def _prefixes(selected: Mask, order: list[int]) -> Masks:
-    masks = np.tile(selected, (len(order), 1))
-    for place, feature in enumerate(order):
-        masks[place:, feature] = True
-    return masks
+@dataclass(frozen=True)
+class LiveInterval:
+    """What is known of the rate after some looks: what all of their intervals, valid at once, have in common.
+
+    ``low > high`` if the looks contradict each other, which happens with probability at most 1 - confidence.
+    """
+
+    confidence: float
+    low: float = 0.0
+    high: float = 1.0
+
+    def after(self, look: Look) -> LiveInterval:
+        if look.exact:
+            # Masks that are listed one and all leave open only what the others do; there is no chance in it.
+            n_left = look.n_most - look.n_evaluated
+            low, high = look.n_agreed / look.n_most, (look.n_agreed + n_left) / look.n_most
+        else:
+            low, high = anytime_interval(look.n_agreed, look.n_evaluated, confidence=self.confidence)
+        return LiveInterval(self.confidence, max(self.low, low), min(self.high, high))
+
+    def describe(self, look: Look) -> Plain:
+        """What is known, and the counts of the last look, for the page."""
+        rate = look.n_agreed / look.n_evaluated
+        return asdict(look) | {"rate": rate, "low": self.low, "high": self.high, "empty": self.low > self.high}
 
 
-def _progress(tell: Tell) -> Callable[[int, int], None]:
-    started = time.monotonic()
-    return lambda done, total: tell("progress", {"done": done, "total": total, "seconds": time.monotonic() - started})
+def curve_sentence(curve: StabilityCurve) -> str:
+    """How often the prediction is kept at every radius of a curve that holds for all of them at once."""
+    first, last = curve.radii[0], curve.radii[-1]
+    lowest = min(curve, key=lambda certificate: (certificate.interval.low, certificate.radius))
+    low = lowest.interval.low
+    least = percent(low if low == 1 else int(1000 * low + 1e-6) / 1000)  # never rounded up
+    sure = "For certain" if all(point.exact for point in curve) else f"With confidence {lowest.confidence}"
+    name = quoted(lowest.prediction, lowest.prediction_name)
+    where = f"radius {last}"
+    if first < last:
+        cases = percent(lowest.rate) if lowest.exact else span(lowest.interval)
+        where = f"every radius asked for from {first} to {last}; "
+        where += f"the lowest interval is that of radius {lowest.radius}, {cases}"
+    claim = f"{sure}, the prediction {name} is kept in at least {least} of cases at {where}"
+    return f"{claim} ({calls(curve.n_calls)})."
 
 
-class _Watch:
-    """Tells at every look what is known so far, and whether the looks contradict each other."""
+def write_python(view: View, entry: Entry, **question: Any) -> str:
+    """A script that makes the same explanation and prints the certificate of the same question to ``certify``."""
 
-    def __init__(self, tell: Tell, *, confidence: float) -> None:
-        self._tell, self._confidence, self._known = tell, confidence, Narrowing()
+    def keywords(settings: Mapping[str, Any]) -> str:
+        return "".join(f", {name}={value!r}" for name, value in settings.items() if value is not None)
 
-    def __call__(self, look: Look) -> None:
-        self._known = known = self._known.after(look, confidence=self._confidence)
-        self._tell(
-            "look",
-            {
-                "n_agreed": look.n_agreed,
-                "n_evaluated": look.n_evaluated,
-                "rate": look.n_agreed / look.n_evaluated,
-                "low": known.low,
-                "high": known.high,
-                "empty": known.is_empty,
-                "looks": known.n_looks,
-                "may_draw": look.n_most,
-                "exact": look.exact,
-            },
-        )
+    model, data = entry.inputs.model_name, entry.inputs.data_name
+    # Names inside the docstring of the script must not end it.
+    safe_model, safe_data = (repr(name).replace('"', "'").replace("\\", "/") for name in (model, data))
+    binding = {"features": entry.inputs.features, "fill": entry.fill(view.fill), **entry.options}
+    explanation = [f"selected = np.isin(np.arange(model.n_features), {list(view.selected)})"]
+    if view.method != OWN:
+        scores = f"hf.attribute(model, {view.method!r}, rng={view.seed})"
+        explanation = [f"scores = {scores}", f"selected = hf.top_fraction(scores, {view.fraction!r})"]
+    if view.keep_probability < 1:
+        smoothed = f"hf.smooth(model, {view.keep_probability!r}, n_samples={N_VOTES}, rng={view.seed})"
+        explanation.append(f"model = {smoothed}")
+    lines = [
+        f'"""An explanation of input {view.input} of {safe_data} for {safe_model}, '
+        f'certified: written by `holdfast explore` {__version__}."""',
+        "",
+        *(["import numpy as np", ""] if view.method == OWN else []),
+        "import holdfast as hf",
+        "",
+        f"inputs = hf.bind({model!r}, {data!r}{keywords(binding)})",
+        f"model = inputs[{view.input}]",
+        *explanation,
+        f"certificate = hf.certify(model, selected{keywords(question)}, rng={view.seed})",
+        "print(certificate)",
+    ]
+    return "\n".join(lines) + "\n"

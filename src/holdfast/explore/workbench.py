@@ -1,178 +1,230 @@
-"""Models and their data → inputs bound and ready, loaded when they are first asked for."""
+"""Models and their data → entries that can be explored, loaded when they are first asked for, and bound inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import Any
 
-import numpy as np
-
+from holdfast.attribution.methods import GRADIENT_METHODS, METHODS
 from holdfast.errors import HoldfastError, InvalidValueError, MissingExtraError
-from holdfast.explore.entries import PATCHES, Entry, bundled_entries, given_entry
-from holdfast.explore.paced import Pace
-from holdfast.explore.recent import Recent
-from holdfast.explore.view import View
+from holdfast.explore.requests import OWN, View, check_features, check_object
+from holdfast.explore.scheduling import BatchSize
 from holdfast.extras import check_installed, needed
 from holdfast.inputs import data, models
-from holdfast.inputs.data.dataset import Dataset
 from holdfast.inputs.inputs import Inputs, bind, is_blank
+from holdfast.inputs.models.bundled import BOX, NamedRows, available
+from holdfast.inputs.models.classifier import FunctionOnTexts
 from holdfast.inputs.source import Once
-from holdfast.report.page.pictures import thumbnail
-from holdfast.types import MaskedModel
-from holdfast.validation import check_name
-from holdfast.words import method_label, shortened
+from holdfast.report.card import glance
+from holdfast.types import Differentiable, MaskedModel
+from holdfast.validation import check_name, check_number, check_share, check_size, shown
+from holdfast.words import class_label, method_label
 
-_MOST_BOUND = 64
-_MOST_LETTERS = 60
+MOST_SEED = 2**53 - 1
+"""Seeds above would be rounded by the page, whose numbers are floats."""
 
 
-class Workbench:
-    """All that can be explored.
+@dataclass(frozen=True)
+class FillChoice:
+    """What hidden features may look like: a name, words for it, and what ``bind`` is given (None: its own default)."""
 
-    Models are loaded and inputs are bound by whoever has a turn, so never two at a time; data may be
-    read by anybody.
+    name: str
+    label: str
+    value: Any
+
+
+_IMAGE = (
+    FillChoice("zero", "zero, in the numbers the model sees", None),
+    FillChoice("mean", "the image's own mean colour", "mean"),
+    FillChoice("blur", "the image, blurred", "blur"),
+    FillChoice("noise", "noise", "noise"),
+)
+_PATCHES = FillChoice("drop", "nothing: hidden patches are left out", "drop")
+_TOKENS = (
+    FillChoice("drop", "nothing: hidden tokens are not attended to", None),
+    FillChoice("mask", "the mask token", "mask"),
+    FillChoice("pad", "the pad token", "pad"),
+    FillChoice("delete", "nothing: hidden words are deleted", "delete"),
+)
+_WORDS = (
+    FillChoice("delete", "nothing: hidden words are deleted", None),
+    FillChoice("dots", "[…] in place of a hidden word", "replace:[…]"),
+)
+_ROWS = (
+    FillChoice("mean", "the mean, or the most frequent value", None),
+    FillChoice("mode", "the most frequent value", "mode"),
+    FillChoice("background", "other rows, averaged over", "background"),
+)
+_NUMBERS = (FillChoice("mean", "the mean of the training rows", None), FillChoice("zero", "zero", 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A model and the inputs it is explored on.
+
+    ``inputs`` is the model on its data, by the names they are loaded by; they are loaded when the first input is bound.
+    ``options`` are what else the model is loaded with. The first of the ``fills`` is the default.
     """
 
-    def __init__(self, entries: Iterable[Entry], inputs: Mapping[str, Inputs] | None = None) -> None:
-        self.entries: Mapping[str, Entry] = {entry.spec: entry for entry in entries}
-        shared = {entry.data: Once(partial(data.load, entry.data)) for entry in self.entries.values()}
-        self._inputs = {entry.spec: _inputs_of(entry, shared[entry.data]) for entry in self.entries.values()}
-        self._inputs |= inputs or {}
-        self._paces: dict[str, Pace] = {}
-        self._bound = Recent[MaskedModel](most=_MOST_BOUND)
+    inputs: Inputs
+    note: str
+    has_gradients: bool
+    fills: tuple[FillChoice, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    batch: BatchSize = field(default_factory=BatchSize)
 
-    def inputs(self, spec: str) -> Inputs:
-        """The inputs of a model; it is loaded when the first one is bound, by whoever has a turn."""
-        return self._inputs[spec]
+    @property
+    def name(self) -> str:
+        spec = self.inputs.model_name
+        return spec.partition(":")[2].rstrip("/").rpartition("/")[2] or spec
 
-    def bound(self, view: View) -> MaskedModel:
-        """The input of a view as a function of masks; to be asked for by whoever has a turn."""
-        model = self.known(view)
-        if model is None:
-            inputs, entry = self._inputs[view.model], self.entries[view.model]
-            value = inputs.raw(view.input)
-            if is_blank(value):
-                hint = "Choose another input."
-                raise InvalidValueError(argument="input", must="be a text with words", got="an empty one", hint=hint)
-            model = replace(inputs, features=entry.groups, fill=entry.fill(view.fill).value).bind(value)
-            self._bound.put((view.model, view.input, view.fill), model)
-        return model
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return tuple(name for name in METHODS if self.has_gradients or name not in GRADIENT_METHODS)
 
-    def known(self, view: View) -> MaskedModel | None:
-        """The same if it was asked for lately; anybody may ask."""
-        return self._bound.get((view.model, view.input, view.fill))
+    def fill(self, name: str | None) -> Any:
+        """What ``bind`` is given for the choice of a name; for the default if there is none."""
+        return next(choice.value for choice in self.fills if name in (None, choice.name))
 
-    def pace(self, spec: str) -> Pace:
-        """How many masks of a model are computed at a time."""
-        return self._paces.setdefault(spec, Pace())
-
-    def describe(self) -> list[dict[str, Any]]:
-        """The models as the page lists them."""
-        return [self._describe(entry) for entry in self.entries.values()]
-
-    def _describe(self, entry: Entry) -> dict[str, Any]:
-        inputs, note = self._inputs[entry.spec], entry.note
+    def describe(self) -> dict[str, Any]:
+        inputs, note = self.inputs, self.note
         try:
-            check_installed(entry.name, needed(entry.spec, entry.data))
+            check_installed(self.name, needed(inputs.model_name, inputs.data_name))
             n_inputs = len(inputs)
         except MissingExtraError as error:
             n_inputs, note = 0, str(error)  # the other models can be explored all the same
         return {
-            "spec": entry.spec,
-            "name": entry.name,
-            "kind": entry.kind,
-            "classes": list(inputs.classes if inputs.model.is_made else entry.classes),
+            "spec": inputs.model_name,
+            "name": self.name,
             "n_inputs": n_inputs,
-            "methods": [{"name": name, "label": method_label(name)} for name in entry.methods],
-            "fills": [{"name": choice.name, "label": choice.label} for choice in entry.fills],
-            "default_fill": entry.fills[0].name,
+            "methods": [{"name": name, "label": method_label(name)} for name in self.methods],
+            "fills": [{"name": choice.name, "label": choice.label} for choice in self.fills],
+            "default_fill": self.fills[0].name,
             "note": note,
         }
 
-    def list_inputs(self, spec: str, first: int, count: int) -> dict[str, Any]:
-        """Some inputs of a model, with what they look like at a glance."""
-        dataset = self._inputs[spec].dataset
-        numbers = range(first, min(len(dataset), first + count))
-        return {"inputs": [_describe_input(dataset, index) for index in numbers], "total": len(dataset)}
+    def preview(self, index: int) -> dict[str, Any]:
+        """An input as the page lists it, with what it looks like at a glance."""
+        dataset = self.inputs.dataset
+        look, label = None, class_label(dataset.label_of(index), dataset.classes)
+        with suppress(Exception):  # readers of files raise many things; it is told when the input is chosen
+            look = glance(dataset.inputs[index], dataset.kind)
+        return {"id": str(index), "name": dataset.name_of(index), "label": label, "short": look}
+
+
+def bundled_entries(device: str | None = None) -> tuple[Entry, ...]:
+    """The models that come with holdfast; nothing is loaded."""
+    entries = []
+    shared = cache(lambda name: Once(partial(data.load, name)))  # models on the same data load them once
+    for card in sorted(available(), key=lambda card: (card.name != "digits-vit", card.name)):
+        is_torch = "config.json" in card.files
+        config = json.loads((BOX / card.name / "config.json").read_text(encoding="utf-8")) if is_torch else {}
+        fills = {"image": _IMAGE, "text": _TOKENS if is_torch else _WORDS, "table": _NUMBERS}[card.kind]
+        options = {"device": device} if device and is_torch else {}
+        spec = f"bundled:{card.name}"
+        model = Once(partial(models.load, spec, **options))
+        features = "words" if card.kind == "text" else None
+        entry = Entry(
+            inputs=Inputs(spec, card.data, model, shared(card.data), features=features),
+            note=card.description,
+            has_gradients=is_torch,
+            fills=(*fills, _PATCHES) if config.get("model_type") == "vit" else fills,
+            options=options,
+        )
+        entries.append(entry)
+    return tuple(entries)
+
+
+def loaded_entry(inputs: Inputs, options: Mapping[str, Any], bound: MaskedModel | None = None) -> Entry:
+    """The entry of a model that was loaded with options; an input bound to it shows whether it has gradients."""
+    classifier = inputs.classifier
+    fills: tuple[FillChoice, ...] = _IMAGE
+    if classifier.kind == "table":
+        fills = _NUMBERS if isinstance(classifier.engine, NamedRows) else _ROWS
+    elif classifier.kind == "text":
+        fills = _WORDS if isinstance(classifier.engine, FunctionOnTexts) else _TOKENS
+    return Entry(
+        inputs=inputs,
+        note=f"{inputs.model_name} on {inputs.data_name}",
+        has_gradients=isinstance(bound, Differentiable),
+        fills=fills,
+        options=options,
+    )
+
+
+class Workbench:
+    """All that can be explored, by the names of the models; data may be read by anybody."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.entries: Mapping[str, Entry] = {entry.inputs.model_name: entry for entry in entries}
+
+    def read_view(self, plain: Any) -> View:
+        """The view that a JSON object describes; what it leaves out is as ``View`` has it."""
+        fields = check_object(plain, "view", names=View.__dataclass_fields__)
+        entry = self.entries[check_name(fields.get("model"), "model", self.entries)]
+        method = check_name(fields.get("method", View.method), "method", (*entry.methods, OWN))
+        if (method == OWN) != (fields.get("selected") is not None):
+            raise InvalidValueError(argument="selected", must=f"be given for the method {OWN!r}, and for no other")
+        number, must = fields.get("input"), f"be the id of an input, from '0' to '{len(entry.inputs) - 1}'"
+        if not (isinstance(number, str) and re.fullmatch("[0-9]{1,15}", number) and int(number) < len(entry.inputs)):
+            raise InvalidValueError(argument="input", must=must, got=shown(number))
+        names = [choice.name for choice in entry.fills]
+        fill = names[0] if fields.get("fill") is None else check_name(fields["fill"], "fill", names)
+        keep, share = fields.get("keep_probability", 1.0), "be a number in (0, 1]"
+        return View(
+            model=entry.inputs.model_name,
+            input=int(number),
+            method=method,
+            fraction=float(check_share(fields.get("fraction", View.fraction), "fraction")),
+            fill=None if fill == names[0] else fill,
+            keep_probability=float(check_number(keep, "keep_probability", share, lambda value: 0 < value <= 1)),
+            seed=check_size(fields.get("seed", 0), "seed", minimum=0, most=MOST_SEED),
+            selected=check_features(fields["selected"], "selected") if method == OWN else (),
+        )
+
+    def bind(self, view: View) -> MaskedModel:
+        """The input of a view as a function of masks; to be asked for by whoever has a turn."""
+        entry = self.entries[view.model]
+        value = entry.inputs.raw(view.input)
+        if is_blank(value):
+            hint = "Choose another input."
+            raise InvalidValueError(argument="input", must="be a text with words", got="an empty one", hint=hint)
+        return replace(entry.inputs, fill=entry.fill(view.fill)).bind(value)
 
 
 def open_workbench(
-    model: str | None = None,
-    dataset: str | None = None,
-    *,
-    device: str | None = None,
-    kind: str | None = None,
-    trusted: Sequence[str] = (),
-    groups: Any = None,
+    model: str | None = None, dataset: str | None = None, *, groups: Any = None, **options: Any
 ) -> Workbench:
     """The workbench of a model and its data, loaded and tried on the first input; or of all that is bundled.
 
-    Parameters
-    ----------
-    model, dataset : str, optional
-        What ``holdfast.bind`` is given. A bundled model has data of its own.
-    device, kind, trusted : optional
-        What the model is loaded with.
-    groups : optional
-        What a feature is; the default of the kind if None.
-
-    Examples
-    --------
-    >>> sorted({entry.kind for entry in open_workbench().entries.values()})
-    ['image', 'table', 'text']
+    ``groups`` are the features and ``options`` what else ``holdfast.bind`` is given: a device, a kind, trusted types.
+    A bundled model has data of its own.
     """
+    options = {name: value for name, value in options.items() if value is not None and value != ()}
+    device = options.get("device")
     if model is None:
         if dataset is not None:
             must = "come with `--model`: say which model is to be explored on them"
             raise InvalidValueError(argument="--data", must=must)
         return Workbench(bundled_entries(device))
-    given: dict[str, Any] = {"device": device, "kind": kind, "trusted": tuple(trusted)}
-    options = {name: value for name, value in given.items() if value not in (None, ())}
     if dataset is None:
-        scheme, _, name = model.partition(":")
-        if scheme != "bundled":
+        if not model.startswith("bundled:"):
             raise InvalidValueError(argument="--data", must="be given with `--model`: the inputs to explore it on")
-        entries = {entry.name: entry for entry in bundled_entries(device)}
-        entry = entries[check_name(name, "bundled:", entries)]
+        entries = Workbench(bundled_entries(device)).entries
+        entry = entries[check_name(model, "model", entries)]
         if groups is None and not options.keys() - {"device"}:
             return Workbench([entry])
-        dataset, groups = entry.data, groups or entry.groups
+        dataset, groups = entry.inputs.data_name, groups or entry.inputs.features
     inputs = bind(model, dataset, features=groups, **options)
     first = inputs.first(1)
-    entry = given_entry(model, dataset, inputs.classifier, groups=groups, options=options, bound=first[0])
+    entry = loaded_entry(inputs, options, first[0])
     if inputs.kind == "image" and groups is None:
         with suppress(HoldfastError):  # whether a model is a vision transformer, which can leave out patches
-            replace(first, fill=PATCHES.value)[0]
-            entry = replace(entry, fills=(*entry.fills, PATCHES))
-    return Workbench([entry], {model: inputs})
-
-
-def _inputs_of(entry: Entry, dataset: Once[Dataset]) -> Inputs:
-    model = Once(lambda: models.load(entry.spec, **entry.options))
-    return Inputs(entry.spec, entry.data, model, dataset, features=entry.groups)
-
-
-def _describe_input(dataset: Dataset, index: int) -> dict[str, Any]:
-    label = dataset.label_of(index)
-    return {
-        "id": str(index),
-        "name": dataset.name_of(index),
-        "label": None if label is None or label >= len(dataset.classes) else dataset.classes[label],
-        "short": _glance(dataset, index),
-    }
-
-
-def _glance(dataset: Dataset, index: int) -> str | None:
-    try:
-        one = dataset.inputs[index]
-    except Exception:  # readers of files raise many things
-        return None  # one that cannot be read says so when it is chosen
-    if isinstance(one, str):
-        return shortened(one, _MOST_LETTERS)
-    if dataset.kind == "image":
-        return thumbnail(one)
-    cells = np.asarray(one, dtype=object).ravel()[:3]
-    return ", ".join(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in cells) + ", …"
+            replace(first, fill=_PATCHES.value)[0]
+            entry = replace(entry, fills=(*entry.fills, _PATCHES))
+    return Workbench([entry])

@@ -145,7 +145,11 @@ class Inputs(Sequence[MaskedModel]):
         """
         wanted = len(self) if n is None else check_whole(n, "n", minimum=1)
         least = check_whole(min_features, "min_features", minimum=1)
-        fitting = (index for index in range(len(self)) if self._has_features(index, least))
+        fitting: Iterable[int] = range(len(self))
+        if self.kind == "text":
+            fitting = (index for index in fitting if not is_blank(self.raw(index)))
+        if least > 1:
+            fitting = (index for index in fitting if self[index].n_features >= least)
         places = [self._place(index) for index in islice(fitting, wanted)]
         if not places:
             must = f"leave an input of {self.data_name}"
@@ -159,19 +163,12 @@ class Inputs(Sequence[MaskedModel]):
             must = f"classify the {self.kind}s that are given"
             raise InvalidValueError(argument="model", must=must, got=f"one for {kind}s")
 
-    def _has_features(self, index: int, least: int) -> bool:
-        if least == 1 and self.kind != "text":
-            return True
-        value = self.raw(index)
-        return not is_blank(value) and (least == 1 or self.bind(value).n_features >= least)
-
     def _place(self, index: Any) -> int:
         """The number of an input in the data."""
         try:
             number = as_index(index)
         except TypeError as error:
-            must = "be a whole number or a slice"
-            raise InvalidTypeError(argument="index", must=must, got=shown(index)) from error
+            raise InvalidTypeError(argument="index", must="be a whole number or a slice", got=shown(index)) from error
         if not -len(self) <= number < len(self):
             raise IndexError(f"`index` must be from {-len(self)} to {len(self) - 1}, got {number}.")
         return self.numbers[number]

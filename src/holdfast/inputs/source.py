@@ -40,16 +40,16 @@ Loader = tuple[str, str, str]
 LOADERS: dict[str, dict[str, Loader]] = {
     "model": {
         "hf": ("models.hf", "load_folder", "hf:<hub id or folder>"),
-        "onnx": ("models.onnx", "load_onnx", "onnx:<file>"),
+        "onnx": ("models.objects", "load_onnx", "onnx:<file>"),
         "skops": ("models.objects", "load_skops", "skops:<file>"),
         "bundled": ("models.bundled", "load_bundled", "bundled:<name>"),
         "python": ("models.objects", "load_python", "python:<module>:<factory>"),
     },
     "data": {
         "bundled": ("data.bundled", "load_bundled", "bundled:<name>"),
-        "images": ("data.folders", "load_images", "images:<folder>"),
-        "tweeteval": ("data.folders", "load_tweeteval", "tweeteval:<folder>"),
-        "table": ("data.table_file", "load_table", "table:<file>"),
+        "images": ("data.files", "load_images", "images:<folder>"),
+        "tweeteval": ("data.files", "load_tweeteval", "tweeteval:<folder>"),
+        "table": ("data.files", "load_table", "table:<file>"),
         "hf": ("data.hf_disk", "load_disk", "hf:<folder>"),
     },
 }
@@ -97,10 +97,8 @@ def check_options(loader: Callable[..., Any], options: Mapping[str, Any], what: 
 
 
 def check_sources(model: Any, data: Any, *further: str, what: str | None = None) -> None:
-    """What names the model and the data can be a name, and every package that they and ``further`` need is there.
-
-    What is no text is a live object, or None for what is not to be loaded: it needs nothing more.
-    """
+    """What names the model and the data can be a name, and every package that they and ``further`` need is there."""
+    # What is no text is a live object, or None for what is not to be loaded: it needs nothing more.
     names = {source: spec for source, spec in (("model", model), ("data", data)) if isinstance(spec, str)}
     for source, spec in names.items():
         split_source(spec, source)
@@ -114,8 +112,7 @@ def advise_model(place: str) -> str | None:
     suffix = Path(place).suffix.lower()
     if suffix in PICKLES:
         return refuse_pickle(place)
-    is_folder = place and Path(place).expanduser().is_dir()
-    scheme = "hf" if is_folder else {".onnx": "onnx", ".skops": "skops"}.get(suffix)
+    scheme = "hf" if place and Path(place).expanduser().is_dir() else {".onnx": "onnx", ".skops": "skops"}.get(suffix)
     return _did_you_mean("bundled" if place in bundled_names() else scheme, place)
 
 
@@ -127,8 +124,7 @@ def refuse_pickle(place: str) -> str:
 def advise_data(place: str) -> str | None:
     """The same for data, as far as their name and their files tell."""
     from holdfast.inputs.data.bundled import NAMES
-    from holdfast.inputs.data.folders import SUFFIXES
-    from holdfast.inputs.data.table_file import READERS
+    from holdfast.inputs.data.files import READERS, SUFFIXES
 
     path, scheme = Path(place), None
     if place in NAMES:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import MissingExtraError
-from holdfast.study import Store, StudySummary, summarize_study
+from holdfast.study.store import Store
+from holdfast.study.summary import StudySummary, summarize_study
 
 
 def log_study(path: str | Path, *, confidence: float = 0.95, artifacts: bool = True) -> StudySummary:
@@ -31,25 +32,23 @@ def log_study(path: str | Path, *, confidence: float = 0.95, artifacts: bool = T
     StudySummary
         What was logged.
     """
-    mlflow = _import_mlflow()
-    summary = summarize_study(path, confidence=confidence)
-    with Store(path) as store:
-        settings = store.spec
-    mlflow.log_params(dict(_flat(settings)))
-    for name, radius, value in _metrics(summary):
-        mlflow.log_metric(name, value, step=radius)
-    if artifacts:
-        mlflow.log_text(summary.to_json(), "summary.json")
-        mlflow.log_artifact(str(path))
-    return summary
-
-
-def _import_mlflow() -> Any:
     try:
         import mlflow
     except ImportError as error:  # pragma: no cover - the test environment has it
         raise MissingExtraError("This needs MLflow: pip install mlflow-skinny") from error
-    return mlflow
+    summary = summarize_study(path, confidence=confidence)
+    with Store(path) as store:
+        mlflow.log_params(dict(_flat(store.spec.plain())))
+    for group in summary.groups:
+        name = f"{group.method}/{group.top_fraction:g}/{group.keep_probability:g}"
+        for mean in group.soft:
+            mlflow.log_metric(f"rate/{name}", mean.mean, step=mean.radius)
+            for end, value in zip(("low", "high"), mean.guaranteed or (), strict=False):
+                mlflow.log_metric(f"rate_{end}/{name}", value, step=mean.radius)
+    if artifacts:
+        mlflow.log_text(summary.to_json(), "summary.json")
+        mlflow.log_artifact(str(path))
+    return summary
 
 
 def _flat(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -59,12 +58,3 @@ def _flat(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", str(value)[:6000]
-
-
-def _metrics(summary: StudySummary) -> Iterator[tuple[str, int, float]]:
-    for group in summary.groups:
-        name = f"rate/{group.method}/{group.top_fraction:g}/{group.keep_probability:g}"
-        for mean in group.soft:
-            yield name, mean.radius, mean.mean
-            for end, value in zip(("low", "high"), mean.guaranteed or (), strict=False):
-                yield name.replace("rate", f"rate_{end}", 1), mean.radius, value

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any
 
 from holdfast.certification.certificate import Certificate
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
-from holdfast.interop.scoring import MetricKeywords, RateMetric, Stream, as_tensor
+from holdfast.interop import RateMetric, as_tensor
 from holdfast.masking.torch import is_module
 
 try:
@@ -67,63 +66,37 @@ class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
         fill: Any = 0.0,
         reduce: str = "sum",
         rng: Any = None,
-        abs: bool = False,  # noqa: A002
-        normalise: bool = False,
-        normalise_func: Callable[..., Any] | None = None,
-        normalise_func_kwargs: dict[str, Any] | None = None,
-        return_aggregate: bool = False,
-        aggregate_func: Callable[..., Any] | None = None,
-        **precision: Unpack[MetricKeywords],
+        **options: Any,
     ) -> None:
-        super().__init__(
-            abs=abs,
-            normalise=normalise,
-            normalise_func=normalise_func,
-            normalise_func_kwargs=normalise_func_kwargs,
-            return_aggregate=return_aggregate,
-            aggregate_func=aggregate_func,
-            default_plot_func=None,
-            disable_warnings=True,
-            display_progressbar=False,
-        )
-        self.metric = RateMetric(radius, top_fraction, groups, fill, reduce, precision)
+        precision: Any = {name: options.pop(name) for name in ("tolerance", "confidence", "plan") if name in options}
+        usual = ("normalise_func", "normalise_func_kwargs", "aggregate_func", "default_plot_func")
+        flags = dict.fromkeys(("abs", "normalise", "return_aggregate", "display_progressbar"), False)
+        super().__init__(**(dict.fromkeys(usual) | flags | {"disable_warnings": True} | options))
+        settings: Any = {"top_fraction": top_fraction, "groups": groups, "fill": fill, "reduce": reduce}
+        self.metric = RateMetric(radius, **settings, precision=precision, rng=rng)
         self.certificates: list[Certificate] = []
-        self._rng, self._stream = rng, Stream(rng)
 
     def __call__(self, model: Any, x_batch: Any, y_batch: Any, a_batch: Any = None, **options: Any) -> list[float]:
         """The rate of each input; see the metrics of Quantus for what else can be given."""
         if not is_module(model):
             raise InvalidTypeError(argument="model", must="be a torch module", got=type(model).__name__)
-        self.certificates, self._stream = [], Stream(self._rng)
-        rates: list[float] = super().__call__(model, x_batch, y_batch, a_batch, **(_LEFT_OUT | options))
+        self.certificates = []
+        self.metric.restart()
+        optional = ("s_batch", "channel_first", "explain_func", "explain_func_kwargs", "model_predict_kwargs")
+        options = dict.fromkeys(optional) | {"softmax": False} | options  # what Quantus asks for
+        rates: list[float] = super().__call__(model, x_batch, y_batch, a_batch, **options)
         return rates
 
     def evaluate_batch(self, model: Any, x_batch: Any, y_batch: Any, a_batch: Any, **_: Any) -> list[float]:
         """Certify the explanations of one batch (b, C, H, W) or (b, d)."""
         if len(x_batch) != len(a_batch):
-            raise InvalidValueError(
-                argument="a_batch", must=f"be as long as `x_batch`, {len(x_batch)}", got=len(a_batch)
-            )
+            must = f"be as long as `x_batch`, {len(x_batch)}"
+            raise InvalidValueError(argument="a_batch", must=must, got=len(a_batch))
         module = model.get_model()
-        certificates = [
-            self.metric.certify(module, as_tensor(values), as_tensor(_own_shape(scores)), rng=self._stream.following())
-            for values, scores in zip(x_batch, a_batch, strict=True)
-        ]
-        self.certificates.extend(certificates)
+        certificates = []
+        for values, scores in zip(x_batch, a_batch, strict=True):
+            # Quantus adds a channel to maps that have none.
+            scores = scores[0] if scores.ndim == 3 and len(scores) == 1 else scores
+            certificates.append(self.metric.certify(module, as_tensor(values), as_tensor(scores)))
+        self.certificates += certificates
         return [certificate.rate for certificate in certificates]
-
-
-_LEFT_OUT: dict[str, Any] = {
-    "s_batch": None,
-    "channel_first": None,
-    "explain_func": None,
-    "explain_func_kwargs": None,
-    "model_predict_kwargs": None,
-    "softmax": False,
-}
-"""What Quantus asks for and may be left out here."""
-
-
-def _own_shape(scores: Any) -> Any:
-    """Attributions of one input; the single channel that Quantus adds to maps without channels is dropped."""
-    return scores[0] if scores.ndim == 3 and len(scores) == 1 else scores

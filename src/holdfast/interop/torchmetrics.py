@@ -6,17 +6,18 @@ from typing import Any
 
 from holdfast.bounds import Interval, betting_mean
 from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
-from holdfast.interop.scoring import MetricKeywords, RateMetric, Stream, as_tensor
-from holdfast.masking.torch import import_torch, is_module
+from holdfast.interop import RateMetric, as_tensor
+from holdfast.masking.torch import is_module
 
 try:
+    import torch
     from torchmetrics import Metric
     from torchmetrics.utilities import dim_zero_cat
 except ImportError as error:  # pragma: no cover - the test environment has it
     raise MissingExtraError("This needs torchmetrics: pip install 'holdfast[torch]' torchmetrics") from error
 
 
-class StabilityRate(Metric):  # type: ignore[misc]
+class MeanStabilityRate(Metric):  # type: ignore[misc]
     """The mean, over inputs, of how often a prediction survives when more features are revealed.
 
     ``update`` certifies a batch, ``compute`` gives the mean of the unbiased rates, and ``interval`` where the
@@ -42,7 +43,7 @@ class StabilityRate(Metric):  # type: ignore[misc]
     >>> module = torch.nn.Linear(4, 2, bias=False)
     >>> with torch.no_grad():
     ...     _ = module.weight.copy_(torch.tensor([[0.0] * 4, [1.0] * 4]))
-    >>> metric = StabilityRate(module, radius=2, rng=0)
+    >>> metric = MeanStabilityRate(module, radius=2, rng=0)
     >>> rows = torch.ones(3, 4)
     >>> metric.update(rows, rows)
     >>> metric.compute().item()
@@ -67,13 +68,14 @@ class StabilityRate(Metric):  # type: ignore[misc]
     ) -> None:
         if not is_module(module):
             raise InvalidTypeError(argument="module", must="be a torch module", got=type(module).__name__)
-        own = MetricKeywords.__annotations__
-        precision: Any = {name: settings.pop(name) for name in own if name in settings}
+        precision: Any = {name: settings.pop(name) for name in ("tolerance", "confidence", "plan") if name in settings}
         super().__init__(**settings)
         # In a list: a module that is an attribute would become part of the metric, and of its state.
         self._classifier = [module]
-        self.metric = RateMetric(radius, top_fraction, groups, fill, reduce, precision)
-        self._stream = Stream(rng, str(_rank()))
+        asked: Any = {"top_fraction": top_fraction, "groups": groups, "fill": fill, "reduce": reduce}
+        several = torch.distributed.is_available() and torch.distributed.is_initialized()
+        rank = torch.distributed.get_rank() if several else 0  # the number of this process among those that train
+        self.metric = RateMetric(radius, **asked, precision=precision, rng=rng, place=(str(rank),))
         self.add_state("rates", default=[], dist_reduce_fx="cat")
 
     def update(self, inputs: Any, attributions: Any) -> None:
@@ -82,11 +84,10 @@ class StabilityRate(Metric):  # type: ignore[misc]
         if batch.ndim == 0 or maps.ndim == 0:
             raise InvalidValueError("and `attributions` must be batches, got a single number.", argument="inputs")
         if len(batch) != len(maps):
-            raise InvalidValueError(
-                argument="attributions", must=f"be as long as `inputs`, {len(batch)}", got=len(maps)
-            )
+            must = f"be as long as `inputs`, {len(batch)}"
+            raise InvalidValueError(argument="attributions", must=must, got=len(maps))
         for values, scores in zip(batch, maps, strict=True):
-            certificate = self.metric.certify(self._classifier[0], values, scores, rng=self._stream.following())
+            certificate = self.metric.certify(self._classifier[0], values, scores)
             self.rates.append(as_tensor([certificate.rate_unbiased]).to(self.device))
 
     def compute(self) -> Any:
@@ -101,13 +102,6 @@ class StabilityRate(Metric):  # type: ignore[misc]
 
     def _all_rates(self) -> Any:
         if len(self.rates) == 0:
-            raise InvalidValueError(
-                argument="update", must="be called with at least one input before the mean is asked for"
-            )
+            must = "be called with at least one input before the mean is asked for"
+            raise InvalidValueError(argument="update", must=must)
         return dim_zero_cat(self.rates)
-
-
-def _rank() -> int:
-    """The number of this process among those that train together."""
-    distributed = import_torch().distributed
-    return int(distributed.get_rank()) if distributed.is_available() and distributed.is_initialized() else 0

@@ -26,18 +26,18 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 """What Pillow calls images of so many channels."""
 
 
-def open_session(path: str | Path) -> Any:
-    """A session on the CPU, in one thread, for an ``.onnx`` file whose weights lie in it or beside it."""
+def open_session(path: str | Path, *, provider: str = "CPUExecutionProvider", threads: int = 1) -> Any:
+    """A session on the CPU, in one thread, unless asked otherwise, for a file whose weights lie in it or beside it."""
     onnxruntime = import_extra("onnxruntime", "ONNX models need")
     if not Path(path).is_file():
         raise InvalidValueError(argument="classifier", must="be an existing .onnx file", got=shown(str(path)))
     external_files(Path(path))
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3  # errors only
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    # ONNX Runtime's errors have no common base below Exception.
-    except Exception as error:
+        return onnxruntime.InferenceSession(str(path), options, providers=[provider])
+    except Exception as error:  # ONNX Runtime's errors have no common base
         raise InvalidValueError(f"The ONNX file {str(path)!r} cannot be read: {error}") from error
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.torch import device_of, import_torch, notes_of
+from holdfast.masking.torch import device_of, evaluating_module, import_torch, notes_of, score_tensor, to_numpy
 from holdfast.validation import check_name, shown
 
 AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
@@ -94,6 +94,11 @@ class Runner:
         with self._casting():
             return (self.module if backend is None else self._compiled)(*batch, **fields)
 
+    def scores(self, *batch: Any, **fields: Any) -> NDArray[Any]:
+        """Its scores of a batch (b, n_classes), in evaluation mode."""
+        with evaluating_module(self.module):
+            return to_numpy(score_tensor(self(*batch, **fields)))
+
     def differentiable(self, *batch: Any, **fields: Any) -> Any:
         """The same, never compiled: gradients are rare, and compiling them takes longer than they do."""
         with self._casting():
@@ -158,10 +163,7 @@ class LayoutProbe:
         self._seconds: dict[int, tuple[list[float], list[float]]] = {}
 
     def run(self, n_rows: int, work: Callable[[bool], Any]) -> Any:
-        """Compute a batch, in the layout that is known to be faster or was timed less often.
-
-        ``work`` gives the scores of the batch for whether channels are last.
-        """
+        """A batch by ``work``, given whether channels are last: in the faster layout, or the one timed less often."""
         if self.channels_last is not None or n_rows < _LEAST_ROWS:
             return work(bool(self.channels_last))
         usual, last = self._seconds.setdefault(n_rows, ([], []))
@@ -247,7 +249,6 @@ def same_scores(scores: Any, wanted: Any) -> bool:
     if rounding > _CLOSE:
         tolerance = _HALF_STEPS * rounding * size
     else:
-        spread = float((exact.amax(dim=0) - exact.amin(dim=0)).max())
-        tolerance = min(_CLOSE * max(1.0, size), _SHARE * spread)
+        tolerance = min(_CLOSE * max(1.0, size), _SHARE * float((exact.amax(dim=0) - exact.amin(dim=0)).max()))
     gap = (scores.float() - exact).abs().max()
     return bool(gap <= tolerance) and bool((scores.argmax(dim=-1) == wanted.argmax(dim=-1)).all())

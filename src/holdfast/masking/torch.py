@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import inspect
 import warnings
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -64,18 +65,15 @@ def _tensors(module: Any) -> Iterator[Any]:
     yield from module.buffers()
 
 
-def warn_if_half(module: Any, device: Any) -> None:
-    """Say once per module that it computes in half precision on a CPU, where few have fast arithmetic for it."""
-    notes = notes_of(module)
-    kind = str(dtype_of(module)).removeprefix("torch.")
-    if kind not in ("float16", "bfloat16") or device_of(module, device).type != "cpu" or "half" in notes:
-        return
-    notes["half"] = True
-    warnings.warn(
-        f"The model computes in {kind} on a CPU, which can be many times slower than float32. "
-        "Turn it into `model.float()` first, or say that you mean it with `dtype=`.",
-        stacklevel=3,
-    )
+def warn_half(module: Any, device: Any, dtype: Any) -> None:
+    """Say once per module that it computes in half precision on a CPU, unless a number type was asked for."""
+    notes, kind = notes_of(module), str(dtype_of(module)).removeprefix("torch.")
+    is_half = dtype is None and kind in ("float16", "bfloat16")
+    if is_half and device_of(module, device).type == "cpu" and "half" not in notes:
+        notes["half"] = True
+        advice = "Turn it into `model.float()` first, or say that you mean it with `dtype=`."
+        slow = f"The model computes in {kind} on a CPU, which can be many times slower than float32."
+        warnings.warn(f"{slow} {advice}", stacklevel=3)
 
 
 def forward_parameters(module: Any) -> Mapping[str, inspect.Parameter]:
@@ -84,6 +82,18 @@ def forward_parameters(module: Any) -> Mapping[str, inspect.Parameter]:
         return inspect.signature(module.forward).parameters
     except ValueError:
         return {}
+
+
+def on_rows(module: Any, device: Any, dtype: Any) -> Callable[[Any], NDArray[Any]]:
+    """The module as a function of rows, in the place and the numbers asked for, or its own."""
+    warn_half(module, device, dtype)
+    return partial(_run_on_rows, module, device_of(module, device), dtype_of(module, dtype))
+
+
+def _run_on_rows(module: Any, device: Any, dtype: Any, rows: Any) -> NDArray[Any]:
+    batch = import_torch().as_tensor(rows).to(device=device, dtype=dtype)
+    with evaluating_module(module):
+        return to_numpy(score_tensor(module(batch)))
 
 
 @contextmanager
@@ -128,13 +138,10 @@ def to_numpy(scores: Any) -> NDArray[Any]:
 
 
 def notes_of(module: Any) -> dict[Hashable, Any]:
-    """What was learnt about a module, a session or an estimator, forgotten with it; it must not hold the module itself.
-
-    A module that cannot be a key gets fresh notes every time: what they would save is learnt anew.
-    """
+    """What was learnt about a module, a session or an estimator, forgotten with it; notes must not hold it."""
     try:
         return _NOTES.setdefault(module, {})
-    except TypeError:  # unhashable, or without weak references
+    except TypeError:  # unhashable, or without weak references: all is learnt anew
         return {}
 
 

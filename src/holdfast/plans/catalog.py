@@ -37,8 +37,7 @@ def find_design(plan: str, goal: Goal) -> Design:
     key = _key(plan, goal)
     if key in shipped_designs():
         return shipped_designs()[key]
-    file = f"{key.replace('/', '_').replace(' ', '-')}.json"
-    cached = None
+    file, cached = f"{key.replace('/', '_').replace(' ', '-')}.json", None
     # A file that is not exactly what was written is as good as none.
     with suppress(OSError, RuntimeError, ValueError, KeyError, TypeError):
         stored = json.loads((cache_folder() / "designs" / file).read_text(encoding="utf-8"))
@@ -67,8 +66,7 @@ def shipped_designs() -> dict[str, Design]:
 
 def cache_folder() -> Path:
     """Where searched designs are kept: ``$HOLDFAST_CACHE``, or ``holdfast`` in the user's cache folder."""
-    named = os.environ.get("HOLDFAST_CACHE")
-    if named:
+    if named := os.environ.get("HOLDFAST_CACHE"):
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from holdfast.bounds import hoeffding_draws
@@ -44,8 +45,12 @@ class Plan:
         return self.design.max_draws
 
 
+@lru_cache(maxsize=256)
 def is_valid_design(design: Design, goal: Goal) -> bool:
-    """Whether the design keeps the goal: as many fixed draws as Theorem 1 asks for, or a proof."""
+    """Whether the design keeps the goal: as many fixed draws as Theorem 1 asks for, or a proof.
+
+    A stored study has thousands of curves with one design: it is proven once.
+    """
     if len(design.looks) == 1 and design.max_draws >= hoeffding_draws(goal.tolerance, 1 - goal.risk):
         return True
     return design.max_draws <= _MOST_PROVEN_DRAWS and goal.is_proven_for(design)
@@ -68,8 +73,7 @@ def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:
     most, paper = _MOST_SEARCHED_DRAWS[name], hoeffding_draws(eps, sure)
     if paper > most:
         must = f"be larger for plan {name!r} at confidence {float(sure)}"
-        reason = f"designs are searched where the paper draws at most {most}, here it draws {paper}"
-        received = f"{float(eps)}: {reason}"
+        received = f"{float(eps)}: designs are searched where the paper draws at most {most}, here it draws {paper}"
         raise InvalidValueError(argument="tolerance", must=must, got=received, hint="Use plan='hoeffding'.")
     return Plan(name, eps, sure, find_design(name, Goal(eps, 1 - sure)))
 

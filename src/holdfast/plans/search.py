@@ -29,8 +29,7 @@ TYPICAL_RATES = np.array([1.0, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5])
 RATE_WEIGHTS = np.array([0.25, 0.15, 0.1, 0.15, 0.15, 0.1, 0.05, 0.05])
 """The rates a design is made cheap for. The guarantee holds at every rate whatever these are."""
 
-_JUST_BESIDE = 1e-10
-_LONGER = 1.05
+_JUST_BESIDE, _LONGER = 1e-10, 1.05
 _MARGINS = (0.0, 0.004, 0.01, 0.02, 0.05, 0.1)
 _SHAPES_PER_DRAW = 12_000
 _STEPS_PER_DRAW, _MAX_STEPS = 150_000, 2_500
@@ -154,8 +153,7 @@ def _cheapest_shapes(goal: Goal, n_fixed: int, n_looks: int) -> list[_Shape]:
     endings = (1.0, 1.4), (1.02, 1.0), (1.0, 1.8), (1.02, 1.4)
     met = []
     for (later, prior), (longer, bend) in islice(product(beginnings, endings), max(2, _SHAPES_PER_DRAW // n_fixed)):
-        first = start * later
-        rise = np.linspace(0, 1, n_looks) ** bend
+        first, rise = start * later, np.linspace(0, 1, n_looks) ** bend
         looks = np.unique(np.ceil(first + (max(n_fixed * longer, first) - first) * rise))
         shape = tuple(int(n) for n in looks), prior
         candidate = _smallest_z(shape, screen)

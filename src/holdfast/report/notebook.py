@@ -31,11 +31,17 @@ def to_html(result: Any) -> str:
 
 
 @to_html.register
-def _(one: Certificate) -> str:
+def _(certificate: Certificate) -> str:
     """A certificate: its rate and interval on a line, and its sentence."""
-    rate = f"<strong>{_percent(one.rate)}</strong> {_span(one.interval)}"
-    head = f"{rate} kept at radius {one.radius}{', exactly' if one.exact else ''}"
-    return _box(f"<div>{head} {_range(one.rate, *one.interval)}</div>", str(one))
+    rate, (low, high) = certificate.rate, certificate.interval
+    head = f"<strong>{_percent(rate)}</strong> {_span(certificate.interval)} kept at radius {certificate.radius}"
+    drawn = (
+        '<svg width="160" height="12" viewBox="0 0 160 12" role="img" aria-label="rate and interval" '
+        'style="vertical-align:middle;margin-left:.5em"><line x1="0" x2="160" y1="6" y2="6" stroke="#8a9a9a"/>'
+        f'<rect x="{160 * low:.1f}" y="3" width="{max(1.0, 160 * (high - low)):.1f}" height="6" fill="{_COLORS[0]}" '
+        f'opacity=".35"/><rect x="{160 * rate - 1.5:.1f}" y="0" width="3" height="12" fill="{_COLORS[0]}"/></svg>'
+    )
+    return _box(f"<div>{head}{', exactly' if certificate.exact else ''} {drawn}</div>", str(certificate))
 
 
 @to_html.register
@@ -47,9 +53,8 @@ def _(curve: StabilityCurve) -> str:
     wrong = "" if last.consistent else " Beware: the full input is predicted differently."
     step = -(-len(curve) // _MOST_ROWS)
     rows = [(str(one.radius), _percent(one.rate), _span(one.interval)) for one in curve.certificates[::-step][::-1]]
-    head = (
-        f"<div>How often the prediction <strong>{_text(last.prediction_name or last.prediction)}</strong> is kept</div>"
-    )
+    name = _text(last.prediction_name or last.prediction)
+    head = f"<div>How often the prediction <strong>{name}</strong> is kept</div>"
     return _box(head + _plot([curve]) + _table(("radius", "rate", "interval"), rows), foot + wrong)
 
 
@@ -57,45 +62,33 @@ def _(curve: StabilityCurve) -> str:
 def _(comparison: Comparison) -> str:
     """A comparison: a curve per explanation, the rates, and what is certified."""
     heads = ("", *(f"r = {radius}" for radius in comparison.radii[:_MOST_ROWS]))
-    rows = [
-        (_key(i) + _text(name), *(_percent(rate) for rate in curve.rates[:_MOST_ROWS]))
-        for i, (name, curve) in enumerate(zip(comparison.names, comparison.curves, strict=True))
-    ]
-    claims = [_claims(comparison, radius) for radius in comparison.radii[:_MOST_ROWS]]
+    rows = []
+    for i, (name, curve) in enumerate(zip(comparison.names, comparison.curves, strict=True)):
+        key = f'<span aria-hidden="true" style="color:{_COLORS[i % len(_COLORS)]}">●</span> '
+        rows.append((key + _text(name), *(_percent(rate) for rate in curve.rates[:_MOST_ROWS])))
+    claims = ""
+    for radius in comparison.radii[:_MOST_ROWS]:
+        pairs = [f"{_text(better)} &gt; {_text(worse)}" for better, worse in comparison.ranking(radius)]
+        claims += f"<li>r = {radius}: {', '.join(pairs) or 'cannot tell them apart'}</li>"
     sure = f"All claims hold together with confidence {comparison.confidence}; {calls(comparison.n_calls)}."
-    listed = "".join(f"<li>{claim}</li>" for claim in claims)
-    parts = (
-        _plot(comparison.curves) + _table(heads, rows) + f'<ul style="margin:.4em 0;padding-left:1.2em">{listed}</ul>'
-    )
-    return _box(parts, sure)
-
-
-def _claims(comparison: Comparison, radius: int) -> str:
-    known = [f"{_text(better)} &gt; {_text(worse)}" for better, worse in comparison.ranking(radius)]
-    return f"r = {radius}: {', '.join(known) or 'cannot tell them apart'}"
+    listed = f'<ul style="margin:.4em 0;padding-left:1.2em">{claims}</ul>'
+    return _box(_plot(comparison.curves) + _table(heads, rows) + listed, sure)
 
 
 @to_html.register
-def _(one: Attribution) -> str:
+def _(scores: Attribution) -> str:
     """Scores: the largest as bars, those against the target on the other side."""
-    largest = max(float(abs(one.scores).max()), 1e-300)
-    rows = [(_name(one, i), _bar(float(one.scores[i]) / largest), f"{one.scores[i]:.3g}") for i in _leaders(one)]
-    more = f" The {len(rows)} largest of {one.n_features}." if one.n_features > len(rows) else ""
-    target = "" if one.target is None else f" for <strong>{_text(one.target_name or one.target)}</strong>"
-    head = f"<div>Scores by <strong>{_text(one.method)}</strong>{target}</div>"
-    return _box(
-        head + _table(("feature", "", "score"), rows),
-        f"They say what this method finds, not that the features suffice.{more}",
-    )
-
-
-def _leaders(one: Attribution) -> list[int]:
-    return [int(i) for i in one.ranking[:_MOST_FEATURES]]
-
-
-def _name(one: Attribution, i: int) -> str:
-    name = f"feature {i}" if one.feature_names is None else one.feature_names[i]
-    return _text(name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…")
+    largest = max(float(abs(scores.scores).max()), 1e-300)
+    rows = []
+    for i in scores.ranking[:_MOST_FEATURES]:
+        name = f"feature {i}" if scores.feature_names is None else scores.feature_names[i]
+        name = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+        rows.append((_text(name), _bar(float(scores.scores[i]) / largest), f"{scores.scores[i]:.3g}"))
+    more = f" The {len(rows)} largest of {scores.n_features}." if scores.n_features > len(rows) else ""
+    target = "" if scores.target is None else f" for <strong>{_text(scores.target_name or scores.target)}</strong>"
+    head = f"<div>Scores by <strong>{_text(scores.method)}</strong>{target}</div>"
+    foot = f"They say what this method finds, not that the features suffice.{more}"
+    return _box(head + _table(("feature", "", "score"), rows), foot)
 
 
 def _box(content: str, foot: str) -> str:
@@ -124,16 +117,6 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f'<table style="{style}"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def _range(rate: float, low: float, high: float) -> str:
-    return (
-        '<svg width="160" height="12" viewBox="0 0 160 12" role="img" aria-label="rate and interval" '
-        'style="vertical-align:middle;margin-left:.5em"><line x1="0" x2="160" y1="6" y2="6" stroke="#8a9a9a"/>'
-        f'<rect x="{160 * low:.1f}" y="3" width="{max(1.0, 160 * (high - low)):.1f}" height="6" fill="{_COLORS[0]}" '
-        'opacity=".35"/>'
-        f'<rect x="{160 * rate - 1.5:.1f}" y="0" width="3" height="12" fill="{_COLORS[0]}"/></svg>'
-    )
-
-
 def _bar(share: float) -> str:
     color = _COLORS[0] if share >= 0 else _COLORS[1]
     start = 60 if share >= 0 else 60 + 60 * share
@@ -144,32 +127,23 @@ def _bar(share: float) -> str:
     )
 
 
-def _key(i: int) -> str:
-    return f'<span aria-hidden="true" style="color:{_COLORS[i % len(_COLORS)]}">●</span> '
-
-
 def _plot(curves: Sequence[StabilityCurve]) -> str:
     """The rates from 0 to 1 against the radii, each curve with its band."""
-    last = max(curves[0].radii[-1], 1)
-    lines = "".join(_line(curve, _COLORS[i % len(_COLORS)], last) for i, curve in enumerate(curves))
-    frame = "".join(
-        f'<line x1="0" x2="{_WIDTH}" y1="{y}" y2="{y}" stroke="#8a9a9a" stroke-opacity=".4"/>' for y in (1, _HEIGHT - 1)
-    )
-    return (
-        f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="rates from 0 to 1 by radius up to {last}" style="max-width:100%;margin:.3em 0">'
-        f"{frame}{lines}</svg>"
-    )
+    last, drawn = max(curves[0].radii[-1], 1), ""
 
-
-def _line(curve: StabilityCurve, color: str, last: int) -> str:
     def at(radius: int, rate: float) -> str:
         return f"{4 + (_WIDTH - 8) * radius / last:.1f},{1 + (_HEIGHT - 2) * (1 - rate):.1f}"
 
-    middle = " ".join(at(one.radius, one.rate) for one in curve)
-    upper = [at(one.radius, one.interval.high) for one in curve]
-    lower = [at(one.radius, one.interval.low) for one in curve][::-1]
+    for y in (1, _HEIGHT - 1):
+        drawn += f'<line x1="0" x2="{_WIDTH}" y1="{y}" y2="{y}" stroke="#8a9a9a" stroke-opacity=".4"/>'
+    for i, curve in enumerate(curves):
+        color = _COLORS[i % len(_COLORS)]
+        middle = " ".join(at(one.radius, one.rate) for one in curve)
+        upper = [at(one.radius, one.interval.high) for one in curve]
+        lower = [at(one.radius, one.interval.low) for one in curve][::-1]
+        drawn += f'<polygon points="{" ".join(upper + lower)}" fill="{color}" opacity=".14"/>'
+        drawn += f'<polyline points="{middle}" fill="none" stroke="{color}" stroke-width="2"/>'
     return (
-        f'<polygon points="{" ".join(upper + lower)}" fill="{color}" opacity=".14"/>'
-        f'<polyline points="{middle}" fill="none" stroke="{color}" stroke-width="2"/>'
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'aria-label="rates from 0 to 1 by radius up to {last}" style="max-width:100%;margin:.3em 0">{drawn}</svg>'
     )

@@ -1,74 +1,78 @@
 """Many inputs × explanation methods × settings → one file of results that can be resumed, merged and exported."""
 
-from holdfast.study.aggregate import (
-    DataSetGuarantee,
-    DifferenceAt,
-    GroupSummary,
-    MeanAt,
-    MusSummary,
-    PairedDifference,
-    StudySummary,
-    study_guarantee,
-    summarize_study,
-)
-from holdfast.study.engines import Ray
-from holdfast.study.export import export_study, study_frame
-from holdfast.study.merge import Merged, merge_studies
-from holdfast.study.planning import PlannedCost, StudyPlan, plan_study
-from holdfast.study.results import ItemResult
-from holdfast.study.run import StudyRun, run_study
-from holdfast.study.spec import (
-    CertifySpec,
-    DataSpec,
-    MaskingSpec,
-    MethodSpec,
-    ModelSpec,
-    MusSpec,
-    SmoothingSpec,
-    StudySpec,
-    Trust,
-)
-from holdfast.study.spec_file import parse_spec, read_spec, write_spec
-from holdfast.study.status import MethodStatus, StudyStatus, study_status
-from holdfast.study.store import Store
-from holdfast.study.watching import Moment
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "CertifySpec",
-    "DataSetGuarantee",
-    "DataSpec",
-    "DifferenceAt",
-    "GroupSummary",
-    "ItemResult",
-    "MaskingSpec",
-    "MeanAt",
-    "Merged",
-    "MethodSpec",
-    "MethodStatus",
-    "ModelSpec",
-    "Moment",
-    "MusSpec",
-    "MusSummary",
-    "PairedDifference",
-    "PlannedCost",
-    "Ray",
-    "SmoothingSpec",
-    "Store",
-    "StudyPlan",
-    "StudyRun",
-    "StudySpec",
-    "StudyStatus",
-    "StudySummary",
-    "Trust",
-    "export_study",
-    "merge_studies",
-    "parse_spec",
-    "plan_study",
-    "read_spec",
-    "run_study",
-    "study_frame",
-    "study_guarantee",
-    "study_status",
-    "summarize_study",
-    "write_spec",
-]
+if TYPE_CHECKING:
+    from holdfast.study.export import export_study as export_study
+    from holdfast.study.export import study_frame as study_frame
+    from holdfast.study.guarantee import DataSetGuarantee as DataSetGuarantee
+    from holdfast.study.guarantee import study_guarantee as study_guarantee
+    from holdfast.study.merge import Merged as Merged
+    from holdfast.study.merge import merge_studies as merge_studies
+    from holdfast.study.on_ray import Ray as Ray
+    from holdfast.study.plan import PlannedCost as PlannedCost
+    from holdfast.study.plan import StudyPlan as StudyPlan
+    from holdfast.study.plan import plan_study as plan_study
+    from holdfast.study.records import ItemResult as ItemResult
+    from holdfast.study.run import Moment as Moment
+    from holdfast.study.run import StudyRun as StudyRun
+    from holdfast.study.run import run_study as run_study
+    from holdfast.study.spec import CertifySpec as CertifySpec
+    from holdfast.study.spec import DataSpec as DataSpec
+    from holdfast.study.spec import MaskingSpec as MaskingSpec
+    from holdfast.study.spec import MethodSpec as MethodSpec
+    from holdfast.study.spec import ModelSpec as ModelSpec
+    from holdfast.study.spec import MusSpec as MusSpec
+    from holdfast.study.spec import SmoothingSpec as SmoothingSpec
+    from holdfast.study.spec import StudySpec as StudySpec
+    from holdfast.study.spec import Trust as Trust
+    from holdfast.study.spec import parse_spec as parse_spec
+    from holdfast.study.spec import read_spec as read_spec
+    from holdfast.study.spec import write_spec as write_spec
+    from holdfast.study.status import MethodStatus as MethodStatus
+    from holdfast.study.status import StudyStatus as StudyStatus
+    from holdfast.study.status import study_status as study_status
+    from holdfast.study.store import Store as Store
+    from holdfast.study.summary import DifferenceAt as DifferenceAt
+    from holdfast.study.summary import GroupSummary as GroupSummary
+    from holdfast.study.summary import MeanAt as MeanAt
+    from holdfast.study.summary import MusSummary as MusSummary
+    from holdfast.study.summary import PairedDifference as PairedDifference
+    from holdfast.study.summary import StudySummary as StudySummary
+    from holdfast.study.summary import summarize_study as summarize_study
+
+_NAMES = {
+    "on_ray": "Ray",
+    "export": "export_study study_frame",
+    "guarantee": "DataSetGuarantee study_guarantee",
+    "merge": "Merged merge_studies",
+    "plan": "PlannedCost StudyPlan plan_study",
+    "records": "ItemResult",
+    "run": "Moment StudyRun run_study",
+    "spec": "CertifySpec DataSpec MaskingSpec MethodSpec ModelSpec MusSpec SmoothingSpec StudySpec Trust "
+    "parse_spec read_spec write_spec",
+    "status": "MethodStatus StudyStatus study_status",
+    "store": "Store",
+    "summary": "DifferenceAt GroupSummary MeanAt MusSummary PairedDifference StudySummary summarize_study",
+}
+"""Where each public name comes from; a module is imported when one of its names is first asked for."""
+
+_MODULE_OF: dict[str, str] = {}
+for _module, _names in _NAMES.items():
+    _MODULE_OF |= dict.fromkeys(_names.split(), _module)
+
+if not TYPE_CHECKING:  # type checkers read the imports above
+    __all__ = sorted(_MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported now and kept."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'holdfast.study' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"holdfast.study.{_MODULE_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*_MODULE_OF, *globals()})

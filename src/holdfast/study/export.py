@@ -4,72 +4,44 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from holdfast.atomic import check_spared, replacing
+from holdfast.certification.mean_curve import MeanCurve
 from holdfast.certification.serialization import make_frame
 from holdfast.errors import StudyError
 from holdfast.extras import import_extra
-from holdfast.study.curves import current_means
+from holdfast.study.spec import GroupKey
 from holdfast.study.status import status_of
 from holdfast.study.store import Store
 from holdfast.validation import check_name, check_path
 
-COLUMNS: dict[str, str] = {
-    "input": "int64",
-    "name": "string",
-    "label": "int64",
-    "full_prediction": "string",
-    "n_features": "int64",
-    "method": "string",
-    "top_fraction": "float64",
-    "keep_probability": "float64",
-    "n_selected": "int64",
-    "prediction": "string",
-    "consistent": "bool",
-    "radius": "int64",
-    "effective_radius": "int64",
-    "rate": "float64",
-    "rate_unbiased": "float64",
-    "low": "float64",
-    "high": "float64",
-    "n_agreed": "int64",
-    "n_evaluated": "int64",
-    "exact": "bool",
-    "n_calls": "int64",
-    "n_computed": "int64",
-    "seconds": "float64",
-    "attribution_calls": "int64",
-    "attribution_seconds": "float64",
-    "model_fingerprint": "string",
-    "input_fingerprint": "string",
-}
+
+def _columns(text: str) -> dict[str, str]:
+    words = iter(text.replace(",", "").split())
+    return dict(zip(words, words, strict=True))
+
+
+COLUMNS = _columns(
+    "input int64, name string, label int64, full_prediction string, n_features int64, method string, "
+    "top_fraction float64, keep_probability float64, n_selected int64, prediction string, consistent bool, "
+    "radius int64, effective_radius int64, rate float64, rate_unbiased float64, low float64, high float64, "
+    "n_agreed int64, n_evaluated int64, exact bool, n_calls int64, n_computed int64, seconds float64, "
+    "attribution_calls int64, attribution_seconds float64, model_fingerprint string, input_fingerprint string"
+)
 """The columns of a table: one row per item and radius. Predictions are JSON, as they may be numbers or texts."""
 
-MEAN_COLUMNS: dict[str, str] = {
-    "method": "string",
-    "top_fraction": "float64",
-    "keep_probability": "float64",
-    "radius": "int64",
-    "rate": "float64",
-    "low": "float64",
-    "high": "float64",
-    "population_low": "float64",
-    "population_high": "float64",
-    "bound": "string",
-    "confidence": "float64",
-    "n_inputs": "int64",
-    "n_consistent": "int64",
-    "n_draws": "int64",
-    "n_calls": "int64",
-}
+MEAN_COLUMNS = _columns(
+    "method string, top_fraction float64, keep_probability float64, radius int64, rate float64, low float64, "
+    "high float64, population_low float64, population_high float64, bound string, confidence float64, "
+    "n_inputs int64, n_consistent int64, n_draws int64, n_calls int64"
+)
 """The columns for a study with precision "data-set": one row per mean curve and radius."""
 
-_N_TOGETHER = 2048
-"""Rows that are held in memory at a time."""
+_N_TOGETHER = 2048  # rows that are held in memory at a time
 
 
 def export_study(path: str | Path, out: str | Path, *, kind: str | None = None) -> int:
@@ -90,93 +62,75 @@ def export_study(path: str | Path, out: str | Path, *, kind: str | None = None) 
         By default what the name of ``out`` ends with.
     """
     target = check_path(out, "out")
-    chosen = check_name(target.suffix.removeprefix(".") if kind is None else kind, "kind", _WRITERS)
+    chosen = check_name(target.suffix.removeprefix(".") if kind is None else kind, "kind", ("parquet", "csv", "json"))
     with Store(path) as store:
         check_spared(target, "out", {"the results": [path], **store.sources()})
-        _check_means(store)
+        table = _table(store)
         with replacing(target) as unfinished:
-            return _WRITERS[chosen](store, unfinished)
+            if chosen == "json":
+                return _write_json(store, unfinished)
+            return (write_csv if chosen == "csv" else write_parquet)(*table, unfinished)
 
 
 def study_frame(path: str | Path) -> Any:
     """Read the flat table of a file of results as a pandas ``DataFrame``: the rows of ``export_study``."""
     with Store(path) as store:
-        _check_means(store)
         return make_frame(list(_table(store)[1]))
 
 
-def _check_means(store: Store) -> None:
-    """A study about means has nothing to show before there is one."""
-    if store.spec["certify"]["precision"] == "data-set" and not current_means(store):
+def _table(store: Store) -> tuple[dict[str, str], Iterator[dict[str, Any]]]:
+    """The columns with their types, and the rows; a study about means has nothing to show before there is one."""
+    if not store.spec.certify.of_means:
+        words = ("prediction", "full_prediction")
+        items = (row | {name: json.dumps(row[name]) for name in words} for row in store.rows())
+        return COLUMNS, ({name: row[name] for name in COLUMNS} for row in items)
+    means = store.means()
+    if not means:
         raise StudyError(
             f"{str(store.path)!r} has no mean curve yet, which is all that a study with precision 'data-set' asks for. "
             "Run the study to the end with this file; stored explanations are not computed again."
         )
+    return MEAN_COLUMNS, _mean_rows(means)
 
 
-def _table(store: Store) -> tuple[dict[str, str], Iterator[dict[str, Any]]]:
-    """The columns with their types, and the rows."""
-    if store.spec["certify"]["precision"] == "data-set":
-        return MEAN_COLUMNS, _mean_rows(store)
-    return COLUMNS, _flat_rows(store)
-
-
-def _mean_rows(store: Store) -> Iterator[dict[str, Any]]:
-    for key, curve in current_means(store).items():
-        stated = {name: getattr(curve, name) for name in MEAN_COLUMNS if hasattr(curve, name)}
-        for one in curve:
-            ends = {"low": one.interval.low, "high": one.interval.high}
-            wide = {"population_low": one.population.low, "population_high": one.population.high}
-            row = {**key._asdict(), **stated, "radius": one.radius, "rate": one.rate, **ends, **wide}
+def _mean_rows(means: Mapping[GroupKey, MeanCurve]) -> Iterator[dict[str, Any]]:
+    for key, curve in means.items():
+        stated = key._asdict() | {name: getattr(curve, name) for name in MEAN_COLUMNS if hasattr(curve, name)}
+        for point in curve:
+            row = stated | {"radius": point.radius, "rate": point.rate}
+            row["low"], row["high"] = point.interval
+            row["population_low"], row["population_high"] = point.population
             yield {name: row[name] for name in MEAN_COLUMNS}
 
 
-def _flat_rows(store: Store) -> Iterator[dict[str, Any]]:
-    for row in store.rows():
-        words = {name: json.dumps(row[name]) for name in ("prediction", "full_prediction")}
-        yield {name: words.get(name, row[name]) for name in COLUMNS}
-
-
-def _write_csv(store: Store, path: Path) -> int:
-    columns, rows = _table(store)
+def write_csv(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]], path: Path) -> int:
+    """Write rows with these columns; returns how many."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
         return sum(1 for row in rows if writer.writerow(row))
 
 
-def _write_parquet(store: Store, path: Path) -> int:
+def write_parquet(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]], path: Path) -> int:
+    """The same with types, as Arrow calls them."""
     pyarrow, parquet = (import_extra(module, "Parquet needs") for module in ("pyarrow", "pyarrow.parquet"))
-    columns, rows = _table(store)
     shape = pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in columns.items()])
-    n_rows = 0
+    n_rows, waiting = 0, map(dict, rows)
     with parquet.ParquetWriter(path, shape) as writer:
-        while part := list(islice(rows, _N_TOGETHER)):
+        while part := list(islice(waiting, _N_TOGETHER)):
             writer.write_table(pyarrow.Table.from_pylist(part, schema=shape))
             n_rows += len(part)
     return n_rows
 
 
 def _write_json(store: Store, path: Path) -> int:
+    n_items = 0
     with path.open("w", encoding="utf-8") as file:
-        file.write('{"study": ' + json.dumps(store.spec) + ', "items": [')
-        n_items = _write_items(file, store.results_json())
+        file.write('{"study": ' + json.dumps(store.spec.plain()) + ', "items": [')
+        for n_items, record in enumerate(store.records(), start=1):
+            file.write(("\n" if n_items == 1 else ",\n") + record.to_json())
         status = status_of(store)
         left_out, given_up = json.dumps(status.skips), json.dumps(status.failures)
-        means = ", ".join(json.dumps(key.name) + ": " + curve.to_json() for key, curve in current_means(store).items())
+        means = ", ".join(json.dumps(key.name) + ": " + curve.to_json() for key, curve in status.means.items())
         file.write(f'\n], "means": {{{means}}}, "left_out": {left_out}, "given_up": {given_up}}}\n')
     return n_items
-
-
-def _write_items(file: IO[str], results: Iterator[str]) -> int:
-    n_items = 0
-    for n_items, text in enumerate(results, start=1):
-        file.write(("\n" if n_items == 1 else ",\n") + text)
-    return n_items
-
-
-_WRITERS: dict[str, Callable[[Store, Path], int]] = {
-    "parquet": _write_parquet,
-    "csv": _write_csv,
-    "json": _write_json,
-}

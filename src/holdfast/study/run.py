@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+import json
+import multiprocessing
+import signal
 import sys
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, TextIO
 
-from holdfast.errors import InvalidValueError
+from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
 from holdfast.inputs.data.dataset import Dataset
 from holdfast.showing import Shown
-from holdfast.study.engines import Engine, Event, GivenUp, InProcess, make_engine
-from holdfast.study.items import Task, inputs_of, items_of, tasks_of
-from holdfast.study.listing import Listed, check_listing, list_inputs
+from holdfast.study.local import Engine, Event, GivenUp, InProcess, Processes
 from holdfast.study.means import run_means
-from holdfast.study.question import plain_spec
-from holdfast.study.results import Record
+from holdfast.study.on_ray import Ray
+from holdfast.study.records import Record, Task, check_listing, inputs_of, items_of, list_inputs, tasks_of
 from holdfast.study.spec import StudySpec, check_spec
 from holdfast.study.status import StudyStatus, status_of
-from holdfast.study.stopping import listening
-from holdfast.study.watching import LiveBar, Moment, as_watcher
-from holdfast.study.work import check_packages, load_worker, study_inputs
-from holdfast.study.writing import StoreWriter
-from holdfast.validation import check_list, check_path, check_whole
+from holdfast.study.store import StoreWriter
+from holdfast.study.worker import check_packages, study_inputs
+from holdfast.terminal import TerminalBar, neutral, unescaped
+from holdfast.validation import check_list, check_name, check_path, check_seconds, check_whole, shown
+from holdfast.words import duration
 
 _VERSIONED = ("holdfast", "numpy", "scipy", "torch", "transformers", "scikit-learn", "onnxruntime", "shapiq")
+_SECONDS_TOGETHER = 1.0  # signals within this time of the first are one request: a key held down, or every process told
+_WIDTH = 24
+_SECONDS_BETWEEN_LINES = 0.1
+_Watcher = Callable[["Moment"], None]
 
 
 @dataclass(frozen=True)
@@ -55,13 +62,11 @@ class StudyRun(Shown):
 
     def plain(self) -> dict[str, Any]:
         """The run as what JSON can hold."""
-        told = {"n_new": self.n_new, "stopped": self.stopped, "seconds": self.seconds}
-        return {"status": self.status.plain()} | told
+        return asdict(self) | {"status": self.status.plain()}
 
     def __str__(self) -> str:
-        done = f"{self.n_new} items stored in {self.seconds:.1f} s."
         resume = "\nStopped. Run the same study with the same file to go on; nothing stored is computed again."
-        return f"{done}{resume if self.stopped else ''}\n{self.status}"
+        return f"{self.n_new} items stored in {self.seconds:.1f} s.{resume if self.stopped else ''}\n{self.status}"
 
 
 def run_study(
@@ -127,136 +132,241 @@ def run_study(
     holdfast.errors.InvalidTypeError: `spec` must be a StudySpec, got str. Read a file with `read_spec`.
     """
     is_new = not check_path(path, "path").exists()  # of one that is there, everything may be stored
-    further = ["ray"] if engine == "ray" else []
-    check_packages(check_spec(spec), *further, computing=is_new and engine == "local")
+    check_packages(check_spec(spec), *["ray"] * (engine == "ray"), computing=is_new and engine == "local")
     chosen = make_engine(engine, workers, timeout, inputs_per_worker)
-    watch, plain = as_watcher(progress), plain_spec(spec)
-    here = chosen if isinstance(chosen, InProcess) else None
-    every = study_inputs(spec) if here is None or here.inputs is None else here.inputs
+    watch = as_watcher(progress)
+    every = chosen.inputs if isinstance(chosen, InProcess) and chosen.inputs is not None else study_inputs(spec)
     data = every.dataset
-    asked = inputs_of(spec, len(data))
-    wanted = asked if inputs is None else [asked[place] for place in _check_inputs(inputs, len(asked))]
+    numbers = inputs_of(spec, len(data))
+    if inputs is None:
+        wanted = numbers
+    else:
+        places = check_list(inputs, "inputs", "be places of inputs, such as range(0, 500)")
+        places = sorted({check_whole(place, "inputs") for place in places})
+        if not places or places[-1] >= len(numbers):
+            got = f"up to {places[-1]}" if places else "none"
+            raise InvalidValueError(argument="inputs", must=f"be places from 0 to {len(numbers) - 1}", got=got)
+        wanted = [numbers[place] for place in places]
+    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for name in _VERSIONED:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
     settings = {"engine": repr(chosen), "workers": workers}
-    with StoreWriter(path, plain, settings=settings, versions=_versions()) as store:
-        _keep_listing(store, list_inputs(data, asked))
-        store.expect(asked, n_there=len(data))
+    with StoreWriter(path, spec, settings=settings, versions=versions) as store:
+        # Data whose numbers stand for other inputs than those that have items are refused.
+        names, listed, listing = store.names(), store.listing(), list_inputs(data, numbers)
+        check_listing(names, listing)
+        check_listing({index: listed[index] for index in names if index in listed}, listing)
+        store.list_inputs(listing)
+        store.expect(numbers, n_there=len(data))
         session = _Session(store, spec, data, wanted, watch)
-        with listening() as wish:
-            if here is not None and here.load is load_worker:  # what is loaded here already does
-                chosen = InProcess.on(every)
-            for event in chosen.run(spec, session.tasks(), wish):
+        with stop_on_signals() as stop:
+            if isinstance(chosen, InProcess):  # what is loaded here already does
+                chosen = replace(chosen, inputs=every)
+            for event in chosen.run(spec, session.tasks(), stop):
                 session.keep(event)
-            if spec.certify.precision == "data-set" and not wish() and status_of(store).settled:
-                shown = watch.of_masks if isinstance(watch, LiveBar) else None
-                run_means(spec, store, every, wish=wish, progress=shown, timeout=timeout)
-        return StudyRun(status_of(store), session.n_new, wish(), session.seconds)
+            if spec.mean_groups and not stop() and status_of(store).settled:
+                bar = watch.of_masks if isinstance(watch, LiveBar) else None
+                run_means(spec, store, every, stop=stop, progress=bar, timeout=timeout)
+        return StudyRun(status_of(store), session.moment.n_new, stop(), session.seconds)
 
 
-def _keep_listing(store: StoreWriter, listed: dict[int, Listed]) -> None:
-    """Refuse data whose numbers stand for other inputs than those that have items; then remember them."""
-    names, known = store.names(), store.listing()
-    check_listing(names, listed)
-    check_listing({index: known[index] for index in names if index in known}, listed)
-    store.list_inputs(listed)
+def make_engine(
+    engine: Any, workers: int, timeout: float | None = None, inputs_per_worker: int | None = None
+) -> Engine:
+    """The engine of this name, or the one that is given; what is said here of workers and time holds for it, if any."""
+    n_workers, limits = check_whole(workers, "workers"), dict[str, Any]()
+    if (seconds := check_seconds(timeout)) is not None:
+        limits["timeout"] = seconds
+    if inputs_per_worker is not None:
+        limits["inputs_per_worker"] = check_whole(inputs_per_worker, "inputs_per_worker", minimum=1)
+    if not isinstance(engine, Engine):
+        name = check_name(engine, "engine", ("local", "ray"))
+        engine = Ray(n_workers) if name == "ray" else Processes(n_workers) if n_workers else InProcess()
+    if isinstance(engine, Ray):
+        engine = replace(engine, **limits, n_workers=n_workers or engine.n_workers)
+    elif isinstance(engine, Processes):
+        engine = replace(engine, **limits)
+    elif limits:
+        must = "come with worker processes, which can be ended: set `workers` to 1 or more"
+        raise InvalidValueError(argument=next(iter(limits)), must=must, got=engine)
+    # While a process that was just started imports the script of its parent, it cannot start processes itself.
+    if getattr(multiprocessing.current_process(), "_inheriting", False) and not isinstance(engine, InProcess):
+        raise StudyError(
+            "A worker process imports the script that started the study, and the script starts the study again. Put "
+            'what the script does under `if __name__ == "__main__":`.'
+        )
+    return engine  # type: ignore[no-any-return]
 
 
-def _check_inputs(inputs: Any, n_inputs: int) -> list[int]:
-    """Distinct places of inputs in the study, in increasing order."""
-    given = check_list(inputs, "inputs", "be places of inputs, such as range(0, 500)")
-    wanted = sorted({check_whole(index, "inputs") for index in given})
-    if not wanted or wanted[-1] >= n_inputs:
-        shown = f"up to {wanted[-1]}" if wanted else "none"
-        raise InvalidValueError(argument="inputs", must=f"be places from 0 to {n_inputs - 1}", got=shown)
-    return wanted
+@contextmanager
+def stop_on_signals() -> Iterator[Callable[[], bool]]:
+    """Take SIGINT and SIGTERM as requests to stop after the items that have begun; a later one interrupts.
+
+    Gives a function that says whether a stop was asked for. Elsewhere than in the main thread signals cannot be heard.
+    """
+    requests: list[float] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        requests.append(time.monotonic())
+        if requests[-1] - requests[0] >= _SECONDS_TOGETHER:
+            raise KeyboardInterrupt
+
+    numbers = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield lambda: bool(requests)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Session:
     """One run: what is to do, and the books it keeps."""
 
     def __init__(
-        self,
-        store: StoreWriter,
-        spec: StudySpec,
-        data: Dataset,
-        inputs: Sequence[int],
-        watch: Callable[[Moment], None] | None,
+        self, store: StoreWriter, spec: StudySpec, data: Dataset, inputs: Sequence[int], watch: _Watcher | None
     ) -> None:
         self._store, self._spec, self._data, self._inputs, self._watch = store, spec, data, inputs, watch
-        self._per_input = sum(1 for _ in items_of(spec, [0]))
-        done = store.keys()
-        self._n_before = sum(item.key in done for item in items_of(spec, inputs))
-        self._started = time.perf_counter()
-        self.n_new = self._n_given_up = 0
-        self._skipped: set[int] = set()
-        self._noted: set[int] = set()
-        self._done, self._n_left_out = done, 0
+        self._done, self._started = store.keys(), time.perf_counter()
         self._sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._noted: set[int] = set()
+        n_before = sum(item.key in self._done for item in items_of(spec, inputs))
+        self.moment = Moment(n_before, len(inputs) * len(spec.groups), 0, 0, 0, 0.0, {})
 
     @property
     def seconds(self) -> float:
-        """Since the run began."""
         return time.perf_counter() - self._started
 
     def tasks(self) -> Iterator[Task]:
         """What is left to do, with the scores that stored items were cut from."""
-        done = self._store.keys()
-        for task in tasks_of(self._spec, self._inputs, done):
+        for task in tasks_of(self._spec, self._inputs, self._done):
             methods = dict.fromkeys(item.method for item in task.items)
-            found = ((method, self._store.packed_attribution(task.input, method)) for method in methods)
-            yield Task(task.input, task.items, tuple((name, packed) for name, packed in found if packed is not None))
+            scores = ((method, self._store.packed_attribution(task.input, method)) for method in methods)
+            yield replace(task, attributions=tuple((name, packed) for name, packed in scores if packed is not None))
 
     def keep(self, event: Event) -> None:
         """Store an event, and tell whoever watches."""
-        key = None
+        moment, index = replace(self.moment, key=None), event.input
         if isinstance(event, Record):
-            self._note_file(int(event.input[0]))
+            if self._data.in_files and index not in self._noted:
+                # Files were not opened to list them; of those that have items, it is stored what they held.
+                self._noted.add(index)
+                with suppress(OSError):
+                    self._store.note_content(index, str(self._data.digest(index)))
             self._store.add(event)
-            self._count(event)
-            key = event.key
+            if not self._spec.certify.of_means:  # otherwise nothing is certified yet
+                total, count = self._sums[event.method]
+                self._sums[event.method] = [total + event.last_rate, count + 1]
+            moment = replace(moment, n_done=moment.n_done + 1, n_new=moment.n_new + 1, key=event.key)
         elif isinstance(event, GivenUp):
-            self._store.give_up(event.input, event.reason, n_tries=event.n_tries, items=event.items)
-            self._n_given_up += len(event.items)
+            self._store.give_up(index, event.reason, n_tries=event.n_tries, items=event.items)
+            moment = replace(moment, n_given_up=moment.n_given_up + len(event.items))
         else:
-            self._store.skip(event.input, event.reason)
-            self._skipped.add(event.input)
-            self._n_left_out += sum(item.key not in self._done for item in items_of(self._spec, [event.input]))
+            self._store.skip(index, event.reason)
+            n_left_out = sum(item.key not in self._done for item in items_of(self._spec, [index]))
+            moment = replace(moment, n_skipped=moment.n_skipped + 1, n_items=moment.n_items - n_left_out)
+        means = {method: total / count for method, (total, count) in self._sums.items()}
+        self.moment = replace(moment, seconds=self.seconds, means=means)
         if self._watch is not None:
-            self._watch(self._moment(key))
-
-    def _note_file(self, index: int) -> None:
-        """Files were not opened to list them; of those that have items, it is stored what they held."""
-        if self._data.in_files and index not in self._noted:
-            self._noted.add(index)
-            with suppress(OSError):
-                self._store.note_content(index, str(self._data.digest(index)))
-
-    def _count(self, record: Record) -> None:
-        self.n_new += 1
-        if self._spec.certify.precision == "data-set":
-            return  # nothing is certified yet
-        sums = self._sums[record.method]
-        sums[0] += record.last_rate
-        sums[1] += 1
-
-    def _moment(self, key: str | None) -> Moment:
-        return Moment(
-            n_done=self._n_before + self.n_new,
-            n_items=len(self._inputs) * self._per_input - self._n_left_out,
-            n_new=self.n_new,
-            n_skipped=len(self._skipped),
-            n_given_up=self._n_given_up,
-            seconds=self.seconds,
-            means={method: total / count for method, (total, count) in self._sums.items()},
-            key=key,
-        )
+            self._watch(self.moment)
 
 
-def _versions() -> dict[str, str]:
-    """Python and the packages that results may depend on, those that are installed."""
-    found = {"python": ".".join(map(str, sys.version_info[:3]))}
-    for name in _VERSIONED:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+@dataclass(frozen=True)
+class Moment:
+    """A study at one moment; as a text, one line.
+
+    Examples
+    --------
+    >>> print(Moment(50, 200, 30, 0, 0, 60.0, {"lime": 0.93, "shap": 0.951}))
+    ██████░░░░░░░░░░░░░░░░░░ 50/200 items, 0.50/s, 5 min left, lime 0.930, shap 0.951
+
+    Attributes
+    ----------
+    n_done, n_items : int
+        Items stored, of this run and before, and items there will be, those left out aside.
+    n_new : int
+        Items stored by this run.
+    n_skipped, n_given_up : int
+        Inputs left out, and items given up.
+    seconds : float
+        Since the run began.
+    means : mapping
+        For each method, the mean rate at the largest radius, over what this run has stored.
+    key : str or None
+        The item just stored.
+    """
+
+    n_done: int
+    n_items: int
+    n_new: int
+    n_skipped: int
+    n_given_up: int
+    seconds: float
+    means: Mapping[str, float]
+    key: str | None = None
+
+    @property
+    def items_per_second(self) -> float:
+        """The rate of this run so far."""
+        return self.n_new / max(self.seconds, 1e-9)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the rest takes at this rate; None before the first item."""
+        left = self.n_items - self.n_done - self.n_given_up
+        return left / self.items_per_second if self.n_new else None
+
+    def __str__(self) -> str:
+        filled = _WIDTH * self.n_done // max(1, self.n_items)
+        parts = [f"{'█' * filled}{'░' * (_WIDTH - filled)} {self.n_done}/{self.n_items} items"]
+        if self.seconds_left is not None:
+            parts += [f"{self.items_per_second:.2f}/s", f"{duration(self.seconds_left)} left"]
+        parts += [f"{self.n_skipped} inputs left out"] * (self.n_skipped > 0)
+        parts += [f"{self.n_given_up} items given up"] * (self.n_given_up > 0)
+        return ", ".join(parts + [f"{method} {mean:.3f}" for method, mean in self.means.items()])
+
+
+class LiveBar:
+    """One line that is drawn over and over, and stays: whose it is, share done, rate, time left, means."""
+
+    def __init__(self, out: TextIO | None = None, *, label: str = "") -> None:
+        self._out, self._label = unescaped(out or sys.stderr), f"{neutral(label)} " if label else ""
+        self._drawn = 0.0
+
+    def __call__(self, moment: Moment) -> None:
+        now = time.monotonic()
+        if now - self._drawn >= _SECONDS_BETWEEN_LINES or moment.n_done >= moment.n_items:
+            self._drawn = now
+            self._out.write(f"\r\x1b[K{self._label}{moment}")
+            self._out.flush()
+
+    def of_masks(self) -> TerminalBar:
+        """A bar of the same study for one mean curve, which counts masks."""
+        return TerminalBar(self._out, what=f"masks of {self._label.strip()}" if self._label else "masks")
+
+
+class JsonLines:
+    """One JSON object per event, for programs."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stderr
+
+    def __call__(self, moment: Moment) -> None:
+        content = asdict(moment) | {"items_per_second": moment.items_per_second, "seconds_left": moment.seconds_left}
+        self._out.write(json.dumps(content) + "\n")
+        self._out.flush()
+
+
+def as_watcher(progress: Any) -> _Watcher | None:
+    """None or False for silence, True for a bar, "json" for JSON lines, or a function of a ``Moment``."""
+    if progress is None or progress is False:
+        return None
+    if progress is True:
+        return LiveBar()
+    if progress == "json":
+        return JsonLines()
+    if callable(progress):
+        return progress  # type: ignore[no-any-return]
+    must = "be True, False, None, 'json' or a function of a Moment"
+    raise InvalidTypeError(argument="progress", must=must, got=shown(progress))

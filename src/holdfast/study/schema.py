@@ -1,15 +1,22 @@
-"""A SQLite file → a store of this version: made, recognised, upgraded, or refused with its content untouched."""
+"""A SQLite file → a store of this version: made, recognised, upgraded, or refused with its content untouched.
+
+The file holds a digest of each of its tables, so that what was changed, lost or added is noticed. A digest is the sum
+of the hashes of all rows, and each transaction updates it by its own rows alone. It guards against damage and careless
+edits; whoever forges a file on purpose can forge its digests as well.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from holdfast.errors import StoreError
-from holdfast.study.seals import seal_all
 
 APPLICATION_ID = 0x484F4C44
 """Written into the header of the file: "HOLD"."""
@@ -67,29 +74,28 @@ UPGRADES: list[tuple[str, ...]] = [
 _OLDEST = 3
 """The first version whose files hold digests of their tables."""
 
+_OF_ITEMS = ("rates", "items", "inputs", "attributions", "mean_curves", "answers")
+TABLES = (*_OF_ITEMS, "skips", "failures", "listing", "meta", "sessions")
+"""All tables of a file of results but that of the digests; a change is named after the first."""
+
 
 def check_store(path: Path) -> bool:
     """Whether there is a store at this path; anything else there is refused, and left as it is."""
     if not path.exists() or path.stat().st_size == 0:
         return False
+    none = f"{str(path)!r} is no file of results"
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
-            raise StoreError(f"{str(path)!r} is no file of results: it is no SQLite database. It was left as it is.")
+            raise StoreError(f"{none}: it is no SQLite database. It was left as it is.")
     with wrapping_errors(path), closing(_connect(path, "ro" if _has_log(path) else "ro&immutable=1")) as connection:
-        return _check_identity(connection, path)
-
-
-def _check_identity(connection: sqlite3.Connection, path: Path) -> bool:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if n_tables == 0 and application in (0, APPLICATION_ID):
         # A process that was killed while it made the file leaves an empty database.
         return False
     if application != APPLICATION_ID:
-        raise StoreError(
-            f"{str(path)!r} is no file of results: it is a SQLite database of something else. It was left as it is."
-        )
+        raise StoreError(f"{none}: it is a SQLite database of something else. It was left as it is.")
     if version > len(UPGRADES):
         raise StoreError(
             f"{str(path)!r} has version {version}, which a newer holdfast wrote; this one knows {len(UPGRADES)}. "
@@ -129,17 +135,21 @@ def _has_log(path: Path) -> bool:
 
 
 def connect_writing(path: Path) -> sqlite3.Connection:
-    """A connection to a store of the current version, made or upgraded if need be.
-
-    The caller holds the lock, and has checked a store that is there.
-    """
+    """A connection to a store that is locked and checked, made or upgraded if need be: all steps or none."""
     with wrapping_errors(path):
         connection = sqlite3.connect(path.resolve(), isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
-            upgrade(connection)
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version < len(UPGRADES):
+                with transaction(connection):
+                    for statement in chain(*UPGRADES[version:]):
+                        connection.execute(statement)
+                    seal_all(connection)
+                    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                    connection.execute(f"PRAGMA user_version = {len(UPGRADES)}")
         except BaseException:
             connection.close()
             raise
@@ -150,36 +160,15 @@ def check_sound(connection: sqlite3.Connection, path: Path) -> None:
     """Raise unless every page and index of a store is whole, and its tables are those of its version."""
     (answer,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if answer == "ok" and _tables(connection) != _tables_of(version):
-        answer = "its tables are not those of a file of results"
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        for statement in chain(*UPGRADES[:version]):
+            fresh.execute(statement)
+        # Everything that is defined, such as tables and triggers; indexes that SQLite adds by itself aside.
+        defined = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL"
+        if answer == "ok" and set(connection.execute(defined)) != set(fresh.execute(defined)):
+            answer = "its tables are not those of a file of results"
     if answer != "ok":
         raise _damaged(path, answer)
-
-
-def _tables(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
-    """Everything that is defined, such as tables and triggers; indexes that SQLite adds by itself aside."""
-    return set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
-
-
-def _tables_of(version: int) -> set[tuple[str, ...]]:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        for statement in chain(*UPGRADES[:version]):
-            connection.execute(statement)
-        return _tables(connection)
-
-
-def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring a store to the current version: all steps or none."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == len(UPGRADES):
-        return
-    with transaction(connection):
-        for statements in UPGRADES[version:]:
-            for statement in statements:
-                connection.execute(statement)
-        seal_all(connection)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {len(UPGRADES)}")
 
 
 @contextmanager
@@ -194,15 +183,6 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-@contextmanager
-def closing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """A connection that is closed at the end."""
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 @contextmanager
@@ -227,3 +207,67 @@ def _damaged(path: Path, reason: object) -> StoreError:
     return StoreError(
         f"{str(path)!r} is damaged or cut short ({reason}). It was left as it is; go on from a copy of it."
     )
+
+
+_PUT = "INSERT OR REPLACE INTO seals VALUES (?, ?)"
+
+
+class Sealing:
+    """Counts the rows that one connection writes or deletes, and adds them to the digests in the file."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._changes: Counter[str] = Counter()
+        connection.create_function("seal", -1, self._count)
+        # Without it, rows that "INSERT OR REPLACE" deletes are not told to triggers.
+        connection.execute("PRAGMA recursive_triggers = ON")
+        # For this connection alone, each row that is inserted, deleted or updated.
+        for table in TABLES:
+            columns = [name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+            old, new = (
+                f"SELECT seal('{table}', {sign}, {', '.join(f'{row}.{name}' for name in columns)});"
+                for sign, row in ((-1, "OLD"), (1, "NEW"))
+            )
+            for event, body in (("INSERT", new), ("DELETE", old), ("UPDATE", old + new)):
+                statement = f"CREATE TEMP TRIGGER seal_{table}_{event} AFTER {event} ON {table} BEGIN {body} END"
+                connection.execute(statement)
+
+    def _count(self, table: str, sign: int, *row: Any) -> None:
+        # SQLite stores no negative zero.
+        self._changes[table] += sign * _hash(tuple(value + 0.0 if isinstance(value, float) else value for value in row))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A transaction that brings the digests up to date with the rows that it changes."""
+        self._changes.clear()  # what one that failed had counted
+        with transaction(self._connection):
+            yield
+            for table, change in self._changes.items():
+                (digest,) = self._connection.execute("SELECT digest FROM seals WHERE name = ?", (table,)).fetchone()
+                self._connection.execute(_PUT, (table, _digest(int(digest, 16) + change)))
+
+
+def seal_all(connection: sqlite3.Connection) -> None:
+    """Compute every digest from the rows that are there."""
+    connection.executemany(_PUT, [(table, _digest(_sum(connection, table))) for table in TABLES])
+
+
+def broken_seals(connection: sqlite3.Connection) -> list[str]:
+    """The tables whose rows are not those that were written."""
+    stored = dict(connection.execute("SELECT name, digest FROM seals"))
+    changed = [table for table in TABLES if stored.get(table) != _digest(_sum(connection, table))]
+    return changed + sorted(stored.keys() - set(TABLES))
+
+
+def _sum(connection: sqlite3.Connection, table: str) -> int:
+    statement = f"SELECT * FROM {table}"
+    return sum(map(_hash, connection.execute(statement)))
+
+
+def _hash(row: tuple[Any, ...]) -> int:
+    """A number that any change of the row changes."""
+    return int.from_bytes(hashlib.sha256(repr(row).encode()).digest())
+
+
+def _digest(total: int) -> str:
+    return f"{total % 2**256:064x}"

@@ -1,45 +1,164 @@
-"""What a study asks, as frozen values: the model, the data, the explanations and how they are certified."""
+"""What a study asks, as frozen values: the model, the data, the explanations and how they are certified.
+
+A TOML file, or what a store holds, becomes such a value; what is not understood is refused by the name of its key.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
-from typing import Any
+import difflib
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
-from holdfast.attribution.methods import METHODS
+import numpy as np
+
+from holdfast.atomic import write_whole
+from holdfast.attribution.methods import METHODS, options_of
 from holdfast.certification.mean_curve import BOUNDS
-from holdfast.certification.question import FIELDS, Question
-from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.certification.question import FIELDS, Question, parse_radii
+from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StudyMismatchError
 from holdfast.evaluation import STEADY_BATCH_SIZE
 from holdfast.masking.function import lookup_table
 from holdfast.mus import CRITERIA, mus_model
 from holdfast.randomness import CANONICAL, is_canonical
-from holdfast.study.checks import (
-    check_each,
-    check_flag,
-    check_fraction,
-    check_keep_probability,
-    check_method_options,
-    check_optional_whole,
-    check_radii,
-    check_text,
-    checked_as,
+from holdfast.validation import (
+    MOST_ENTRIES,
+    check_list,
+    check_name,
+    check_number,
+    check_path,
+    check_share,
+    check_whole,
+    read_text,
+    shown,
 )
-from holdfast.study.options import Options, check_options, frozen
-from holdfast.validation import check_list, check_name, check_whole, shown
 
 PRECISIONS = ("per-input", "data-set")
-ORDERS = ("random", "first")
+"""What a study certifies: each input on its own, or only the mean over all inputs."""
+
+_ITEM_OF_MEANS = {
+    # At radius 0 there is only the explanation itself, whatever the plan.
+    "radii": (0,),
+    "check_determinism": False,
+    "plan": FIELDS["plan"].default,
+    "tolerance": FIELDS["tolerance"].default,
+}
+"""What items are asked in place of the study's question where only means are wanted."""
 
 
-def _no_options() -> Mapping[str, Any]:
-    return Options({})
+class GroupKey(NamedTuple):
+    """One method, fraction and keep probability: a group of items, one for each input."""
+
+    method: str
+    top_fraction: float
+    keep_probability: float
+
+    @property
+    def name(self) -> str:
+        """Such as ``lime/0.25/1.0``."""
+        return f"{self.method}/{self.top_fraction!r}/{self.keep_probability!r}"
 
 
-def _keep(owner: Any, /, **checked: Any) -> None:
-    """Store checked values in a frozen spec."""
-    for name, value in checked.items():
-        object.__setattr__(owner, name, value)
+class Options(Mapping[str, Any]):
+    """Settings by name that cannot be changed, all the way down, and can be sent to a worker."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Mapping[str, Any]) -> None:
+        self._entries = {name: _frozen(value) for name, value in entries.items()}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._entries.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._entries)
+
+
+_NO_OPTIONS = Options({})
+
+
+def _check_kind(value: Any, name: str, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise InvalidTypeError(argument=name, must=f"be a {kind.__name__}", got=shown(value))
+    return value
+
+
+def _check_text(value: Any, name: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        kind = InvalidValueError if isinstance(value, str) else InvalidTypeError
+        raise kind(argument=name, must="be a text", got=shown(value))
+    return value
+
+
+def _check_flag(value: Any, name: str) -> bool:
+    """True or False, nothing that only behaves so; in the words of TOML."""
+    if not isinstance(value, bool):
+        raise InvalidTypeError(argument=name, must="be true or false", got=shown(value))
+    return value
+
+
+def _check_fraction(value: Any, name: str) -> float:
+    return float(check_share(value, name))
+
+
+def _check_keep_probability(value: Any, name: str) -> float:
+    return float(check_number(value, name, "be a number above 0 and at most 1", lambda number: 0 < number <= 1))
+
+
+def _check_each(
+    values: Any, name: str, check: Callable[[Any, str], Any], *, may_be_empty: bool = False
+) -> tuple[Any, ...]:
+    """A list of distinct values that each pass the check."""
+    checked = tuple(check(value, name) for value in check_list(values, name, "be a list", most=MOST_ENTRIES))
+    if not checked and not may_be_empty:
+        raise InvalidValueError(argument=name, must="have at least one entry", got="none")
+    for value, count in Counter(checked).items():
+        if count > 1:
+            raise InvalidValueError(argument=name, must="have distinct entries", got=f"{value!r} more than once")
+    return checked
+
+
+def _check_radii(value: Any, name: str) -> tuple[int, ...]:
+    radii = parse_radii(value, name) if isinstance(value, str) else value  # in a file it may be "1-50"
+    return tuple(sorted(_check_each(radii, name, check_whole)))
+
+
+def _check_options(value: Any, name: str, *, taken: tuple[str, ...] = ()) -> Options:
+    """Options with names for keys, none of them among those ``taken`` by keys of their own."""
+    must = "map names to settings"
+    if not isinstance(value, Mapping):
+        raise InvalidTypeError(argument=name, must=must, got=shown(value))
+    for key in value:
+        if not isinstance(key, str):
+            raise InvalidTypeError(argument=name, must=must, got=f"the key {shown(key)}")
+        if key in taken:
+            raise InvalidValueError(argument=name, must=f"not have `{key}`", got=f"{value[key]!r}: it is no option")
+    return Options(value)
+
+
+def _frozen(value: Any, _: str = "") -> Any:
+    """The value with tuples for lists and options for mappings, all the way down."""
+    try:
+        if isinstance(value, Mapping):
+            return Options(value)
+        return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+    except RecursionError as error:
+        raise InvalidValueError("Settings must end: got one that contains itself, or is nested too deep.") from error
 
 
 @dataclass(frozen=True)
@@ -51,11 +170,11 @@ class Trust:
     Attributes
     ----------
     code : bool
-        Import and call what a ``python:`` model names (``--trust-model``).
+        Import and call what a ``python:`` model names (``--trust code``).
     types : tuple of str
         Types that a skops file may create besides scikit-learn's own (``--trust TYPE``).
     download : bool
-        Download a hub id that is not in the cache (``--download``).
+        Download a hub id that is not in the cache (``--trust download``).
     """
 
     code: bool = False
@@ -63,9 +182,10 @@ class Trust:
     download: bool = False
 
     def __post_init__(self) -> None:
-        check_flag(self.code, "trust.code")
-        check_flag(self.download, "trust.download")
-        _keep(self, types=check_each(self.types, "trust.types", check_text, may_be_empty=True))
+        _check_flag(self.code, "trust.code")
+        _check_flag(self.download, "trust.download")
+        types = _check_each(self.types, "trust.types", _check_text, may_be_empty=True)
+        object.__setattr__(self, "types", types)
 
 
 NO_TRUST = Trust()
@@ -76,13 +196,27 @@ _OWN = Trust(code=True, download=True)
 
 _NEVER_STORED = {
     "trusted": "`--trust TYPE` (in Python: `trust=Trust(types=[…])`)",
-    "download": "`--download` (in Python: `trust=Trust(download=True)`)",
+    "download": "`--trust download` (in Python: `trust=Trust(download=True)`)",
 }
 """Options of models that no study holds → where they are given instead."""
 
 
+class _Section:
+    """A table of a study's file: every value is checked and normalised when it is made, as ``_CHECKS`` says."""
+
+    section: ClassVar[str]
+
+    def __init_subclass__(cls, section: str = "") -> None:
+        cls.section = section
+
+    def __post_init__(self) -> None:
+        for name in keys_of(type(self)):
+            path = f"{self.section}.{name}".lstrip(".")
+            object.__setattr__(self, name, _CHECKS[path](getattr(self, name), path))
+
+
 @dataclass(frozen=True)
-class ModelSpec:
+class ModelSpec(_Section, section="model"):
     """Which classifier: what ``holdfast.models.load`` takes.
 
     ``options`` are its further arguments, such as ``device`` or ``autocast``. ``trust`` is not stored: a study that is
@@ -90,36 +224,20 @@ class ModelSpec:
     """
 
     spec: str
-    options: Mapping[str, Any] = field(default_factory=_no_options)
+    options: Mapping[str, Any] = _NO_OPTIONS
     trust: Trust = field(default=_OWN, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        options = check_options(self.options, "model.options", taken=("spec",))
+        super().__post_init__()
+        _check_kind(self.trust, "trust", Trust)
         for name, instead in _NEVER_STORED.items():
-            if name in options:
-                raise InvalidValueError(
-                    argument="model.options", must=f"not hold `{name}`: no file decides that", hint=f"Use {instead}."
-                )
-        _check_part(self.trust, "trust", Trust)
-        _keep(self, spec=check_text(self.spec, "model.spec"), options=options)
-
-
-def keys_of(kind: type) -> list[Field[Any]]:
-    """The fields of a part of a study that a file holds."""
-    return [one for one in fields(kind) if one.name != "trust"]
-
-
-def without_trust(plain: dict[str, Any]) -> dict[str, Any]:
-    """A stored study without the trust that an earlier version, or a stranger, wrote into it."""
-    model = plain.get("model") if isinstance(plain, dict) else None
-    if not (isinstance(model, dict) and isinstance(model.get("options"), dict)):
-        return plain
-    options = {name: value for name, value in model["options"].items() if name not in _NEVER_STORED}
-    return plain | {"model": model | {"options": options}}
+            if name in self.options:
+                must = f"not hold `{name}`: no file decides that"
+                raise InvalidValueError(argument="model.options", must=must, hint=f"Use {instead}.")
 
 
 @dataclass(frozen=True)
-class DataSpec:
+class DataSpec(_Section, section="data"):
     """Which inputs: what ``holdfast.data.load`` takes.
 
     Attributes
@@ -143,51 +261,39 @@ class DataSpec:
     n: int | None = None
     skip_unreadable: bool = False
     min_features: int = 1
-    options: Mapping[str, Any] = field(default_factory=_no_options)
-    order: str = ORDERS[0]
-
-    def __post_init__(self) -> None:
-        check_name(self.order, "data.order", ORDERS)
-        _keep(
-            self,
-            spec=check_text(self.spec, "data.spec"),
-            n=check_optional_whole(self.n, "data.n"),
-            skip_unreadable=check_flag(self.skip_unreadable, "data.skip_unreadable"),
-            min_features=check_whole(self.min_features, "data.min_features", minimum=1),
-            options=check_options(self.options, "data.options", taken=("spec",)),
-        )
+    options: Mapping[str, Any] = _NO_OPTIONS
+    order: str = "random"
 
 
 @dataclass(frozen=True)
-class MaskingSpec:
+class MaskingSpec(_Section, section="masking"):
     """What a feature is and how a hidden one looks: the arguments of ``Classifier.bind``."""
 
     groups: Any = None
     fill: Any = None
-    options: Mapping[str, Any] = field(default_factory=_no_options)
-
-    def __post_init__(self) -> None:
-        options = check_options(self.options, "masking.options", taken=("input", "groups", "fill"))
-        _keep(self, groups=frozen(self.groups), fill=frozen(self.fill), options=options)
+    options: Mapping[str, Any] = _NO_OPTIONS
 
 
 @dataclass(frozen=True)
-class MethodSpec:
+class MethodSpec(_Section, section="methods"):
     """One explanation method: the arguments of ``attribute``."""
 
     name: str
     n_samples: int | None = None
-    options: Mapping[str, Any] = field(default_factory=_no_options)
+    options: Mapping[str, Any] = _NO_OPTIONS
 
     def __post_init__(self) -> None:
-        check_name(self.name, "methods.name", METHODS)
-        options = check_options(self.options, "methods.options")
-        check_method_options(self.name, options, "methods.options")
-        _keep(self, n_samples=check_optional_whole(self.n_samples, "methods.n_samples"), options=options)
+        super().__post_init__()
+        known = options_of(self.name)
+        for key in self.options:  # what would have no effect is an error, never ignored
+            if not known:
+                must = f"be empty: {self.name!r} takes no options"
+                raise InvalidValueError(argument="methods.options", must=must, got=shown(key))
+            check_name(key, "methods.options", known)
 
 
 @dataclass(frozen=True)
-class CertifySpec:
+class CertifySpec(_Section, section="certify"):
     """The question asked of every explanation.
 
     Attributes
@@ -215,44 +321,40 @@ class CertifySpec:
     bound: str = "hoeffding"
 
     def __post_init__(self) -> None:
-        check_name(self.precision, "certify.precision", PRECISIONS)
-        check_name(self.bound, "certify.bound", BOUNDS)
-        check_text(self.agree, "certify.agree")
-        check_flag(self.simultaneous, "certify.simultaneous")
-        radii = check_radii(self.radii, "certify.radii")
-        question = Question.check(self.keywords | {"radii": radii}, prefix="certify.")
-        _keep(
-            self,
-            radii=question.radii,
-            tolerance=float(question.tolerance),
-            confidence=float(question.confidence),
-            half_width=check_fraction(self.half_width, "certify.half_width"),
-        )
+        super().__post_init__()
+        Question.check(self.keywords, prefix="certify.")
 
     @property
     def keywords(self) -> dict[str, Any]:
         """The question as keywords of the library's verbs."""
         return {name: getattr(self, name) for name in FIELDS if hasattr(self, name)}
 
+    @property
+    def of_means(self) -> bool:
+        """Whether only mean curves over the inputs are wanted."""
+        return self.precision == "data-set"
+
+    @property
+    def item_keywords(self) -> dict[str, Any]:
+        """The question that every item is asked, as keywords."""
+        return self.keywords | _ITEM_OF_MEANS if self.of_means else self.keywords
+
+    @property
+    def item_radii(self) -> tuple[int, ...]:
+        """The radii at which every item is certified; none where only means are wanted."""
+        return () if self.of_means else self.radii
+
 
 @dataclass(frozen=True)
-class SmoothingSpec:
+class SmoothingSpec(_Section, section="smoothing"):
     """Keep probabilities under which every explanation is certified; 1 is the model itself."""
 
     keep_probabilities: tuple[float, ...] = (1.0,)
     n_samples: int = 32
 
-    def __post_init__(self) -> None:
-        name = "smoothing.keep_probabilities"
-        _keep(
-            self,
-            keep_probabilities=check_each(self.keep_probabilities, name, check_keep_probability),
-            n_samples=check_whole(self.n_samples, "smoothing.n_samples", minimum=1),
-        )
-
 
 @dataclass(frozen=True)
-class MusSpec:
+class MusSpec(_Section, section="mus"):
     """Keep probabilities of hard certificates by votes; none by default."""
 
     keep_probabilities: tuple[float, ...] = ()
@@ -260,21 +362,17 @@ class MusSpec:
     criterion: str = "votes"
 
     def __post_init__(self) -> None:
-        name = "mus.keep_probabilities"
-        keeps = check_each(self.keep_probabilities, name, check_keep_probability, may_be_empty=True)
-        levels = check_whole(self.n_levels, "mus.n_levels", minimum=1)
-        check_name(self.criterion, "mus.criterion", CRITERIA)
-        for keep in keeps:
-            checked_as(name, lambda keep=keep: mus_model(_SMALLEST, keep, levels, rng=0))  # type: ignore[misc]
-        _keep(self, keep_probabilities=keeps, n_levels=levels)
-
-
-_SMALLEST = lookup_table([[0.0, 1.0], [1.0, 0.0]], n_features=1)
-"""A model to ask whether smoothing by votes can have these levels."""
+        super().__post_init__()
+        for keep in self.keep_probabilities:
+            smallest = lookup_table([[0.0, 1.0], [1.0, 0.0]], n_features=1)
+            try:  # errors of the library speak of its own argument
+                mus_model(smallest, keep, self.n_levels, rng=0)
+            except HoldfastError as error:
+                raise InvalidValueError(f"must be valid: {error}", argument="mus.keep_probabilities") from error
 
 
 @dataclass(frozen=True)
-class StudySpec:
+class StudySpec(_Section):
     """A whole study.
 
     The same spec gives the same draws and counts on every engine, with any number of workers, and
@@ -304,44 +402,263 @@ class StudySpec:
     seed: int | str = CANONICAL
     name: str = "study"
 
-    def __post_init__(self) -> None:
-        for name, kind in _PARTS.items():
-            _check_part(getattr(self, name), name, kind)
-        methods = tuple(
-            _check_part(one, "methods", MethodSpec) for one in check_list(self.methods, "methods", "be a list")
-        )
-        check_each([method.name for method in methods], "methods", check_text)
-        check_flag(self.witness, "witness")
-        check_text(self.name, "name")
-        _keep(
-            self,
-            methods=methods,
-            top_fractions=check_each(self.top_fractions, "top_fractions", check_fraction),
-            batch_size=check_whole(self.batch_size, "batch_size", minimum=1),
-            seed=self.seed if is_canonical(self.seed) else check_whole(self.seed, "seed"),
-        )
+    @property
+    def groups(self) -> list[GroupKey]:
+        """Every group of items: methods × fractions × keep probabilities."""
+        names = (method.name for method in self.methods)
+        return list(map(GroupKey._make, product(names, self.top_fractions, self.smoothing.keep_probabilities)))
+
+    @property
+    def mean_groups(self) -> list[GroupKey]:
+        """The groups that a mean curve is asked for; none unless the precision is "data-set"."""
+        return self.groups if self.certify.of_means else []
+
+    def trusting(self, trust: Trust) -> StudySpec:
+        """The same study, its model trusted as said here."""
+        return replace(self, model=replace(self.model, trust=trust))
+
+    def plain(self) -> dict[str, Any]:
+        """The study as dictionaries, lists, texts and numbers, defaults written out; ``trust`` is not in it.
+
+        Examples
+        --------
+        >>> spec = StudySpec(ModelSpec("bundled:digits-resnet"), DataSpec("bundled:digits"), (MethodSpec("lime"),))
+        >>> spec.plain()["methods"]
+        [{'name': 'lime', 'n_samples': None, 'options': {}}]
+        """
+        plain: dict[str, Any] = _plain(self, "")
+        return plain
+
+
+_PARTS = (ModelSpec, DataSpec, MaskingSpec, MethodSpec, CertifySpec, SmoothingSpec, MusSpec)
+_SECTIONS: dict[str, type] = {kind.section: kind for kind in _PARTS}
+
+
+def _check_methods(values: Any, name: str) -> tuple[MethodSpec, ...]:
+    methods = tuple(_check_kind(method, name, MethodSpec) for method in check_list(values, name, "be a list"))
+    _check_each([method.name for method in methods], name, _check_text)
+    return methods
+
+
+_check_count = partial(check_whole, minimum=1)
+_check_keeps = partial(_check_each, check=_check_keep_probability)
+
+_CHECKED: tuple[tuple[str, Callable[[Any, str], Any]], ...] = (
+    *((name, partial(_check_kind, kind=kind)) for name, kind in _SECTIONS.items() if name != "methods"),
+    ("methods", _check_methods),
+    ("top_fractions", partial(_check_each, check=_check_fraction)),
+    ("seed", lambda value, name: value if is_canonical(value) else check_whole(value, name)),
+    ("name model.spec data.spec certify.agree", _check_text),
+    ("witness data.skip_unreadable certify.simultaneous", _check_flag),
+    ("data.n methods.n_samples", lambda value, name: None if value is None else _check_count(value, name)),
+    ("batch_size data.min_features smoothing.n_samples mus.n_levels", _check_count),
+    ("model.options data.options", partial(_check_options, taken=("spec",))),
+    ("masking.options", partial(_check_options, taken=("input", "groups", "fill"))),
+    ("methods.options", _check_options),
+    ("masking.groups masking.fill", _frozen),
+    ("data.order", partial(check_name, options=("random", "first"))),
+    ("methods.name", partial(check_name, options=METHODS)),
+    ("mus.criterion", partial(check_name, options=CRITERIA)),
+    ("certify.precision", partial(check_name, options=PRECISIONS)),
+    ("certify.bound", partial(check_name, options=BOUNDS)),
+    ("certify.plan", FIELDS["plan"].check),
+    ("certify.neighborhood", FIELDS["neighborhood"].check),
+    ("certify.radii", _check_radii),
+    ("certify.tolerance certify.confidence certify.half_width", _check_fraction),
+    ("smoothing.keep_probabilities", _check_keeps),
+    ("mus.keep_probabilities", partial(_check_keeps, may_be_empty=True)),
+)
+_CHECKS = {key: check for keys, check in _CHECKED for key in keys.split()}
+"""How each key of a file is checked."""
+
+_SHORT = {"model": "spec", "data": "spec", "methods": "name"}
+"""Sections that a text alone stands for, and the key it then is."""
+
+_FREE = ("name", "top_fractions", "smoothing.keep_probabilities", "data.n", "data.order", "data.skip_unreadable")
+"""Keys that no item depends on: an item has the number of its input in the data."""
+
+
+def keys_of(kind: type) -> dict[str, Field[Any]]:
+    """The fields of a part of a study that a file holds, by name."""
+    return {field.name: field for field in fields(kind) if field.name != "trust"}
 
 
 def check_spec(value: Any) -> StudySpec:
     """A study, and not the file it is written in."""
     if not isinstance(value, StudySpec):
-        raise InvalidTypeError(
-            argument="spec", must="be a StudySpec", got=type(value).__name__, hint="Read a file with `read_spec`."
-        )
+        hint = "Read a file with `read_spec`."
+        raise InvalidTypeError(argument="spec", must="be a StudySpec", got=type(value).__name__, hint=hint)
     return value
 
 
-_PARTS = {
-    "model": ModelSpec,
-    "data": DataSpec,
-    "masking": MaskingSpec,
-    "certify": CertifySpec,
-    "smoothing": SmoothingSpec,
-    "mus": MusSpec,
-}
+def check_same_question(stored: StudySpec, spec: StudySpec, methods: Mapping[str, MethodSpec]) -> None:
+    """Raise unless items of both studies answer one question and may share a file.
+
+    More inputs, methods, fractions or keep probabilities may be asked for later: an item's own draws do not depend on
+    them. ``methods`` are those that have items stored.
+    """
+    unused = ("tolerance", "plan") if stored.certify.of_means else ("half_width", "bound")
+    free = (*_FREE, *(f"certify.{name}" for name in unused))
+    known = {method.name: _plain(method, "methods") for method in spec.methods if method.name in methods}
+    before = stored.plain() | {"methods": {name: _plain(methods[name], "methods") for name in known}}
+    for path, old, new in _differences(before, spec.plain() | {"methods": known}, ""):
+        if path not in free:
+            raise StudyMismatchError(
+                f"`{path}` is {json.dumps(old, ensure_ascii=False)} in the stored study and "
+                f"{json.dumps(new, ensure_ascii=False)} in this one: their items do not belong together. "
+                "Use another file for another question."
+            )
 
 
-def _check_part(value: Any, name: str, kind: type) -> Any:
-    if not isinstance(value, kind):
-        raise InvalidTypeError(argument=name, must=f"be a {kind.__name__}", got=shown(value))
-    return value
+def _differences(before: Any, now: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for name in sorted(before.keys() | now.keys()):
+            yield from _differences(before.get(name), now.get(name), f"{path}.{name}".lstrip("."))
+    elif before != now:
+        yield path, before, now
+
+
+def _plain(value: Any, path: str) -> Any:
+    if is_dataclass(value):
+        value = {name: getattr(value, name) for name in keys_of(type(value))}
+    if isinstance(value, Mapping):
+        return {name: _plain(item, f"{path}.{name}".lstrip(".")) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, path) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    must = "be something a file can hold (text, numbers, lists)"
+    got = f"{type(value).__name__}: a study is stored, and its workers are told, by name"
+    raise InvalidTypeError(argument=path, must=must, got=got)
+
+
+def read_spec(path: str | Path, *, trust: Trust = NO_TRUST) -> StudySpec:
+    """Read a study from a TOML file.
+
+    Keys the study does not have are refused, with the nearest that it has. Paths inside are relative
+    to where the study runs.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; ``holdfast study init`` writes one with every key explained.
+    trust : Trust
+        What the model that the file names may do when it is loaded: nothing but being read, unless said here.
+
+    Returns
+    -------
+    StudySpec
+        Checked; nothing has been loaded yet.
+    """
+    return parse_spec(read_text(check_path(path, "path")), name=str(path), trust=trust)
+
+
+def parse_spec(text: str, *, name: str = "text", trust: Trust = NO_TRUST) -> StudySpec:
+    r"""Read a study from TOML text.
+
+    Examples
+    --------
+    >>> spec = parse_spec('''
+    ... model = "bundled:digits-resnet"
+    ... data = "bundled:digits"
+    ... methods = ["lime", "random"]
+    ... certify = { radii = "1-4" }
+    ... ''')
+    >>> spec.certify.radii, [method.name for method in spec.methods]
+    ((1, 2, 3, 4), ['lime', 'random'])
+    >>> parse_spec('model = "bundled:digits-resnet"\nsede = 1')
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.InvalidValueError: `sede` is no key of a study. Did you mean `seed`?
+    """
+    if not isinstance(text, str):
+        raise InvalidTypeError(argument="text", must="be TOML", got=shown(text))
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # what is no TOML, and numbers of thousands of digits
+        raise InvalidValueError(f"{name} must be TOML: {error}") from error
+    return spec_from_plain(table, trust)
+
+
+def write_spec(spec: StudySpec, path: str | Path) -> None:
+    """Write a study as TOML, every key spelled out; ``read_spec`` gives the same study back."""
+    plain = check_spec(spec).plain()
+    sections = {name: value for name, value in plain.items() if isinstance(value, dict)}
+    lines = [f"{name} = {_toml(value, name)}" for name, value in plain.items() if name not in sections]
+    for name, section in sections.items():
+        settings = {key: value for key, value in section.items() if value is not None}
+        lines += ["", f"[{name}]", *(f"{key} = {_toml(value, f'{name}.{key}')}" for key, value in settings.items())]
+    write_whole(check_path(path, "path"), "\n".join(lines) + "\n")
+
+
+def _toml(value: Any, name: str) -> str:
+    """A plain value as TOML in one line; JSON's texts are TOML's, but for the delete character."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list):
+        return f"[{', '.join(_toml(item, name) for item in value)}]"
+    if isinstance(value, dict):
+        entries = (f"{_toml(key, name)} = {_toml(item, name)}" for key, item in value.items() if item is not None)
+        return f"{{ {', '.join(entries)} }}"
+    if value is None:
+        raise InvalidTypeError(argument=name, must="have no None in its lists: TOML has no word for it")
+    return repr(value.item() if isinstance(value, np.generic) else value).lower()
+
+
+def commented_example(*, model: str | None = None, data: str | None = None) -> str:
+    """A study as TOML text with every key explained, for the bundled digits or the given model and data."""
+    text = Path(__file__).with_name("example.toml").read_text(encoding="utf-8")
+    for spec, example in ((model, "bundled:digits-resnet"), (data, "bundled:digits")):
+        if spec is not None:
+            text = text.replace(f'spec = "{example}"', f"spec = {_toml(spec, 'spec')}")
+    are_images = data is None or data == "bundled:digits" or data.startswith("images:")
+    return text if are_images else text.replace("\ngroups = ", "\n# groups = ")
+
+
+def spec_from_plain(table: Mapping[str, Any], trust: Trust = NO_TRUST) -> StudySpec:
+    """The study that ``StudySpec.plain`` or a TOML file spells out, its model trusted as said here."""
+    values = dict(table)
+    for name, kind in _SECTIONS.items():
+        if name in table and name != "methods":
+            values[name] = _parse_section(kind, table[name])
+        elif isinstance(table.get(name), (list, tuple)):
+            values[name] = tuple(_parse_section(kind, entry) for entry in table[name])
+        elif name in table:
+            must = "be a list of names or of [[methods]] tables"
+            raise InvalidTypeError(argument=name, must=must, got=shown(table[name]))
+    spec: StudySpec = _parse_section(StudySpec, values)
+    return spec.trusting(trust)
+
+
+def stored_spec(table: Mapping[str, Any]) -> StudySpec:
+    """The study that a store holds, without the trust that an earlier version, or a stranger, wrote into it."""
+    model = table.get("model")
+    if isinstance(model, dict) and isinstance(model.get("options"), dict):
+        options = {name: value for name, value in model["options"].items() if name not in _NEVER_STORED}
+        table = {**table, "model": model | {"options": options}}
+    return spec_from_plain(table)
+
+
+def _parse_section(kind: Any, values: Any) -> Any:
+    """A part of a study; keys that it does not have are refused, and those that it needs asked for."""
+    section, known = kind.section, keys_of(kind)
+    if isinstance(values, str) and section in _SHORT:
+        values = {_SHORT[section]: values}
+    if not isinstance(values, Mapping):
+        raise InvalidTypeError(argument=section, must="be a table of settings", got=shown(values))
+    path = f"{section}." if section else ""
+    for key in values:
+        if key not in known:
+            raise InvalidValueError(f"is no key of a study. {_hint(key, list(known), path)}", argument=f"{path}{key}")
+    for name, entry in known.items():
+        if entry.default is MISSING and entry.default_factory is MISSING and name not in values:
+            raise InvalidValueError(argument=f"{path}{name}", must="be given", got="nothing")
+    return kind(**values)
+
+
+def _hint(key: str, known: list[str], path: str) -> str:
+    """The nearest key of the same section, else of any, else all of the section."""
+    near = [f"{path}{name}" for name in difflib.get_close_matches(key, known, n=1, cutoff=0.6)]
+    elsewhere = {name.split(".")[-1]: name for name in reversed(_CHECKS)}
+    near += [elsewhere[name] for name in difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.8)]
+    return f"Did you mean `{near[0]}`?" if near else f"{f'[{path[:-1]}]' if path else 'It'} has {', '.join(known)}."

@@ -10,21 +10,18 @@ from typing import Any
 
 from holdfast.certification.mean_curve import MeanCurve
 from holdfast.showing import Shown
-from holdfast.study.curves import current_means, curve_inputs, curve_keys
-from holdfast.study.question import Plain
-from holdfast.study.store import OF_STUDY, CurveKey, Store
-from holdfast.words import bracket, calls
+from holdfast.study.spec import GroupKey
+from holdfast.study.store import GROUP, OF_STUDY, Store
+from holdfast.words import bracket, calls, counted
 
-_BY_METHOD = """
-SELECT i.method, count(*), avg(r.rate), sum(i.n_computed), sum(i.seconds)
-FROM items i LEFT JOIN rates r ON r.item = i.item AND r.radius = ?
-WHERE i.{of_study} AND i.method = ? AND i.top_fraction IN ({fractions}) AND i.keep_probability IN ({keeps})
+_BY_GROUP = f"""
+SELECT {GROUP}, count(*), sum(r.rate), sum(i.n_computed), sum(i.seconds)
+FROM items i LEFT JOIN rates r ON r.item = i.item AND r.radius = ? WHERE i.{OF_STUDY} GROUP BY {GROUP}
 """
 
-_BY_SKIPPED = """
-SELECT i.input, count(*) FROM items i JOIN skips USING (input)
-WHERE i.method IN ({names}) AND i.top_fraction IN ({fractions}) AND i.keep_probability IN ({keeps}) GROUP BY i.input
-"""
+_SKIPPED = f"SELECT i.input, {GROUP} FROM items i JOIN skips USING (input)"
+
+_COUNTS = "SELECT (SELECT coalesce(sum(n_calls), 0) FROM attributions), (SELECT count(*) FROM sessions)"
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ class StudyStatus(Shown):
     skips: dict[int, str] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     n_curves: int = 0
-    means: dict[CurveKey, MeanCurve] = field(default_factory=dict)
+    means: dict[GroupKey, MeanCurve] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:
@@ -102,39 +99,24 @@ class StudyStatus(Shown):
         return asdict(replace(self, means={})) | {"means": means, "complete": self.complete}
 
     def __str__(self) -> str:
-        return "\n".join([self._head(), *self._lines(), *self._mean_lines(), *self._warnings()])
-
-    def _head(self) -> str:
-        return (
-            f"{self.name}: {self.n_done} of {self.n_items} items of {self.n_inputs} inputs, {self._state()}; "
-            f"{calls(self.n_computed)} in {self.n_sessions} session{'' if self.n_sessions == 1 else 's'}."
-        )
-
-    def _state(self) -> str:
-        if self.complete:
-            return "complete"
-        parts = [f"{self.n_to_do} items to do"] * (self.n_to_do > 0)
-        parts += [f"mean curves: {len(self.means)} of {self.n_curves}"] * (len(self.means) < self.n_curves)
-        return ", ".join(parts)
-
-    def _lines(self) -> list[str]:
-        return [
-            f"  {one.name:<22} {one.n_done:>7} items"
-            + ("" if one.mean_rate is None else f", mean rate {one.mean_rate:.3f} at radius {self.radius}")
-            for one in self.methods
+        left = [f"{self.n_to_do} items to do"] * (self.n_to_do > 0)
+        left += [f"mean curves: {len(self.means)} of {self.n_curves}"] * (len(self.means) < self.n_curves)
+        lines = [
+            f"{self.name}: {self.n_done} of {self.n_items} items of {self.n_inputs} inputs, "
+            f"{'complete' if self.complete else ', '.join(left)}; "
+            f"{calls(self.n_computed)} in {counted(self.n_sessions, 'session')}."
         ]
-
-    def _mean_lines(self) -> list[str]:
-        return [
-            f"  {key.method}, top {key.top_fraction:g}, keep {key.keep_probability:g}: mean rate {last.rate:.3f} "
-            f"{bracket(last.interval)} at radius {last.radius} ({curve.bound})"
-            for key, curve in self.means.items()
-            for last in [list(curve)[-1]]
-        ]
-
-    def _warnings(self) -> list[str]:
-        lines = [f"  left out: input {index} ({reason})" for index, reason in self.skips.items()]
-        return lines + [f"  given up: input {index} ({reason})" for index, reason in self.failures.items()]
+        for method in self.methods:
+            mean = "" if method.mean_rate is None else f", mean rate {method.mean_rate:.3f} at radius {self.radius}"
+            lines.append(f"  {method.name:<22} {method.n_done:>7} items{mean}")
+        for key, curve in self.means.items():
+            *_, last = curve
+            lines.append(
+                f"  {key.method}, top {key.top_fraction:g}, keep {key.keep_probability:g}: mean rate {last.rate:.3f} "
+                f"{bracket(last.interval)} at radius {last.radius} ({curve.bound})"
+            )
+        lines += [f"  left out: input {index} ({reason})" for index, reason in self.skips.items()]
+        return "\n".join(lines + [f"  given up: input {index} ({reason})" for index, reason in self.failures.items()])
 
 
 def study_status(path: str | Path) -> StudyStatus:
@@ -146,70 +128,38 @@ def study_status(path: str | Path) -> StudyStatus:
 def status_of(store: Store) -> StudyStatus:
     """The same of a store that is open."""
     spec, inputs = store.spec, store.inputs()
-    asked, n_inputs = set(inputs), len(inputs)
-    methods = tuple(_method_status(store, spec, method["name"], json.dumps(inputs)) for method in spec["methods"])
-    per_method = len(spec["top_fractions"]) * len(spec["smoothing"]["keep_probabilities"])
-    n_each = len(methods) * per_method
-    stored = _n_stored(store, spec)
+    groups, asked = spec.groups, set(inputs)
+    radius = max(spec.certify.item_radii, default=None)
+    rows = {row[:3]: row[3:] for row in store.query(_BY_GROUP, radius, json.dumps(inputs))}
+    methods = []
+    for method in spec.methods:
+        own = [rows[key] for key in groups if key.method == method.name and key in rows]
+        counts, totals, computed, seconds = zip(*own, strict=True) if own else ((), (), (), ())
+        mean = sum(totals) / sum(counts) if own and radius is not None else None
+        methods.append(MethodStatus(method.name, sum(counts), mean, sum(computed), sum(seconds)))
     # An input of which everything is stored is not left out, whatever became of it since.
-    skips = {i: reason for i, reason in store.skips().items() if i in asked and stored[i] < n_each}
+    stored = Counter(index for index, *key in store.query(_SKIPPED) if tuple(key) in groups)
+    skips = {i: reason for i, reason in store.skips().items() if i in asked and stored[i] < len(groups)}
     failures = {index: reason for index, reason in store.failures().items() if index in asked}
-    n_done = sum(one.n_done for one in methods)
-    n_left_out = sum(n_each - stored[index] for index in skips)
-    n_to_do = n_inputs * n_each - n_done - n_left_out
+    n_items, n_done = len(inputs) * len(groups), sum(method.n_done for method in methods)
+    n_left_out = sum(len(groups) - stored[index] for index in skips)
+    ((n_computed, n_sessions),) = store.query(_COUNTS)
+    n_computed += sum(part.n_computed for part in methods) + sum(part.n_calls for part in store.mean_curves().values())
     return StudyStatus(
         path=str(store.path),
-        name=spec["name"],
-        n_inputs=n_inputs,
-        n_items=n_inputs * n_each,
+        name=spec.name,
+        n_inputs=len(inputs),
+        n_items=n_items,
         n_done=n_done,
         n_left_out=n_left_out,
         n_given_up=sum(len(items) for index, items in store.given_up().items() if index in failures),
-        radius=max(spec["certify"]["radii"]),
-        methods=methods,
-        n_computed=sum(one.n_computed for one in methods) + _attribution_calls(store) + _mean_calls(store),
-        n_sessions=_count(store, "SELECT count(*) FROM sessions"),
+        radius=max(spec.certify.radii),
+        methods=tuple(methods),
+        n_computed=n_computed,
+        n_sessions=n_sessions,
         skips=skips,
         failures=failures,
         # Where every input was left out there is nothing to take a mean of.
-        n_curves=sum(n_to_do > 0 or bool(curve_inputs(store, key)) for key in curve_keys(spec)),
-        means=current_means(store),
+        n_curves=sum(n_items > n_done + n_left_out or bool(store.group_inputs(key)) for key in spec.mean_groups),
+        means=store.means(),
     )
-
-
-def _method_status(store: Store, spec: Plain, name: str, inputs: str) -> MethodStatus:
-    fractions, keeps = spec["top_fractions"], spec["smoothing"]["keep_probabilities"]
-    statement = _BY_METHOD.format(of_study=OF_STUDY, fractions=_marks(fractions), keeps=_marks(keeps))
-    values = (_certified_radius(spec), inputs, name, *fractions, *keeps)
-    (_, n_done, mean, n_computed, seconds) = next(store.query(statement, *values))
-    return MethodStatus(name, n_done, mean, n_computed or 0, seconds or 0.0)
-
-
-def _n_stored(store: Store, spec: Plain) -> Counter[int]:
-    """How many items of the study are stored, by input, for those that were once left out."""
-    fractions, keeps = spec["top_fractions"], spec["smoothing"]["keep_probabilities"]
-    names = [method["name"] for method in spec["methods"]]
-    statement = _BY_SKIPPED.format(names=_marks(names), fractions=_marks(fractions), keeps=_marks(keeps))
-    return Counter(dict(store.query(statement, *names, *fractions, *keeps)))
-
-
-def _certified_radius(spec: Plain) -> int | None:
-    """The largest radius at which items are certified; None where they hold explanations only."""
-    certify = spec["certify"]
-    return max(certify["radii"]) if certify["precision"] == "per-input" else None
-
-
-def _attribution_calls(store: Store) -> int:
-    return _count(store, "SELECT coalesce(sum(n_calls), 0) FROM attributions")
-
-
-def _mean_calls(store: Store) -> int:
-    return sum(curve.n_calls for curve in store.mean_curves().values())
-
-
-def _count(store: Store, statement: str) -> int:
-    return int(next(store.query(statement))[0])
-
-
-def _marks(values: list[Any]) -> str:
-    return ", ".join("?" * len(values))

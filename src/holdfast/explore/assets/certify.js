@@ -43,7 +43,7 @@ function certifyBlock(side) {
   }
   function look(data) {
     state.looks.push(data);
-    status.show("Certifying …", { share: data.n_evaluated / data.may_draw, cancel: () => cancel(side.jobs.certify) });
+    status.show("Certifying …", { share: data.n_evaluated / data.n_most, cancel: () => cancel(side.jobs.certify) });
     body.hidden = false;
     bar.show(data.low, data.high, data.rate);
     words.replaceChildren(make("b", {}, data.empty ? "nothing fits" : between(data.low, data.high)), ` so far: ${lookWords(data)}`);
@@ -61,8 +61,8 @@ function certifyBlock(side) {
     state.result = result;
     status.show(null);
     body.hidden = sentence.hidden = words.hidden = false;
-    bar.show(result.interval[0], result.interval[1], result.rate);
-    words.replaceChildren(make("b", {}, result.exact ? percent(result.rate) : between(...result.interval)), result.exact ? " exactly: every mask was tried." : " certified.");
+    bar.show(result.low, result.high, result.rate);
+    words.replaceChildren(make("b", {}, result.exact ? percent(result.rate) : between(result.low, result.high)), result.exact ? " exactly: every mask was tried." : " certified.");
     replaceIn(sentence, quoted(result.sentence));
     replaceIn(more, result.counterexample ? toolOf("Show a draw that changes the prediction", () => { change(side, result.counterexample); side.parts.tiles.focus(); }) : null);
     say(`Certified. ${result.sentence}`);
@@ -71,7 +71,7 @@ function certifyBlock(side) {
   return block;
 }
 
-function lookWords({ n_agreed: nAgreed, n_evaluated: n, may_draw: most, empty, exact }) {
+function lookWords({ n_agreed: nAgreed, n_evaluated: n, n_most: most, empty, exact }) {
   if (empty) return "the looks contradict each other, which happens with at most the probability that the confidence leaves.";
   if (exact) return `${whole(nAgreed)} of ${plural(n, "mask")} kept the prediction; all ${whole(most)} will be tried.`;
   return `${whole(nAgreed)} of ${plural(n, "draw")} kept the prediction; at most ${whole(most)} will be made.`;
@@ -81,7 +81,7 @@ function lookWords({ n_agreed: nAgreed, n_evaluated: n, may_draw: most, empty, e
 function stoppedWords(last, { radius, confidence }) {
   if (last.empty) return `Stopped after ${plural(last.n_evaluated, "draw")}, whose looks contradict each other.`;
   const [low, high] = ends(last.low, last.high);
-  if (last.exact) return `Stopped after ${plural(last.n_evaluated, "mask")} of ${whole(last.may_draw)}: the rate at radius ${radius} is between ${low} and ${high}.`;
+  if (last.exact) return `Stopped after ${plural(last.n_evaluated, "mask")} of ${whole(last.n_most)}: the rate at radius ${radius} is between ${low} and ${high}.`;
   return `Stopped after ${plural(last.n_evaluated, "draw")}. The interval so far holds for all looks at once, so it stands: with confidence ${confidence}, the rate at radius ${radius} is between ${low} and ${high}.`;
 }
 
@@ -104,6 +104,6 @@ function drawTrail(place, { looks, chart }) {
   if (!chart) place.append(drawn.figure);
   const told = [{ n_evaluated: 0, rate: null, low: 0, high: 1 }, ...looks.filter((one) => !one.empty)];
   const line = { label: "so far", color: 0, dash: 0, x: told.map((one) => one.n_evaluated), y: told.map((one) => one.rate), low: told.map((one) => one.low), high: told.map((one) => one.high) };
-  drawn.show([line], { ends: [0, Math.max(looks[looks.length - 1].may_draw, told[told.length - 1].n_evaluated)] });
+  drawn.show([line], { ends: [0, Math.max(looks[looks.length - 1].n_most, told[told.length - 1].n_evaluated)] });
   return drawn;
 }

@@ -27,7 +27,7 @@ function curveBlock(side) {
     drop(side.jobs.curve);
     clear();
     status.show("Certifying every radius …", { cancel: () => cancel(side.jobs.curve) });
-    begin(startJob("curve", side.view, { radii: radiiUpTo(side.explained.max_radius), simultaneous: true, tolerance, confidence }, hear));
+    begin(startJob("curve", side.view, { radii: radiiUpTo(side.explained.max_radius), tolerance, confidence }, hear));
   }
   function begin(job) {
     side.jobs.curve = job;
@@ -55,5 +55,5 @@ function curveBlock(side) {
 
 function lineFor(side, result) {
   if (!result) return null;
-  return { label: side.parts.title.textContent, color: side.place ? 1 : 0, dash: side.place, x: result.radii, y: result.rates, low: result.lows, high: result.highs };
+  return { label: side.parts.title.textContent, color: side.place ? 1 : 0, dash: side.place, x: result.radii, y: result.rates, low: result.low, high: result.high };
 }

@@ -30,15 +30,14 @@ function dress(button, explained, i, state) {
   button.dataset.state = NAMES[state];
 }
 
-/** What a feature is called. */
+/** What a feature is called, and where it is or what it holds. */
 function nameOf(explained, i) {
-  const { picture, features } = explained;
+  const { picture } = explained;
   if (picture.kind === "image" && picture.groups?.cols) {
     return `patch in row ${1 + Math.floor(i / picture.groups.cols)}, column ${1 + (i % picture.groups.cols)}`;
   }
-  const name = features?.[i];
-  if (picture.kind === "table" && picture.columns[i]?.[1] != null) return `${name} = ${picture.columns[i][1]}`;
-  return name ?? `feature ${i}`;
+  const name = featureName(explained, i);
+  return picture.kind === "table" && picture.columns[i]?.[1] != null ? `${name} = ${picture.columns[i][1]}` : name;
 }
 
 const tileOf = (i, toggle, ...children) => make("button", { type: "button", class: "tile", "data-feature": i, tabindex: -1, onclick: () => toggle(i) }, ...children);

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError
 from holdfast.extras import import_extra
@@ -34,7 +33,7 @@ def load_bundled(name: str, *, split: str = "test") -> Dataset:
     """The data set of this name, its test split or the rest: handwritten digits as grey bytes (n, 8, 8, 1), sentences
     labelled by those who wrote them for holdfast, or measurements (n, 30) of cell nuclei in breast masses.
     """
-    check_name(name, "bundled:", NAMES)
+    check_name(name, "data", NAMES)
     check_name(split, "split", SPLITS)
     if name == "sentences":
         if split != "test":
@@ -46,7 +45,12 @@ def load_bundled(name: str, *, split: str = "test") -> Dataset:
         return Dataset("bundled:sentences", "text", texts, numbers, SENTIMENTS)
     source = import_extra("sklearn.datasets", "This data needs")
     data = source.load_digits() if name == "digits" else source.load_breast_cancer()
-    rows = split_rows(name, split, data.data, data.target)
+    record = json.loads((BOX / f"{name}.json").read_text(encoding="utf-8"))
+    if digest_arrays(data.data, data.target) != record["sha256"]:
+        rule = f"bundled:{name} must be the data its test split was chosen from"
+        raise InvalidValueError(f"{rule}; this scikit-learn has other data.")
+    test = np.array(record["test"], dtype=np.intp)
+    rows = test if split == "test" else np.setdiff1d(np.arange(len(data.target)), test)
     kind, inputs = "table", data.data[rows]
     if name == "digits":  # grey levels 0…16
         kind, inputs = "image", np.rint(data.images[rows] * (255 / 16)).astype(np.uint8)[..., None]
@@ -60,13 +64,3 @@ def digest_arrays(*arrays: Any) -> str:
     for array in arrays:
         digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
     return digest.hexdigest()
-
-
-def split_rows(name: str, split: str, inputs: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
-    """The rows of a split, after a check that the data are those the split was written for."""
-    record = json.loads((BOX / f"{name}.json").read_text(encoding="utf-8"))
-    if digest_arrays(inputs, labels) != record["sha256"]:
-        rule = f"bundled:{name} must be the data its test split was chosen from"
-        raise InvalidValueError(f"{rule}; this scikit-learn has other data.")
-    test = np.array(record["test"], dtype=np.intp)
-    return test if split == "test" else np.setdiff1d(np.arange(len(labels)), test)

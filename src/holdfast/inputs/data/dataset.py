@@ -101,8 +101,7 @@ class Dataset:
         label = int(self.labels[index])
         if label < 0:
             return None
-        same_names = bool(classes) and set(self.classes) <= set(classes)
-        return classes.index(self.classes[label]) if same_names else label
+        return classes.index(self.classes[label]) if classes and set(self.classes) <= set(classes) else label
 
 
 def digest_bytes(content: bytes) -> str:

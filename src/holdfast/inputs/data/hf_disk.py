@@ -15,7 +15,7 @@ import numpy as np
 from holdfast.errors import HoldfastError, InvalidValueError
 from holdfast.extras import import_extra
 from holdfast.inputs.data.dataset import UNKNOWN, Dataset, digest_bytes, no_labels, number_labels
-from holdfast.inputs.data.folders import check_inside
+from holdfast.inputs.data.files import check_inside
 from holdfast.masking.image.pixels import open_picture
 from holdfast.validation import check_name, shown
 
@@ -45,7 +45,16 @@ class Column(Sequence[Any]):
         number = at % len(self)
         try:
             value = self._stored(number)
-            return value if isinstance(value, str) else self._picture(value)
+            if isinstance(value, str):
+                return value
+            if value is None:
+                raise InvalidValueError("it is empty.")
+            if not isinstance(value, dict):
+                raise InvalidValueError(f"it is neither a text nor an image, but {type(value).__name__}.")
+            # The image in the bytes that are stored, or else in a file of the folder.
+            content = value.get("bytes")
+            picture = open_picture(BytesIO(content) if content else self._file(value))
+            return picture if self.mode in (None, picture.mode) else picture.convert(self.mode)
         except Exception as error:  # damaged tables and images raise all sorts of errors
             entry = f"Entry {number} of {self.column!r} in {self.place!r}"
             raise InvalidValueError(f"{entry} cannot be read: {error}") from error
@@ -62,16 +71,6 @@ class Column(Sequence[Any]):
 
     def _stored(self, at: int) -> Any:
         return self.table[at][self.column][0].as_py()
-
-    def _picture(self, value: Any) -> Any:
-        """The image in the bytes that are stored, or else in a file of the folder."""
-        if value is None:
-            raise InvalidValueError("it is empty.")
-        if not isinstance(value, dict):
-            raise InvalidValueError(f"it is neither a text nor an image, but {type(value).__name__}.")
-        content = value.get("bytes")
-        picture = open_picture(BytesIO(content) if content else self._file(value))
-        return picture if self.mode in (None, picture.mode) else picture.convert(self.mode)
 
     def _file(self, value: dict[str, Any]) -> Path:
         """Where the image of an entry lies: in the folder, or it is refused."""

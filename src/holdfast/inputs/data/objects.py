@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.extras import import_extra
 from holdfast.inputs.data.dataset import Dataset, no_labels, number_labels
-from holdfast.inputs.data.folders import ImageFiles
-from holdfast.inputs.data.table_file import FrameRows, split_target
+from holdfast.inputs.data.files import FrameRows, ImageFiles, split_target
 from holdfast.masking.image.pixels import is_picture, is_tensor
 from holdfast.validation import check_list, did_you_mean, is_number, shown
 
@@ -54,8 +53,7 @@ def as_dataset(data: Any, *, kind: str | None = None, target: str | None = None)
     if isinstance(entries[0], Mapping) or hasattr(entries[0], "iloc"):
         pandas = import_extra("pandas", "Rows with names need")
         are_frames = all(getattr(entry, "ndim", 1) == 2 for entry in entries)
-        frame = pandas.concat(entries) if are_frames else pandas.DataFrame(list(entries))
-        return as_dataset(frame, target=target)
+        return as_dataset(pandas.concat(entries) if are_frames else pandas.DataFrame(list(entries)), target=target)
     try:
         return _of_array(np.asarray(entries), "table"), None
     except ValueError as error:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidValueError
 from holdfast.extras import import_extra
 from holdfast.fingerprints import canonical, digest_files, fingerprint
-from holdfast.inputs.models.classifier import Classifier, ClassifierEngine
+from holdfast.inputs.models.classifier import Classifier, ClassifierEngine, FunctionOnTexts
 from holdfast.types import MaskedModel
 from holdfast.validation import check_name, shown
 
@@ -104,15 +104,23 @@ def load_bundled(
     compile: bool | str = False,  # noqa: A002
 ) -> Classifier:
     """Load a bundled model by its name; ``kind`` is what the caller expects it to classify, the rest is for torch."""
-    card = read_card(check_name(place, "bundled:", bundled_names()))
+    card = read_card(check_name(place, "model", bundled_names()))
     name, folder = f"bundled:{card.name}", BOX / card.name
     if max_length is not None and card.kind != "text":
         raise InvalidValueError(argument="max_length", must=f"be left out for {name}: it is for texts")
     if kind not in (None, card.kind):
         raise InvalidValueError(argument="kind", must=f"be {card.kind!r} for {name}", got=shown(kind))
     own = {"device": device, "dtype": dtype, "max_length": max_length, "autocast": autocast, "compile": compile}
-    options = {name: value for name, value in own.items() if value is not None and value is not False}
-    check_files(folder, card)
+    options = {option: value for option, value in own.items() if value is not None and value is not False}
+    for file, wanted in card.files.items():
+        path, problem = folder / file, "is missing"
+        if path.is_file():
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            if digest == wanted:
+                continue
+            problem = f"is damaged or was changed (SHA-256 {digest[:12]}…, not {wanted[:12]}…)"
+        rule = f"The files of {name} must be as they were shipped"
+        raise InvalidValueError(f"{rule}, but {str(path)!r} {problem}. Install holdfast again.")
     if "config.json" in card.files:
         from holdfast.inputs.models.hf import load_folder
 
@@ -131,21 +139,6 @@ def read_card(name: str) -> BundledModel:
     return BundledModel(name=name, counts=counts, **fields)
 
 
-def check_files(folder: Path, card: BundledModel) -> None:
-    """Every file is there, and is the one the card was written for."""
-    for name, wanted in card.files.items():
-        path, problem = folder / name, "is missing"
-        if path.is_file():
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            if digest == wanted:
-                continue
-            problem = f"is damaged or was changed (SHA-256 {digest[:12]}…, not {wanted[:12]}…)"
-        raise InvalidValueError(
-            f"The files of bundled:{card.name} must be as they were shipped, but {str(path)!r} {problem}. "
-            f"Install holdfast again."
-        )
-
-
 def bundled_names() -> list[str]:
     """The names of the models that come with holdfast."""
     return sorted(path.parent.name for path in BOX.glob(f"*/{CARD}"))
@@ -153,8 +146,6 @@ def bundled_names() -> list[str]:
 
 def load_vader() -> Classifier:
     """VADER as a classifier; its fingerprint covers its rules and its lexicons, the same wherever it is installed."""
-    from holdfast.inputs.models.engines import FunctionOnTexts
-
     module = import_extra("vaderSentiment.vaderSentiment", "bundled:vader needs")
     rules = Path(module.__file__)
     files = [rules, *(rules.parent / name for name in ("vader_lexicon.txt", "emoji_utf8_lexicon.txt"))]
@@ -179,9 +170,7 @@ class Vader:
 
 
 def load_forest(folder: Path, *, classes: list[str], means: dict[str, float]) -> Classifier:
-    """The forest in a folder whose file was found to be whole; ``means`` has the columns in their order, each with its
-    mean over the training rows.
-    """
+    """The forest in a folder; ``means`` has the columns in their order, each with its mean over the training rows."""
     from holdfast.inputs.models.objects import load_skops
 
     with warnings.catch_warnings():

@@ -1,7 +1,11 @@
-"""Images, texts or rows → scores (b, n_classes), or bound one by one into a ``MaskedModel``."""
+"""Images, texts or rows → scores (b, n_classes), or bound one by one into a ``MaskedModel``.
+
+Behind a ``Classifier`` are engines for torch modules, ONNX sessions, estimators and functions.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -10,11 +14,18 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.masking.classes import telling_names
+from holdfast.masking.onnx import ImageSession
+from holdfast.masking.speed import Runner
+from holdfast.masking.table.predictors import Predictor
+from holdfast.masking.torch import import_torch, score_tensor, to_numpy
 from holdfast.types import MaskedModel
-from holdfast.validation import check_name, check_whole
+from holdfast.validation import check_name, check_whole, shown
 
 KINDS = ("image", "text", "table")
 """What a classifier can be asked about."""
+
+Preprocess = Callable[[Any], Any]
+"""One image → what the model takes of it."""
 
 
 class ClassifierEngine(Protocol):
@@ -59,18 +70,26 @@ class Classifier:
         a data frame. Scores do not depend on ``batch_size``, the inputs per call, beyond rounding.
         """
         size = check_whole(batch_size, "batch_size", minimum=1)
-        n_inputs = _count(inputs, self.kind)
+        must, hint = f"be a list of {_PLURALS[self.kind]}", "Put it in a list."
+        if isinstance(inputs, (str, bytes)) or not (hasattr(inputs, "__len__") and hasattr(inputs, "__getitem__")):
+            raise InvalidTypeError(argument="inputs", must=must, got=f"one {type(inputs).__name__}", hint=hint)
+        n_axes, least = getattr(inputs, "ndim", None), _LEAST_AXES[self.kind]
+        if n_axes is not None and n_axes < least:
+            got = f"an array with {n_axes} axes instead of {least}"
+            raise InvalidValueError(argument="inputs", must=must, got=got, hint=hint)
+        if len(inputs) == 0:
+            raise InvalidValueError(argument="inputs", must=f"{must} with at least one entry", got="none")
         rows = inputs.iloc if hasattr(inputs, "iloc") else inputs
-        return np.concatenate([self._score(rows[start : start + size]) for start in range(0, n_inputs, size)])
-
-    def _score(self, batch: Any) -> NDArray[Any]:
-        scores = np.asarray(self.engine.score(batch))
-        wanted = f"The model must return scores (b, {len(self.classes) or 'n_classes'})"
-        if scores.ndim != 2 or len(scores) != len(batch):
-            raise ModelError(f"{wanted}, got an array of shape {scores.shape} for {len(batch)} inputs.")
-        if self.classes and scores.shape[1] != len(self.classes):
-            raise ModelError(f"{wanted}, got {scores.shape[1]} columns for {len(self.classes)} classes.")
-        return scores
+        parts, wanted = [], f"The model must return scores (b, {len(self.classes) or 'n_classes'})"
+        for start in range(0, len(inputs), size):
+            batch = rows[start : start + size]
+            scores = np.asarray(self.engine.score(batch))
+            if scores.ndim != 2 or len(scores) != len(batch):
+                raise ModelError(f"{wanted}, got an array of shape {scores.shape} for {len(batch)} inputs.")
+            if self.classes and scores.shape[1] != len(self.classes):
+                raise ModelError(f"{wanted}, got {scores.shape[1]} columns for {len(self.classes)} classes.")
+            parts.append(scores)
+        return np.concatenate(parts)
 
     def bind(self, input: Any, *, groups: Any = None, fill: Any = None, **options: Any) -> MaskedModel:  # noqa: A002
         """Bind one input into a function of masks, with this classifier's own preprocessing.
@@ -97,18 +116,205 @@ class Classifier:
         return self.engine.bind(input, **({name: value for name, value in own.items() if value is not None} | options))
 
 
-def _count(inputs: Any, kind: str) -> int:
-    """How many inputs there are; one input on its own is not a list of inputs."""
-    wanted = f"`inputs` must be a list of {_PLURALS[kind]}"
-    if isinstance(inputs, (str, bytes)) or not (hasattr(inputs, "__len__") and hasattr(inputs, "__getitem__")):
-        raise InvalidTypeError(f"{wanted}, got one {type(inputs).__name__}. Put it in a list.")
-    n_axes, least = getattr(inputs, "ndim", None), _LEAST_AXES[kind]
-    if n_axes is not None and n_axes < least:
-        raise InvalidValueError(f"{wanted}, got an array with {n_axes} axes instead of {least}. Put it in a list.")
-    if len(inputs) == 0:
-        raise InvalidValueError(f"{wanted} with at least one entry, got none.")
-    return len(inputs)
-
-
 _PLURALS = {"image": "images", "text": "texts", "table": "rows"}
 _LEAST_AXES = {"image": 4, "text": 1, "table": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleOnImages:
+    """A torch module on pixels (b, channels, height, width)."""
+
+    runner: Runner
+    preprocess: Preprocess | None
+    device: Any
+    dtype: Any
+
+    def score(self, images: Any, /) -> NDArray[Any]:
+        seen = _stack([_prepared(image, self.preprocess, channels_first=True) for image in images], channels_first=True)
+        return self.runner.scores(import_torch().as_tensor(seen).to(self.device, self.dtype))
+
+    def bind(self, image: Any, /, **settings: Any) -> MaskedModel:
+        own = {"device": self.device, "dtype": self.dtype} | self.runner.acceleration.options
+        return _bind_image(self.runner.module, image, self.preprocess, own | settings)
+
+
+@dataclass(frozen=True, eq=False)
+class SessionOnImages:
+    """An ONNX session on pixels, whichever way round its axes are."""
+
+    session: Any
+    preprocess: Preprocess | None
+
+    def score(self, images: Any, /) -> NDArray[Any]:
+        run = ImageSession.of(self.session)
+        seen = [_prepared(image, self.preprocess, channels_first=run.channels_first) for image in images]
+        return run(_stack(seen, channels_first=run.layout_for(seen[0].shape)).astype(run.dtype))
+
+    def bind(self, image: Any, /, **settings: Any) -> MaskedModel:
+        return _bind_image(self.session, image, self.preprocess, settings)
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionOnImages:
+    """A function of batches: arrays (b, height, width, channels), or tensors (b, channels, height, width)."""
+
+    function: Callable[[Any], Any]
+    preprocess: Preprocess | None
+
+    def score(self, images: Any, /) -> NDArray[Any]:
+        from holdfast.masking.image.pixels import is_tensor, open_picture, pixels
+
+        opened = [open_picture(image) for image in images]
+        seen = opened if self.preprocess is None else [self.preprocess(image) for image in opened]
+        if is_tensor(seen[0]):
+            return as_scores(self.function(import_torch().stack(seen)))
+        return as_scores(self.function(_stack([pixels(image) for image in seen], channels_first=False)))
+
+    def bind(self, image: Any, /, **settings: Any) -> MaskedModel:
+        return _bind_image(self.function, image, self.preprocess, settings)
+
+
+def _bind_image(model: Any, image: Any, preprocess: Preprocess | None, settings: dict[str, Any]) -> MaskedModel:
+    from holdfast.masking.image.mask_image import mask_image
+
+    return mask_image(model, image, **({} if preprocess is None else {"preprocess": preprocess}) | settings)
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleOnTexts:
+    """A transformers module on tokens; longer texts are cut at ``max_length``, or refused."""
+
+    runner: Runner
+    tokenizer: Any
+    max_length: int | None
+    device: Any
+
+    def score(self, texts: Any, /) -> NDArray[Any]:
+        from holdfast.masking.text.tokens import length_limit  # models of images and tables need no tokens
+
+        checked, limit = check_texts(texts), length_limit(self.runner.module, self.tokenizer)
+        can_pad = getattr(self.tokenizer, "pad_token_id", None) is not None
+        cut = {} if self.max_length is None else {"truncation": True, "max_length": self.max_length}
+        parts = []
+        for batch in [checked] if can_pad else [[text] for text in checked]:
+            encoding = self.tokenizer(batch, padding=len(batch) > 1, return_tensors="pt", verbose=False, **cut)
+            n_tokens = encoding["input_ids"].shape[1]
+            if limit is not None and n_tokens > limit:
+                rule, way = f"A text must have at most {limit} tokens for this model", f"`max_length={limit}`"
+                hint = f"Shorten it, or load the model with {way} to cut longer texts."
+                raise InvalidValueError(f"{rule}, got {n_tokens}. {hint}")
+            parts.append(self.runner.scores(**encoding.to(self.device)))
+        return np.concatenate(parts)
+
+    def bind(self, text: Any, /, **settings: Any) -> MaskedModel:
+        from holdfast.masking.text.mask_text import mask_text
+
+        cut = {} if self.max_length is None else {"max_length": self.max_length}
+        own = {"tokenizer": self.tokenizer} | cut | self.runner.acceleration.options
+        return mask_text(self.runner.module, text, **(own | settings))
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionOnTexts:
+    """A function of a list of texts."""
+
+    function: Callable[[Any], Any]
+
+    def score(self, texts: Any, /) -> NDArray[Any]:
+        return as_scores(self.function(check_texts(texts)))
+
+    def bind(self, text: Any, /, **settings: Any) -> MaskedModel:
+        from holdfast.masking.text.mask_text import mask_text
+
+        return mask_text(self.function, text, **settings)
+
+
+@dataclass(frozen=True, eq=False)
+class PredictorOnRows:
+    """Whatever predicts from rows; ``source`` is what ``mask_tabular`` gets, ``classes`` what labels may be."""
+
+    source: Any
+    predictor: Predictor
+    classes: tuple[Any, ...] = ()
+
+    def score(self, rows: Any, /) -> NDArray[Any]:
+        """Scores of a frame by what was fitted on frames, of an array by what was not; callables get what is given."""
+        labels, is_frame = self.predictor.labels, hasattr(rows, "iloc")
+        if not is_frame and labels is not None:
+            import pandas
+
+            try:
+                rows = pandas.DataFrame(rows, columns=list(labels))
+            except ValueError as error:
+                must = f"be rows of {len(labels)} columns ({labels[0]}, …): {error}"
+                raise InvalidValueError(argument="inputs", must=must) from error
+        elif not is_frame:
+            rows = np.asarray(rows)
+        elif labels is None and not (self.predictor.takes_frames and self.predictor.n_columns is None):
+            rows = rows.to_numpy()
+        return as_scores(self.predictor(rows), self.classes)
+
+    def bind(self, row: Any, /, **settings: Any) -> MaskedModel:
+        from holdfast.masking.table.mask_tabular import mask_tabular
+
+        return mask_tabular(self.source, row, **settings)
+
+
+def as_scores(outputs: Any, classes: Sequence[Any] = ()) -> NDArray[Any]:
+    """Scores (b, n_classes); labels (b,) of known classes score 1 for their class."""
+    scores = to_numpy(score_tensor(outputs)) if hasattr(outputs, "detach") else np.asarray(outputs)
+    if scores.ndim == 1 and len(classes):
+        return np.asarray(scores[:, None] == np.asarray(classes)[None], dtype=np.float64)
+    if scores.ndim != 2:
+        rule, hint = "The model must return scores (b, n_classes)", "`bind` also takes models that return labels"
+        raise ModelError(f"{rule}, got an array of shape {scores.shape}. {hint}; `predict` does not.")
+    return scores
+
+
+def check_texts(texts: Sequence[Any]) -> list[str]:
+    """A list of strings."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise InvalidTypeError(argument="inputs", must="be texts", got=f"one {type(text).__name__}: {shown(text)}")
+    return [str(text) for text in texts]
+
+
+def _prepared(image: Any, preprocess: Preprocess | None, *, channels_first: bool) -> NDArray[Any]:
+    """The pixels (height, width, channels) a model sees; bytes become fractions, as ``mask_image`` does it."""
+    from holdfast.masking.image.pixels import open_picture, pixels, scale_bytes
+
+    picture = open_picture(image)
+    if preprocess is None:
+        return scale_bytes(pixels(picture))
+    return scale_bytes(pixels(preprocess(picture), "preprocess(image)", channels_first=channels_first))
+
+
+def _stack(images: list[NDArray[Any]], *, channels_first: bool) -> NDArray[Any]:
+    """One batch, its images all of one size."""
+    shapes = sorted({image.shape for image in images})
+    if len(shapes) > 1:
+        raise InvalidValueError(argument="inputs", must="be images of one size", got=f"{shapes[0]} and {shapes[1]}")
+    batch = np.stack(images)
+    return np.ascontiguousarray(batch.transpose(0, 3, 1, 2)) if channels_first else batch
+
+
+def check_device(device: Any) -> Any:
+    """The device asked for, or the CPU."""
+    torch = import_torch()
+    try:
+        place = torch.device("cpu" if device is None else device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        got = f"{shown(device)}: {str(error).partition(chr(10))[0].removesuffix('.')}"
+        raise InvalidValueError(argument="device", must="be a device torch can use here", got=got) from error
+    return place
+
+
+def check_dtype(dtype: Any) -> Any:
+    """The floating number type asked for, or float32."""
+    torch = import_torch()
+    kind = torch.float32 if dtype is None else getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
+        must = "be a floating number type such as 'float32' or 'float16'"
+        raise InvalidValueError(argument="dtype", must=must, got=shown(dtype))
+    return kind

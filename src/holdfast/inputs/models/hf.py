@@ -17,31 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import InvalidValueError
+from holdfast.errors import HoldfastError, InvalidValueError
 from holdfast.extras import check_installed
 from holdfast.fingerprints import canonical, digest_files, digest_module, fingerprint
-from holdfast.inputs.models.classifier import Classifier
-from holdfast.inputs.models.engines import ModuleOnImages, ModuleOnTexts, check_device, check_dtype
+from holdfast.inputs.models.classifier import Classifier, ModuleOnImages, ModuleOnTexts, check_device, check_dtype
 from holdfast.masking.image.pixels import import_pillow, is_picture, open_picture, pixels
 from holdfast.masking.speed import Acceleration, Runner
 from holdfast.masking.torch import import_torch
 from holdfast.validation import check_flag, check_name, check_whole, read_text, shown
 
+_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+_VOCABULARY = ("vocab.json", "vocab.txt", "merges.txt")
+_SENTENCE_PIECES = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model")
 PREPROCESSING = {
     "image": ("preprocessor_config.json", "processor_config.json"),
-    "text": (
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "special_tokens_map.json",
-        "added_tokens.json",
-        "vocab.json",
-        "vocab.txt",
-        "merges.txt",
-        "spiece.model",
-        "sentencepiece.bpe.model",
-        "tokenizer.model",
-        "spm.model",
-    ),
+    "text": (*_TOKENIZER, *_VOCABULARY, *_SENTENCE_PIECES),
 }
 """Kind → the files that say how its inputs are prepared."""
 
@@ -95,8 +85,8 @@ def load_folder(
         engine = ModuleOnTexts(runner, preparation, cut, where)
     names = module.config.id2label
     if len(names) < 2:
-        rule = "A classifier must have at least 2 classes"
-        raise InvalidValueError(f"{rule}, config.json names {len(names)} (a regression?).")
+        got = f"config.json names {len(names)} (a regression?)"
+        raise InvalidValueError(f"A classifier must have at least 2 classes, {got}.")
     files = [folder / name for name in PREPROCESSING[decided] if (folder / name).is_file()]
     settings = canonical({"kind": decided, "max_length": max_length})
     parts = digest_module(module) | digest_files(files) | {"config": canonical(config), "settings": settings}
@@ -151,9 +141,17 @@ def _find_folder(place: str, revision: str | None, download: bool) -> Path:
     if not download:
         raise InvalidValueError(
             f"The hub model {place!r} is not in the local cache and may not be downloaded. If you want it, add "
-            "`--download` (in Python: `trust=Trust(download=True)` for a study, else `download=True`)."
+            "`--trust download` in a study (in Python: `trust=Trust(download=True)` for a study, else `download=True`)."
         )
-    return _fetch(place, revision)
+    try:
+        return _fetch(place, revision)
+    except HoldfastError:
+        raise
+    except Exception as error:  # the client's transport raises errors of several unrelated families
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        where = f"neither a folder, nor in the local cache, nor in reach: {reason}"
+        hint = "Check its name and the connection, or download it elsewhere and load the folder with 'hf:<folder>'."
+        raise InvalidValueError(f"The hub model {place!r} is {where}. {hint}") from error
 
 
 def _cached(name: str, revision: str | None) -> Path | None:
@@ -176,11 +174,9 @@ def _fetch(name: str, revision: str | None) -> Path:
     """The folder of a hub id, downloaded; of one without safetensors, the hub's own open offer to add them, if any."""
     from huggingface_hub import HfApi, snapshot_download
 
-    with _reaching(name):
-        files = [file.rfilename for file in HfApi().model_info(name, revision=revision, timeout=30).siblings or []]
+    files = [file.rfilename for file in HfApi().model_info(name, revision=revision, timeout=30).siblings or []]
     if set(_WEIGHTS).isdisjoint(files):
-        with _reaching(name):
-            offers = [] if revision is not None else [*HfApi().get_repo_discussions(name)]
+        offers = [] if revision is not None else [*HfApi().get_repo_discussions(name)]
         own = (offer for offer in offers if (offer.author, offer.title, offer.status) == _CONVERSION)
         revision = next((offer.git_reference for offer in own if offer.is_pull_request), None)
         if revision is None:
@@ -193,21 +189,7 @@ def _fetch(name: str, revision: str | None) -> Path:
         cached = _cached(name, revision)
         if cached is not None:
             return cached
-    with _reaching(name):
-        return Path(snapshot_download(name, revision=revision, allow_patterns=_WANTED))
-
-
-@contextmanager
-def _reaching(name: str) -> Iterator[None]:
-    """Whatever goes wrong on the way to the hub is told in one way."""
-    try:
-        yield
-    except Exception as error:  # the client's transport raises errors of several unrelated families
-        first_line = str(error).strip().partition("\n")[0].rstrip(".")
-        raise InvalidValueError(
-            f"The hub model {name!r} is neither a folder, nor in the local cache, nor in reach: {first_line}. "
-            f"Check its name and the connection, or download it elsewhere and load the folder with 'hf:<folder>'."
-        ) from error
+    return Path(snapshot_download(name, revision=revision, allow_patterns=_WANTED))
 
 
 def _pickles(names: list[str]) -> str:
@@ -247,16 +229,12 @@ def _decide_kind(folder: Path, config: dict[str, Any], asked: str | None) -> str
             kinds = {check_name(asked, "kind", ("image", "text"))}
     if len(kinds) != 1:
         architectures = ", ".join(map(str, names if isinstance(names, list) else [names])) or "no architecture"
+        problem = "must be an image or text classifier that transformers knows, such as ViTForImageClassification or "
+        problem += f"RobertaForSequenceClassification; config.json names {architectures}, of type {model_type!r}."
         if config.get("auto_map"):
-            raise InvalidValueError(
-                f"The model {str(folder)!r} ({architectures}) needs code of its own (`auto_map` in config.json), which "
-                f"is never run. Load it yourself and pass it on with 'python:<module>:<factory>'."
-            )
-        raise InvalidValueError(
-            f"The model {str(folder)!r} must be an image or text classifier that transformers knows, such as "
-            f"ViTForImageClassification or RobertaForSequenceClassification; config.json names {architectures}, "
-            f"of type {model_type!r}."
-        )
+            problem = f"({architectures}) needs code of its own (`auto_map` in config.json), which is never run. "
+            problem += "Load it yourself and pass it on with 'python:<module>:<factory>'."
+        raise InvalidValueError(f"The model {str(folder)!r} {problem}")
     (decided,) = kinds
     if asked not in (None, decided):
         must = f"be {decided!r} for {str(folder)!r} ({names[0]})"
@@ -272,10 +250,8 @@ def _check_weights(folder: Path) -> None:
     if not index.is_file():
         pickles = _pickles([path.name for path in folder.iterdir()])
         held = f"only pickled weights ({pickles}), which would run code when loaded" if pickles else "no weights"
-        raise InvalidValueError(
-            f"The folder {str(folder)!r} must have model.safetensors, it has {held}. Write it with "
-            f"`save_pretrained` of transformers 5, or `safe_serialization=True` before."
-        )
+        hint = "Write it with `save_pretrained` of transformers 5, or `safe_serialization=True` before."
+        raise InvalidValueError(f"The folder {str(folder)!r} must have model.safetensors, it has {held}. {hint}")
     parts = _read_json(index).get("weight_map", {})
     for part in sorted({str(part) for part in dict(parts).values()}):
         if Path(part).name != part or not part.endswith(".safetensors") or not (folder / part).is_file():
@@ -295,21 +271,16 @@ def _load_parts(folder: Path, kind: str, dtype: Any) -> tuple[Any, Any]:
         part, auto = "the image processor (preprocessor_config.json)", transformers.AutoModelForImageClassification
         # Always Pillow: torchvision resizes a little differently, and may or may not be installed.
         own, preparation = {"backend": "pil"} if is_modern else {"use_fast": False}, transformers.AutoImageProcessor
+    numbers = {"dtype" if is_modern else "torch_dtype": dtype, "use_safetensors": True}
+    # Weights of another shape are found in the report, with their names.
+    report_all = {"output_loading_info": True, "ignore_mismatched_sizes": True}
     with _reading("the weights or the configuration", folder):
-        module, report = auto.from_pretrained(
-            folder,
-            use_safetensors=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # found in the report, with their names
-            **safe,
-            **{"dtype" if is_modern else "torch_dtype": dtype},
-        )
+        module, report = auto.from_pretrained(folder, **safe, **numbers, **report_all)
     sizes = [str(key[0] if isinstance(key, tuple) else key) for key in report["mismatched_keys"]]
     problems = {"have another shape than config.json says": sizes, "are missing": report["missing_keys"]}
     for problem, names in problems.items():
         if names:  # which would be random
-            first = min(map(str, names))
-            rule = f"The weights in {str(folder)!r} must be complete"
+            rule, first = f"The weights in {str(folder)!r} must be complete", min(map(str, names))
             raise InvalidValueError(f"{rule}, {len(names)} {problem} (first: {first!r}).")
     with _reading(part, folder):
         return module.eval().requires_grad_(False), preparation.from_pretrained(folder, **safe, **own)

@@ -1,4 +1,4 @@
-"""A model as an object, a user's own, made by a factory of a module, or held by a skops file → a ``Classifier``.
+"""A model as an object, a user's own, made by a factory of a module, or in a skops or ONNX file → a ``Classifier``.
 
 Of a skops file nothing is created that scikit-learn does not own or the caller does not trust.
 """
@@ -14,16 +14,24 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.extras import import_extra
 from holdfast.fingerprints import canonical, digest_files, digest_module, name_of
 from holdfast.fingerprints import fingerprint as fingerprint_of
-from holdfast.inputs.models import engines
+from holdfast.inputs.models import classifier as engines
 from holdfast.inputs.models.classifier import KINDS, Classifier, ClassifierEngine
 from holdfast.inputs.source import PICKLES, SAVE, check_options, refuse_pickle
+from holdfast.masking.onnx import external_files, open_session
+from holdfast.masking.speed import Acceleration, Runner
 from holdfast.masking.table.predictors import as_predictor
 from holdfast.masking.torch import device_of, dtype_of, is_module
-from holdfast.validation import check_name, check_unpacked, shown
+from holdfast.validation import check_name, check_unpacked, check_whole, shown
+
+_AXES = {4: "image", 2: "table"}
+_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 
 def load_python(place: str, *, device: Any = None, dtype: Any = None, **options: Any) -> Classifier:
@@ -87,13 +95,73 @@ def load_skops(
         names = ", ".join(repr(name) for name in [*trusted, *unknown])
         raise InvalidValueError(
             f"{str(path)!r} would create {len(unknown)} types that are not trusted: {', '.join(unknown)}. If you know "
-            f"them to be harmless, name each with `--trust TYPE` (in Python: pass `trusted=[{names}]`, in a study "
-            "`trust=Trust(types=[…])`)."
+            "them to be harmless, name each with `--set trusted=TYPE`, or in a study with `--trust TYPE` (in Python: "
+            f"`trusted=[{names}]`, in a study `trust=Trust(types=[…])`)."
         )
     with _retold(unreadable):
         estimator = io.load(path, trusted=list(trusted))
     (digest,) = digest_files([path]).values()  # of the bytes, whatever the file is called
     return estimator_classifier(estimator, kind=kind, classes=classes, fingerprint=fingerprint_of({"skops": digest}))
+
+
+def load_onnx(
+    place: str,
+    *,
+    device: str | None = None,
+    kind: str | None = None,
+    classes: Any = None,
+    preprocess: Callable[[Any], Any] | None = None,
+    threads: int = 1,
+) -> Classifier:
+    """Load a classifier from an ONNX file; weights may lie in other files of the same folder, and nowhere else.
+
+    An input of four axes is images, of two a table, of strings texts, unless ``kind`` says otherwise. Classes are
+    called by their numbers unless they are named. ``preprocess`` makes of one image an array in the layout that the
+    model takes; without it pixels are scaled to [0, 1] and not resized. ``threads`` is per operation: with one, shares
+    of a machine are easy to plan.
+    """
+    path = Path(place).expanduser()
+    if not path.is_file():
+        raise InvalidValueError(argument="onnx:", must="be followed by an existing file", got=shown(str(path)))
+    runtime, beside = import_extra("onnxruntime", "onnx: models need"), external_files(path)
+    provider = _PROVIDERS[check_name(str(device or "cpu").partition(":")[0], "device", _PROVIDERS)]
+    if provider not in runtime.get_available_providers():
+        raise InvalidValueError(argument="device", must="be one this ONNX Runtime has", got=shown(device))
+    session = open_session(path, provider=provider, threads=check_whole(threads, "threads", minimum=1))
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    # The first output of floats with one column per class, else the first.
+    scores = next((out for out in outputs if "float" in out.type and len(out.shape or ()) == 2), outputs[0])
+    if kind is not None:
+        decided = check_name(kind, "kind", KINDS)
+    elif len(inputs) == 1 and inputs[0].type == "tensor(string)":
+        decided = "text"
+    elif len(inputs) == 1 and len(inputs[0].shape) in _AXES:
+        decided = _AXES[len(inputs[0].shape)]
+    else:
+        takes = ", ".join(f"{taken.name} {taken.type} {taken.shape}" for taken in inputs)
+        rule = "An ONNX classifier must have one input: images (four axes), rows (two axes) or strings"
+        hint = "Wrap others in a callable, with 'python:<module>:<factory>'."
+        raise InvalidValueError(f"{rule}; it takes {takes}. {hint}")
+
+    def score_texts(texts: list[str]) -> NDArray[Any]:
+        column = np.array(texts, dtype=object)
+        batch = column if len(inputs[0].shape) == 1 else column[:, None]
+        return np.asarray(session.run([scores.name], {inputs[0].name: batch})[0])
+
+    if preprocess is not None and decided != "image":
+        raise InvalidValueError(argument="preprocess", must=f"be left out for a {decided} model: it is for images")
+    engine: ClassifierEngine = engines.SessionOnImages(session, preprocess)
+    if decided == "text":
+        engine = engines.FunctionOnTexts(score_texts)
+    elif decided == "table":
+        engine = engines.PredictorOnRows(session, as_predictor(session))
+    if classes is None:
+        shape = list(scores.shape or ())
+        classes = range(shape[1]) if len(shape) == 2 and isinstance(shape[1], int) else ()
+    (model,) = digest_files([path]).values()  # of the bytes, whatever the file is called
+    settings = canonical({"preprocess": name_of(preprocess)})
+    own = fingerprint_of(digest_files(beside) | {"model": model, "settings": settings})
+    return Classifier(decided, tuple(map(str, classes)), own, engine)
 
 
 def classify_with(
@@ -115,8 +183,6 @@ def classify_with(
     ``tokenizer`` and ``max_length`` for a torch module on texts, ``autocast`` and ``compile`` for any torch module.
     Without a ``fingerprint``, masked models have the one that ``mask_image`` and the like find.
     """
-    from holdfast.masking.speed import Acceleration, Runner
-
     acceleration = Acceleration.check(autocast, compile)
     for option, value in acceleration.options.items():
         if not is_module(model) or kind == "table":
@@ -168,10 +234,7 @@ def is_estimator(value: Any) -> bool:
 
 
 def estimator_classifier(estimator: Any, *, kind: str | None, classes: Any, fingerprint: str | None) -> Classifier:
-    """A classifier that asks the estimator for probabilities, else scores, else labels.
-
-    A pipeline that starts with a vectoriser of texts takes texts, others rows, unless ``kind`` says otherwise.
-    """
+    """A classifier that asks the estimator for probabilities, else scores, else labels."""
     if not is_estimator(estimator) or not hasattr(estimator, "classes_"):
         raise InvalidTypeError(f"The estimator must be a fitted classifier, got {type(estimator).__name__}.")
     steps = getattr(estimator, "steps", None)

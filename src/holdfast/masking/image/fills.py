@@ -13,17 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.image.pixels import (
-    Pixels,
-    array_of,
-    fingerprint_array,
-    is_picture,
-    is_tensor,
-    pixels,
-    scale_bytes,
-)
+from holdfast.masking.image.pixels import Pixels, array_of, digest_pixels, is_picture, is_tensor, pixels, scale_bytes
 from holdfast.randomness import stream
-from holdfast.validation import check_amount, check_name, check_whole, is_number, shown
+from holdfast.validation import check_amount, check_name, check_number, check_whole, is_number, shown
 
 
 @runtime_checkable
@@ -49,9 +41,7 @@ class Constant:
     def __post_init__(self) -> None:
         parts = self.value if isinstance(self.value, tuple) else (self.value,)
         for part in parts:
-            if not is_number(part) or not math.isfinite(part):
-                kind = InvalidValueError if is_number(part) else InvalidTypeError
-                raise kind(argument="fill", must="be a finite number, or one per channel", got=shown(self.value))
+            check_number(part, "fill", "be a finite number, or one per channel", math.isfinite)
         colour = tuple(float(part) for part in parts)
         object.__setattr__(self, "value", colour if isinstance(self.value, tuple) else colour[0])
 
@@ -120,8 +110,7 @@ class Noise:
 
     def __call__(self, image: Pixels, /) -> Pixels:
         low, high = (bound.astype(np.float64) for bound in (image.min(axis=(0, 1)), image.max(axis=(0, 1))))
-        shares = stream(self.seed, "image fill").random(image.shape)
-        return _as_type_of(low + shares * (high - low), image)
+        return _as_type_of(low + stream(self.seed, "image fill").random(image.shape) * (high - low), image)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +125,7 @@ class Picture:
 
     @property
     def name(self) -> str:
-        return f"image {fingerprint_array(array_of(self.image, 'fill'))[:32]}"
+        return f"image {digest_pixels(array_of(self.image, 'fill'))[:32]}"
 
     def __call__(self, image: Pixels, /) -> Pixels:
         height, width, n_channels = image.shape
@@ -194,5 +183,4 @@ def _is_flat(values: Any) -> bool:
 
 
 def _as_type_of(values: NDArray[Any], image: Pixels) -> Pixels:
-    rounded = values if image.dtype.kind == "f" else np.rint(values)
-    return np.ascontiguousarray(rounded, dtype=image.dtype)
+    return np.ascontiguousarray(values if image.dtype.kind == "f" else np.rint(values), dtype=image.dtype)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.extras import import_extra
-from holdfast.masking.image.pixels import fingerprint_array, open_picture, pixels
+from holdfast.masking.image.pixels import digest_pixels, open_picture, pixels
 from holdfast.validation import as_array, check_amount, check_size, check_whole
 
 Groups = NDArray[np.intp]
@@ -46,8 +46,8 @@ def grid(image: Any, rows: int, cols: int) -> Groups:
     height, width = image if is_shape else pixels(open_picture(image)).shape[:2]
     height, width = check_whole(height, "height", minimum=1), check_whole(width, "width", minimum=1)
     down = _cut(height, check_whole(rows, "rows", minimum=1), "rows")
-    across = _cut(width, check_whole(cols, "cols", minimum=1), "cols")
-    return down[:, None] * int(cols) + across
+    across = _cut(width, n_cols := check_whole(cols, "cols", minimum=1), "cols")
+    return down[:, None] * n_cols + across
 
 
 def segments(label_map: ArrayLike) -> Groups:
@@ -123,7 +123,7 @@ def describe_groups(groups: Groups) -> str:
     rows, cols = (1 + int((np.diff(edge) != 0).sum()) for edge in (groups[:, 0], groups[0]))
     if np.array_equal(groups, grid(groups.shape, rows, cols)):
         return f"grid {rows}×{cols}"
-    return f"{int(groups.max()) + 1} segments (map {fingerprint_array(groups)[:32]})"
+    return f"{int(groups.max()) + 1} segments (map {digest_pixels(groups)[:32]})"
 
 
 def _cut(length: int, n_parts: int, name: str) -> Groups:

@@ -15,26 +15,10 @@ from holdfast.masking.image.fills import Drop, ImageFill, as_fill
 from holdfast.masking.image.groups import check_groups, describe_groups
 from holdfast.masking.image.models import ArrayImageModel, ImageModel, ModuleImageModel, TensorBatches, TensorImageModel
 from holdfast.masking.image.patches import patch_grid
-from holdfast.masking.image.pixels import (
-    Pixels,
-    fingerprint_array,
-    is_tensor,
-    open_picture,
-    pixels,
-    repaint,
-    scale_bytes,
-)
+from holdfast.masking.image.pixels import Pixels, digest_pixels, is_tensor, open_picture, pixels, repaint, scale_bytes
 from holdfast.masking.onnx import ImageSession, open_session
 from holdfast.masking.speed import Acceleration, Runner
-from holdfast.masking.torch import (
-    device_of,
-    dtype_of,
-    fingerprint_live,
-    import_torch,
-    is_module,
-    is_session,
-    warn_if_half,
-)
+from holdfast.masking.torch import device_of, dtype_of, fingerprint_live, import_torch, is_module, is_session, warn_half
 from holdfast.types import Provenance
 from holdfast.validation import check_flag, check_name, check_whole, shown
 
@@ -145,16 +129,26 @@ def mask_image(
     if fingerprint is not None and not isinstance(fingerprint, str):
         raise InvalidTypeError(argument="fingerprint", must="be a string or None", got=shown(fingerprint))
     if device is not None and is_module(target):
-        _check_device(target, device)
+        asked, places = import_torch().device(device), {tensor.device for tensor in target.parameters()}
+        if places and not any(place.type == asked.type and asked.index in (None, place.index) for place in places):
+            must = f"be where the module is, {', '.join(sorted(map(str, places)))}"
+            hint = f"Move it: classifier.to({str(asked)!r})."
+            raise InvalidValueError(argument="device", must=must, got=repr(str(asked)), hint=hint)
     acceleration = Acceleration.check(autocast, compile)
     for name, value in acceleration.options.items():
         if not is_module(target):
             raise InvalidTypeError(f"works only with a torch module, got {value!r}.", argument=name)
     chosen = as_fill(fill)
     if isinstance(chosen, Drop):
-        _check_drop(target, acceleration, fill_stage)
-    picture = open_picture(image)
-    model_input, elements, baseline, words = _look(target, picture, chosen, preprocess, fill_stage)
+        if not is_module(target):
+            message = "works only with a vision transformer that is a torch module."
+            raise InvalidTypeError(message, argument="fill='drop'")
+        if acceleration.backend is not None:
+            must = "be False for `fill='drop'`: compiled modules run on all patches"
+            raise InvalidValueError(argument="compile", must=must)
+        if fill_stage != "after":
+            raise InvalidValueError(argument="fill_stage", must="be left out for `fill='drop'`", got=shown(fill_stage))
+    model_input, elements, baseline, words = _look(target, open_picture(image), chosen, preprocess, fill_stage)
     height, width, n_channels = elements.shape
     wanted = getattr(getattr(target, "config", None), "num_channels", None)
     if isinstance(wanted, int) and wanted != n_channels:
@@ -169,8 +163,8 @@ def mask_image(
     known = fingerprint_live(classifier) if fingerprint is None else fingerprint
     most = size or max(1, min(_MAX_BATCH_SIZE, _BATCH_BYTES // elements.nbytes))
     names = classes_of(classifier, classes)
-    if is_module(target) and dtype is None:
-        warn_if_half(target, device)
+    if is_module(target):
+        warn_half(target, device, dtype)
     batches: Any = None
     if is_module(target) or (is_tensor(model_input) and not isinstance(target, ImageSession)):
         place, kind = _tensor_kind(target, model_input, device, dtype)
@@ -186,7 +180,7 @@ def mask_image(
         "batch_size": most,
         "finds_batch_size": size is None,
         "softmax": bool(softmax),
-        "provenance": Provenance(", ".join([*notes, *acceleration.words]), known, fingerprint_array(elements)),
+        "provenance": Provenance(", ".join([*notes, *acceleration.words]), known, digest_pixels(elements)),
         "classes": names,
     }
     if batches is None:
@@ -240,25 +234,6 @@ def _without_pipeline(classifier: Any, preprocess: Any) -> tuple[Any, Any]:
     if preprocess is not None:
         raise InvalidValueError(argument="preprocess", must="be left out for a pipeline, which brings its own")
     return classifier.model, lambda picture: processor(images=picture, return_tensors="pt")["pixel_values"][0]
-
-
-def _check_drop(target: Any, acceleration: Acceleration, fill_stage: str) -> None:
-    if not is_module(target):
-        raise InvalidTypeError("works only with a vision transformer that is a torch module.", argument="fill='drop'")
-    if acceleration.backend is not None:
-        must = "be False for `fill='drop'`: compiled modules run on all patches"
-        raise InvalidValueError(argument="compile", must=must)
-    if fill_stage != "after":
-        raise InvalidValueError(argument="fill_stage", must="be left out for `fill='drop'`", got=shown(fill_stage))
-
-
-def _check_device(module: Any, device: Any) -> None:
-    wanted = import_torch().device(device)
-    places = {tensor.device for tensor in module.parameters()}
-    near = {place for place in places if place.type == wanted.type and wanted.index in (None, place.index)}
-    if places and not near:
-        must, hint = f"be where the module is, {', '.join(sorted(map(str, places)))}", f"classifier.to({str(wanted)!r})"
-        raise InvalidValueError(argument="device", must=must, got=repr(str(wanted)), hint=f"Move it: {hint}.")
 
 
 def _look(target: Any, picture: Any, fill: ImageFill, preprocess: Any, stage: str) -> tuple[Any, Pixels, Pixels, str]:

@@ -107,8 +107,7 @@ class ModuleImageModel(ImageModel):
         """Scores (b, n_classes) at points (b, H, W, C), and the gradient (b, H, W, C) of the target's score."""
         column, array = check_whole(target, "target"), np.asarray(points)
         if array.shape[1:] != self.elements.shape:
-            must = f"have shape (b, *{self.elements.shape})"
-            raise InvalidValueError(argument="points", must=must, got=array.shape)
+            raise InvalidValueError(argument="points", must=f"have shape (b, *{self.elements.shape})", got=array.shape)
         with self._evaluating(gradients=True):
             batch = self.batches.tensor(array.transpose(0, 3, 1, 2)).requires_grad_()
             scores = self._scores_of(batch, self.runner.differentiable)

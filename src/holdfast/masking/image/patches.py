@@ -157,8 +157,7 @@ def _match_tokens(run: Run, embeddings: Any, noise: Any, grid: tuple[int, int]) 
     bits = np.arange(int(numbers[-1]).bit_length())
     cells = (numbers[:, None] >> bits & 1).astype(bool).T.reshape(-1, *grid)
     where = cells.repeat(first.shape[1] // grid[0], axis=1).repeat(first.shape[2] // grid[1], axis=2)
-    changed = torch.where(torch.from_numpy(where).to(noise.device)[:, None], second, first)
-    images = torch.cat([first[None], changed])
+    images = torch.cat([first[None], torch.where(torch.from_numpy(where).to(noise.device)[:, None], second, first)])
     # The rest of the module runs on a few tokens each.
     with _replacing(embeddings, lambda tokens: tokens[:, :_FEW]) as seen:
         try:

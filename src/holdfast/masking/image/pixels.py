@@ -77,8 +77,7 @@ def pixels(image: Any, name: str = "image", *, channels_first: bool = False) -> 
     n_channels, other_end = (array.shape[0], array.shape[2]) if first else (array.shape[2], array.shape[0])
     if n_channels > _MAX_COLOURS >= other_end:
         hint = "Torch tensors are (C, H, W), NumPy arrays (H, W, C): transpose the image."
-        got = f"shape {array.shape}: {n_channels} channels"
-        raise InvalidValueError(argument=name, must=must, got=got, hint=hint)
+        raise InvalidValueError(argument=name, must=must, got=f"shape {array.shape}: {n_channels} channels", hint=hint)
     if array.dtype.kind not in "fiu":
         raise InvalidTypeError(argument=name, must="hold bytes or floats", got=array.dtype)
     n_bad = array.size - int(np.isfinite(array).sum())
@@ -106,8 +105,7 @@ def repaint(values: Pixels, image: Any) -> Any:
     if not is_tensor(image):
         array = np.asarray(image)
         return values.astype(array.dtype, copy=False).reshape(array.shape)
-    torch = import_torch()
-    planes = torch.from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1)))
+    planes = import_torch().from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1)))
     return planes.to(device=image.device, dtype=image.dtype).reshape(image.shape)
 
 
@@ -116,7 +114,7 @@ def scale_bytes(values: Pixels) -> Pixels:
     return values.astype(np.float32) / np.float32(255) if values.dtype == np.uint8 else values
 
 
-def fingerprint_array(values: Pixels) -> str:
+def digest_pixels(values: Pixels) -> str:
     """A short digest of the numbers, their type and their shape."""
     digest = hashlib.blake2b(f"{values.dtype.str} {values.shape}".encode(), digest_size=16)
     digest.update(np.ascontiguousarray(values).tobytes())

@@ -128,12 +128,21 @@ def as_feature_map(groups: Any, *, shape: tuple[int, ...], labels: Sequence[Hash
     if isinstance(groups, Mapping):
         groups = column_groups(groups)
     if isinstance(groups, ColumnGroups):
-        of_label, names = _from_members(groups, labels)
+        of_label, places = np.full(len(labels), ALWAYS_SHOWN, dtype=np.intp), positions_of(labels)
+        for feature, members in enumerate(groups.members):
+            for member in members:
+                at = position_of(member, places, "groups")
+                if of_label[at] != ALWAYS_SHOWN:
+                    got = f"{labels[at]!r} twice"
+                    raise InvalidValueError(argument="groups", must="name every column at most once", got=got)
+                of_label[at] = feature
+        rest = np.flatnonzero(of_label == ALWAYS_SHOWN)
+        of_label[rest] = len(groups.names) + np.arange(len(rest))
+        names = groups.names + tuple(str(labels[at]) for at in rest.tolist())
     else:
         of_label = _check_map(groups, shape)
         names = _name_features(of_label, labels)
-    spread = of_label.reshape(of_label.shape + (1,) * (len(shape) - of_label.ndim))
-    flat = np.broadcast_to(spread, shape).ravel()
+    flat = np.broadcast_to(of_label.reshape(of_label.shape + (1,) * (len(shape) - of_label.ndim)), shape).ravel()
     flat.setflags(write=False)
     return FeatureMap(flat, names)
 
@@ -160,21 +169,6 @@ def first_few(names: Iterable[str]) -> str:
     return ", ".join(beginning[:_MOST_NAMED]) + (", …" if len(beginning) > _MOST_NAMED else "")
 
 
-def _from_members(groups: ColumnGroups, labels: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
-    of_label = np.full(len(labels), ALWAYS_SHOWN, dtype=np.intp)
-    places = positions_of(labels)
-    for feature, members in enumerate(groups.members):
-        for member in members:
-            at = position_of(member, places, "groups")
-            if of_label[at] != ALWAYS_SHOWN:
-                got = f"{labels[at]!r} twice"
-                raise InvalidValueError(argument="groups", must="name every column at most once", got=got)
-            of_label[at] = feature
-    rest = np.flatnonzero(of_label == ALWAYS_SHOWN)
-    of_label[rest] = len(groups.names) + np.arange(len(rest))
-    return of_label, groups.names + tuple(str(labels[at]) for at in rest.tolist())
-
-
 def _check_map(groups: Any, shape: tuple[int, ...]) -> NDArray[np.intp]:
     shapes = " or ".join(str(shape[:n]) for n in range(1, len(shape) + 1))
     must = f"be whole numbers of shape {shapes}"
@@ -184,12 +178,10 @@ def _check_map(groups: Any, shape: tuple[int, ...]) -> NDArray[np.intp]:
     if of_label.ndim == 0 or of_label.shape != shape[: of_label.ndim]:
         raise InvalidValueError(argument="groups", must=must, got=f"shape {of_label.shape}")
     if of_label.min() < ALWAYS_SHOWN:
-        must = "be features 0, 1, … or -1 (always shown)"
-        raise InvalidValueError(argument="groups", must=must, got=of_label.min())
+        raise InvalidValueError(argument="groups", must="be features 0, 1, … or -1 (always shown)", got=of_label.min())
     used = np.unique(of_label[of_label != ALWAYS_SHOWN])
     if len(used) == 0:
-        got = "-1 (always shown) everywhere"
-        raise InvalidValueError(argument="groups", must="have at least one feature", got=got)
+        raise InvalidValueError(argument="groups", must="have at least one feature", got="-1 (always shown) everywhere")
     if used[-1] >= len(used):
         got = f"none for {int(np.flatnonzero(used != np.arange(len(used)))[0])}"
         must, hint = f"use every feature number from 0 to {used[-1]}", "`np.unique(groups, return_inverse=True)[1]`"
@@ -203,9 +195,8 @@ def _name_features(of_label: NDArray[np.intp], labels: Sequence[Hashable]) -> tu
     if of_label.ndim > 1:
         return tuple(map(str, range(n_features)))
     order = np.argsort(of_label, kind="stable")
-    starts = np.searchsorted(of_label[order], np.arange(n_features + 1))
     names = []
-    for start, end in pairwise(starts):
+    for start, end in pairwise(np.searchsorted(of_label[order], np.arange(n_features + 1))):
         positions = order[start:end]
         first, last = labels[positions[0]], labels[positions[-1]]
         if len(positions) == 1:

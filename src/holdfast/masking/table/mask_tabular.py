@@ -86,8 +86,7 @@ class TabularModel:
         if array.dtype != np.bool_:
             raise InvalidTypeError(argument="masks", must="be Boolean", got=array.dtype)
         if array.ndim != 2 or array.shape[1] != self.n_features or len(array) == 0:
-            must = f"have shape (b, {self.n_features}), b ≥ 1"
-            raise InvalidValueError(argument="masks", must=must, got=array.shape)
+            raise InvalidValueError(argument="masks", must=f"have shape (b, {self.n_features}), b ≥ 1", got=array.shape)
         return np.asarray(array[:, np.maximum(self.features.of_column, 0)] | ~self.features.hideable)
 
     def _portions(self, shown: NDArray[np.bool_], size: int) -> Iterator[NDArray[np.intp]]:
@@ -230,10 +229,7 @@ def _suited(palette: Palette, table: Table, predictor: Predictor) -> Palette:
 
 
 def _make_fill(table: Table, fill: Any, *, hideable: NDArray[np.bool_], n_background: int, key: int) -> tuple[Any, str]:
-    """The fill rows of a table, an array (m, d) or a frame of m rows, and the words for them.
-
-    Only columns that can be hidden need a value. ``key`` is that of the stream background rows are drawn from.
-    """
+    """The fill rows of a table, an array (m, d) or a frame of m rows, and the words for them; ``key`` seeds draws."""
     if not isinstance(fill, str):
         hidden = np.flatnonzero(hideable).tolist()
         if is_number(fill):

@@ -328,8 +328,7 @@ def _read_frames(row: Any, background: Any, columns: Sequence[Hashable] | None) 
     if is_pandas(row, "Series"):
         frame = row.to_frame().T.infer_objects().reset_index(drop=True)
     elif len(row) != 1:
-        must = "be a Series or a frame of one row"
-        raise InvalidValueError(argument="row", must=must, got=f"{len(row)} rows")
+        raise InvalidValueError(argument="row", must="be a Series or a frame of one row", got=f"{len(row)} rows")
     else:
         frame = row.reset_index(drop=True).copy()
     if columns is not None:
@@ -415,17 +414,15 @@ def _retyped(row: Any, background: Any) -> Any:
             cast = own.astype(type_)
             same = (cast.to_numpy() == own.to_numpy())[0]
             parts += [cast.loc[:, same], own.loc[:, ~same]]
-        else:
-            parts += [_retyped_column(own[label], seen[label]).to_frame(label) for label in own.columns]
+            continue
+        for label in own.columns:
+            column, like = own[label], seen[label]
+            if not _is_numeric_type(like.dtype):
+                _check_seen(column.iloc[0], like, label, "row")
+            elif not _holds_numbers(column):
+                must = f"have a number in column {label!r}, as the background has"
+                raise InvalidTypeError(argument="row", must=must, got=shown(column.iloc[0]))
+            cast = column.astype(like.dtype)
+            keeps = _is_numeric_type(like.dtype) and not (cast == column).all()
+            parts.append((column if keeps else cast).to_frame(label))
     return _joined(parts, tuple(row.columns))
-
-
-def _retyped_column(own: Any, seen: Any) -> Any:
-    if not _is_numeric_type(seen.dtype):
-        _check_seen(own.iloc[0], seen, own.name, "row")
-        return own.astype(seen.dtype)
-    if not _holds_numbers(own):
-        must = f"have a number in column {own.name!r}, as the background has"
-        raise InvalidTypeError(argument="row", must=must, got=shown(own.iloc[0]))
-    cast = own.astype(seen.dtype)
-    return cast if (cast == own).all() else own

@@ -14,18 +14,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.masking.table.palettes import columns_without_numbers
-from holdfast.masking.torch import (
-    SCORE_NAMES,
-    device_of,
-    dtype_of,
-    evaluating_module,
-    import_torch,
-    is_module,
-    is_session,
-    score_tensor,
-    to_numpy,
-    warn_if_half,
-)
+from holdfast.masking.torch import SCORE_NAMES, is_module, is_session, on_rows, to_numpy
 from holdfast.outputs import answers_of
 from holdfast.types import Outputs
 from holdfast.validation import shown
@@ -56,9 +45,7 @@ class Predictor:
 def as_predictor(classifier: Any, *, device: Any = None, dtype: Any = None) -> Predictor:
     """Find out how this classifier is to be asked."""
     if is_module(classifier):
-        if dtype is None:
-            warn_if_half(classifier, device)
-        return Predictor(partial(_run_module, classifier, device_of(classifier, device), dtype_of(classifier, dtype)))
+        return Predictor(on_rows(classifier, device, dtype))
     if device is not None or dtype is not None:
         message = f"and `dtype` must be None unless the classifier is a torch module, got {device!r} and {dtype!r}."
         raise InvalidValueError(message, argument="device")
@@ -85,17 +72,9 @@ def _row_outputs(raw: Any, n_rows: int) -> Outputs:
     """Scores (b, k) or labels (b,) for b rows; one real number per row becomes a column."""
     outputs = answers_of(to_numpy(raw) if hasattr(raw, "detach") else raw)
     if outputs.ndim not in (1, 2) or len(outputs) != n_rows:
-        raise ModelError(
-            f"The classifier must return scores ({n_rows}, n_classes) or labels ({n_rows},) "
-            f"for {n_rows} rows, got shape {outputs.shape}."
-        )
+        wanted = f"scores ({n_rows}, n_classes) or labels ({n_rows},) for {n_rows} rows"
+        raise ModelError(f"The classifier must return {wanted}, got shape {outputs.shape}.")
     return outputs[:, None] if outputs.ndim == 1 and outputs.dtype.kind == "f" else outputs
-
-
-def _run_module(module: Any, device: Any, dtype: Any, rows: Any) -> NDArray[Any]:
-    batch = import_torch().as_tensor(rows).to(device=device, dtype=dtype)
-    with evaluating_module(module):
-        return to_numpy(score_tensor(module(batch)))
 
 
 def _ask_session(session: Any) -> Predictor:
@@ -151,14 +130,8 @@ def _ask_estimator(estimator: Any, method: str | None = None) -> Predictor:
         hint = "Use the estimator itself, its `predict`, or decision_function_shape='ovr'."
         raise InvalidValueError(argument="classifier", must="score classes", got=got, hint=hint)
     labels, n_columns = (getattr(estimator, name, None) for name in ("feature_names_in_", "n_features_in_"))
-    return Predictor(
-        partial(_run_estimator, estimator, method),
-        takes_frames=True,
-        labels=None if labels is None else tuple(labels),
-        n_columns=None if n_columns is None else int(n_columns),
-        estimator=estimator,
-        method=method,
-    )
+    known, n = None if labels is None else tuple(labels), None if n_columns is None else int(n_columns)
+    return Predictor(partial(_run_estimator, estimator, method), True, known, n, estimator, method)
 
 
 def _run_estimator(estimator: Any, method: str, rows: Any) -> Outputs:

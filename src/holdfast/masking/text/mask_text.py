@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from hashlib import sha256
-from itertools import accumulate
 from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.fingerprints import name_of
 from holdfast.masking.classes import classes_of
 from holdfast.masking.speed import Acceleration, Runner
-from holdfast.masking.text.strings import (
-    JoinedParts,
-    Parts,
-    PartsInText,
-    Span,
-    TextModel,
-    ask_one_by_one,
-    locate,
-    normalise_answer,
-    preview,
-)
+from holdfast.masking.text.strings import TextModel, ask_one_by_one, normalise_answer, preview, read_source, refuse
 from holdfast.masking.text.tokens import TOKEN_FILLS, TokenModel, move_module, token_fill, tokenize
-from holdfast.masking.torch import fingerprint_live, is_module, warn_if_half
-from holdfast.types import Provenance
-from holdfast.validation import check_flag, check_name, check_whole, shown
+from holdfast.masking.torch import fingerprint_live, is_module, warn_half
+from holdfast.validation import check_flag, check_name, check_whole
 
-_DEFAULT_JOIN = "\n"
 _REPLACE = "replace:"
 
 
@@ -141,15 +125,20 @@ def mask_text(
     ['paris', 'i do not know']
     """
     check_flag(softmax, "softmax")
-    source = _read_source(text, segments, join, features)
+    source = read_source(text, segments, join, features)
     size = None if batch_size is None else check_whole(batch_size, "batch_size", minimum=1)
     module, own_tokenizer = _unwrap(classifier)
     acceleration = Acceleration.check(autocast, compile)
     if is_module(module):
-        _refuse("a callable on strings", normalise=normalise, batched=batched)
-        chosen = _check_tokenizer(own_tokenizer if tokenizer is None else tokenizer)
-        if dtype is None:
-            warn_if_half(module, device)
+        refuse("a callable on strings", normalise=normalise, batched=batched)
+        chosen = own_tokenizer if tokenizer is None else tokenizer
+        if chosen is None:
+            hint = "Load it with `AutoTokenizer.from_pretrained(…)` from where the model came."
+            raise InvalidTypeError(argument="tokenizer", must="be given for a torch module", got="None", hint=hint)
+        if not callable(chosen) or not hasattr(chosen, "convert_ids_to_tokens"):
+            must = "be a tokenizer of Transformers"
+            raise InvalidTypeError(argument="tokenizer", must=must, got=preview(repr(chosen)))
+        warn_half(module, device, dtype)
         runner = Runner(move_module(module, device, dtype), acceleration)
         known = fingerprint_live(module, chosen) if fingerprint is None else fingerprint
         filled = token_fill("drop" if fill is None else check_name(fill, "fill", TOKEN_FILLS), runner.module, chosen)
@@ -160,8 +149,12 @@ def mask_text(
         provenance = source.provenance(kind if isinstance(kind, str) else "segments", *notes, fingerprint=known)
         return TokenModel(runner, tokens, filled, softmax, size, provenance, classes_of(module, classes))
     own = {"tokenizer": tokenizer, "device": device, "dtype": dtype, "max_length": max_length}
-    _refuse("a torch module", **own, **acceleration.options, softmax=softmax or None)
-    answer = _check_callable(classifier, batched=source.segments is None if batched is None else batched)
+    refuse("a torch module", **own, **acceleration.options, softmax=softmax or None)
+    if not callable(classifier):
+        must = "be a torch module, a text-classification pipeline or a callable on strings"
+        raise InvalidTypeError(argument="classifier", must=must, got=preview(repr(classifier)))
+    batched = source.segments is None if batched is None else batched
+    answer = classifier if check_flag(batched, "batched") else partial(ask_one_by_one, classifier)
     written, parts = _read_fill(fill), source.parts()
     if normalise is None and source.segments is not None:
         normalise = normalise_answer
@@ -170,99 +163,6 @@ def mask_text(
     kind = "words" if source.segments is None else "segments"
     provenance = source.provenance(kind, filling, compared, fingerprint=fingerprint)
     return TextModel(answer, parts, written, normalise, size, provenance, classes_of(classifier, classes))
-
-
-@dataclass(frozen=True)
-class _Source:
-    """The text and what its features are, as the caller wrote them; segments without a text are joined."""
-
-    text: str | None
-    features: str | None
-    segments: tuple[str, ...] | None = None
-    join: str | Callable[[list[str]], str] = _DEFAULT_JOIN
-
-    def parts(self) -> Parts:
-        """What texts for a callable are written of."""
-        if self.text is None:
-            return JoinedParts(self.segments or (), self.join)
-        if self.segments is not None:
-            return PartsInText(self.text, locate(self.text, self.segments))
-        if self.features == "tokens":
-            message = "needs a torch module and its tokenizer, got a callable."
-            raise InvalidValueError(message, argument="features='tokens'")
-        return PartsInText(self.text, tuple(match.span() for match in re.finditer(r"\S+", self.text)))
-
-    def spans(self) -> tuple[str, str | tuple[Span, ...]]:
-        """The whole text for a tokenizer, and its features: their kind, or their places."""
-        if self.text is not None:
-            return self.text, self.features or "tokens" if self.segments is None else locate(self.text, self.segments)
-        if not isinstance(self.join, str):
-            hint = "Pass the whole `text` instead."
-            raise InvalidTypeError(argument="join", must="be a string for a torch module", hint=hint)
-        segments = self.segments or ()
-        ends = [end + i * len(self.join) for i, end in enumerate(accumulate(map(len, segments)))]
-        spans = tuple((end - len(segment), end) for segment, end in zip(segments, ends, strict=True))
-        return self.join.join(segments), spans
-
-    def provenance(self, kind: str, *notes: str | None, fingerprint: str | None) -> Provenance:
-        """What is hidden and how, in words, and what identifies model and text, or the text and each segment."""
-        joined = None
-        if self.text is None:
-            joined = f"joined by {repr(self.join) if isinstance(self.join, str) else name_of(self.join)}"
-        words = ", ".join(note for note in (kind, joined, *notes) if note)
-        parts = [part.encode() for part in (self.text, *(self.segments or ())) if part is not None]
-        content = parts[0] if len(parts) == 1 else b"".join(b"%d:%s" % (len(part), part) for part in parts)
-        return Provenance(masking=words, model=fingerprint, input=sha256(content).hexdigest())
-
-
-def _read_source(text: Any, segments: Any, join: Any, features: Any) -> _Source:
-    if text is None and segments is None:
-        raise InvalidTypeError(argument="text", must="be a string", got="None", hint="Give a text, or its `segments=`.")
-    if text is not None and not isinstance(text, str):
-        raise InvalidTypeError(argument="text", must="be a string", got=preview(repr(text)))
-    if text is not None and not text.strip():
-        raise InvalidValueError(argument="text", must="not be empty", got=shown(text))
-    _check_unicode(text or "", "text")
-    if features is not None:
-        check_name(features, "features", ["tokens", "words"])
-    if segments is None:
-        _refuse("segments", join=join)
-        return _Source(text, features)
-    if features is not None:
-        must = "be left out when `segments` are given"
-        raise InvalidValueError(argument="features", must=must, got=shown(features))
-    if text is not None and join is not None:
-        raise InvalidValueError(argument="join", must="be left out when `text` already holds the segments")
-    _check_segments(segments)
-    if join is not None and not isinstance(join, str) and not callable(join):
-        must = "be a string or a function of a list of strings"
-        raise InvalidTypeError(argument="join", must=must, got=shown(join))
-    return _Source(text, None, tuple(segments), _DEFAULT_JOIN if join is None else join)
-
-
-def _check_segments(segments: Any) -> None:
-    """At least one segment, each a string that says something."""
-    must = "be a list of strings"
-    if isinstance(segments, str) or not isinstance(segments, Sequence):
-        raise InvalidTypeError(argument="segments", must=must, got=preview(repr(segments)))
-    if len(segments) == 0:
-        raise InvalidValueError(argument="segments", must="hold at least one segment", got="none")
-    for i, segment in enumerate(segments):
-        if not isinstance(segment, str):
-            raise InvalidTypeError(argument="segments", must=must, got=f"{shown(segment)} as segment {i}")
-        if not segment.strip():
-            raise InvalidValueError(argument="segments", must=f"not be empty, but segment {i} is {segment!r}")
-        _check_unicode(segment, "segments")
-
-
-def _check_unicode(text: str, name: str) -> None:
-    """A text that can be encoded: halves of surrogate pairs, left over from a bad decoding, cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        got = f"{text[error.start]!r} at character {error.start}"
-        hint = "Read the file with the encoding it was written in."
-        raise InvalidValueError(argument=name, must="be valid Unicode", got=got, hint=hint) from error
 
 
 def _read_fill(fill: str | None) -> str | None:
@@ -287,29 +187,3 @@ def _unwrap(classifier: Any) -> tuple[Any, Any]:
         hint = "Wrap it in a function of a list of texts that returns scores or labels."
         raise InvalidTypeError(argument="classifier", must=must, got=got, hint=hint)
     return classifier.model, classifier.tokenizer
-
-
-def _check_tokenizer(tokenizer: Any) -> Any:
-    if tokenizer is None:
-        hint = "Load it with `AutoTokenizer.from_pretrained(…)` from where the model came."
-        raise InvalidTypeError(argument="tokenizer", must="be given for a torch module", got="None", hint=hint)
-    if not callable(tokenizer) or not hasattr(tokenizer, "convert_ids_to_tokens"):
-        must = "be a tokenizer of Transformers"
-        raise InvalidTypeError(argument="tokenizer", must=must, got=preview(repr(tokenizer)))
-    return tokenizer
-
-
-def _check_callable(classifier: Any, *, batched: Any) -> Callable[[list[str]], Any]:
-    if not callable(classifier):
-        must = "be a torch module, a text-classification pipeline or a callable on strings"
-        raise InvalidTypeError(argument="classifier", must=must, got=preview(repr(classifier)))
-    if not isinstance(batched, bool):
-        raise InvalidTypeError(argument="batched", must="be True or False", got=shown(batched))
-    return classifier if batched else partial(ask_one_by_one, classifier)
-
-
-def _refuse(owner: str, **options: Any) -> None:
-    """Options that would have no effect are an error, never ignored."""
-    for name, value in options.items():
-        if value is not None:
-            raise InvalidTypeError(f"works only with {owner}, got {preview(repr(value))}.", argument=name)

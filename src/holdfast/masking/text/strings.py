@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.fingerprints import name_of
 from holdfast.masking.torch import to_numpy
 from holdfast.outputs import check_answered
 from holdfast.types import Mask, Masks, Outputs, Provenance
-from holdfast.validation import check_masks, shown
+from holdfast.validation import check_masks, check_name, shown
 
 Span = tuple[int, int]
 """First and past-the-last character of a part in its text."""
 
+_DEFAULT_JOIN = "\n"
 _PREVIEW = 40
 
 
@@ -109,10 +114,9 @@ def _as_scores(answers: Any) -> Outputs | None:
             return None
         answers = [to_numpy(row) if hasattr(row, "detach") else row for row in answers]
     elif not hasattr(answers, "__array__"):
-        raise ModelError(
-            "`classifier` must return scores (b, n_classes) or a list of b answers for a list of b texts, "
-            f"got {preview(repr(answers))}. If it takes one text at a time, pass `batched=False`."
-        )
+        wanted = "scores (b, n_classes) or a list of b answers for a list of b texts"
+        got = f"{preview(repr(answers))}. If it takes one text at a time, pass `batched=False`."
+        raise ModelError(f"`classifier` must return {wanted}, got {got}")
     try:
         array = np.asarray(to_numpy(answers) if hasattr(answers, "detach") else answers)
     except ValueError as error:
@@ -173,6 +177,93 @@ Parts = PartsInText | JoinedParts
 """A text that can be written with some of its parts left out, or with a fill in place of each."""
 
 
+@dataclass(frozen=True)
+class TextSource:
+    """The text and what its features are, as the caller wrote them; segments without a text are joined."""
+
+    text: str | None
+    features: str | None
+    segments: tuple[str, ...] | None = None
+    join: str | Callable[[list[str]], str] = _DEFAULT_JOIN
+
+    def parts(self) -> Parts:
+        """What texts for a callable are written of."""
+        if self.text is None:
+            return JoinedParts(self.segments or (), self.join)
+        if self.segments is not None:
+            return PartsInText(self.text, locate(self.text, self.segments))
+        if self.features == "tokens":
+            message = "needs a torch module and its tokenizer, got a callable."
+            raise InvalidValueError(message, argument="features='tokens'")
+        return PartsInText(self.text, tuple(match.span() for match in re.finditer(r"\S+", self.text)))
+
+    def spans(self) -> tuple[str, str | tuple[Span, ...]]:
+        """The whole text for a tokenizer, and its features: their kind, or their places."""
+        if self.text is not None:
+            return self.text, self.features or "tokens" if self.segments is None else locate(self.text, self.segments)
+        if not isinstance(self.join, str):
+            hint = "Pass the whole `text` instead."
+            raise InvalidTypeError(argument="join", must="be a string for a torch module", hint=hint)
+        segments = self.segments or ()
+        ends = [end + i * len(self.join) for i, end in enumerate(accumulate(map(len, segments)))]
+        spans = tuple((end - len(segment), end) for segment, end in zip(segments, ends, strict=True))
+        return self.join.join(segments), spans
+
+    def provenance(self, kind: str, *notes: str | None, fingerprint: str | None) -> Provenance:
+        """What is hidden and how, in words, and what identifies model and text, or the text and each segment."""
+        joined = None
+        if self.text is None:
+            joined = f"joined by {repr(self.join) if isinstance(self.join, str) else name_of(self.join)}"
+        words = ", ".join(note for note in (kind, joined, *notes) if note)
+        parts = [part.encode() for part in (self.text, *(self.segments or ())) if part is not None]
+        content = parts[0] if len(parts) == 1 else b"".join(b"%d:%s" % (len(part), part) for part in parts)
+        return Provenance(masking=words, model=fingerprint, input=sha256(content).hexdigest())
+
+
+def read_source(text: Any, segments: Any, join: Any, features: Any) -> TextSource:
+    """The text or the segments of a caller, checked."""
+    if text is None and segments is None:
+        raise InvalidTypeError(argument="text", must="be a string", got="None", hint="Give a text, or its `segments=`.")
+    if text is not None and not isinstance(text, str):
+        raise InvalidTypeError(argument="text", must="be a string", got=preview(repr(text)))
+    if text is not None and not text.strip():
+        raise InvalidValueError(argument="text", must="not be empty", got=shown(text))
+    _check_unicode(text or "", "text")
+    if features is not None:
+        check_name(features, "features", ["tokens", "words"])
+    if segments is None:
+        refuse("segments", join=join)
+        return TextSource(text, features)
+    if features is not None:
+        raise InvalidValueError(argument="features", must="be left out when `segments` are given", got=shown(features))
+    if text is not None and join is not None:
+        raise InvalidValueError(argument="join", must="be left out when `text` already holds the segments")
+    must = "be a list of strings"
+    if isinstance(segments, str) or not isinstance(segments, Sequence):
+        raise InvalidTypeError(argument="segments", must=must, got=preview(repr(segments)))
+    if len(segments) == 0:
+        raise InvalidValueError(argument="segments", must="hold at least one segment", got="none")
+    for i, segment in enumerate(segments):
+        if not isinstance(segment, str):
+            raise InvalidTypeError(argument="segments", must=must, got=f"{shown(segment)} as segment {i}")
+        if not segment.strip():
+            raise InvalidValueError(argument="segments", must=f"not be empty, but segment {i} is {segment!r}")
+        _check_unicode(segment, "segments")
+    if join is not None and not isinstance(join, str) and not callable(join):
+        raise InvalidTypeError(argument="join", must="be a string or a function of a list of strings", got=shown(join))
+    return TextSource(text, None, tuple(segments), _DEFAULT_JOIN if join is None else join)
+
+
+def _check_unicode(text: str, name: str) -> None:
+    """A text that can be encoded: halves of surrogate pairs, left over from a bad decoding, cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        got = f"{text[error.start]!r} at character {error.start}"
+        hint = "Read the file with the encoding it was written in."
+        raise InvalidValueError(argument=name, must="be valid Unicode", got=got, hint=hint) from error
+
+
 def locate(text: str, segments: Sequence[str]) -> tuple[Span, ...]:
     """Where each segment stands in the text, searched from left to right."""
     spans, position = [], 0
@@ -191,3 +282,10 @@ def preview(text: str) -> str:
     """The text on one line, shortened."""
     line = " ".join(text.split())
     return line if len(line) <= _PREVIEW else line[: _PREVIEW - 1].rstrip() + "…"
+
+
+def refuse(owner: str, **options: Any) -> None:
+    """Options that would have no effect are an error, never ignored."""
+    for name, value in options.items():
+        if value is not None:
+            raise InvalidTypeError(f"works only with {owner}, got {preview(repr(value))}.", argument=name)

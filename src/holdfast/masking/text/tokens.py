@@ -91,8 +91,7 @@ def tokenize(
     fields = [name for name in encoding if name not in ours and (takes_all or name in taken)]
     if not {"input_ids", "attention_mask"} <= set(fields):
         must = "be a module that takes `input_ids` and `attention_mask`"
-        got = f"one that takes {', '.join(taken) or 'nothing'}"
-        raise InvalidTypeError(argument="classifier", must=must, got=got)
+        raise InvalidTypeError(argument="classifier", must=must, got=f"one that takes {', '.join(taken) or 'nothing'}")
     tensors = {name: import_torch().tensor(encoding[name], device=device_of(module)) for name in fields}
     return Tokens(tensors, groups, names, cut, located)
 
@@ -103,8 +102,7 @@ def length_limit(module: Any, tokenizer: Any) -> int | None:
     limits = [getattr(tokenizer, "model_max_length", None)]
     if isinstance(positions, int) and positions > 0:
         limits.append(positions - _first_position(module))
-    known = [int(limit) for limit in limits if limit is not None and 0 < limit < _LONGEST]
-    return min(known, default=None)
+    return min([int(limit) for limit in limits if limit is not None and 0 < limit < _LONGEST], default=None)
 
 
 def _check_vocabulary(module: Any, token: int) -> None:
@@ -142,8 +140,7 @@ def _encode(tokenizer: Any, text: str, limit: int | None, max_length: int | None
     if most <= n_special:
         must = f"be more than the {n_special} special tokens"
         raise InvalidValueError(argument="max_length", must=must, got=max_length)
-    encoding = tokenizer(text, truncation=True, max_length=most, **wanted)
-    return encoding, f"cut to {most} of {n_tokens} tokens"
+    return tokenizer(text, truncation=True, max_length=most, **wanted), f"cut to {most} of {n_tokens} tokens"
 
 
 def _features(
@@ -225,10 +222,7 @@ def _drop_attention(tokens: Tokens, shown: Any) -> Fields:
 
 
 def _find_removal(module: Any, tokens: Tokens) -> TokenRemoval | None:
-    """How to leave hidden tokens out of this text, or None where that is not exact.
-
-    The module must be in evaluation mode, without gradients.
-    """
+    """How to leave hidden tokens out of this text, or None where that is not exact; the module must be evaluating."""
     torch, ids, config = import_torch(), tokens.fields["input_ids"], getattr(module, "config", None)
     # RoBERTa and its kin count positions from a padding token in the text in another way.
     padding = getattr(config, "pad_token_id", None)
@@ -289,10 +283,7 @@ def _is_exact(module: Any, removal: TokenRemoval) -> bool | None:
 
 @dataclass(frozen=True)
 class TokenFill:
-    """How hidden tokens look to the module.
-
-    ``token`` is the id that stands in for hidden ones, if any; padding goes to the ``padding`` side if it is needed.
-    """
+    """How hidden tokens look to the module; ``token`` is the id that stands in for them, ``padding`` a side."""
 
     name: str
     token: int | None
@@ -404,8 +395,7 @@ class TokenModel:
         """Scores (b, n_classes) at embeddings (b, T, d), all attended to, and the gradient of the target's score."""
         torch, array, shape = import_torch(), np.asarray(points), self.elements.shape
         if array.ndim != 3 or array.shape[1:] != shape:
-            must = f"have shape (b, {shape[0]}, {shape[1]})"
-            raise InvalidValueError(argument="points", must=must, got=array.shape)
+            raise InvalidValueError(argument="points", must=f"have shape (b, {shape[0]}, {shape[1]})", got=array.shape)
         with evaluating_module(self.module, gradients=True):
             batch = self.tokens.repeat(len(array))
             device = batch.pop("input_ids").device

@@ -14,8 +14,8 @@ import numpy as np
 from holdfast.boolean.operators import flip_operator, mask_operator
 from holdfast.boolean.profiles import degree_mass
 from holdfast.boolean.tables import Table, as_table
-from holdfast.extras import import_extra
 from holdfast.randomness import stream, stream_key
+from holdfast.report.figures.style import COLOURS, CYCLE, as_axes, look_of, tidy, whole_ticks
 from holdfast.showing import Shown
 from holdfast.types import Rng
 from holdfast.validation import check_flag, check_list, check_name, check_numbers, check_size, check_whole, drawing
@@ -23,15 +23,12 @@ from holdfast.validation import check_flag, check_list, check_name, check_number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MAX_FIGURE_FEATURES = 20
+_MAX_FIGURE_FEATURES, _MOST_TICKS = 20, 8
 
-_DISTINCT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
-"""Colours of Okabe and Ito, told apart by the colour-blind."""
+_SIZE = (5.2, 3.6)
+"""Of a figure, in inches."""
 
 _PALE = ("#B5D3E7", "#F2C9A6", "#CBE3C1")
-
-_MOST_TICKS = 8
-
 _MASS_NAMES = {"fourier": "Fourier mass", "monotone": "monotone mass"}
 
 
@@ -102,12 +99,13 @@ def plot_contraction(result: SpectralContraction, *, log: bool = True, ax: Axes 
 
     On the logarithmic axis it is seen that masking lifts degree 0, at small λ degree 1 too, and flipping none.
     """
-    axes = _axes(ax)
+    axes = as_axes(ax, size=_SIZE)
     letter = {"masking": "λ", "flipping": "ρ"}[result.operator]
     shades = _shades(len(result.amounts))
-    for amount, mass, shade in zip(result.amounts, result.mass, shades, strict=True):
-        colour = "black" if amount == 1 else shade
-        axes.plot(np.arange(len(mass)), mass, "o-", ms=3.5, lw=1.6, color=colour, label=f"{letter} = {amount:g}")
+    for place, (amount, mass, shade) in enumerate(zip(result.amounts, result.mass, shades, strict=True)):
+        colour, look = "black" if amount == 1 else shade, look_of("", place)
+        drawn: dict[str, Any] = {"ls": look.style, "marker": look.marker, "ms": 3.5, "lw": 1.6, "color": colour}
+        axes.plot(np.arange(len(mass)), mass, **drawn, label=f"{letter} = {amount:g}")
     _finish(axes, "degree k", f"{_MASS_NAMES[result.basis]} at degree k", f"Random {result.operator}", log=log)
     axes.legend(frameon=False)
     return axes
@@ -122,7 +120,7 @@ def plot_degree_profile(
     ``profiles`` maps a label to the numbers (n+1,) of ``degree_mass`` or ``degree_weight``; degrees below
     ``first`` are left out (degree 0 is only the mean).
     """
-    axes = _axes(ax)
+    axes = as_axes(ax, size=_SIZE)
     width = 0.8 / max(1, len(profiles))
     for j, ((label, profile), shade) in enumerate(zip(profiles.items(), _shades(len(profiles)), strict=True)):
         values = check_numbers(profile, "profiles")[check_whole(first, "first") :]
@@ -157,7 +155,7 @@ def plot_bounds(
     certificates : mapping of str to array (R, 2), optional
         Intervals (low, high) by name, drawn as bars; an exact one, low = high, as a dot.
     """
-    axes = _axes(ax)
+    axes = as_axes(ax, size=_SIZE)
     steps = check_numbers(radii, "radii")
     axes.plot(steps, check_numbers(exact, "exact"), "-", color="black", lw=1.8, label="exact rate", zorder=3)
     for j, (label, intervals) in enumerate(({} if certificates is None else certificates).items()):
@@ -171,20 +169,13 @@ def plot_bounds(
         if np.isnan(drawn).all():
             axes.plot([], [], ls="", label=f"{label} (never positive)")
             continue
-        marker, colour = "osv^D"[j % 5], _DISTINCT[j % 5]
+        marker, colour = "osv^D"[j % 5], COLOURS[CYCLE[j % 5]]
         axes.plot(steps, drawn, marker=marker, ms=4.5, lw=1.4, ls="--", color=colour, label=label)
     _finish(axes, "radius r (features added)", "stability rate", "")
     axes.set_xticks(steps[:: -(-len(steps) // _MOST_TICKS)])
     axes.set_ylim(0, 1.03)
     axes.legend(frameon=False, fontsize="small")
     return axes
-
-
-def _axes(ax: Axes | None) -> Axes:
-    if ax is None:
-        figure = import_extra("matplotlib.figure", "Figures need").Figure(figsize=(5.2, 3.6), layout="constrained")
-        ax = figure.add_subplot()
-    return ax
 
 
 def _shades(n: int) -> list[Any]:
@@ -195,13 +186,9 @@ def _shades(n: int) -> list[Any]:
 
 
 def _finish(axes: Axes, xlabel: str, ylabel: str, title: str, *, log: bool = False) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    tidy(axes, x=xlabel, y=ylabel, title=title)
+    whole_ticks(axes)
     if check_flag(log, "log"):
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.25, lw=0.6)

@@ -1,4 +1,4 @@
-"""Curves of rates over radii, with their intervals as bands → axes."""
+"""Results → axes: rates over radii, accuracy over the keep probability, spectra, seconds per pass."""
 
 from __future__ import annotations
 
@@ -11,15 +11,28 @@ from holdfast.certification.comparison import Comparison
 from holdfast.certification.curve import StabilityCurve
 from holdfast.certification.mean_curve import MeanCurve
 from holdfast.errors import InvalidTypeError
-from holdfast.report.figures.style import Look, as_axes, look_of, shade_between, tidy, whole_ticks
-from holdfast.study.aggregate import FEW, MeanAt, StudySummary
-from holdfast.validation import drawing
+from holdfast.report.figures.boolean_plots import SpectralContraction, plot_contraction
+from holdfast.report.figures.style import (
+    COLOURS,
+    LineStyle,
+    as_axes,
+    literal,
+    look_of,
+    shade_between,
+    tidy,
+    whole_ticks,
+)
+from holdfast.smoothing import SmoothedAccuracy
+from holdfast.study.columns import FEW
+from holdfast.study.summary import MeanAt, StudySummary
+from holdfast.validation import check_numbers, drawing
 from holdfast.words import method_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_RADIUS, _RATE = "radius (features added)", "stability rate"
+MARKED = (1.0, 0.5, 0.25)
+"""Keep probabilities that the paper marks."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +47,7 @@ class Line:
         (R,), in increasing order.
     values, low, high : tuple of float
         (R,) each; the band lies between ``low`` and ``high``.
-    look : Look
+    look : LineStyle
         Colour, dashes and marker, as matplotlib takes them.
     width : float
         In points.
@@ -45,11 +58,13 @@ class Line:
     values: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
-    look: Look
+    look: LineStyle
     width: float = 1.5
 
     @classmethod
-    def of(cls, label: str, points: Iterable[tuple[int, float, Interval]], *, look: Look, width: float = 1.5) -> Line:
+    def of(
+        cls, label: str, points: Iterable[tuple[int, float, Interval]], *, look: LineStyle, width: float = 1.5
+    ) -> Line:
         """A line through points (radius, value, (low, high))."""
         radii, values, intervals = zip(*points, strict=True)
         low, high = zip(*intervals, strict=True)
@@ -89,20 +104,14 @@ def plot_lines(lines: Sequence[Line], *, ax: Axes | None = None, legend: bool = 
     first_over = len({line.width for line in lines}) == 1
     for place, line in enumerate(lines):
         look = line.look
-        axes.plot(
-            line.radii,
-            line.values,
-            ls=look.style,
-            color=look.colour,
-            lw=line.width,
-            marker=look.marker if len(line.radii) <= 24 else None,
-            ms=2.6,
-            label=line.label,
-            zorder=2 + (len(lines) - place) / len(lines) if first_over else None,
-        )
+        drawn: dict[str, Any] = {"ls": look.style, "color": look.colour, "lw": line.width}
+        drawn["label"] = literal(line.label)
+        marker = look.marker if len(line.radii) <= 24 else None
+        order = 2 + (len(lines) - place) / len(lines) if first_over else None
+        axes.plot(line.radii, line.values, marker=marker, ms=2.6, zorder=order, **drawn)
         if line.low != line.high:
             shade_between(axes, line.radii, line.low, line.high, colour=look.colour, n_bands=len(lines))
-    tidy(axes, x=_RADIUS, y=_RATE)
+    tidy(axes, x="radius (features added)", y="stability rate")
     whole_ticks(axes)
     axes.set_ylim(-0.02, 1.03)
     if legend and len(lines) > 1:
@@ -115,9 +124,9 @@ def lines_of(result: Any) -> tuple[Line, ...]:
     """The lines that stand for a result."""
     if isinstance(result, Mapping):
         return tuple(
-            _relabelled(line, name, place)
-            for place, (name, one) in enumerate(result.items())
-            for line in lines_of(one)[:1]
+            replace(line, label=method_label(name), look=look_of(name, place))
+            for place, (name, curve) in enumerate(result.items())
+            for line in lines_of(curve)[:1]
         )
     if isinstance(result, Comparison):
         return lines_of(dict(zip(result.names, result.curves, strict=True)))
@@ -125,49 +134,129 @@ def lines_of(result: Any) -> tuple[Line, ...]:
         return (Line.of("", [(one.radius, one.rate, one.interval) for one in result], look=look_of("")),)
     if isinstance(result, StudySummary):
         return _study_lines(result)
-    raise InvalidTypeError(
-        argument="result",
-        must="be a StabilityCurve, a Comparison, a MeanCurve, a StudySummary or a mapping of names to curves",
-        got=type(result).__name__,
-    )
-
-
-def _relabelled(line: Line, name: str, place: int) -> Line:
-    return replace(line, label=method_label(name), look=look_of(name, place))
+    must = "be a StabilityCurve, a Comparison, a MeanCurve, a StudySummary or a mapping of names to curves"
+    raise InvalidTypeError(argument="result", must=must, got=type(result).__name__)
 
 
 def _study_lines(summary: StudySummary) -> tuple[Line, ...]:
     """One line per method, fraction and keep probability; what all share is left out of the label."""
-    groups = summary.groups
-    varying = [
-        name
-        for name in ("method", "top_fraction", "keep_probability")
-        if len({getattr(group, name) for group in groups}) > 1
-    ]
-    return tuple(
-        Line.of(
-            _words(group, varying),
-            [(one.radius, one.mean, band_of(one, group.n_inputs)) for one in group.soft],
-            look=look_of(group.method if varying in ([], ["method"]) else "", place),
-        )
-        for place, group in enumerate(groups)
-    )
+    names = ("method", "top_fraction", "keep_probability")
+    varying = [name for name in names if len({getattr(group, name) for group in summary.groups}) > 1] or ["method"]
+    lines = []
+    for place, group in enumerate(summary.groups):
+        words = {
+            "method": method_label(group.method),
+            "top_fraction": f"top {group.top_fraction:.3g}",
+            "keep_probability": f"λ = {group.keep_probability:g}",
+        }
+        points = [(mean.radius, mean.mean, band_of(mean, group.n_inputs)) for mean in group.soft]
+        look = look_of(group.method if varying == ["method"] else "", place)
+        lines.append(Line.of(", ".join(words[name] for name in varying), points, look=look))
+    return tuple(lines)
 
 
-def band_of(one: MeanAt, n_inputs: int) -> Interval:
-    """The interval that a figure shows: the usual approximate one.
-
-    Of few inputs, for which that is too narrow, it is the guaranteed one; and where there is only one
-    interval, it is that.
+def band_of(mean: MeanAt, n_inputs: int) -> Interval:
+    """The interval that a figure shows: the usual approximate one; of few inputs, for which that is too narrow, the
+    guaranteed one; and where there is only one interval, that.
     """
-    found = (one.guaranteed, one.approximate) if n_inputs < FEW else (one.approximate, one.guaranteed)
-    return next((interval for interval in found if interval is not None), Interval(one.mean, one.mean))
+    first, second = (mean.guaranteed, mean.approximate) if n_inputs < FEW else (mean.approximate, mean.guaranteed)
+    return first or second or Interval(mean.mean, mean.mean)
 
 
-def _words(group: Any, varying: Sequence[str]) -> str:
-    words = {
-        "method": method_label(group.method),
-        "top_fraction": f"top {group.top_fraction:.3g}",
-        "keep_probability": f"λ = {group.keep_probability:g}",
-    }
-    return ", ".join(words[name] for name in varying) or words["method"]
+@drawing
+def plot_accuracy(
+    result: SmoothedAccuracy | Mapping[str, SmoothedAccuracy],
+    *,
+    marked: Sequence[float] = MARKED,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw accuracy over the keep probability, from much kept to little, with exact intervals as bands.
+
+    Parameters
+    ----------
+    result : SmoothedAccuracy, or mapping of names to them
+        What ``smoothed_accuracy`` returned.
+    marked : sequence of float
+        Keep probabilities to mark.
+    ax : matplotlib axes, optional
+        Where to draw; new axes if left out.
+
+    Examples
+    --------
+    >>> accuracy = SmoothedAccuracy((1.0, 0.5), (9, 6), 10, 64, 0.95, 640, 0)
+    >>> plot_accuracy(accuracy).get_ylabel()
+    'accuracy'
+    """
+    axes = as_axes(ax)
+    named = {"": result} if isinstance(result, SmoothedAccuracy) else dict(result)
+    for place, (name, accuracy) in enumerate(named.items()):
+        keeps, shares, intervals = zip(*sorted(accuracy), strict=True)
+        low, high = zip(*intervals, strict=True)
+        colour = look_of(name, place).colour
+        axes.plot(keeps, shares, "-", color=colour, lw=1.5, label=name)
+        shade_between(axes, keeps, low, high, colour=colour)
+        for keep, share in zip(keeps, shares, strict=True):
+            if keep in marked:
+                axes.plot([keep], [share], "o", ms=4.5, color=colour)
+                # Accuracy falls to the right, which leaves room above it there.
+                axes.annotate(f"{share:.0%}", (keep, share), xytext=(4, 5), textcoords="offset points", ha="left")
+    axes.margins(x=0.06)
+    axes.axvline(0.5, color=COLOURS["grey"], lw=0.6, ls=":")
+    tidy(axes, x="keep probability λ", y="accuracy")
+    axes.set_ylim(0, 1.12)
+    axes.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
+    axes.invert_xaxis()
+    if len(named) > 1:
+        axes.legend(frameon=False)
+    return axes
+
+
+@drawing
+def plot_spectra(result: SpectralContraction, *, log: bool = True, ax: Axes | None = None) -> Axes:
+    """Draw the mass per degree of a spectrum, one line per amount of smoothing.
+
+    Parameters
+    ----------
+    result : SpectralContraction
+        What ``hf.boolean.figures.contraction`` returned.
+    log : bool
+        Whether mass is on a logarithmic axis.
+
+    Examples
+    --------
+    >>> from holdfast.report.figures.boolean_plots import contraction
+    >>> plot_spectra(contraction([0.25, -0.25, -0.25, 0.25], [1.0, 0.5])).get_title()
+    'Random masking'
+    """
+    return plot_contraction(result, log=log, ax=as_axes(ax))
+
+
+@drawing
+def plot_times(seconds: Mapping[str, Sequence[float]], *, title: str = "", ax: Axes | None = None) -> Axes:
+    """Draw the mean time per pass for each batch size, ± one standard deviation over inputs.
+
+    Parameters
+    ----------
+    seconds : mapping of str to sequence of float
+        What the batch size is called → seconds per pass, one for each input; the first is what the
+        speed-ups beside the bars are relative to.
+
+    Examples
+    --------
+    >>> axes = plot_times({"1": [0.004, 0.004], "5": [0.001, 0.001]})
+    >>> [text.get_text() for text in axes.texts]
+    ['4.00 ms', '1.00 ms (4.0×)']
+    """
+    axes = as_axes(ax)
+    each = [check_numbers(values, "seconds") for values in seconds.values()]
+    means = [1e3 * float(values.mean()) for values in each]
+    spread = [1e3 * float(values.std(ddof=1)) if len(values) > 1 else 0.0 for values in each]
+    places = range(len(means))
+    axes.barh(places, means, xerr=spread, color=COLOURS["sky"], ecolor=COLOURS["grey"], height=0.62, capsize=2)
+    for place, mean, deviation in zip(places, means, spread, strict=True):
+        text = f"{mean:.2f} ms" + (f" ({means[0] / mean:.1f}×)" if place else "")
+        axes.annotate(text, (mean + deviation, place), xytext=(4, 0), textcoords="offset points", va="center")
+    axes.set_yticks(places, list(seconds))
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.45 * max(mean + deviation for mean, deviation in zip(means, spread, strict=True)))
+    return tidy(axes, x="ms per pass", y="batch size", title=title, grid="x")

@@ -1,4 +1,4 @@
-"""The look that all figures share: colours told apart by the colour-blind, thin frames, few words."""
+"""The look that all figures share (colours told apart by the colour-blind, thin frames, few words), and their files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from holdfast.atomic import replacing
 from holdfast.extras import import_extra
 from holdfast.validation import check_amount, check_whole, drawing
 
@@ -28,83 +30,52 @@ COLOURS = {
 }
 """The palette of Okabe and Ito, and a grey."""
 
-LineStyle: TypeAlias = str | tuple[int, tuple[float, ...]]
+Dashes: TypeAlias = str | tuple[int, tuple[float, ...]]
 
 CYCLE = ("blue", "vermilion", "green", "purple", "orange", "sky", "black", "grey")
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 """Lines are told apart by these where colours are not."""
 
-DASHES: tuple[LineStyle, ...] = (
-    "-",
-    (0, (5, 1.5)),
-    (0, (6, 1.5, 1, 1.5)),
-    (0, (1, 1)),
-    (0, (6, 1, 1, 1, 1, 1)),
-    (0, (2.5, 1.5)),
-    (0, (9, 2)),
-    (0, (3, 1, 1, 1)),
-)
+_GAPS = ((5, 1.5), (6, 1.5, 1, 1.5), (1, 1), (6, 1, 1, 1, 1, 1), (2.5, 1.5), (9, 2), (3, 1, 1, 1))
+DASHES: tuple[Dashes, ...] = ("-", *((0, gaps) for gaps in _GAPS))
 """And by these."""
 
 METHOD_PLACES = {"lime": 0, "shap": 1, "integrated_gradients": 2, "mfaba": 3, "occlusion": 4, "random": 7}
 """A method has the same colour, dashes and marker in every figure: those of this place."""
 
-PANEL = (3.1, 2.5)
-"""Width and height of one panel of a grid, in inches."""
+PANEL, NOTE_SIZE = (3.1, 2.5), 7.5
+"""Width and height of one panel of a grid, in inches, and the size of notes under figures, in points."""
 
-NOTE_SIZE = 7.5
-"""Of notes under figures, in points."""
+_LETTERS_PER_INCH, _LETTER = 13, 0.085
+"""Of notes; and the width of a letter of a title, in inches: the mean of lower case is less, that of capitals more."""
 
-_LETTERS_PER_INCH = 13
 _ENTRY_WIDTH, _LINE_HEIGHT = 1.8, 0.17
 """Of the widest entry of a legend and of a line, in inches."""
 
-SETTINGS: dict[str, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 8.5,
-    "axes.titlesize": 9.5,
-    "axes.labelsize": 8.5,
-    "legend.fontsize": 8,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "svg.hashsalt": "holdfast",
-    "svg.fonttype": "path",
-}
+_SIZES = {"font.size": 8.5, "axes.titlesize": 9.5, "axes.labelsize": 8.5}
+_SIZES |= {"legend.fontsize": 8, "xtick.labelsize": 8, "ytick.labelsize": 8}
+SETTINGS: dict[str, Any] = {"font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], **_SIZES}
+SETTINGS |= {"svg.hashsalt": "holdfast", "svg.fonttype": "path"}
 """What text is set in; with the salt the same figure is the same file."""
+
+_KINDS: dict[str, Any] = {"svg": {"metadata": {"Date": None}}, "png": {"dpi": 150, "metadata": {"Software": None}}}
+"""Files without dates."""
 
 
 @dataclass(frozen=True)
-class Look:
+class LineStyle:
     """How a line is drawn: each of colour, dashes and marker tells it apart from the others."""
 
     colour: str
-    style: LineStyle = "-"
+    style: Dashes = "-"
     marker: str = "o"
 
 
-def look_of(name: str, place: int = 0) -> Look:
-    """The look of a method, or else that of its place in the list.
-
-    Examples
-    --------
-    >>> look_of("lime", 5)
-    Look(colour='#0072B2', style='-', marker='o')
-    """
+def look_of(name: str, place: int = 0) -> LineStyle:
+    """The look of a method, or else that of its place in the list."""
     at = METHOD_PLACES.get(name, place) % len(CYCLE)
-    return Look(COLOURS[CYCLE[at]], DASHES[at], MARKERS[at])
-
-
-def colour_of(name: str, place: int = 0) -> str:
-    """The colour of a method, or else that of its place in the list.
-
-    Examples
-    --------
-    >>> colour_of("lime", 5), colour_of("mine", 0)
-    ('#0072B2', '#0072B2')
-    """
-    return look_of(name, place).colour
+    return LineStyle(COLOURS[CYCLE[at]], DASHES[at], MARKERS[at])
 
 
 @contextmanager
@@ -118,13 +89,7 @@ def themed() -> Iterator[None]:
 
 def as_axes(ax: Axes | None, *, size: tuple[float, float] = (4.6, 3.3)) -> Axes:
     """The axes given, or new ones on a figure of their own."""
-    if ax is not None:
-        return ax
-    return make_panels(1, 1, size=size)[1][0][0]
-
-
-_LETTER = 0.085
-"""The width of a letter of a title, in inches: the mean of lower case is less, that of capitals more."""
+    return make_panels(1, 1, size=size)[1][0][0] if ax is None else ax
 
 
 @drawing
@@ -149,6 +114,11 @@ def make_panels(
     return figure, [list(row) for row in grid]
 
 
+def literal(text: str) -> str:
+    """The text as it is drawn without formulas: a dollar sign would begin one."""
+    return text.replace("$", r"\$")
+
+
 def entitle(axes: Axes, *lines: str) -> None:
     """Lines above a panel; one that is too long for its width is broken, first where it has commas.
 
@@ -161,19 +131,16 @@ def entitle(axes: Axes, *lines: str) -> None:
     """
     grid, figure = axes.get_gridspec(), axes.figure
     panel = PANEL[0] if grid is None else figure.bbox.width / figure.dpi / grid.ncols
-    axes.set_title("\n".join(part for line in lines for part in _broken(line, max(int(panel / _LETTER), 1))))
+    n_letters = max(int(panel / _LETTER), 1)
+    parts = [part for line in lines for part in ([line] if len(line) <= n_letters else line.split(", "))]
+    axes.set_title(literal("\n".join(piece for part in parts for piece in textwrap.wrap(part, n_letters))))
 
 
-def _broken(line: str, n_letters: int) -> list[str]:
-    parts = [line] if len(line) <= n_letters else line.split(", ")
-    return [piece for part in parts for piece in textwrap.wrap(part, n_letters)]
-
-
-def tidy(axes: Axes, *, x: str = "", y: str = "", title: str = "") -> Axes:
+def tidy(axes: Axes, *, x: str = "", y: str = "", title: str = "", grid: Literal["x", "y"] = "y") -> Axes:
     """Labels, and as little frame as reads well."""
-    axes.set(xlabel=x, ylabel=y, title=title)
+    axes.set(xlabel=literal(x), ylabel=literal(y), title=literal(title))
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.25, lw=0.6)
+    axes.grid(axis=grid, alpha=0.25, lw=0.6)
     axes.set_axisbelow(True)
     return axes
 
@@ -197,7 +164,7 @@ def whole_ticks(axes: Axes) -> None:
 
 def bare(axes: Axes, title: str = "") -> Axes:
     """A panel for a picture: no ticks, no frame."""
-    axes.set(xticks=[], yticks=[], title=title)
+    axes.set(xticks=[], yticks=[], title=literal(title))
     axes.spines[:].set_visible(False)
     return axes
 
@@ -208,20 +175,15 @@ def legend_below(figure: Figure, axes: Axes, *, note: str = "") -> None:
     if not handles:
         note_below(figure, note)
         return
-    text, n_columns = _fitted(figure, note), _n_fitting(figure, len(labels))
+    text = _fitted(figure, note)
+    n_rows = -(-len(labels) // max(1, int(figure.get_figwidth() / _ENTRY_WIDTH)))
+    n_columns = -(-len(labels) // n_rows)  # in rows that are about equally long
     drawn: dict[str, Any] = {"frameon": False, "handlelength": 3.2, "ncols": n_columns}
     legend = figure.legend(handles, labels, loc="outside lower center", title=text, **drawn)
-    _heighten(figure, -(-len(labels) // n_columns) + text.count("\n") + 1)
+    _heighten(figure, n_rows + text.count("\n") + 1)
     legend.get_title().set(fontsize=NOTE_SIZE, color=COLOURS["grey"], ha="center")
     entries, _ = legend.get_children()
     entries.get_children().reverse()  # a legend has its title above its entries, a note is read after them
-
-
-def _n_fitting(figure: Figure, n_entries: int) -> int:
-    """Into how many columns of a legend so many entries go, in rows that are about equally long."""
-    most = max(1, int(figure.get_figwidth() / _ENTRY_WIDTH))
-    n_rows = -(-n_entries // most)
-    return -(-n_entries // n_rows)
 
 
 def note_below(figure: Figure, note: str) -> None:
@@ -239,3 +201,21 @@ def _heighten(figure: Figure, n_lines: int) -> None:
 def _fitted(figure: Figure, note: str) -> str:
     """The note in lines that are no longer than the figure is wide."""
     return textwrap.fill(note, int(_LETTERS_PER_INCH * figure.get_figwidth()))
+
+
+@drawing
+def save_figure(figure: Figure, stem: str | Path) -> tuple[Path, ...]:
+    """Write a figure as ``<stem>.svg`` and ``<stem>.png``, each when it is complete; returns both paths.
+
+    Files hold neither dates nor random names: the same figure gives the same bytes.
+    """
+    path = Path(stem)
+    return tuple(write_figure(figure, path.with_name(f"{path.name}.{kind}")) for kind in _KINDS)
+
+
+def write_figure(figure: Figure, path: Path) -> Path:
+    """Write a figure as the .svg or .png file that ``path`` names; returns the path."""
+    kind = path.suffix.lower().removeprefix(".")
+    with replacing(path) as unfinished, themed():
+        figure.savefig(unfinished, format=kind, **_KINDS[kind])
+    return path

@@ -1,0 +1,138 @@
+"""``holdfast check``: a gate for continuous integration, with its answer as exit code, sentence, JSON and JUnit XML."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+import traceback
+from dataclasses import asdict, dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+from holdfast.cli.options import EXIT_ERROR, EXIT_NO, EXIT_OK, EXIT_UNKNOWN, INPUT_SETTINGS, add_settings, error_message
+from holdfast.cli.single import add_input, add_output, add_verb_options, bind_input, describe, read_explanation
+from holdfast.errors import HoldfastError
+
+HOLDS, DOES_NOT_HOLD, CANNOT_TELL, ERROR = "holds", "does not hold", "cannot tell", "error"
+
+CODES = {HOLDS: EXIT_OK, DOES_NOT_HOLD: EXIT_NO, CANNOT_TELL: EXIT_UNKNOWN, ERROR: EXIT_ERROR}
+
+_KEYWORDS = ("agree", "neighborhood", "rng", "max_draws")
+
+_ELEMENTS = {DOES_NOT_HOLD: "failure", CANNOT_TELL: "failure", ERROR: "error"}
+"""What JUnit calls it. It has no word for "cannot tell", and "skipped" would pass unnoticed."""
+
+
+def fill(parser: argparse.ArgumentParser, command: str) -> None:
+    """Say what the command does, and add its options."""
+    parser.description = (
+        "Test, one-sided and exactly, whether the prediction is kept in at least --min-rate of the cases when up to "
+        "--radius more features are revealed. A wrong 'holds' has probability at most 1 - confidence, and so has a "
+        "wrong 'does not hold'."
+    )
+    parser.epilog = (
+        "Example: holdfast check --model hf:my-vit --input cat.png --method lime --top 0.25 --radius 10 --min-rate 0.9 "
+        "--output check.xml\nExit codes: 0 it holds, 1 it does not, 2 cannot tell within max_draws, 3 error."
+    )
+    add_input(parser)
+    add_verb_options(parser, ("explanation", "radius", "min_rate", "confidence"))
+    purpose = "also require that the explanation alone is predicted like the input"
+    parser.add_argument("--consistent", action="store_true", help=purpose)
+    add_settings(parser, (*INPUT_SETTINGS, "n_samples", *_KEYWORDS, "name"))
+    add_output(parser, other=", or as a JUnit test report where it is an .xml file; may be repeated")
+    parser.set_defaults(run=run)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a gate says of one explanation, with its ``RadiusCertificate`` as JSON values; None for an error."""
+
+    name: str
+    answer: str
+    reason: str
+    seconds: float
+    certificate: dict[str, Any] | None = None
+    needs_consistent: bool = False
+
+    def to_json(self) -> str:
+        plain = {"schema": "holdfast.check", **asdict(self), "seconds": round(self.seconds, 3)}
+        return json.dumps(plain | {"exit_code": CODES[self.answer]})
+
+    def to_junit(self) -> str:
+        """A JUnit test suite of one test case."""
+        kind, seconds = _ELEMENTS.get(self.answer), f"{self.seconds:.3f}"
+        counts = {f"{word}s": str(int(kind == word)) for word in ("failure", "error")}
+        suite = ElementTree.Element("testsuite", {"name": "holdfast check", "tests": "1", **counts, "time": seconds})
+        named = {"classname": "holdfast.check", "name": printable(self.name), "time": seconds}
+        case = ElementTree.SubElement(suite, "testcase", named)
+        message = {"type": self.answer, "message": f"{self.answer}: {printable(self.reason)}"} if kind else {}
+        ElementTree.SubElement(case, kind or "system-out", message).text = printable(self.reason)
+        xml: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
+        return xml.decode()
+
+
+def printable(text: str) -> str:
+    """The text with what XML cannot hold shown as escapes."""
+    barred = "[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+    return re.sub(barred, lambda letter: f"\\x{ord(letter[0]):02x}", text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Decide, report, and end with the code of the answer; whatever goes wrong is an error, never an answer."""
+    from holdfast.atomic import write_whole
+
+    start = time.perf_counter()
+    certificate = None
+    try:
+        answer, reason, certificate = decide(options)
+    except (HoldfastError, OSError) as error:
+        answer, reason = ERROR, error_message(error, options)
+    except Exception as error:  # a model may raise anything, and Python would end with the code of "does not hold"
+        traceback.print_exc()
+        answer, reason = ERROR, f"{type(error).__name__}: {error}"
+    seconds = time.perf_counter() - start
+    name = options.settings.get("name", "explanation")
+    verdict = Verdict(name, answer, reason, seconds, certificate, needs_consistent=options.consistent)
+    # The answer is printed first: a file that cannot be written must not swallow it.
+    if answer == ERROR:
+        print(f"holdfast: {reason}", file=sys.stderr)
+    if options.json:
+        print(verdict.to_json(), flush=True)
+    elif answer != ERROR:
+        print(f"{answer.capitalize()}: {reason}", flush=True)
+    for file in options.output:
+        write_whole(file, verdict.to_junit() if file.lower().endswith(".xml") else verdict.to_json() + "\n")
+    return CODES[answer]
+
+
+def decide(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
+    """The answer, the reason in words, and the certificate."""
+    from holdfast.certification.radius import certified_radius
+
+    inputs, model = bind_input(options)
+    selected = read_explanation(options.explanation, options, model)
+    keywords = {"rng": "canonical"} | {name: options.settings[name] for name in _KEYWORDS if name in options.settings}
+    question = {"min_rate": options.min_rate, "confidence": options.confidence, "radii": [options.radius]}
+    result = certified_radius(model, selected, **question, **keywords)
+    answer, reason = in_words(result, needs_consistent=options.consistent)
+    return answer, reason, json.loads(result.to_json(describe(options, inputs, model, selected)))
+
+
+def in_words(result: Any, *, needs_consistent: bool) -> tuple[str, str]:
+    """The answer of a test at one radius, and why."""
+    step = result.trail[0]
+    counts = f"{step.n_agreed} of {step.n_evaluated} {'masks' if step.exact else 'draws'} keep the prediction"
+    if step.answer and needs_consistent and not result.consistent:
+        other = f"The explanation alone gets {result.prediction!r}, and the full input another prediction."
+        return DOES_NOT_HOLD, f"{other} {counts}. {result}"
+    if step.answer:
+        return HOLDS, f"{counts}. {result}"
+    if step.answer is None:
+        more = "Allow more with --set max_draws=N, or ask for another --min-rate"
+        close = f"too close to {result.min_rate} to tell at confidence {result.confidence}"
+        return CANNOT_TELL, f"{counts}: {close}. {more}."
+    sure = "which is the rate itself" if step.exact else f"so with confidence {result.confidence} the rate is smaller"
+    return DOES_NOT_HOLD, f"{counts} at radius {step.radius}, below {result.min_rate}: {sure}."

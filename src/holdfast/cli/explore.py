@@ -1,0 +1,71 @@
+"""``holdfast explore``: a page on this machine, on a live model."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from contextlib import suppress
+
+from holdfast.cli.options import EXIT_OK, add_data, add_settings, paint_path
+from holdfast.errors import InvalidValueError
+from holdfast.terminal import unescaped
+
+
+def fill(parser: argparse.ArgumentParser, command: str) -> None:
+    """Say what the command does, and add its options."""
+    parser.description = (
+        "Serve a page on this machine on which explanations can be looked at, changed and certified while the model "
+        "answers. Without --model, the models that come with holdfast are explored; each is loaded when it is first "
+        "looked at."
+    )
+    parser.epilog = (
+        "The address that is printed holds a token: whoever has it can use the page, nobody else, and nothing can be "
+        "reached from other machines. Ctrl-C ends the server.\n"
+        "Examples: holdfast explore --open · holdfast explore --model hf:my-vit --data images:photos --port 8765"
+    )
+    add_data(parser)
+    parser.add_argument("--port", type=int, default=0, help="where to listen; 0 for any free port (default: 0)")
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    add_settings(parser, ("kind", "device", "trusted"))
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until Ctrl-C, which is how it is meant to end."""
+    from holdfast.inputs.models import available
+    from holdfast.inputs.source import check_sources
+
+    if options.model is not None:
+        # What the server, the model and its data need is named at once; bundled models have data of their own.
+        own = {f"bundled:{model.name}": model.data for model in available()}
+        data = options.data or own.get(options.model)
+        check_sources(options.model, data, "starlette", "uvicorn", what=f"Exploring {options.model}")
+    # The server is imported when it is known that its packages are there.
+    from holdfast.explore.server import serve
+    from holdfast.explore.workbench import open_workbench
+
+    if options.model is None and (options.features is not None or options.settings.keys() - {"device"}):
+        argument = "features" if options.features is not None else next(iter(options.settings))
+        raise InvalidValueError(argument=argument, must="come with `--model`")
+    workbench = open_workbench(
+        options.model,
+        options.data,
+        device=options.settings.get("device"),
+        kind=options.settings.get("kind"),
+        trusted=options.settings.get("trusted", ()),
+        groups=options.features,
+    )
+
+    def announce(url: str) -> None:
+        print(f"Explore at {paint_path(url)} (Ctrl-C ends it)", file=unescaped(sys.stdout), flush=True)
+        if options.open:
+            import webbrowser
+
+            # The browser asks for the page at once; a moment later there is somebody to answer.
+            threading.Timer(0.5, webbrowser.open, [url]).start()
+
+    with suppress(KeyboardInterrupt):
+        serve(workbench, port=options.port, on_ready=announce)
+    print("Stopped.", flush=True)
+    return EXIT_OK

@@ -1,0 +1,398 @@
+"""Commands about one input: its model bound, its explanation read, one verb of the library called, the result told."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import re
+import sys
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.atomic import write_whole
+from holdfast.cli.options import (
+    EXIT_CODES,
+    EXIT_OK,
+    INPUT_SETTINGS,
+    MODELS,
+    add_features,
+    add_json,
+    add_settings,
+    parse_radii,
+    parse_target,
+)
+from holdfast.errors import InvalidValueError
+from holdfast.evaluation import Evaluator, steady_batch_size
+from holdfast.selection import top, top_fraction
+from holdfast.types import Mask
+from holdfast.validation import MOST_UNPACKED, check_file, check_mask, check_name, read_text, shown
+
+if TYPE_CHECKING:
+    from holdfast.inputs.inputs import Inputs
+
+_RATES = ("plan", "agree", "neighborhood", "rate_kind", "rng")
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command: the function of the library that it calls, what that is asked, and how the help teaches it."""
+
+    function: str
+    options: tuple[str, ...]
+    settings: tuple[str, ...]
+    description: str
+    example: str
+
+
+VERBS = {
+    "certify": Verb(
+        "certify",
+        ("explanation", "radius", "tolerance", "confidence"),
+        ("n_samples", *_RATES),
+        "Show the model only what an explanation selected, reveal up to --radius more features at random, and certify "
+        "how often the prediction stays, within --tolerance at --confidence.",
+        "holdfast certify --model bundled:vader --input 'text:what a good day' --method lime --top 1 --radius 2",
+    ),
+    "curve": Verb(
+        "certify_radii",
+        ("explanation", "radii", "tolerance", "confidence"),
+        ("n_samples", *_RATES, "simultaneous"),
+        "Certify how often the prediction stays at each of several radii, on shared draws.",
+        "holdfast curve --model bundled:cancer-forest --input bundled:cancer#0 --method lime --top 5 --radii 1-8 "
+        "--plot curve.png",
+    ),
+    "radius": Verb(
+        "certified_radius",
+        ("explanation", "min_rate", "radii", "confidence"),
+        ("n_samples", "agree", "neighborhood", "rng", "max_draws"),
+        "Find the radius up to which the prediction is certified to stay in at least --min-rate of the cases.",
+        "holdfast radius --model bundled:cancer-forest --input bundled:cancer#0 --method lime --top 5 --min-rate 0.9",
+    ),
+    "explain": Verb(
+        "attribute",
+        ("method",),
+        ("n_samples", "rng"),
+        "Score how much each feature matters for the prediction. Scores carry no guarantee: certify what they select.",
+        "holdfast explain --model bundled:cancer-forest --input bundled:cancer#0 --method shap --output shap.json",
+    ),
+    "witness": Verb(
+        "find_witness",
+        ("explanation", "max_radius"),
+        ("n_samples", "agree", "rng", "max_calls"),
+        "Search for the fewest features whose revelation changes the prediction.",
+        "holdfast witness --model bundled:vader --input 'text:not a bad day at all' --method occlusion --top 1",
+    ),
+    "compare": Verb(
+        "compare",
+        ("explanations", "radii", "tolerance", "confidence"),
+        ("n_samples", *(name for name in _RATES if name != "rate_kind")),
+        "Give several explanations of one input the same draws, and rank them where the draws allow it. All claims "
+        "hold together with --confidence.",
+        "holdfast compare --model hf:my-vit --input cat.png --explanation lime --explanation mine=mask.npy --top 0.25 "
+        "--radii 1,5,10",
+    ),
+}
+"""Commands that differ in nothing but this; ``check``, ``verify`` and ``bench`` share their options."""
+
+
+def fill(parser: argparse.ArgumentParser, command: str) -> None:
+    """Say what a command does, and add its options."""
+    verb = VERBS[command]
+    parser.description, parser.epilog = verb.description, f"Example: {verb.example}\n{EXIT_CODES}"
+    add_input(parser)
+    add_verb_options(parser, verb.options)
+    others = "and the options of the method, such as kernel_width of lime" if command == "explain" else ""
+    add_settings(parser, (*INPUT_SETTINGS, *verb.settings), others=others)
+    add_output(parser)
+    purpose = "also draw the result: a .png or .svg file"
+    parser.add_argument("--plot", metavar="FILE.png", type=parse_figure, help=purpose)
+    parser.set_defaults(run=run)
+
+
+def add_input(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """The model and the input."""
+    parser.add_argument("--model", required=required, metavar="SPEC", help=MODELS)
+    purpose = (
+        "text:… for a text itself, an image or text file, or one of many with its number from 0: images:photos#3, "
+        "table:loans.csv#7 (or loans.csv#7), bundled:digits#0"
+    )
+    parser.add_argument("--input", required=required, metavar="INPUT", help=purpose)
+    add_features(parser)
+
+
+def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
+    """What is explained and what is asked."""
+    from holdfast.certification.question import FIELDS
+
+    what = "lime, shap, …: explain it now; or a file of one score per feature, both with --top; or without, of 0/1 each"
+    radius = "how many more features may be revealed"
+    if "method" in names:
+        parser.add_argument("--method", required=True, metavar="NAME", help="lime, shap, occlusion, …")
+    else:
+        several: dict[str, Any] = {"metavar": "WHAT", "help": what}
+        if "explanations" in names:
+            purpose = f"two or more, each may be NAME=WHAT: {what}"
+            several = {"action": "append", "metavar": "[NAME=]WHAT", "help": purpose}
+        parser.add_argument("--explanation", "--method", required=True, **several)
+        purpose = "select the K features with the largest scores, or this share of them, such as 0.25"
+        parser.add_argument("--top", type=parse_top, metavar="K", help=purpose)
+    if "radius" in names:
+        parser.add_argument("--radius", type=int, required=True, help=radius)
+    if "max_radius" in names:
+        parser.add_argument("--radius", type=int, dest="max_radius", metavar="RADIUS", help=f"{radius} (default: all)")
+    if "min_rate" in names:
+        parser.add_argument("--min-rate", type=float, required=True, help="the rate to be reached, between 0 and 1")
+    if "radii" in names:
+        required = "min_rate" not in names
+        purpose = f"{radius}: 1,5,10 or 1-10" + ("" if required else " (default: 1, 2, … until one is not certified)")
+        parser.add_argument("--radii", type=parse_radii, required=required, metavar="1,5,10", help=purpose)
+    for name in (name for name in ("tolerance", "confidence") if name in names):
+        purpose = f"{FIELDS[name].help} (default: %(default)s)"
+        parser.add_argument(f"--{name}", type=float, default=FIELDS[name].default, help=purpose)
+
+
+def add_output(parser: argparse.ArgumentParser, *, other: str = "") -> None:
+    """Where the result goes."""
+    add_json(parser)
+    purpose = f"also write the result as JSON{other}"
+    parser.add_argument("--output", action="append", default=[], metavar="FILE", type=parse_target, help=purpose)
+
+
+def parse_figure(text: str) -> str:
+    """A file for a figure."""
+    if Path(text).suffix.lower() not in (".png", ".svg"):
+        raise argparse.ArgumentTypeError(f"must end with .png or .svg, got {text!r}")
+    return parse_target(text)
+
+
+def parse_top(text: str) -> int | float:
+    """How many features, or which share of them."""
+    try:
+        return int(text) if re.fullmatch(r"[+-]?\d{1,18}", text) else float(text)
+    except ValueError as error:
+        must = "must be a number of features such as 5, or a share such as 0.25"
+        raise argparse.ArgumentTypeError(f"{must}, got {text!r}") from error
+
+
+def bind_input(options: argparse.Namespace) -> tuple[Inputs, Evaluator]:
+    """The input that the options name, and its model as a function of masks that remembers what it computed.
+
+    Batches have a size that depends on no clock, so that what is written can be repeated to the last bit.
+    """
+    from holdfast.extras import check_installed, needed
+    from holdfast.inputs.inputs import bind
+
+    data, number = read_input(options.input)
+    if isinstance(data[0], Path):  # an image file; of data with a scheme, `bind` knows what they need
+        check_installed(options.model, [*needed(options.model), "PIL"])
+    names = ("fill", "kind", "device", "target", "background")
+    shared = {name: options.settings.get(name) for name in names} | {"trusted": options.settings.get("trusted", ())}
+    inputs = bind(options.model, data, **shared)
+    if number >= len(inputs):
+        must = f"end with a number from 0 to {len(inputs) - 1}"
+        raise InvalidValueError(argument="input", must=must, got=shown(options.input))
+    if options.features is not None and inputs.kind == "table":
+        must = "be left out: the features of a row are its columns"
+        raise InvalidValueError(argument="features", must=must, got=shown(options.features))
+    inputs = replace(inputs[number : number + 1], features=options.features)
+    model = inputs[0]
+    size = options.settings.get("batch_size")
+    size = steady_batch_size(model) if size is None else size
+    return inputs, Evaluator(model, batch_size=size, timeout=options.settings.get("timeout"))
+
+
+def read_input(name: str) -> tuple[Any, int]:
+    """What ``--input`` names: data as ``bind`` takes them, and the number of the input in them."""
+    from holdfast.inputs.data.files import READERS, SUFFIXES
+    from holdfast.inputs.source import LOADERS
+
+    if name.startswith("text:"):
+        return [name.removeprefix("text:")], 0
+    place, _, number = name.rpartition("#")
+    hint: str | None
+    if place and re.fullmatch(r"[0-9]{1,18}", number):
+        is_table = Path(place).suffix.lower() in READERS and place.partition(":")[0] not in LOADERS["data"]
+        return f"table:{place}" if is_table else place, int(number)
+    suffix = Path(name).suffix.lower()
+    if suffix in SUFFIXES:
+        return [Path(name)], 0
+    if suffix in READERS or name.partition(":")[0] in LOADERS["data"]:
+        hint = f"Count from 0: '{name}#0' is the first."
+        raise InvalidValueError(argument="input", must="end with the number of an input", got=shown(name), hint=hint)
+    if suffix in (".txt", ".md"):
+        return [read_text(Path(name)).strip()], 0
+    must = "be text:…, an image or text file, or DATA#N such as images:photos#3 or loans.csv#7"
+    hint = f"Write 'text:{name}' for the text itself." if " " in name else None
+    raise InvalidValueError(argument="input", must=must, got=shown(name), hint=hint)
+
+
+def read_explanation(text: str, options: argparse.Namespace, model: Evaluator) -> Mask:
+    """The mask of a file, or the top of the scores of a file or of a method."""
+    n_samples = options.settings.get("n_samples")
+    if Path(text).suffix.lower() not in (".npy", ".json", ".csv", ".txt") and "/" not in text:
+        if options.top is None:
+            raise InvalidValueError(argument="explanation", must="come with `--top`: how many features it selects")
+        from holdfast.attribution.methods import attribute
+
+        rng = options.settings.get("rng", "canonical")
+        return cut(attribute(model, text, n_samples=n_samples, rng=rng), options.top)
+    if n_samples is not None:
+        raise InvalidValueError(argument="n_samples", must="be left out: no method explains, a file does")
+    values, are_scores = read_numbers(text)
+    if options.top is None and not are_scores and np.isin(values, (0, 1)).all():
+        return check_mask(values.astype(bool), "explanation", n_features=model.n_features)
+    if options.top is None:
+        must = "hold only 0 and 1, or come with `--top`: how many features the scores select"
+        must = "come with `--top`: how many features the scores select" if are_scores else must
+        raise InvalidValueError(argument="explanation", must=must, got=repr(text))
+    if len(values) != model.n_features:
+        must = f"have one score per feature: {model.n_features}"
+        raise InvalidValueError(argument="explanation", must=must, got=len(values))
+    return cut(values, options.top)
+
+
+def cut(scores: Any, where: float) -> Mask:
+    """The features with the largest scores: a number of them, or a share."""
+    return top(scores, where) if isinstance(where, int) else top_fraction(scores, where)
+
+
+def read_numbers(name: str) -> tuple[NDArray[Any], bool]:
+    """A vector from a .npy, .json, .csv or .txt file, and whether it is known to be one of scores.
+
+    Numbers may be separated by commas or white space. A JSON file may be one that ``holdfast explain`` wrote.
+    """
+    path = Path(name)
+    try:
+        if path.suffix == ".npy":
+            with check_file(path, most=MOST_UNPACKED).open("rb") as file:
+                values = np.load(file, allow_pickle=False)
+            if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
+                raise ValueError("it holds something else")
+            return values.ravel(), False
+        text = read_text(path)
+        words = json.loads(text) if path.suffix == ".json" else re.split(r"[\s,;]+", text.strip())
+        if isinstance(words, dict):
+            from holdfast.attribution.task import Attribution
+
+            return np.array(Attribution.from_json(text).scores), True
+        truth = {"true": 1, "false": 0}
+        return np.array([float(truth.get(str(word).lower(), word)) for word in words]), False
+    except (OSError, InvalidValueError):
+        raise
+    except Exception as error:  # NumPy lets through whatever its parser of headers raises
+        raise InvalidValueError(f"{path} must hold one number per feature: {error}") from error
+
+
+def read_explanations(options: argparse.Namespace, model: Evaluator) -> dict[str, Mask]:
+    """Explanations by name: the name before ``=``, or that of the method or the file."""
+    sources: dict[str, str] = {}
+    for text in options.explanation:
+        name, _, source = text.partition("=") if "=" in text else (Path(text).stem, "", text)
+        if name in sources:
+            statement = f"Explanations must have distinct names, got {name!r} more than once. Write NAME={source}."
+            raise InvalidValueError(statement)
+        sources[name] = source
+    return {name: read_explanation(source, options, model) for name, source in sources.items()}
+
+
+def run(options: argparse.Namespace) -> int:
+    """Bind, explain, ask, and tell."""
+    import holdfast
+    from holdfast.extras import check_installed
+
+    verb, command = VERBS[options.command], options.command
+    if options.plot is not None:
+        check_installed("--plot", ["matplotlib"])
+    if command == "explain":
+        check_options(options)
+    inputs, model = bind_input(options)
+    keywords = {name: value for name, value in options.settings.items() if name not in (*INPUT_SETTINGS, "n_samples")}
+    keywords = {"rng": "canonical", "progress": sys.stderr.isatty() or None} | keywords
+    names = [name for name in verb.options if not name.startswith(("explanation", "method"))]
+    keywords |= {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    subject: Any
+    if command == "explain":
+        subject, keywords["n_samples"] = options.method, options.settings.get("n_samples")
+    elif command == "compare":
+        subject = read_explanations(options, model)
+    else:
+        subject = read_explanation(options.explanation, options, model)
+    result = getattr(holdfast, verb.function)(model, subject, **keywords)
+    text = result.to_json(describe(options, inputs, model, getattr(result, "selected", None)))
+    for file in options.output:
+        write_whole(file, text + "\n")
+    print(text if options.json else in_words(result, command, model), flush=True)
+    if options.plot is not None:  # a figure that cannot be drawn must not swallow the answer
+        from holdfast.attribution.task import bare_model
+        from holdfast.report.figures.examples import plot_result
+        from holdfast.report.figures.style import themed, write_figure
+
+        with themed():
+            figure: Any = plot_result(result, inputs.raw(0), bare_model(model)).figure
+        write_figure(figure, Path(options.plot))
+    return EXIT_OK
+
+
+def check_options(options: argparse.Namespace) -> None:
+    """Raise for a setting of ``explain`` that is neither one of every method nor an option of this one."""
+    from holdfast.attribution.methods import METHODS, options_of
+
+    own = options_of(check_name(options.method, "method", METHODS))
+    known = [*own, *VERBS["explain"].settings, *INPUT_SETTINGS]
+    for name in (name for name in options.settings if name not in known):
+        takes = f"takes {', '.join(f'`{known}`' for known in own)}" if own else "takes no options of its own"
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise InvalidValueError(f"is no option of {options.method!r}, which {takes}.{hint}", argument=name)
+
+
+def describe(options: argparse.Namespace, inputs: Inputs, model: Evaluator, selected: Mask | None) -> dict[str, Any]:
+    """What is written beside a result, for people to read: date, version, model, input, explanation and names."""
+    from importlib.metadata import version
+
+    about = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "holdfast": version("holdfast"),
+        "model": options.model,
+        "input": options.input,
+        "batch_size": model.batch_size,
+    }
+    explanation = {name: getattr(options, name, None) for name in ("explanation", "method", "top")}
+    about |= {name: value for name, value in explanation.items() if value is not None}
+    return about | names_about(inputs, model, selected)
+
+
+def names_about(inputs: Inputs, model: Evaluator, selected: Mask | None) -> dict[str, Any]:
+    """The names of the features, of those selected, and of the classes."""
+    from holdfast.attribution.task import names_of
+
+    names = names_of(model)
+    about: dict[str, Any] = {}
+    if selected is not None and names is not None:
+        about["selected_names"] = [name for name, shown in zip(names, selected, strict=False) if shown]
+    return about | {"feature_names": None if names is None else list(names), "classes": list(inputs.classes)}
+
+
+def in_words(result: Any, command: str, model: Evaluator) -> str:
+    """The sentence of the result, and what a reader at a terminal wants to see besides."""
+    from holdfast.agreement import as_agreement
+    from holdfast.attribution.task import names_of
+
+    text, names = str(result), names_of(model)
+    if command == "explain":
+        labels = names or [f"feature {number}" for number in range(len(result))]
+        text += "".join(f"\n{result.scores[feature]:>10.3g}  {labels[feature]}" for feature in result.ranking[:10])
+    if command == "witness" and result.found and names is not None:
+        text += f" Revealed: {', '.join(names[feature] for feature in result.added)}."
+    if command == "certify" and result.n_agreed == result.n_evaluated and result.consistent:
+        # A stable explanation says little of a model that says the same of nothing at all; one more row tells.
+        outputs = model(np.stack([result.selected, np.zeros_like(result.selected)]))
+        if as_agreement(result.agree)(outputs, outputs[0])[1]:
+            text += " The model says the same with nothing shown."
+    return text

@@ -1,0 +1,139 @@
+"""``holdfast verify`` and ``holdfast show``: the question of a stored result asked again, and what it says."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli.check import CODES, in_words
+from holdfast.cli.options import EXIT_NO, EXIT_OK, INPUT_SETTINGS, add_json, add_settings, add_trust
+from holdfast.cli.single import add_input, bind_input, names_about
+from holdfast.errors import InvalidValueError
+from holdfast.validation import read_text
+
+if TYPE_CHECKING:
+    from holdfast.certification.serialization import Value
+
+_GUARANTEE = "holdfast.data_set_guarantee"
+_NAMES = ("feature_names", "selected_names", "classes")
+
+
+def fill(parser: argparse.ArgumentParser, command: str) -> None:
+    """Say what the command does, and add its options."""
+    parser.add_argument("result", metavar="FILE", help="a JSON file that another command wrote")
+    if command == "show":
+        parser.description = "Print what a stored result says, and its file about it; nothing is checked."
+        parser.epilog = "Example: holdfast show cert.json"
+        parser.set_defaults(run=show)
+        return
+    parser.description = (
+        "Ask the whole question of a stored result again, on the model and the input it is about, named by the same "
+        "options, and compare every field: counts, intervals, rules of stopping, fingerprints, names."
+    )
+    parser.epilog = (
+        "Example: holdfast verify cert.json --model hf:my-vit --input cat.png --features 14x14\n"
+        "Exit codes: 0 confirmed, 1 not confirmed, 3 error."
+    )
+    add_input(parser, required=False)
+    parser.add_argument("--study", metavar="RESULTS", help="the file of results that a data-set guarantee is about")
+    add_trust(parser)
+    add_settings(parser, INPUT_SETTINGS)
+    add_json(parser)
+    parser.set_defaults(run=verify)
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Ask again and say whether everything is as stated."""
+    from holdfast.certification.verify import recheck
+
+    result, about, gate = _read(options.result)
+    if result.schema == _GUARANTEE:
+        return _verify_guarantee(options, result)
+    if options.trust:
+        must = "be left out: it is for data-set guarantees, whose model a file names; here you name it"
+        raise InvalidValueError(argument="--trust", must=must)
+    if options.model is None or options.input is None:
+        raise InvalidValueError(argument="--model", must="be given, and `--input`")
+    if "batch_size" not in options.settings and isinstance(about.get("batch_size"), int):
+        options.settings = options.settings | {"batch_size": max(1, about["batch_size"])}
+    inputs, model = bind_input(options)
+    verdict = recheck(model, result, batch_size=model.batch_size)
+    names = names_about(inputs, model, getattr(result, "selected", None))
+    wrong = [
+        f"Not confirmed: {name} in the file are not those of the model."
+        for name in _NAMES
+        if name in about and about[name] != names.get(name)
+    ]
+    if gate:  # what a gate says must follow from its certificate
+        answer, reason = in_words(verdict.repeated, needs_consistent=gate.get("needs_consistent") is True)
+        wrong += [
+            f"Not confirmed: {name} of the gate is stated as {gate.get(name)!r} and is {value!r}."
+            for name, value in {"answer": answer, "reason": reason, "exit_code": CODES[answer]}.items()
+            if gate.get(name) != value
+        ]
+    confirmed = verdict.confirmed and not wrong
+    unchecked = [name for name in about if name not in (*_NAMES, "batch_size")]
+    if options.json:
+        print(json.dumps(json.loads(verdict.to_json()) | {"confirmed": confirmed, "names": wrong}))
+    else:
+        more = [f"Not checked, as `holdfast show` prints them: {', '.join(unchecked)}."] if unchecked else []
+        print("\n".join([*wrong, str(verdict), *more]))
+    return EXIT_OK if confirmed else EXIT_NO
+
+
+def _verify_guarantee(options: argparse.Namespace, stated: Any) -> int:
+    """A guarantee follows from a study: the same question to its file, with the same draws."""
+    from holdfast.certification.verify import differences
+    from holdfast.cli.study import announce, read_trust
+    from holdfast.study import Store, study_guarantee
+
+    if options.study is None:
+        raise InvalidValueError(argument="--study", must="name the file of results that the guarantee is about")
+    names = ("method", "radius", "min_rate", "confidence", "top_fraction", "keep_probability")
+    question = {name: getattr(stated, name) for name in names}
+    stored = stated.source == "stored"
+    with Store(options.study) as store:
+        if not stored:
+            announce(options.study, store.spec)
+            question["level"] = stated.level
+        repeated = study_guarantee(store, **question, stored=stored, trust=read_trust(options))
+    wrong = differences(stated, repeated)
+    if options.json:
+        print(json.dumps({"confirmed": not wrong, "differences": wrong}))
+    elif wrong:
+        print(f"Not confirmed: {'; '.join(wrong)}.")
+    else:
+        items = "its stored certificates" if stored else "its stored explanations, with fresh draws"
+        print(f"Confirmed: {repeated}\nIt follows from the study by {items}; those were not computed again.")
+    return EXIT_NO if wrong else EXIT_OK
+
+
+def show(options: argparse.Namespace) -> int:
+    """Print a stored result."""
+    result, about, gate = _read(options.result)
+    if gate:
+        print(f"{gate.get('name')}: {gate.get('answer')} (exit code {gate.get('exit_code')}).")
+    print(result)
+    for name, value in about.items():
+        print(f"{name.replace('_', ' ')}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
+    print("Nothing of this was verified: see `holdfast verify`.")
+    return EXIT_OK
+
+
+def _read(file: str) -> tuple[Value, dict[str, Any], dict[str, Any]]:
+    """The result of a file, what the file says about it, and the gate whose certificate it is, if it is one's."""
+    from holdfast.certification.serialization import from_any_json, read_about, read_object
+
+    try:
+        text = read_text(Path(file))
+        data, gate = read_object(text), {}
+        schema = data.get("schema")
+        if schema == "holdfast.check" and data.get("certificate"):
+            text, gate = json.dumps(data["certificate"]), data
+        if schema == _GUARANTEE:
+            import holdfast.study  # noqa: F401  it knows guarantees
+        return from_any_json(text), read_about(text), gate
+    except (ValueError, RecursionError) as error:
+        raise InvalidValueError(f"{file!r} holds no result that can be read: {error}") from error

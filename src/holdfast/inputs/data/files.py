@@ -1,0 +1,265 @@
+"""Files of images, of text lines in the layout of TweetEval, or of a table → a ``Dataset``.
+
+Images are opened when they are asked for; the columns of a table keep their types.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from io import StringIO
+from pathlib import Path
+from typing import Any, ClassVar
+
+from holdfast.errors import InvalidValueError, MissingExtraError
+from holdfast.extras import import_extra
+from holdfast.inputs.data.dataset import Dataset, digest_bytes, no_labels, number_labels
+from holdfast.masking.image.pixels import open_picture
+from holdfast.validation import MOST_TABLE, MOST_UNPACKED, check_file, check_name, read_text, shown
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+"""What an image file is called, where no list names the files."""
+
+READERS = {".csv": "read_csv", ".parquet": "read_parquet"}
+"""What a table is called → what of pandas reads it."""
+
+_MOST_CELLS = 10**8
+"""Most rows times columns of a Parquet file; a gigabyte of numbers."""
+
+_COLUMNS = ("file", "label")
+
+
+@dataclass(frozen=True)
+class ImageFiles(Sequence[Any]):
+    """Image files by number; each is opened when it is asked for, and an error names the file."""
+
+    paths: tuple[Path, ...]
+    in_files: ClassVar[bool] = True
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, at: Any) -> Any:
+        return ImageFiles(self.paths[at]) if isinstance(at, slice) else open_picture(self.paths[at])
+
+    def digest(self, at: int) -> str:
+        """Of the bytes of a file."""
+        return digest_bytes(self.paths[at].read_bytes())
+
+
+def load_images(place: str, *, labels: str | None = None, classes: Any = None) -> Dataset:
+    """Find the images of a folder, in the order of their names.
+
+    The folders in it are the classes; images that lie in no inner folder, if all do, have no label. Or ``labels`` is a
+    CSV file with the columns ``file`` (relative to the folder) and ``label``: these images, in this order.
+    """
+    folder = Path(place)
+    if not folder.is_dir():
+        raise InvalidValueError(argument="images:", must="be followed by a folder", got=repr(place))
+    files, words = _listed(folder, Path(labels)) if labels is not None else _found(folder)
+    numbers, known = (no_labels(len(files)), ()) if words is None else number_labels(words, classes)
+    images, names = ImageFiles(tuple(folder / file for file in files)), tuple(file.as_posix() for file in files)
+    return Dataset(f"images:{place}", "image", images, numbers, known, names=names)
+
+
+def load_tweeteval(place: str, *, split: str = "test") -> Dataset:
+    """Read ``<split>_text.txt``, ``<split>_labels.txt`` and ``mapping.txt`` (a number, a tab and a name per line)."""
+    folder, mapping = Path(place), "mapping.txt"
+    texts, words = (_lines(folder, f"{split}_{part}.txt", split) for part in ("text", "labels"))
+    if len(texts) != len(words):
+        files, got = f"{split}_text.txt and {split}_labels.txt", f"{len(texts)} texts and {len(words)} labels"
+        raise InvalidValueError(f"{files} in {place!r} must have a line per text, got {got}.")
+    pairs = [line.split("\t") for line in _lines(folder, mapping) if line.strip()]
+    classes = {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) > 1}
+    if not classes or len(classes) < len(pairs) or list(classes) != [str(number) for number in range(len(classes))]:
+        raise InvalidValueError(f"{str(folder / mapping)!r} must have a number (0, 1, …), a tab and a name per line.")
+    for number, word in enumerate(words, start=1):
+        if word.strip() not in classes:
+            raise InvalidValueError(f"Line {number} of {split}_labels.txt must be a label of {mapping}, got {word!r}.")
+    labels, _ = number_labels([word.strip() for word in words], list(classes))
+    names = tuple(f"{split} line {number}" for number in range(1, len(texts) + 1))
+    return Dataset(f"tweeteval:{place}", "text", tuple(texts), labels, tuple(classes.values()), names=names)
+
+
+def _lines(folder: Path, name: str, split: str | None = None) -> list[str]:
+    path = check_inside(folder, name)
+    if not path.is_file():
+        known = ", ".join(sorted(file.name.removesuffix("_text.txt") for file in folder.glob("*_text.txt"))) or "none"
+        hint = None if split is None else f"Its splits: {known}; `split` was {split!r}."
+        must = f"be followed by a folder with {name}"
+        raise InvalidValueError(argument="tweeteval:", must=must, got=repr(str(folder)), hint=hint)
+    text = read_text(path, most=MOST_UNPACKED)
+    # Tweets hold other line separators than the line feed that ends them.
+    return [line.removesuffix("\r") for line in (text.removesuffix("\n").split("\n") if text else [])]
+
+
+def check_inside(folder: Path, file: str | Path) -> Path:
+    """The path of a file that is named relative to a folder and lies in it, links followed.
+
+    Whoever wrote a data set can name any file in it; what is read are those of the folder that the user named.
+    """
+    try:
+        is_inside = (folder / file).resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # links in a circle, and what can be the name of no file
+        is_inside = False
+    if not is_inside:
+        rule = f"Data must lie in the folder that was named, {str(folder)!r}"
+        raise InvalidValueError(f"{rule}: {str(file)!r} does not. Copy it there.")
+    return folder / file
+
+
+def _found(folder: Path) -> tuple[list[Path], list[str] | None]:
+    """All image files below the folder, and the first folder on the way to each."""
+    images = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    files = sorted((path.relative_to(folder) for path in images), key=lambda file: file.parts)
+    for file in files:
+        if (folder / file).is_symlink():  # links to folders are not followed
+            check_inside(folder, file)
+    if not files:
+        must = f"be followed by a folder with images, {str(folder)!r} has none"
+        raise InvalidValueError(argument="images:", must=must)
+    astray = [file for file in files if len(file.parts) == 1]
+    if len(astray) == len(files):
+        return files, None
+    if astray:
+        raise InvalidValueError(
+            f"{str(folder)!r} must have all images in folders named after their classes, or none, got "
+            f"{str(astray[0])!r} and {len(astray) - 1} more outside. Or name the files in a CSV file with `labels`."
+        )
+    return files, [file.parts[0] for file in files]
+
+
+def _listed(folder: Path, table: Path) -> tuple[list[Path], list[str]]:
+    """The files and labels of a CSV file."""
+    must = f"must be a CSV file with the columns {' and '.join(_COLUMNS)}"
+    if not table.is_file():
+        raise InvalidValueError(f"{must}, got {str(table)!r}, which is no file.", argument="labels")
+    try:
+        rows = csv.DictReader(StringIO(read_text(table), newline=""))
+        if not set(_COLUMNS) <= set(rows.fieldnames or ()):
+            raise InvalidValueError(f"{must}, {str(table)!r} has {shown(rows.fieldnames)}.", argument="labels")
+        pairs = [(row["file"], row["label"]) for row in rows]
+    except csv.Error as error:
+        raise InvalidValueError(f"{must}, {str(table)!r} cannot be read: {error}.", argument="labels") from error
+    if not pairs:
+        raise InvalidValueError(f"{must} and at least one row, {str(table)!r} has none.", argument="labels")
+    for number, (file, label) in enumerate(pairs, start=2):
+        if file:
+            check_inside(folder, file)
+        if not file or label is None or not (folder / file).is_file():
+            line = f"line {number} of {str(table)!r}"
+            raise InvalidValueError(f"{must}; {line} names no file: {shown(file)}, {shown(label)}.", argument="labels")
+    return [Path(file) for file, _ in pairs], [label.strip() for _, label in pairs]
+
+
+@dataclass(frozen=True, eq=False)
+class FrameRows(Sequence[Any]):
+    """Rows of a data frame by number, each a frame of one row."""
+
+    frame: Any
+
+    @property
+    def iloc(self) -> Any:
+        return self.frame.iloc
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __getitem__(self, at: Any) -> Any:
+        return FrameRows(self.frame.iloc[at]) if isinstance(at, slice) else self.frame.iloc[[at]]
+
+    @cached_property
+    def _hashes(self) -> Any:
+        """Of all rows at once: what a row's is depends on the types of the others."""
+        from pandas.util import hash_pandas_object
+
+        return hash_pandas_object(self.frame, index=False).to_numpy()
+
+    def digest(self, at: int) -> str:
+        """Of the values of a row."""
+        return f"{int(self._hashes[at]):016x}"
+
+
+def load_table(
+    place: str,
+    *,
+    target: str | None = None,
+    drop: Sequence[str] = (),
+    background: str | None = None,
+    classes: Any = None,
+) -> Dataset:
+    """Read the rows of a ``.csv`` or ``.parquet`` file.
+
+    ``target`` is the column that holds the labels; columns to ``drop`` are neither features nor labels. ``background``
+    is another file, with rows that hidden columns are filled from; without it they are those of the table.
+    """
+    table = read_table(place)
+    gone = [drop] if isinstance(drop, str) else [*drop]
+    for name in gone:
+        check_name(name, "drop", [str(column) for column in table.columns])
+    features, words = split_target(table, target, gone, name=f"The table {place!r}")
+    rows = features if background is None else matching(read_table(background), features, background)
+    labels, names = (no_labels(len(table)), ()) if words is None else number_labels(words, classes)
+    where = tuple(f"{Path(place).name} row {number}" for number in range(len(table)))
+    return Dataset(f"table:{place}", "table", FrameRows(features), labels, names, names=where, background=rows)
+
+
+def read_table(name: str, *, default: str | None = None) -> Any:
+    """The data frame in a ``.csv`` or ``.parquet`` file; a file of another name is read like one of the default."""
+    path = Path(name)
+    suffix = path.suffix.lower() if path.suffix.lower() in READERS else default
+    if suffix is None:
+        raise InvalidValueError(f"A table must be a {' or '.join(READERS)} file, got {name!r}.")
+    if not path.is_file():
+        raise InvalidValueError(f"A table must be a file, got {name!r}, which is none.")
+    reader: Callable[[Path], Any] = getattr(import_extra("pandas", "Tables need"), READERS[suffix])
+    check_file(path, most=MOST_TABLE)
+    try:
+        if suffix == ".parquet":
+            # A few bytes may stand for billions of rows, which would unpack to more than memory holds.
+            from pyarrow.parquet import read_metadata
+
+            facts = read_metadata(path)
+            if facts.num_rows * facts.num_columns > _MOST_CELLS:
+                size = f"{facts.num_rows} × {facts.num_columns}"
+                raise ValueError(f"it must have at most {_MOST_CELLS} cells, got {size}")
+        table = reader(path)
+    except ImportError as error:
+        raise MissingExtraError("Parquet files need pyarrow: pip install 'holdfast[report]'") from error
+    except Exception as error:  # readers of damaged files fail in many ways
+        raise InvalidValueError(f"The table {name!r} cannot be read: {error}") from error
+    if len(table) == 0:
+        raise InvalidValueError(f"The table {name!r} must have at least one row, got none.")
+    return table
+
+
+def split_target(
+    table: Any, target: str | None, drop: Sequence[str] = (), *, name: str = "`data`"
+) -> tuple[Any, list[str] | None]:
+    """The features, numbered from 0, and the labels as words, if a column holds them."""
+    words = None
+    if target is not None:
+        column = table[check_name(target, "target", [str(column) for column in table.columns])]
+        empty = column.isna().to_numpy()
+        if empty.any():
+            must = f"be known for every row, {target!r} is empty in row {int(empty.argmax())}"
+            raise InvalidValueError(argument="target", must=must)
+        if column.dtype.kind == "f" and (column % 1 == 0).all():  # whole numbers stored as floats
+            column = column.astype("int64")
+        words = [str(label) for label in column]
+    gone = [*drop, *([] if target is None else [target])]
+    features = table.drop(columns=gone).reset_index(drop=True)
+    if features.shape[1] == 0:
+        raise InvalidValueError(f"{name} must have a column beside {', '.join(map(repr, gone))}, got none.")
+    return features, words
+
+
+def matching(rows: Any, features: Any, name: str) -> Any:
+    """The columns of the features in a frame of background rows."""
+    missing = [str(column) for column in features.columns if column not in rows.columns]
+    if missing:
+        must = f"have the columns of the table, {name!r} has no {missing[0]!r}"
+        raise InvalidValueError(argument="background", must=must)
+    return rows[list(features.columns)]

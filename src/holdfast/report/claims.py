@@ -1,0 +1,281 @@
+"""Summaries of studies → what the page may claim: headlines, findings, a ranking of what is certified."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.bounds import Interval, betting_mean
+from holdfast.report.card import Plain
+from holdfast.report.rows import Floats, GroupColumns, InputRows
+from holdfast.smoothing import SmoothedAccuracy
+from holdfast.study.columns import read_columns
+from holdfast.study.store import Store
+from holdfast.study.summary import GroupSummary, MeanAt, MusSummary, StudySummary
+from holdfast.validation import check_share
+from holdfast.words import counted, event, listed, lower_first, method_label, percent, span
+
+Joint = dict[str, Interval]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the sentences about a study rest on."""
+
+    summary: StudySummary
+    rows: InputRows
+    joint: Joint
+    accuracy: SmoothedAccuracy | None = None
+
+    def accuracy_at(self, keep_probability: float) -> float | None:
+        """How accurate the smoothed model is, where it was measured: one that answers always the same is stable too."""
+        measured = self.accuracy
+        if measured is None or keep_probability not in measured.keep_probabilities:
+            return None
+        return measured.accuracies[measured.keep_probabilities.index(keep_probability)]
+
+
+def main_groups(summary: StudySummary) -> list[GroupSummary]:
+    """The groups of the first fraction at the largest keep probability, by decreasing mean rate at the largest radius.
+
+    All headlines are about them: a rule that was fixed before anything was computed.
+    """
+    keep = max(group.keep_probability for group in summary.groups)
+    return _cut(summary, summary.groups[0].top_fraction, keep)
+
+
+def _cut(summary: StudySummary, fraction: float, keep: float) -> list[GroupSummary]:
+    groups = [group for group in summary.groups if (group.top_fraction, group.keep_probability) == (fraction, keep)]
+    return sorted(groups, key=lambda group: -group.soft[-1].mean)
+
+
+def joint_means(store: Store, groups: Sequence[GroupSummary]) -> Joint:
+    """For each method an interval of its mean rate at the largest radius; all of them hold at once.
+
+    A headline names the methods that lead and trail, so that which interval is read depends on the results.
+    Each is therefore made at a risk divided by the number of methods: whichever are picked, all
+    contain their means over the population with the probability of the summary's ``confidence``.
+    None are made for mean curves, which have intervals of their own.
+    """
+    if store.spec.certify.of_means:
+        return {}
+    confidence = 1 - (1 - check_share(groups[0].confidence, "confidence")) / len(groups)
+    last_rates = {group.method: read_columns(store, group.key).rates[:, -1] for group in groups}
+    return {method: betting_mean(rates, confidence=confidence)[0] for method, rates in last_rates.items()}
+
+
+def certified_pairs(summary: StudySummary) -> tuple[tuple[str, str], ...]:
+    """The pairs (more stable, less stable) that are certified for the headline's groups and radius."""
+    if not summary.differences:
+        return ()
+    first = main_groups(summary)[0]
+    keep, fraction = first.keep_probability, first.top_fraction
+    return summary.ranking(first.soft[-1].radius, top_fraction=fraction, keep_probability=keep)
+
+
+def farthest_votes(group: GroupSummary) -> MusSummary:
+    """The votes that prove most over all radii; the less smoothed where several do."""
+    return max(group.mus, key=lambda votes: (sum(at.mean for at in votes.rates), votes.keep_probability))
+
+
+def meant_groups(rows: InputRows) -> list[GroupColumns]:
+    """The groups of the model itself (the largest keep probability), without random selections if there are others."""
+    keep = max((group.key.keep_probability for group in rows.groups), default=1.0)
+    own = [group for group in rows.groups if group.key.keep_probability == keep]
+    return [group for group in own if group.key.method != "random"] or own
+
+
+def flip_sizes(rows: InputRows) -> Floats:
+    """Sizes of the smallest additions known to change a prediction; infinite where none was found."""
+    searched = [group.flips[~np.isnan(group.flips)] for group in meant_groups(rows) if group.searched]
+    return np.concatenate([np.zeros(0), *searched])
+
+
+def unlike_counts(rows: InputRows) -> tuple[int, int]:
+    """How many explanations are predicted unlike their input, of how many."""
+    flags = np.concatenate([np.zeros(0), *(group.consistent for group in meant_groups(rows))])
+    return int((flags == 0).sum()), int(np.isfinite(flags).sum())
+
+
+def aside(rows: InputRows) -> str:
+    """Words for what is not counted."""
+    methods = {group.key.method for group in rows.groups}
+    return " (random selections aside)" if "random" in methods and len(methods) > 1 else ""
+
+
+def headline(summary: StudySummary, joint: Joint) -> str:
+    """The most and the least stable method at the largest radius, with intervals, and what these are about.
+
+    Which methods are named depends on the results; the intervals of ``joint_means`` allow for that.
+    """
+    groups = main_groups(summary)
+    best, worst = groups[0], groups[-1]
+    most, least = (
+        f"{percent(group.soft[-1].mean)} ({span(joint.get(group.method, _interval(group.soft[-1])))})"
+        for group in (best, worst)
+    )
+    what = lower_first(event(summary.neighborhood, "uniform", best.soft[-1].radius))
+    kept = f"{what} at random keeps the prediction in {most} of cases on average"
+    sentence = f"With explanations by {method_label(best.method)}, {kept}"
+    if len(groups) > 1:
+        sentence += f"; with those by {method_label(worst.method)}, in {least}"
+    sure = "guaranteed" if best.soft[-1].guaranteed is not None else "approximate"
+    together = "" if len(groups) == 1 else f" for all {len(groups)} methods at once" if joint else ", each on its own"
+    inputs = counted(best.n_inputs, "input")
+    population = f"the population that {inputs} are an independent sample of"
+    about = population if summary.population else f"exactly these {inputs}"
+    confidence = f"with confidence {best.confidence:g}{together}"
+    return f"{sentence}. Intervals are {sure} {confidence}: they are about the mean over {about}."
+
+
+def _interval(mean: MeanAt) -> Interval:
+    """The interval of a mean on its own: the guaranteed one where there is one."""
+    return mean.guaranteed or mean.approximate or Interval(mean.mean, mean.mean)
+
+
+def findings(evidence: Evidence) -> list[str]:
+    """Further sentences: the order of the methods, hard certificates, flips, explanations that are stably wrong."""
+    summary, rows, sentences = evidence.summary, evidence.rows, []
+    groups = main_groups(summary)
+    if len(groups) > 1 and summary.differences:
+        beaten: dict[str, list[str]] = {}
+        for better, worse in certified_pairs(summary):
+            beaten.setdefault(better, []).append(method_label(worse))
+        claims = [f"{method_label(better)} is more stable than {listed(worse)}" for better, worse in beaten.items()]
+        order = f" for all of these at once: {'; '.join(claims)}."
+        at = f"At radius {groups[0].soft[-1].radius}, with confidence {summary.confidence:g}"
+        sentences.append(at + (order if claims else ", no method is shown to be more stable than another."))
+    if groups[0].mus:
+        sentences.append(_proof(evidence, groups[0]))
+    sizes, left_out = flip_sizes(rows), aside(rows)
+    explanations, known = f"{counted(len(sizes), 'explanation')}{left_out}", sizes[np.isfinite(sizes)]
+    if len(known):
+        few = int(np.median(known))
+        more = "one more feature" if few == 1 else f"at most {few} more features"
+        sentences.append(f"{int((known <= few).sum()):,} of {explanations} are flipped by revealing {more}.")
+    elif len(sizes):
+        sentences.append(f"For none of {explanations} were additions found that change the prediction.")
+    n_unlike, n_all = unlike_counts(rows)
+    if n_unlike:
+        share = f"{n_unlike:,} of {counted(n_all, 'explanation')}{left_out}"
+        unlike = f"Shown alone, {share} get another prediction than the full input"
+        sentences.append(f"{unlike}: however stable, they explain something else.")
+    return sentences
+
+
+def _proof(evidence: Evidence, best: GroupSummary) -> str:
+    """Soft rates beside what votes prove, for the most stable method."""
+    votes = farthest_votes(best)
+    right, measured, accuracy = evidence.accuracy_at(votes.keep_probability), evidence.accuracy, "not measured"
+    if right is not None and measured is not None:
+        accuracy = f"{percent(right)} on {counted(measured.n_inputs, 'input')}"
+    by = f"For explanations by {method_label(best.method)}"
+    model = f"λ = {votes.keep_probability:g}, accuracy {accuracy}"
+    last = next((at for at in reversed(votes.rates) if at.mean > 0), None)
+    if last is None:
+        return f"{by}, no prediction of the smoothed model (MuS, {model}) is proven stable at a radius of the study."
+    soft = next(at for at in best.soft if at.radius == last.radius)
+    beyond = "" if last is votes.rates[-1] else ", and of none at a larger radius of the study"
+    return (
+        f"{by}, the prediction of the smoothed model (MuS, {model}) is proven stable at radius {last.radius} for "
+        f"{percent(last.mean)} of the inputs{beyond}; the model itself, of which nothing is proven, keeps its "
+        f"prediction there in {percent(soft.mean)} of cases on average."
+    )
+
+
+def page_findings(studies: Sequence[Evidence]) -> list[str]:
+    """What the page says first: the headline of one study, or what several have in common."""
+    if len(studies) == 1:
+        return [headline(studies[0].summary, studies[0].joint)]
+    sizes = np.concatenate([flip_sizes(study.rows) for study in studies])
+    n_unlike, n_all = (sum(counts) for counts in zip(*(unlike_counts(study.rows) for study in studies), strict=True))
+    left_out = next((words for study in studies if (words := aside(study.rows))), "")
+    share = f"{percent(n_unlike / n_all)} of {counted(n_all, 'explanation')}{left_out}"
+    unlike = f"Shown alone, {share} get another prediction than the full input."
+    if len(sizes):
+        searched = f"{counted(len(sizes), 'explanation')} that were searched for the smallest change"
+        share = percent(float((sizes <= 2).mean()))
+        unlike = f"One or two more features flip {share} of {searched}; {lower_first(unlike)}"
+    return [*_leaders([study.summary for study in studies]), *_proofs(studies), unlike]
+
+
+def _leaders(summaries: Sequence[StudySummary]) -> Iterator[str]:
+    """How often each method leads, and where a method is certified to beat chance."""
+    compared = [summary for summary in summaries if len(main_groups(summary)) > 1]
+    if not compared:
+        return
+    leaders = Counter(main_groups(summary)[0].method for summary in compared)
+    led = listed(f"{method_label(name)} in {count}" for name, count in leaders.most_common())
+    order, sure = "the highest mean stability rate is that of", ""
+    with_random = [summary for summary in compared if any(one.method == "random" for one in main_groups(summary))]
+    if with_random:
+        beaten = sum(any(worse == "random" for _, worse in certified_pairs(summary)) for summary in with_random)
+        better = f"In {beaten} of {len(with_random)} some method is certified to be more stable than a random selection"
+        sure = f" {better}, with confidence {with_random[0].confidence:g} in each study on its own."
+    yield f"Of {len(compared)} studies, {order} {led}; the order of means is no claim.{sure}"
+
+
+def _proofs(studies: Sequence[Evidence]) -> Iterator[str]:
+    """Mean soft rates against the shares that votes prove, of each study's leading method at its largest radius.
+
+    The accuracy says what the proofs are worth: a model that always answers the same is provably stable.
+    """
+    voted = [(study, best) for study in studies if (best := main_groups(study.summary)[0]).mus]
+    if not voted:
+        return
+    votes = [farthest_votes(best) for _, best in voted]
+    radii = {best.soft[-1].radius for _, best in voted}
+    where = f"{min(radii)} to {max(radii)}" if len(radii) > 1 else f"{min(radii)}"
+    pairs = zip(voted, votes, strict=True)
+    rights = [right for (study, _), one in pairs if (right := study.accuracy_at(one.keep_probability)) is not None]
+    accuracy = f", and the accuracy of these smoothed models is {_range(rights)}" if rights else ""
+    yield (
+        f"At the largest radius ({where}, by study), explanations by these methods keep the prediction in "
+        f"{_range([best.soft[-1].mean for _, best in voted])} of cases on average. Proofs (MuS) exist only for "
+        f"smoothed models, here for {_range([one.rates[0].mean for one in votes])} of the inputs at the smallest "
+        f"radius and for {_range([one.rates[-1].mean for one in votes])} at the largest{accuracy}."
+    )
+
+
+def _range(shares: Sequence[float]) -> str:
+    low, high = percent(min(shares)), percent(max(shares))
+    return low if low == high else f"{low} to {high}"
+
+
+def rankings(summary: StudySummary) -> list[Plain]:
+    """For each fraction and keep probability: the means at the largest radius, and the pairs that are certified."""
+    cuts = {(group.top_fraction, group.keep_probability) for group in summary.groups}
+    ranked = []
+    for fraction, keep in sorted(cuts, key=lambda cut: (cut[0], -cut[1])):
+        groups, claims = _cut(summary, fraction, keep), []
+        radius = groups[0].soft[-1].radius
+        for difference in summary.differences:
+            here = (difference.top_fraction, difference.keep_probability) == (fraction, keep)
+            if here and (sign := difference[radius].better()):
+                pair = difference if sign > 0 else difference.reversed()
+                low, high = pair[radius].joint
+                claims.append({"better": pair.first, "worse": pair.second, "low": low, "high": high})
+        means = [(group.method, group.soft[-1]) for group in groups]
+        order = [{"method": method, "mean": mean.mean, **_interval(mean)._asdict()} for method, mean in means]
+        note = _ranking_note(summary, len(groups), has_claims=bool(claims))
+        setting = {"top_fraction": fraction, "keep_probability": keep, "radius": radius}
+        ranked.append({**setting, "order": order, "claims": claims, "note": note})
+    return ranked
+
+
+def _ranking_note(summary: StudySummary, n_methods: int, *, has_claims: bool) -> str:
+    if n_methods < 2:
+        return "There is one method, so there is nothing to rank."
+    if summary.precision == "data-set":
+        return "Mean curves are estimated one by one: differences between methods are not certified here."
+    inputs = "the population that the inputs are an independent sample of" if summary.population else "these inputs"
+    where, confidence = f"for {inputs}, at this radius and setting", f"confidence {summary.confidence:g}"
+    sure = f"With {confidence} all of these differences of mean rates hold at once, {where}."
+    if not has_claims:
+        unclear = "the inputs are too few, or the methods too alike"
+        sure = f"At {confidence} no method is shown to be more stable than another, {where}: {unclear}."
+    bars = "The order of the bars is that of the means, and no claim"
+    return f"{sure} {bars}; the interval of each bar is guaranteed at {confidence} on its own."

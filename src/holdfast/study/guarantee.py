@@ -1,0 +1,294 @@
+"""A file of results and a question → one statement about a data set: at least so many inputs are stable enough."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from holdfast.bounds import certified_count, certified_share, check_counts
+from holdfast.certification.radius import certified_radius
+from holdfast.certification.serialization import Value
+from holdfast.errors import InvalidValueError, StudyError
+from holdfast.study.means import explained
+from holdfast.study.spec import NO_TRUST, GroupKey, StudySpec, Trust
+from holdfast.study.status import status_of
+from holdfast.study.store import GROUP, OF_STUDY, Store
+from holdfast.study.worker import item_rng, naming_input, study_inputs
+from holdfast.terminal import as_progress
+from holdfast.types import Progress
+from holdfast.validation import check_flag, check_name, check_share, check_whole, shown
+from holdfast.words import calls, event, lower_first
+
+_STORED = f"""
+SELECT r.low, r.high, i.consistent FROM items i JOIN rates r USING (item)
+WHERE ({GROUP}) = (?, ?, ?) AND i.{OF_STUDY} AND r.radius = ? ORDER BY i.input
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class DataSetGuarantee(Value):
+    """How many inputs have a stability rate of at least ``min_rate``, at least.
+
+    Two statements, each with probability at least ``confidence`` on its own. ``share`` is about the
+    population, and holds if the inputs are independent draws from it; the first few of the data are not, and
+    have none. ``count`` is about exactly these inputs. Both take into account that each input is
+    certified on its own draws, wrongly with probability at most ``level``. They are void if method, radius,
+    rate or inputs were chosen after seeing results; with fresh draws ``count`` may be asked for, once, of a
+    study that was seen.
+
+    Attributes
+    ----------
+    share : float or None
+        At least this share of inputs such as these; None if they are the first few of the data.
+    count : int
+        At least so many of the inputs tested.
+    n_inputs, n_certified, n_refuted, n_consistent : int
+        Inputs tested, those certified one by one, those whose rate is as surely smaller, and those whose
+        explanation alone has the prediction of the full input: a stable explanation of the others may be
+        stably wrong.
+    n_skipped, n_missing : int
+        Inputs of the study that were left out, and those that have no explanation for other reasons. The
+        population is that of inputs which are neither.
+    source : {"fresh", "stored"}
+        One-sided tests on draws of their own, or the study's certificates.
+    n_calls : int
+        Model calls of fresh tests.
+    """
+
+    method: str
+    top_fraction: float
+    keep_probability: float
+    radius: int
+    min_rate: float
+    confidence: float
+    level: float
+    share: float | None
+    count: int
+    n_inputs: int
+    n_certified: int
+    n_consistent: int
+    n_skipped: int
+    n_missing: int
+    n_calls: int
+    source: str
+    neighborhood: str
+    agree: str
+    model: str
+    data: str
+    n_refuted: int = 0
+
+    schema: ClassVar[str] = "holdfast.data_set_guarantee"
+
+    def check(self) -> None:
+        """Raise if the statements do not follow from the counts."""
+        for name in ("n_certified", "n_refuted"):
+            check_counts(getattr(self, name), self.n_inputs, names=(name, "n_inputs"))
+        check_counts(self.n_certified + self.n_refuted, self.n_inputs, names=("n_certified + n_refuted", "n_inputs"))
+        check_share(self.min_rate, "min_rate")
+        check_name(self.source, "source", ("fresh", "stored"))
+        share, count = self._at_least(self.n_certified)
+        stated = share if self.share is None else self.share
+        if not math.isclose(share, stated, abs_tol=1e-9) or count != self.count:
+            statement = "and `count` must follow from the counts, the level and the confidence."
+            raise InvalidValueError(statement, argument="share")
+
+    def reaches(self, min_share: float) -> bool | None:
+        """Whether at least this share of inputs is stable enough; None if the tests cannot tell.
+
+        It is about the population or, where there is no ``share``, about exactly these inputs. Either
+        answer is wrong with probability at most one minus the confidence.
+        """
+        wanted = float(check_share(min_share, "min_share"))
+        share, count = self._at_least(self.n_refuted)
+        least, most = self.share, 1 - share
+        if least is None:
+            least, most = self.count / self.n_inputs, 1 - count / self.n_inputs
+        return True if least >= wanted else False if most < wanted else None
+
+    def _at_least(self, n_shown: int) -> tuple[float, int]:
+        """If a property was shown of so many inputs: which share of such inputs, and how many of these, have it."""
+        risks = {"level": self.level, "confidence": self.confidence}
+        return certified_share(n_shown, self.n_inputs, **risks), certified_count(n_shown, self.n_inputs, **risks)
+
+    def __str__(self) -> str:
+        cut = f"{self.method}, top {self.top_fraction:g}"
+        cut += f", keep probability {self.keep_probability:g}" if self.keep_probability != 1 else ""
+        doing = lower_first(event(self.neighborhood, "uniform", self.radius))
+        judged = "" if self.agree == "same_top_class" else f" (as judged by {self.agree})"
+        keeps = f"{doing} keeps the prediction on the explanation ({cut}){judged} in at least {self.min_rate} of cases"
+        sure = f"ith confidence {self.confidence:g}"
+        these = f"at least {self.count} of exactly these {self.n_inputs} inputs"
+        how = f"fresh draws, {calls(self.n_calls)}" if self.source == "fresh" else "the study's own certificates"
+        counts = {"were left out": self.n_skipped, "have no explanation": self.n_missing}
+        left = " and ".join(f"{count} {what}" for what, count in counts.items() if count > 0)
+        seen = "any result of the study" if self.source == "stored" else "any result for these inputs"
+        if self.share is None:
+            claim = f"W{sure}, for {these} {keeps}."
+            about, aside = "They are the first of the data, and say nothing of others.", ""
+        else:
+            share = f"{math.floor(1000 * self.share) / 10:g}%"
+            claim = f"W{sure}, for at least {share} of inputs such as these {keeps}; and w{sure} it does for {these}."
+            about = "The share is about the population that the inputs are independent draws from."
+            aside = ": it is about inputs of which this is not true"
+        missing = f"Of the study's inputs {left}{aside}. " if left else ""
+        return (
+            f"{claim} {self.n_certified} were certified one by one, each wrongly with probability at most "
+            f"{self.level:g} ({how}); {self.n_consistent} explanations alone have the prediction of the full input. "
+            f"{about} {missing}Method, radius, rate and inputs must have been chosen before {seen} was seen. "
+            "Nothing is said about whether predictions are right."
+        )
+
+
+def study_guarantee(
+    results: str | Path | Store,
+    *,
+    method: str,
+    radius: int,
+    min_rate: float,
+    confidence: float = 0.9,
+    level: float | None = None,
+    top_fraction: float | None = None,
+    keep_probability: float | None = None,
+    stored: bool = False,
+    trust: Trust = NO_TRUST,
+    progress: Progress | bool | None = None,
+) -> DataSetGuarantee:
+    """Guarantee that at least some share of inputs has explanations with a rate of at least ``min_rate``.
+
+    Every explanation of the method that is stored is tested: is the stability rate at this radius at
+    least ``min_rate``? Each test is one-sided, exact and sequential, on draws of its own, and needs few
+    of them. The number of yeses then bounds, for the population that the inputs were drawn from
+    and for exactly these inputs, how many rates are truly so large. Where the inputs are the first few of the
+    data (``data.order = "first"``), it is about exactly these alone.
+
+    Parameters
+    ----------
+    results : str, Path or Store
+        The file of results; model and data are loaded as its study names them.
+    method, radius, min_rate :
+        The question, to be fixed before results are seen. The radius need not be one of the study's.
+    confidence : float
+        Of each of the two statements.
+    level : float, optional
+        The probability with which an input may be certified wrongly, 0.02 if left out. It costs up to ``level`` of the
+        share, so it should be small; and the smaller it is, the more draws a test takes and the more
+        often it cannot tell. At 0.02 a test of 0.9 takes 38 draws if all agree (22 at 0.1) and is nearly
+        as likely to certify a rate of 0.95 as at 0.1; at 0.001 it takes 66, and finds only half of these.
+    top_fraction, keep_probability : float, optional
+        Which explanations, where the study has several cuts or smoothings.
+    stored : bool
+        Take the study's own certificates instead: no model is loaded or called. The level is then one minus
+        their confidence and cannot be given, the radius must be one of the study's, and fewer inputs are certified.
+    trust : Trust
+        What the model that the file names may do when it is loaded: nothing but being read, unless said here.
+    progress : bool or callable, optional
+        True for a bar, or a function of (inputs done, inputs).
+
+    Examples
+    --------
+    >>> study_guarantee("study.db", method="lime", radius=5, min_rate=1.0)
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.InvalidValueError: `min_rate` must be a number strictly between 0 and 1, got 1.0.
+    """
+    radius, rate = check_whole(radius, "radius"), check_share(min_rate, "min_rate")
+    risk = check_share(0.02 if level is None else level, "level")
+    sure = float(check_share(confidence, "confidence"))
+    if check_flag(stored, "stored") and level is not None:
+        got = f"{level}: stored certificates have that of their confidence"
+        raise InvalidValueError(argument="level", must="be left out if `stored`", got=got)
+    watch = as_progress(progress, what="inputs")
+    with nullcontext(results) if isinstance(results, Store) else Store(results) as store:
+        spec, key = store.spec, _choose(store.spec.groups, method, top_fraction, keep_probability)
+        certify = spec.certify
+        with store.snapshot():
+            status, inputs = status_of(store), store.group_inputs(key)
+            if stored:
+                if certify.of_means:
+                    must = "be False for a study with precision 'data-set': it has no certificates of single inputs"
+                    raise InvalidValueError(argument="stored", must=must)
+                if radius not in certify.radii:
+                    must = f"be one of the study's if `stored`, {', '.join(map(str, certify.radii))}"
+                    raise InvalidValueError(argument="radius", must=must, got=radius)
+                # A certificate's interval misses the true rate with probability at most 1 - confidence, whatever that
+                # rate is, so a lower end of `min_rate` or more is as wrong a yes as that at most; and so is a no.
+                risk = 1 - check_share(certify.confidence, "certify.confidence")
+                tests = []
+                for low, high, alone in store.query(_STORED, *key, json.dumps(store.inputs()), radius):
+                    refuted = False if Fraction(repr(high)) < rate else None
+                    tests.append(_Test(True if Fraction(repr(low)) >= rate else refuted, bool(alone)))
+        if not stored:  # takes long, and leaves the file to a writer meanwhile
+            tests = list(_fresh_tests(store, spec.trusting(trust), key, inputs, (radius, rate, risk), watch))
+        if not tests:
+            raise StudyError(f"{str(store.path)!r} has no explanations by {key.method} yet. Run the study first.")
+        n, n_certified, level = len(tests), sum(test.holds is True for test in tests), float(risk)
+        share = certified_share(n_certified, n, level=level, confidence=sure) if store.speaks_of_population else None
+        return DataSetGuarantee(
+            *key,
+            radius=radius,
+            min_rate=float(rate),
+            confidence=sure,
+            level=level,
+            share=share,
+            count=certified_count(n_certified, n, level=level, confidence=sure),
+            n_inputs=n,
+            n_certified=n_certified,
+            n_refuted=sum(test.holds is False for test in tests),
+            n_consistent=sum(test.consistent for test in tests),
+            n_skipped=len(status.skips),
+            n_missing=status.n_inputs - n - len(status.skips),
+            n_calls=sum(test.n_calls for test in tests),
+            source="stored" if stored else "fresh",
+            neighborhood=certify.neighborhood,
+            agree=certify.agree,
+            model=spec.model.spec,
+            data=spec.data.spec,
+        )
+
+
+class _Test(NamedTuple):
+    """Whether the rate is large enough, None if that is not known; and whether the explanation is consistent."""
+
+    holds: bool | None
+    consistent: bool
+    n_calls: int = 0
+
+
+def _choose(keys: list[GroupKey], method: str, top_fraction: float | None, keep: float | None) -> GroupKey:
+    """The group asked for; what is left open must leave no choice."""
+    check_name(method, "method", dict.fromkeys(key.method for key in keys))
+    keys = [key for key in keys if key.method == method]
+    for name, value in (("top_fraction", top_fraction), ("keep_probability", keep)):
+        there = sorted({getattr(key, name) for key in keys})
+        if (value is None and len(there) > 1) or (value is not None and value not in there):
+            raise InvalidValueError(argument=name, must=f"be one of {', '.join(map(str, there))}", got=shown(value))
+        keys = [key for key in keys if value is None or getattr(key, name) == value]
+    return keys[0]
+
+
+def _fresh_tests(
+    store: Store,
+    spec: StudySpec,
+    key: GroupKey,
+    numbers: tuple[int, ...],
+    question: tuple[int, Fraction, Fraction],
+    watch: Progress | None,
+) -> Iterator[_Test]:
+    """One-sided tests, each on a stream that belongs to its input and the question, and to nothing the study drew."""
+    inputs, (radius, rate, risk) = study_inputs(spec), question
+    inputs.check_kinds()
+    settings: dict[str, Any] = {"min_rate": rate, "confidence": 1 - risk, "radii": [radius]}
+    settings |= {"agree": spec.certify.agree, "neighborhood": spec.certify.neighborhood}
+    for n_done, index in enumerate(numbers, 1):
+        with naming_input(index):
+            rng = item_rng(spec, "guarantee", index, key.name, *map(str, question))
+            certificate = certified_radius(*explained(spec, store, inputs, key, index), **settings, rng=rng)
+            yield _Test(certificate.trail[0].answer, certificate.consistent, certificate.n_calls)
+        if watch is not None:
+            watch(n_done, len(numbers))

@@ -1,0 +1,382 @@
+"""Tasks → events on this machine: in this process, or by a pool of worker processes that load the model once each.
+
+The pool is that of every engine whose workers can die: a worker that does is replaced, and its task is run again
+without the items that it had sent.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
+
+from holdfast.errors import HoldfastError, StudyError
+from holdfast.inputs.inputs import Inputs
+from holdfast.study.records import ItemResult, Record, Task
+from holdfast.study.spec import StudySpec
+from holdfast.study.worker import Load, Skipped, Worker, is_own, load_worker, naming_input
+
+if TYPE_CHECKING:
+    from holdfast.study.on_ray import Ray
+
+EVENT, READY, DONE, ERROR = "event", "ready", "done", "error"  # what a worker says
+SECONDS_BETWEEN_LOOKS = 0.1  # how often a stop request is looked for while workers compute
+_SECONDS_TO_LEAVE = 5.0  # for a worker that is done to end: threads that a model has started can keep it for ever
+_LOSSES_PER_DEATH = 10  # so many machines lost under a task count as one death: an input can also crash a machine
+Message = tuple[str, Any]
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """Items of an input whose worker died again and again."""
+
+    input: int
+    items: tuple[str, ...]
+    reason: str
+    n_tries: int
+
+
+Event = Record | Skipped | GivenUp  # a finished item, an input that was left out, or items that were given up
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Runs tasks. Whatever it does, the same tasks give the same records, each exactly once, in any order."""
+
+    def run(self, spec: StudySpec, tasks: Iterator[Task], stop: Callable[[], bool], /) -> Iterator[Event]:
+        """Events of the tasks, which are taken one by one; once ``stop()`` is true, only begun items are finished.
+
+        An error of the model or the data is raised as a ``StudyError`` that names the input, an error of loading as
+        it is.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """The engine without workers; ``load`` makes the one that works here, unless its ``inputs`` are there already."""
+
+    load: Load | None = field(default=None, repr=False)
+    inputs: Inputs | None = field(default=None, repr=False)
+
+    def run(self, spec: StudySpec, tasks: Iterator[Task], stop: Callable[[], bool], /) -> Iterator[Event]:
+        """Events of the tasks in their order."""
+        worker: Worker | None = None
+        for task in tasks:
+            if worker is None:  # not before there is something to do: models take their time to load
+                worker = load_worker(spec, self.inputs) if self.load is None else self.load(spec)
+            for event in events_of(worker, task):
+                yield event
+                if stop():
+                    return
+
+
+def events_of(worker: Worker, task: Task) -> Iterator[Event]:
+    """What a worker finds, as rows for the store, with the input named in errors."""
+    with naming_input(task.input):
+        for result in worker.run(task):
+            yield Record.of(result) if isinstance(result, ItemResult) else result
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The engine with worker processes, in each of which ``load``, a function of a module, makes the worker.
+
+    ``max_tries`` workers may die at one task before its items are given up; one that takes longer than ``timeout``
+    seconds from one finished item to the next is ended, as if it had died. After ``inputs_per_worker`` inputs another
+    takes its place, for models that keep ever more memory.
+    """
+
+    n_workers: int
+    load: Load = field(default=load_worker, repr=False)
+    max_tries: int = 3
+    timeout: float | None = None
+    inputs_per_worker: int | None = field(default=None, repr=False)
+
+    def run(self, spec: StudySpec, tasks: Iterator[Task], stop: Callable[[], bool], /) -> Iterator[Event]:
+        """Events of the tasks, in the order in which they are finished."""
+        n_threads = max(1, (os.cpu_count() or 1) // self.n_workers)
+
+        def wait_for(workers: list[ChildProcess], seconds: float) -> list[ChildProcess]:
+            ready = wait([worker.pipe for worker in workers], timeout=seconds)
+            return [worker for worker in workers if worker.pipe in ready]
+
+        pool = Pool(self, tasks, start=lambda: ChildProcess(_serve, spec, self.load, n_threads), wait=wait_for)
+        yield from pool.run(stop)
+
+
+class WorkerDied(Exception):  # noqa: N818
+    """A worker is gone; ``counts`` says whether the task that it had may be the cause."""
+
+    def __init__(self, reason: str, *, what: str = "its worker died", counts: bool = True) -> None:
+        super().__init__(reason)
+        self.reason, self.what, self.counts = reason, what, counts
+
+
+class PoolWorker(Protocol):
+    """One worker, wherever it is: its task, less what it has sent, when it was heard last, how many tasks it had."""
+
+    task: Task | None = None
+    is_ready: bool = False
+    heard_at: float = 0.0
+    n_tasks: int = 0
+
+    def send(self, task: Task) -> None:
+        """Let it begin a task."""
+
+    def request_stop(self) -> None:
+        """Let it finish the item that it has begun, and then be done."""
+
+    def receive(self) -> list[Message]:
+        """Its next messages; ``WorkerDied`` once everything was received that it sent before."""
+        ...
+
+    def end(self, seconds: float = 0) -> None:
+        """End it at once, or after some seconds if it has not ended by then for want of tasks."""
+
+
+_PoolWorker = TypeVar("_PoolWorker", bound=PoolWorker)
+
+
+class Pool(Generic[_PoolWorker]):
+    """Workers and what they have to do; a task is taken when there is, or will be, a worker for it.
+
+    ``start`` starts a worker, which says when it is loaded. ``wait`` gives those of some workers that have messages, as
+    soon as there are some, or none when the seconds are over.
+    """
+
+    def __init__(
+        self,
+        limits: Processes | Ray,
+        tasks: Iterator[Task],
+        *,
+        start: Callable[[], _PoolWorker],
+        wait: Callable[[list[_PoolWorker], float], Iterable[_PoolWorker]],
+    ) -> None:
+        self._limits, self._tasks, self._start, self._wait = limits, tasks, start, wait
+        self._waiting: deque[Task] = deque()
+        self._workers: list[_PoolWorker] = []
+        self._tries: Counter[int] = Counter()
+        self._costs: Counter[int] = Counter()
+        self._deaths_loading = 0
+        self._stopping = False
+
+    def run(self, stop: Callable[[], bool]) -> Iterator[Event]:
+        """Events, until there is nothing left to do; once ``stop()`` is true, until begun items are finished."""
+        timeout = self._limits.timeout
+        try:
+            self._start_workers()
+            while self._waiting or any(worker.task for worker in self._workers):
+                for worker in self._wait(self._workers, SECONDS_BETWEEN_LOOKS):
+                    try:
+                        messages = worker.receive()
+                    except WorkerDied as death:
+                        yield from self._replace(worker, death)
+                    else:
+                        yield from self._take(worker, messages)
+                if timeout is not None:
+                    begun = time.monotonic() - timeout
+                    busy = (worker for worker in self._workers if worker.is_ready and worker.task)
+                    late = [worker for worker in busy if worker.heard_at < begun]
+                    heard = list(self._wait(late, 0)) if late else []  # those that have just said something go on
+                    for worker in late:
+                        if worker not in heard:
+                            reason = f"no item was finished within {timeout:g} s"
+                            yield from self._replace(worker, WorkerDied(reason, what="it took too long"))
+                if not self._stopping and stop():
+                    self._stopping = True
+                    self._waiting.clear()
+                    for worker in list(self._workers):  # whoever has begun finishes an item; the others go
+                        if worker.task is None:
+                            self._end(worker)
+                        else:
+                            worker.request_stop()
+                self._start_workers()
+        finally:  # nothing that they have begun is stored
+            while self._workers:
+                self._workers.pop().end()
+
+    def _start_workers(self) -> None:
+        """Start workers as long as there are too few, and more tasks wait than workers load.
+
+        Those that load may take long, or never find a place.
+        """
+        while not self._stopping and len(self._workers) < self._limits.n_workers:
+            n_loading = sum(not worker.is_ready for worker in self._workers)
+            if len(self._waiting) <= n_loading and (task := next(self._tasks, None)) is not None:
+                self._waiting.append(task)
+            if len(self._waiting) <= n_loading:
+                return
+            self._workers.append(self._start())
+
+    def _end(self, worker: _PoolWorker, seconds: float = 0) -> None:
+        self._workers.remove(worker)
+        worker.end(seconds)
+
+    def _take(self, worker: _PoolWorker, messages: list[Message]) -> Iterator[Event]:
+        """What a worker says; one that is free gets a task, or ends if there is none, or it has had its share."""
+        worker.heard_at = time.monotonic()
+        for kind, content in messages:
+            if kind == ERROR:
+                raise error_of(content)
+            if kind == EVENT:
+                assert worker.task is not None
+                # Of an input that is left out, nothing is left to do.
+                is_item = isinstance(content, Record)
+                worker.task = worker.task.after(content) if is_item else replace(worker.task, items=())
+                yield content
+                continue
+            if kind == READY:
+                worker.is_ready, self._deaths_loading = True, 0
+            worker.task, share = None, self._limits.inputs_per_worker
+            if not self._stopping and (share is None or worker.n_tasks < share):
+                worker.task = self._waiting.popleft() if self._waiting else next(self._tasks, None)
+            if worker.task is None:
+                self._end(worker, _SECONDS_TO_LEAVE)
+            else:
+                worker.n_tasks += 1
+                worker.send(worker.task)
+
+    def _replace(self, worker: _PoolWorker, death: WorkerDied) -> Iterator[GivenUp]:
+        """Let another worker do what a dead one left undone, or give it up."""
+        self._end(worker)
+        if not worker.is_ready and death.counts:
+            self._deaths_loading += 1
+            if self._deaths_loading >= self._limits.max_tries:
+                raise StudyError(
+                    f"{self._deaths_loading} workers in a row died while they loaded the model and the data "
+                    f"({death.reason}). Is there memory for as many workers, and has every machine what they need?"
+                )
+        task = worker.task
+        if task is None or not task.items:
+            return
+        self._tries[task.input] += 1
+        self._costs[task.input] += _LOSSES_PER_DEATH if death.counts else 1
+        if self._costs[task.input] >= _LOSSES_PER_DEATH * self._limits.max_tries:
+            items = tuple(item.key for item in task.items)
+            yield GivenUp(task.input, items, f"{death.what} ({death.reason})", self._tries[task.input])
+        elif not self._stopping:
+            self._waiting.append(task)
+
+
+class ChildProcess(PoolWorker):
+    """A process that was started here, by the near end of its pipe; ``target`` gets the far end.
+
+    What it is sent are tasks, and None for no more of them.
+    """
+
+    def __init__(self, target: Callable[..., None], *arguments: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe: Connection[Any, Any]
+        self.pipe, far_end = context.Pipe()
+        self._process = context.Process(target=target, args=(far_end, *arguments), daemon=True)
+        # It never sees Ctrl-C, not even before it can say that it ignores it. The tracker, which is started with the
+        # first process otherwise, would let the signals of this thread through again.
+        can_block = hasattr(signal, "pthread_sigmask")
+        if can_block:
+            resource_tracker.ensure_running()
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            if can_block:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        # Only the child may hold the far end, or its death would not close the pipe.
+        far_end.close()
+
+    def send(self, task: Task | None) -> None:
+        # If it has died, that is noticed where its pipe is read.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.pipe.send(task)
+
+    def request_stop(self) -> None:
+        self.send(None)
+
+    def receive(self) -> list[Message]:
+        try:
+            return [self.pipe.recv()]
+        except (EOFError, OSError):
+            self._process.join(_SECONDS_TO_LEAVE)
+        code = self._process.exitcode
+        if code is None or code >= 0:
+            raise WorkerDied(f"exit code {code}")
+        name = signal.Signals(-code).name
+        raise WorkerDied(f"{name}, as when memory runs out" if name == "SIGKILL" else name)
+
+    def end(self, seconds: float = 0) -> None:
+        self.pipe.close()
+        try:
+            self._process.join(seconds)
+        finally:
+            self._process.kill()
+            self._process.join()
+            self._process.close()
+
+
+def _serve(pipe: Connection[Any, Any], spec: StudySpec, load: Load, n_threads: int) -> None:
+    """What a worker process does: load once, then run tasks until there are none, or a stop is asked for."""
+    # Ctrl-C reaches every process of the terminal; the parent decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
+    with sending_errors(pipe):
+        worker = load(spec)
+        share_cores(n_threads)
+        pipe.send((READY, None))
+        while isinstance(task := pipe.recv(), Task):
+            for event in events_of(worker, task):
+                pipe.send((EVENT, event))
+                if pipe.poll():
+                    break
+            pipe.send((DONE, None))
+
+
+def end_with_parent(clean: Callable[[], object] = lambda: None) -> None:
+    """A parent that is killed cannot say so, or clean up: its processes would go on computing for nobody."""
+
+    def wait_for_parent() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            clean()
+            os._exit(1)
+
+    threading.Thread(target=wait_for_parent, daemon=True).start()
+
+
+@contextmanager
+def sending_errors(pipe: Connection[Any, Any]) -> Iterator[None]:
+    """Errors inside are sent to the parent, unless it listens no more."""
+    try:
+        yield
+    except Exception as error:
+        with suppress(OSError):
+            pipe.send(error_message(error))
+
+
+def error_message(error: Exception) -> Message:
+    """What went wrong, as another process can read it: our own errors as they are, others by what they say."""
+    return ERROR, (error if is_own(error) else StudyError(str(error)), traceback.format_exc())
+
+
+def error_of(content: tuple[HoldfastError, str]) -> HoldfastError:
+    """What went wrong in a worker, with its trace."""
+    error, trace = content
+    error.add_note(f"In a worker process:\n{trace}")
+    return error
+
+
+def share_cores(n_threads: int) -> None:
+    """Leave torch no more threads than are this worker's due."""
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(min(n_threads, torch.get_num_threads()))

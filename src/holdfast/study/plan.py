@@ -1,0 +1,405 @@
+"""A study → its items, model calls and time, before anything runs.
+
+The model and the data are loaded, a few inputs are bound, and a call is timed. Attribution is counted by formula.
+Certification is run, with its own draws and stopping rules, on a stand-in for the model whose answers agree at a given
+rate: what it then spends is what it will spend.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist, median_low
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from holdfast.attribution.gradients import FIRST_POINTS, LEGENDRE_POINTS, MOST_POINTS, MOST_STEPS
+from holdfast.attribution.lime import DEFAULT_SAMPLES as LIME_SAMPLES
+from holdfast.attribution.methods import GRADIENT_METHODS, attribute
+from holdfast.attribution.shapley import DEFAULT_SAMPLES as SHAPLEY_SAMPLES
+from holdfast.attribution.shapley import MOST_EXACT_FEATURES
+from holdfast.bounds import hoeffding_draws
+from holdfast.certification.allocation import allocate
+from holdfast.certification.curve import certify_radii
+from holdfast.certification.mean_curve import hoeffding_limit, size_law
+from holdfast.certification.serialization import Value
+from holdfast.errors import StudyError
+from holdfast.evaluation import Evaluator
+from holdfast.masking.function import mask_function
+from holdfast.neighborhood import NEIGHBORHOODS
+from holdfast.plans import make_plan, share_risk
+from holdfast.smoothing import smooth
+from holdfast.study.records import inputs_of
+from holdfast.study.spec import CertifySpec, MethodSpec, SmoothingSpec, StudySpec, check_spec
+from holdfast.study.worker import Skipped, bind_input, check_packages, steady, study_inputs
+from holdfast.types import Mask, MaskedModel, Masks
+from holdfast.validation import check_flag, check_share
+from holdfast.witness import ALWAYS_EXHAUSTED, find_witness
+from holdfast.words import duration
+
+_ROWS_PER_INPUT = 2
+"""The full input, and a row that is repeated to see whether the model changes its mind; an item adds one of its own."""
+
+_WITNESS_CALLS = 20_000
+"""What ``find_witness`` spends unless told otherwise."""
+
+_N_LOOKED_AT = 9
+"""Inputs that are bound to see how many features they have."""
+
+_SECONDS, _MOST_PORTIONS, _FEW_GRADIENTS = 0.5, 64, 8
+"""How long, and how often at most, calls are timed."""
+
+_LARGE, _SMALL = 256, 32
+"""Rows that come together when a method explains, and between two looks of a certificate."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedCost(Value):
+    """Model calls of one part of a study over all inputs, and the time they take if it was measured."""
+
+    name: str
+    expected_calls: float
+    most_calls: int
+    seconds: float | None
+    most_seconds: float | None
+
+    schema: ClassVar[str] = "holdfast.planned_cost"
+
+
+@dataclass(frozen=True, eq=False)
+class StudyPlan(Value):
+    """What a study will cost.
+
+    Calls are counted for inputs with the usual number of features, as seen on a few. ``expected``
+    assumes that predictions are kept at ``assumed_rate`` and that integrated gradients need no
+    refinement. Certificates of true rates near one half cost most, and searches for witnesses that find
+    none. Time is that of one worker.
+
+    Attributes
+    ----------
+    n_inputs, n_items : int
+        Inputs, and items: inputs × methods × fractions × keep probabilities.
+    n_features : int
+        The usual number of features, of ``n_looked_at`` inputs; ``n_skipped`` of these would be left out.
+    costs : tuple of PlannedCost
+        One per explanation method, then certification, hard certificates and witnesses.
+    paper_calls : int
+        What certification takes with the paper's number of draws for every item and radius.
+    seconds_per_call : float or None
+        Measured on one input; None if it was not to be measured.
+    """
+
+    name: str
+    n_inputs: int
+    n_items: int
+    n_features: int
+    n_looked_at: int
+    n_skipped: int
+    assumed_rate: float
+    precision: str
+    costs: tuple[PlannedCost, ...]
+    paper_calls: int
+    seconds_per_call: float | None
+
+    schema: ClassVar[str] = "holdfast.study_plan"
+
+    @property
+    def expected_calls(self) -> float:
+        """Model calls of the whole study, as expected."""
+        return sum(cost.expected_calls for cost in self.costs)
+
+    @property
+    def most_calls(self) -> int:
+        """The most model calls of the whole study."""
+        return sum(cost.most_calls for cost in self.costs)
+
+    @property
+    def seconds(self) -> float | None:
+        """Expected time of one worker, if calls were timed."""
+        return None if self.seconds_per_call is None else sum(cost.seconds or 0.0 for cost in self.costs)
+
+    @property
+    def most_seconds(self) -> float | None:
+        """The most time of one worker, if calls were timed."""
+        return None if self.seconds_per_call is None else sum(cost.most_seconds or 0.0 for cost in self.costs)
+
+    def __str__(self) -> str:
+        width = max(len(cost.name) for cost in self.costs)
+        table = [(cost.name, cost.expected_calls, cost.most_calls) for cost in self.costs]
+        table += [("all", self.expected_calls, self.most_calls)]
+        size = f"{self.n_items:,} items of {self.n_inputs:,} inputs with about {self.n_features} features"
+        lines = [f"{self.name}: {size}"]
+        if self.n_skipped:
+            lines += [f"{self.n_skipped} of {self.n_looked_at} inputs that were looked at would be left out."]
+        lines += [f"{'model calls':<{width}}  {'expected':>14}  {'at most':>14}"]
+        lines += [f"{name:<{width}}  {expected:>14,.0f}  {most:>14,}" for name, expected, most in table]
+        lines += [
+            f"Expected for certification if predictions are kept at a rate of {self.assumed_rate:g}; "
+            f"the paper's number of draws would be {self.paper_calls:,}."
+        ]
+        if any(cost.name == "witnesses" for cost in self.costs):
+            lines += ["A search for a witness that finds none takes its whole budget, which is counted in “at most”."]
+        if self.seconds_per_call is not None:
+            about, most = (duration(max(1.0, seconds or 0.0)) for seconds in (self.seconds, self.most_seconds))
+            each = f"{1000 * self.seconds_per_call:.3g} ms per call, measured on one input"
+            lines += [f"About {about} with one worker, at most {most} ({each})."]
+        return "\n".join(lines)
+
+
+def plan_study(spec: StudySpec, *, timed: bool = True, assumed_rate: float = 0.9) -> StudyPlan:
+    """Tell how many items and model calls a study has, and about how long it will take.
+
+    The model and the data are loaded and a few inputs are bound. Nothing is explained or certified; if
+    ``timed``, the model is called on random masks of one input for about a second.
+
+    Parameters
+    ----------
+    spec : StudySpec
+        The study.
+    timed : bool
+        Whether to measure how long a model call takes.
+    assumed_rate : float
+        The true stability rate that expected calls are told for.
+
+    Returns
+    -------
+    StudyPlan
+        Items, calls and seconds; printing it gives a table.
+    """
+    rate, timed = float(check_share(assumed_rate, "assumed_rate")), check_flag(timed, "timed")
+    check_packages(check_spec(spec))
+    every = study_inputs(spec)
+    every.check_kinds()
+    inputs = inputs_of(spec, len(every))
+    bound, skipped = [], []
+    for place in sorted(set(np.linspace(0, len(inputs) - 1, _N_LOOKED_AT).astype(int).tolist())):
+        try:
+            model = bind_input(spec, every, inputs[place])
+        except StudyError as error:
+            raise StudyError(f"Input {inputs[place]} {error}") from error
+        if isinstance(model, Skipped):
+            skipped.append(model)
+        else:
+            bound.append(model)
+    if not bound:
+        raise StudyError(f"None of {len(skipped)} inputs that were looked at can be used: {skipped[0]}.")
+    n_features = median_low(model.n_features for model in bound)
+    speed = _measure(spec, bound[0]) if timed else _Speed()
+    costs = []
+    for method in spec.methods:
+        per_call = speed.per_gradient if method.name in GRADIENT_METHODS else speed.per_call
+        expected, most = attribution_calls(method, n_features)
+        costs.append(_cost(method.name, expected * len(inputs), most * len(inputs), per_call))
+    certifying = _means if spec.certify.of_means else _certification
+    n_items = len(inputs) * len(spec.groups)
+    draws = hoeffding_draws(Fraction(str(spec.certify.tolerance)), Fraction(str(spec.certify.confidence)))
+    return StudyPlan(
+        name=spec.name,
+        n_inputs=len(inputs),
+        n_items=n_items,
+        n_features=n_features,
+        n_looked_at=len(bound) + len(skipped),
+        n_skipped=len(skipped),
+        assumed_rate=rate,
+        precision=spec.certify.precision,
+        costs=(*costs, *certifying(spec, n_features, rate, len(inputs), speed)),
+        paper_calls=draws * len(spec.certify.radii) * n_items,
+        seconds_per_call=speed.per_call,
+    )
+
+
+class _Speed(NamedTuple):
+    """Seconds of one model call among many, of one among few as between two looks of a certificate, of a gradient."""
+
+    per_call: float | None = None
+    per_small_call: float | None = None
+    per_gradient: float | None = None
+
+
+def _measure(spec: StudySpec, bound: MaskedModel) -> _Speed:
+    """Time a model on random masks of one input, and its gradients if a method needs them."""
+    per_gradient = None
+    if method := next((method.name for method in spec.methods if method.name in GRADIENT_METHODS), None):
+        attribute(bound, method, n_samples=1, rng=0)
+        start = time.perf_counter()
+        attribution = attribute(bound, method, n_samples=_FEW_GRADIENTS, rng=0)
+        per_gradient = (time.perf_counter() - start) / max(1, attribution.n_calls)
+    per_call, per_small_call = (_time_calls(steady(bound, spec), n_rows) for n_rows in (_LARGE, _SMALL))
+    return _Speed(per_call, per_small_call, per_gradient)
+
+
+def _time_calls(evaluator: Evaluator, n_rows: int) -> float:
+    """Seconds per row when random masks come in portions of this size, over about half a second."""
+    n_features, rng = evaluator.n_features, np.random.default_rng(0)
+    evaluator(rng.random((n_rows, n_features)) < 0.5)
+    n_calls, seconds = 0, 0.0
+    for _ in range(_MOST_PORTIONS):
+        masks, before, start = rng.random((n_rows, n_features)) < 0.5, evaluator.n_calls, time.perf_counter()
+        evaluator(masks)
+        seconds += time.perf_counter() - start
+        n_calls += evaluator.n_calls - before
+        # Of few features all masks are soon known, and cost nothing.
+        if seconds >= _SECONDS or evaluator.n_calls - before < n_rows // 2:
+            break
+    return seconds / max(1, n_calls)
+
+
+class Calls(NamedTuple):
+    """Model calls: what is expected, and the most there can be."""
+
+    expected: float
+    most: int
+
+
+def _cost(name: str, expected: float, most: int, per_call: float | None, overhead: float = 0.0) -> PlannedCost:
+    seconds = [None if per_call is None else n * per_call + overhead for n in (expected, most)]
+    return PlannedCost(name, float(expected), int(most), *seconds)
+
+
+def _settings(spec: StudySpec, n_features: int) -> list[tuple[Mask, float, int]]:
+    """An explanation of each size and each keep probability, with the rows that one mask then takes."""
+    masks = [np.arange(n_features) < int(Fraction(str(fraction)) * n_features) for fraction in spec.top_fractions]
+    keeps = [(keep, 1 if keep == 1 else spec.smoothing.n_samples) for keep in spec.smoothing.keep_probabilities]
+    return [(mask, *keep) for mask in masks for keep in keeps]
+
+
+def _certification(
+    spec: StudySpec, n_features: int, rate: float, n_inputs: int, speed: _Speed
+) -> Iterator[PlannedCost]:
+    """Certificates of all items, then hard certificates and witnesses if they are asked for."""
+    n_explanations, settings = n_inputs * len(spec.methods), _settings(spec, n_features)
+    n_drawn = most_drawn = n_searched = most_searched = 0
+    seconds = 0.0
+    for selected, keep, rows in settings:
+        n_calls, time_taken = try_curve(spec.certify, spec.smoothing, selected, keep=keep, rate=rate)
+        n_drawn, most_drawn = n_drawn + n_calls, most_drawn + rows * most_masks(spec.certify, selected)
+        seconds += time_taken
+        if spec.witness:
+            most = witness_calls(int((~selected).sum()), rows)
+            n_searched += min(try_witness(spec.smoothing, selected, keep=keep, rate=rate), most)
+            most_searched += most
+    once = _ROWS_PER_INPUT * n_inputs
+    expected, at_most = (n_explanations * n_calls + once for n_calls in (n_drawn, most_drawn))
+    yield _cost("certification", expected, at_most, speed.per_small_call, seconds * n_explanations)
+    if n_hard := len(spec.mus.keep_probabilities):
+        at_most = 2 * spec.mus.n_levels * n_hard * n_explanations * len(settings)
+        # Votes on the full input are the same for all items of an input.
+        shared = spec.mus.n_levels * n_hard * (n_explanations * len(spec.top_fractions) + n_inputs)
+        yield _cost("hard certificates", min(at_most, shared), at_most, speed.per_call)
+    if spec.witness:
+        yield _cost("witnesses", n_explanations * n_searched, n_explanations * most_searched, speed.per_call)
+
+
+def _means(spec: StudySpec, n_features: int, rate: float, n_inputs: int, speed: _Speed) -> Iterator[PlannedCost]:
+    """The mean curves of all methods, fractions and keep probabilities."""
+    expected, most = 0.0, 0
+    for selected, _, rows in _settings(spec, n_features):
+        calls = mean_calls(spec.certify, selected, n_inputs=n_inputs, rate=rate, rows=rows)
+        expected, most = expected + calls.expected, most + calls.most
+    once, n_methods = _ROWS_PER_INPUT * n_inputs, len(spec.methods)
+    yield _cost("mean curves", once + n_methods * expected, once + n_methods * most, speed.per_call)
+
+
+def mean_calls(certify: CertifySpec, selected: Mask, *, n_inputs: int, rate: float, rows: int) -> Calls:
+    """What the mean curve of one method takes, if all inputs have explanations like this one.
+
+    A guaranteed width has a fixed number of draws. An approximate one depends on the rates; inputs alike
+    in them would take the expected number, and whole rounds over the inputs may add to the most.
+    """
+    group = tuple(map(len, NEIGHBORHOODS[certify.neighborhood](selected, 0).pools))
+    risk = (1 - certify.confidence) / (len(certify.radii) if certify.simultaneous else 1)
+    weights = np.zeros((len(certify.radii), min(max(certify.radii), *group)))
+    for row, radius in enumerate(certify.radii):
+        law = size_law(group, radius)
+        weights[row, : len(law) - 1] = law[1:]
+    references = 2 * n_inputs
+    if certify.bound == "hoeffding":
+        draws = allocate(weights, np.ones(weights.shape[1]), hoeffding_limit(certify.half_width, risk))
+        n_calls = rows * (draws.sum() + references)
+        return Calls(float(n_calls), int(n_calls))
+    limit = (certify.half_width / NormalDist().inv_cdf(1 - risk / 2)) ** 2
+    spreads = (rate * (1 - rate), 0.25)
+    expected, most = (allocate(weights, np.full(weights.shape[1], spread), limit).sum() for spread in spreads)
+    at_most = 1.1 * most + n_inputs * weights.shape[1] + 3 * references
+    return Calls(float(rows * (expected + 2 * references)), int(rows * at_most))
+
+
+def attribution_calls(method: MethodSpec, n_features: int) -> Calls:
+    """What one explanation takes; gradients count as calls."""
+    n_samples, all_masks = method.n_samples, 2**n_features
+    match method.name:
+        case "lime":
+            n_calls = min(n_samples or LIME_SAMPLES, all_masks)
+        case "shap":
+            is_exact = n_features <= MOST_EXACT_FEATURES
+            default = all_masks if is_exact else max(SHAPLEY_SAMPLES + 2 * n_features, 4 * n_features)
+            n_calls = min(n_samples or default, all_masks)
+        case "integrated_gradients":  # two ends of the line, the prediction, and points on it, refined if need be
+            if n_samples is None and method.options.get("rule") != "gauss_legendre":
+                return Calls(FIRST_POINTS + 3, MOST_POINTS + 3)
+            n_calls = (n_samples or LEGENDRE_POINTS) + 3
+        case "mfaba":
+            n_calls = (n_samples or MOST_STEPS) + 2
+        case "occlusion":  # each feature alone or left out, and the full input, which is also the prediction
+            n_calls = min(n_features + (2 if method.options.get("leave") == "in" else 1), all_masks)
+        case "random":
+            n_calls = 1
+    return Calls(n_calls, n_calls)
+
+
+def most_masks(certify: CertifySpec, selected: Mask) -> int:
+    """The most distinct masks a curve can take: the widest neighbourhood that is enumerated, and all draws."""
+    kind = NEIGHBORHOODS[certify.neighborhood]
+    neighborhoods = {nearby.effective_radius: nearby for nearby in (kind(selected, radius) for radius in certify.radii)}
+    plan = make_plan(certify.plan, tolerance=certify.tolerance, confidence=certify.confidence)
+    if certify.simultaneous:
+        plan = share_risk(plan, len(neighborhoods))
+    sizes = [nearby.size for nearby in neighborhoods.values() if not nearby.is_larger_than(plan.max_draws)]
+    n_drawn = (len(neighborhoods) - len(sizes)) * plan.max_draws
+    return min(max(sizes, default=0) + n_drawn + 1 + _ROWS_PER_INPUT, (1 << len(selected)) + 1)
+
+
+def try_curve(
+    certify: CertifySpec, smoothing: SmoothingSpec, selected: Mask, *, keep: float, rate: float
+) -> tuple[int, float]:
+    """Certify a stand-in that keeps its prediction for about this share of the masks; its calls, and other seconds."""
+    own, model = _stand_in(smoothing, selected, keep, rate)
+    start = time.perf_counter()
+    # The stand-in has two classes of its own, whatever counts as the same prediction in the study.
+    question = certify.keywords | {"agree": "same_top_class"}
+    certify_radii(model, selected, **question, check_determinism=False, rng=0)
+    return own.n_calls, time.perf_counter() - start
+
+
+def try_witness(smoothing: SmoothingSpec, selected: Mask, *, keep: float, rate: float) -> int:
+    """Search the same stand-in for a witness; returns the calls. One that changes its mind often is soon found out."""
+    own, model = _stand_in(smoothing, selected, keep, rate)
+    find_witness(model, selected, max_calls=_WITNESS_CALLS, rng=0)
+    return own.n_calls
+
+
+def _stand_in(smoothing: SmoothingSpec, selected: Mask, keep: float, rate: float) -> tuple[Evaluator, MaskedModel]:
+    """Scores of two classes, counted, and smoothed: the first leads for the explanation, and for others at this rate.
+
+    Which masks those are is fixed by a random linear form of each mask, modulo one.
+    """
+    weights = np.random.default_rng(0).random(len(selected))
+
+    def scores(masks: Masks) -> np.ndarray:
+        keeps = ((masks @ weights) % 1.0 < rate) | (masks == selected).all(axis=1)
+        return np.stack([keeps, ~keeps], axis=1).astype(np.float64)
+
+    own = Evaluator(mask_function(scores, n_features=len(selected)))
+    return own, own if keep == 1 else smooth(own, keep, smoothing.n_samples, rng=0)
+
+
+def witness_calls(n_free: int, rows_per_mask: int = 1) -> int:
+    """The most that a search for a witness spends: its budget, levels too small to count, and a last reduction."""
+    levels = (math.comb(n_free, k) for k in range(1, n_free + 1))
+    small = sum(size for size in levels if size <= ALWAYS_EXHAUSTED)
+    beyond = rows_per_mask * (small + n_free**2)
+    return min(_WITNESS_CALLS + beyond, rows_per_mask * ((1 << n_free) + 1))

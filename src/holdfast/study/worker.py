@@ -1,0 +1,212 @@
+"""A task → results: the model and the data are loaded once, each input is bound once, each method is asked once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from holdfast.attribution.methods import GRADIENT_METHODS, attribute
+from holdfast.attribution.task import Attribution, check_differentiable, predicted
+from holdfast.certification.curve import certify_radii
+from holdfast.errors import HoldfastError, InvalidValueError, StudyError
+from holdfast.evaluation import Evaluator, steady_batch_size
+from holdfast.inputs import data as datasets
+from holdfast.inputs import models
+from holdfast.inputs.inputs import Inputs, is_blank
+from holdfast.inputs.models.classifier import Classifier
+from holdfast.inputs.source import Once, check_sources, split_source
+from holdfast.mus import certify_mus
+from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
+from holdfast.selection import top_fraction
+from holdfast.smoothing import smooth
+from holdfast.study.records import Item, ItemResult, Task, unpack_text
+from holdfast.study.spec import DataSpec, MaskingSpec, ModelSpec, StudySpec
+from holdfast.types import MaskedModel, Rng
+from holdfast.witness import find_witness
+
+_Subject = tuple[str | None, int | None, Any]  # the name of an input, its label and its prediction
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """An input that was left out, as the study allows, and why."""
+
+    input: int
+    reason: str
+
+
+class Worker:
+    """The inputs of a study with its model, loaded and ready for tasks.
+
+    All certificates of an input go to one ``shared`` evaluator, which computes each mask once. Each counts
+    its calls with an evaluator of its own on top, so that what an item says of its cost does not
+    depend on which items came before it, or in which process. Explanations have an evaluator of their
+    own: the batches, and with them the last digits of scores, do not depend on what came before either.
+    """
+
+    def __init__(self, spec: StudySpec, inputs: Inputs) -> None:
+        inputs.check_kinds()
+        self._spec, self._inputs = spec, inputs
+
+    def run(self, task: Task) -> Iterator[ItemResult | Skipped]:
+        """The results of a task, each as soon as it is known."""
+        spec, model = self._spec, bind_input(self._spec, self._inputs, task.input)
+        if isinstance(model, Skipped):
+            yield model
+            return
+        # What a method of the task lacks is said before another one takes its time.
+        for name in {item.method: None for item in task.items if item.method in GRADIENT_METHODS}:
+            check_differentiable(model, name)
+        shared = steady(model, spec)
+        everything = np.ones(shared.n_features, dtype=bool)
+        prediction = predicted(shared(everything[None])[0])
+        # Questions that share their masks cannot see a model that changes its mind; repeated rows can.
+        shared.check_determinism(everything)
+        names, methods = self._inputs.dataset.names, {method.name: method for method in spec.methods}
+        subject = (None if names is None else names[task.input], self._inputs.label(task.input), prediction)
+        stored = {name: Attribution.from_json(unpack_text(packed)) for name, packed in task.attributions}
+        for name, items in groupby(task.items, key=lambda item: item.method):
+            start, attribution = time.perf_counter(), stored.get(name)
+            if attribution is None:
+                method, evaluator = methods[name], steady(model, spec)
+                rng = item_rng(spec, "attribute", task.input, name)
+                attribution = attribute(evaluator, name, n_samples=method.n_samples, rng=rng, **method.options)
+                shared.learn(evaluator)
+            seconds = 0.0 if name in stored else time.perf_counter() - start
+            for item in items:
+                yield self._certify(item, shared, subject, attribution, seconds)
+        # The row that shows whether the model changes its mind is repeated, if no batch had room for it.
+        shared.settle()
+
+    def _certify(
+        self, item: Item, shared: Evaluator, subject: _Subject, attribution: Attribution, seconds: float
+    ) -> ItemResult:
+        """All that a study asks of one item."""
+        start, n_before, spec = time.perf_counter(), shared.n_calls, self._spec
+        selected = top_fraction(attribution, item.top_fraction)
+        model: MaskedModel
+        model = evaluator = Evaluator(shared)
+        if item.keep_probability != 1:  # all keep probabilities of an input share their random numbers
+            rng = item_rng(spec, "smooth", item.input)
+            model = smooth(evaluator, item.keep_probability, spec.smoothing.n_samples, rng=rng)
+        parts = (item.input, item.method, repr(item.top_fraction), repr(item.keep_probability))
+        draws: Rng = CANONICAL if is_canonical(spec.seed) else item_rng(spec, "certify", *parts)
+        curve = certify_radii(model, selected, **spec.certify.item_keywords, rng=draws)
+        votes: dict[str, Any] = {"n_levels": spec.mus.n_levels, "criterion": spec.mus.criterion}
+        votes["rng"] = item_rng(spec, "mus", item.input)
+        keeps = spec.mus.keep_probabilities
+        mus = tuple(certify_mus(evaluator, selected, keep_probability=keep, **votes) for keep in keeps)
+        witness = None
+        if spec.witness:
+            rng = item_rng(spec, "witness", *parts)
+            witness = find_witness(model, selected, agree=spec.certify.agree, rng=rng)
+        name, label, prediction = subject
+        costs = (evaluator.n_calls, shared.n_calls - n_before, time.perf_counter() - start, seconds)
+        return ItemResult(*item, name, label, prediction, attribution, selected, curve, mus, witness, *costs)
+
+
+def bind_input(spec: StudySpec, inputs: Inputs, index: int) -> MaskedModel | Skipped:
+    """One input of a study as a function of masks, or why it is left out, as the study allows."""
+    try:
+        value = inputs.raw(index)
+    except (OSError, ValueError) as error:
+        if spec.data.skip_unreadable:
+            return Skipped(index, f"unreadable: {error}")
+        raise StudyError(f"cannot be read: {error} Set `data.skip_unreadable` to leave such inputs out.") from error
+    if is_blank(value):  # which has fewer features than any study that leaves inputs out wants
+        if spec.data.skip_unreadable or spec.data.min_features > 1:
+            return Skipped(index, "an empty text")
+        hint = "Set `data.skip_unreadable`, or `data.min_features` above 1, to leave such inputs out."
+        raise StudyError(f"is an empty text. {hint}")
+    model = inputs.bind(value)
+    if model.n_features < spec.data.min_features:
+        return Skipped(index, f"{model.n_features} features, fewer than {spec.data.min_features}")
+    return model
+
+
+Load = Callable[[StudySpec], Worker]  # a function of a module, so that another process can be told its name
+
+
+def load_worker(spec: StudySpec, inputs: Inputs | None = None) -> Worker:
+    """Load the model and the data a study names, unless its inputs are there already."""
+    return Worker(spec, study_inputs(spec) if inputs is None else inputs)
+
+
+def study_inputs(spec: StudySpec) -> Inputs:
+    """All inputs of the data that a study names; the model and the data are loaded when they are first needed."""
+    return named_inputs(spec.model, spec.data, spec.masking)
+
+
+def named_inputs(model: ModelSpec, data: DataSpec, masking: MaskingSpec) -> Inputs:
+    """The same for parts of a study."""
+
+    def load_model() -> Classifier:
+        check_trust(model)
+        scheme, _ = split_source(model.spec, "model")
+        trust: dict[str, Any] = {"trusted": model.trust.types} if scheme == "skops" else {}
+        trust |= {"download": model.trust.download} if scheme == "hf" else {}
+        return models.load(model.spec, **model.options, **trust)
+
+    return Inputs(
+        model_name=model.spec,
+        data_name=data.spec,
+        model=Once(load_model),
+        data=Once(lambda: datasets.load(data.spec, **data.options)),
+        features=masking.groups,
+        fill=masking.fill,
+        options=masking.options,
+    )
+
+
+def check_trust(model: ModelSpec) -> None:
+    """Refuse a model that would run code because a file says so."""
+    if split_source(model.spec, "model")[0] == "python" and not model.trust.code:
+        raise InvalidValueError(
+            f"The model {model.spec!r}, which a file names, would run code. If you know that code, add `--trust code` "
+            "(in Python: `trust=Trust(code=True)`)."
+        )
+
+
+def check_packages(spec: StudySpec, *further: str, computing: bool = True) -> None:
+    """All that a study needs is installed, or it is named at once; its model needs nothing if not ``computing``."""
+    check_trust(spec.model)
+    model, data = spec.model.spec, spec.data.spec
+    check_sources(model if computing else None, data, *further, what=f"{model} with {data}")
+
+
+def steady(bound: MaskedModel, spec: StudySpec, *, timeout: float | None = None) -> Evaluator:
+    """An evaluator that times nothing: its batches depend on what is asked alone."""
+    return Evaluator(bound, batch_size=steady_batch_size(bound, spec.batch_size), timeout=timeout)
+
+
+def item_rng(spec: StudySpec, purpose: str, *parts: object) -> int:
+    """The key of the random numbers of one purpose, from the seed and the item alone."""
+    return stream_key(stream(spec.seed, "study", purpose, *(str(part) for part in parts)))
+
+
+@contextmanager
+def naming_input(index: int) -> Iterator[None]:
+    """Errors inside become a ``StudyError`` that says at which input."""
+    try:
+        yield
+    except Exception as error:
+        raise at_input(index, error) from error
+
+
+def at_input(index: int, error: Exception) -> StudyError:
+    """What went wrong at an input, in one line; our own errors keep their fields."""
+    kind, cause = f"{type(error).__name__}: ", error
+    if isinstance(error, StudyError):
+        kind, cause = "", error.cause or error
+    return StudyError(f"Input {index}: {kind}{error}", cause=cause if is_own(cause) else None)
+
+
+def is_own(error: Exception) -> TypeGuard[HoldfastError]:
+    """Whether another process knows the class of an error, as it need not know those of a model."""
+    return isinstance(error, HoldfastError) and type(error).__module__.startswith("holdfast.")
