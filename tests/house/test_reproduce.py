@@ -207,7 +207,7 @@ def test_means_alone_are_computed_when_the_data_set_is_what_counts(tmp_path: Pat
     assert len(rows) == 4
     assert len(read_rows(folder / "differences.csv")) == 2
     findings = (folder / "findings.md").read_text(encoding="utf-8")
-    assert "which holds at 90%" in findings
+    assert "that holds at 90%" in findings
     assert "bootstrap" not in findings, "there is none"
 
 
