@@ -131,7 +131,7 @@ def certified_radius(
     risk, and the first that is not certified ends the search. With probability at least
     ``confidence`` every tested radius up to the returned one has a rate of at least ``min_rate``:
     a false claim needs a false "yes" at the first radius whose rate is too small. If every draw
-    agrees, the smallest number of draws that any valid test needs suffices for each radius.
+    agrees, a few draws more than any valid test needs suffice for each radius.
 
     Parameters
     ----------
@@ -192,8 +192,8 @@ def decide_in_order(
         if trail and trail[-1].effective_radius == nearby.effective_radius:  # the same masks
             trail.append(replace(trail[-1], radius=radius))
             continue
-        # Enumerate what is no dearer than the first look; else draw, and enumerate if draws cannot tell.
-        exact = not nearby.is_larger_than(test.looks[0])
+        # Enumerate what is no dearer than the earliest yes; else draw, and enumerate if draws cannot tell.
+        exact = not nearby.is_larger_than(test.fewest_for_yes)
         if not exact:
             sequence = draws.open(nearby, test.looks, lambda n, k: test.answer(n, k) is not None)
             while sequence.is_open:
