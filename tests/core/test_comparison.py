@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import gammaln, xlogy
 from scipy.stats import binomtest
 
 from holdfast import (
@@ -24,6 +26,7 @@ from holdfast import (
     lookup_table,
     mask_function,
 )
+from holdfast.bounds import clopper_pearson
 from holdfast.plans import make_plan
 from holdfast.types import Mask, Masks
 from tests.helpers import strategies
@@ -131,7 +134,7 @@ def test_a_difference_comes_from_the_draws_on_which_two_explanations_disagree() 
     reference = [model(mask[None])[0] for mask in masks.values()]
     kept_a, kept_b = model(first) == reference[0], model(second) == reference[1]
     (difference,) = found
-    assert difference.paired
+    assert (difference.first_only, difference.second_only) == ((kept_a & ~kept_b).sum(), (~kept_a & kept_b).sum())
     gained, lost = (
         binomtest(int(count), len(first)).proportion_ci(0.95, method="exact")
         for count in ((kept_a & ~kept_b).sum(), (~kept_a & kept_b).sum())
@@ -139,6 +142,81 @@ def test_a_difference_comes_from_the_draws_on_which_two_explanations_disagree() 
     assert difference.interval == pytest.approx((gained.low - lost.high, gained.high - lost.low), abs=1e-9)
     assert difference.estimate == pytest.approx(kept_a.mean() - kept_b.mean())
     assert [curve[8].n_agreed for curve in found.curves] == [kept_a.sum(), kept_b.sum()]
+
+
+# -- the sign test ----------------------------------------------------------------------------------
+
+
+N_DRAWS = 70
+
+
+def claimed(risk: float, *, by: str = "test") -> Any:
+    """Of all pairs of counts (a, b) of draws that only one explanation survives, in which the first is claimed better."""
+    table = np.zeros((N_DRAWS + 1, N_DRAWS + 1), dtype=bool)
+    ends = [clopper_pearson(count, N_DRAWS, confidence=1 - risk) for count in range(N_DRAWS + 1)]
+    for a in range(N_DRAWS + 1):
+        for b in range(N_DRAWS + 1 - a):
+            difference = Difference("a", "b", 1, 0.0, Interval(-1.0, 1.0), a, b, risk)
+            table[a, b] = difference.better == "a" if by == "test" else ends[a].low > ends[b].high
+    return table
+
+
+def probability(claims: Any, p_first: Any, p_second: Any) -> Any:
+    """Of these counts, summed exactly, where a draw is only the first's or only the second's so often."""
+    rates = np.stack(np.broadcast_arrays(p_first, p_second, 1.0 - p_first - p_second))
+    counts = np.stack(np.nonzero(claims))
+    counts = np.concatenate([counts, N_DRAWS - counts.sum(axis=0, keepdims=True)])
+    return np.exp(
+        gammaln(N_DRAWS + 1) - gammaln(counts + 1).sum(axis=0) + xlogy(counts.T, rates[None]).sum(axis=-1)
+    ).sum()
+
+
+def test_a_false_claim_is_no_likelier_than_its_risk_at_the_hardest_rates() -> None:
+    # Where neither is more stable, and where the second is: refined around the worst discordance.
+    for risk in (0.05, 0.05 / 30):
+        claims, spans = claimed(risk), [(0.0, 0.5)]
+        for _ in range(4):
+            grid = np.linspace(*spans[-1], 41)
+            misses = [probability(claims, share, share) for share in grid]
+            worst = int(np.argmax(misses))
+            spans.append((grid[max(0, worst - 1)], grid[min(40, worst + 1)]))
+            assert max(misses) <= risk
+            assert all(probability(claims, 0.8 * share, share) <= risk for share in grid)
+        assert max(misses) > risk / 3, "the risk is used"
+
+
+@pytest.mark.parametrize(
+    ("n_claims", "rates", "by_interval", "by_test"),
+    [
+        (1, (0.1, 0.0), 0.26, 0.84),
+        (1, (0.2, 0.05), 0.40, 0.78),
+        (30, (0.1, 0.0), 0.0, 0.16),
+        (30, (0.2, 0.05), 0.02, 0.26),
+    ],
+)
+def test_the_sign_test_decides_far_more_than_intervals_of_differences(
+    n_claims: int, rates: tuple[float, float], by_interval: float, by_test: float
+) -> None:
+    risk = 0.05 / n_claims
+    assert probability(claimed(risk, by="interval"), *rates) == pytest.approx(by_interval, abs=0.006)
+    assert probability(claimed(risk), *rates) == pytest.approx(by_test, abs=0.006)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0, 0), (1, 0), (5, 0), (12, 3), (40, 30), (3, 12)])
+def test_the_sign_test_is_the_exact_one(a: int, b: int) -> None:
+    # Reference: scipy.stats.binomtest(a, a + b, alternative="greater").pvalue
+    exact = binomtest(a, a + b, alternative="greater").pvalue if a + b else 1.0
+    difference = Difference("a", "b", 1, 0.0, Interval(-1.0, 1.0), a, b, risk=0.04)
+    mirrored = binomtest(b, a + b, alternative="greater").pvalue if a + b else 1.0
+    assert difference.better == ("a" if exact <= 0.04 else "b" if mirrored <= 0.04 else None)
+
+
+def test_counts_and_risks_that_cannot_be_are_refused() -> None:
+    found = compare(score_table(12, seed=3), explanations("110000000000", "001110000000"), [9], rng=0)
+    for change in ({"first_only": -1}, {"second_only": None}, {"risk": 0.2}):
+        edited = replace(found, differences=(replace(found.differences[0], **change),))
+        with pytest.raises((InvalidTypeError, InvalidValueError)):
+            Comparison.from_json(edited.to_json())
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -251,10 +329,10 @@ def test_a_comparison_is_iterated_by_difference_and_indexed_by_radius(found: Com
         found.ranking(2)
 
 
-def test_the_better_one_is_the_one_whose_whole_interval_says_so() -> None:
+def test_of_draws_not_made_in_pairs_the_whole_interval_says_which_is_better() -> None:
     def verdict(low: float, high: float) -> tuple[str | None, str | None]:
-        one = Difference("a", "b", 1, 0.0, Interval(low, high), True)
-        return one.better, one.worse
+        difference = Difference("a", "b", 1, 0.0, Interval(low, high), None, None, risk=0.05)
+        return difference.better, difference.worse
 
     assert verdict(0.01, 0.2) == ("a", "b")
     assert verdict(-0.2, -0.01) == ("b", "a")

@@ -474,7 +474,7 @@ def test_equal_rates_are_told_apart_no_more_often_than_stated(texts: tuple[str, 
     # 256 and 256 (or 128) masks, 70 draws in pairs, half of all masks agree, labels of common masks at random.
     model, masks = equal_rates(F(1, 2), *texts)
     runs = seeded_runs(compare, model, masks, [8], plan="exact")
-    assert all(one.paired for run in runs for one in run)
+    assert all(pair.first_only is not None for run in runs for pair in run)
     check_claims(runs, true_rates(model, masks, [8]))
     estimates = np.array([run.differences[0].estimate for run in runs])
     assert abs(estimates.mean()) < 4 * estimates.std() / N_RUNS**0.5

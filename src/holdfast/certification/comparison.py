@@ -22,16 +22,28 @@ from holdfast.evaluation import Evaluator, Tally
 from holdfast.neighborhood import Neighborhood
 from holdfast.plans import Plan, most_rows, share_risk
 from holdfast.types import Mask, MaskedModel
-from holdfast.validation import check_label, check_selection, shown
+from holdfast.validation import check_label, check_selection, check_share, check_whole, shown
 from holdfast.words import calls, quoted
+
+_TAIL_ERROR = 1e-9
+"""Relative float error of a binomial tail, and more."""
 
 
 @dataclass(frozen=True, eq=False)
 class Difference(Value):
     """How much larger the rate of ``first`` is than that of ``second`` at one radius.
 
-    ``estimate`` is unbiased; ``paired`` says that the interval comes from the draws on which the two
-    disagree, not from the two rates' own intervals.
+    Attributes
+    ----------
+    estimate : float
+        Unbiased.
+    interval : Interval
+        From the draws on which the two disagree, or from the two rates' own intervals where draws were not made in
+        pairs.
+    first_only, second_only : int or None
+        Draws that only the first, or only the second, explanation survives; None where they were not made in pairs.
+    risk : float
+        Of a false claim, in each direction.
     """
 
     first: str
@@ -39,14 +51,31 @@ class Difference(Value):
     radius: int
     estimate: float
     interval: Interval
-    paired: bool
+    first_only: int | None
+    second_only: int | None
+    risk: float
 
     schema: ClassVar[str] = "holdfast.difference"
 
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        check_share(self.risk, "risk")
+        if self.first_only is not None or self.second_only is not None:
+            check_whole(self.first_only, "first_only")
+            check_whole(self.second_only, "second_only")
+
     @property
     def better(self) -> str | None:
-        """The explanation certified to be more stable, or None if the draws cannot tell."""
-        return self.first if self.interval.low > 0 else self.second if self.interval.high < 0 else None
+        """The explanation certified to be more stable, or None if the draws cannot tell.
+
+        Of draws in pairs, by the exact sign test: if the first were not more stable, each draw on which the two
+        disagree would be the first's with probability at most one half.
+        """
+        if self.first_only is None or self.second_only is None:
+            return self.first if self.interval.low > 0 else self.second if self.interval.high < 0 else None
+        if sign_test(self.first_only, self.second_only) <= self.risk:
+            return self.first
+        return self.second if sign_test(self.second_only, self.first_only) <= self.risk else None
 
     @property
     def worse(self) -> str | None:
@@ -58,9 +87,9 @@ class Difference(Value):
 class Comparison(Value):
     """Which of several explanations of one prediction is more stable.
 
-    With probability at least ``confidence`` all ``differences`` lie in their intervals at once, so
-    every claim of ``ranking`` is true. The rates' own intervals hold at that confidence each on its
-    own, or all at once if the curves are ``simultaneous``.
+    With probability at least ``confidence`` every claim of ``ranking`` is true, at all radii. With that
+    probability, too, all ``differences`` lie in their intervals at once. The rates' own intervals hold at
+    that confidence each on its own, or all at once if the curves are ``simultaneous``.
     """
 
     names: tuple[str, ...]
@@ -83,6 +112,10 @@ class Comparison(Value):
         pairs = {(difference.first, difference.second, difference.radius) for difference in self.differences}
         if pairs != {(a, b, radius) for a, b in combinations(self.names, 2) for radius in self.radii}:
             raise InvalidValueError(argument="differences", must="be one per pair and radius")
+        for difference in self.differences:
+            difference.check()
+            if difference.risk != float(risk_per_claim(1 - Fraction(str(self.confidence)), len(pairs))):
+                raise InvalidValueError(argument="risk", must="be an equal share of the risk, for each direction")
 
     @property
     def radii(self) -> tuple[int, ...]:
@@ -143,7 +176,8 @@ def compare(
 
     All explanations face the same random order of features and the same sizes, so that their
     differences vary less than their rates. Every rate has its interval as from ``certify_radii``.
-    All differences hold in their intervals at once with probability at least ``confidence``.
+    All claims that one is more stable than another are true at once with probability at least ``confidence``,
+    and so are the intervals of all differences.
 
     Parameters
     ----------
@@ -152,10 +186,10 @@ def compare(
     radii : iterable of int
         The radii, in any order; see ``certify`` for the other parameters.
     plan : str
-        With a fixed number of draws ("exact", "hoeffding") differences come from the draws on
-        which two explanations disagree, by exact binomial intervals; with "sequential" from the
-        two rates' own intervals, which then hold all at once. The former is sharper for
-        explanations that mostly agree; ask a smaller ``tolerance`` for sharper intervals.
+        With a fixed number of draws ("exact", "hoeffding") claims come from an exact sign test on the draws on
+        which two explanations disagree, and differences from exact binomial intervals for these; with "sequential"
+        both come from the two rates' own intervals, which then hold all at once and decide less. Ask a smaller
+        ``tolerance`` to decide more.
 
     Examples
     --------
@@ -248,26 +282,40 @@ def _run_in_pairs(
     return answers, 1
 
 
+def risk_per_claim(risk: Fraction, n_differences: int) -> Fraction:
+    """What each difference may risk in each direction, so that no claim is false at once."""
+    return risk / (2 * n_differences)
+
+
+def sign_test(n_for: int, n_against: int) -> float:
+    """P(Bin(n, ½) ≥ n_for), n the draws of both kinds: how likely so many are if neither kind is likelier."""
+    from scipy.special import betainc
+
+    return float(betainc(n_for, n_against + 1, 0.5)) * (1 + _TAIL_ERROR) if n_for else 1.0
+
+
 def _differences(
     names: list[str], curves: list[StabilityCurve], answers: list[_Answer], risk: Fraction
 ) -> Iterator[Difference]:
     """All pairs at all radii, sharing the risk equally."""
     pairs = list(combinations(range(len(names)), 2))
-    share = risk / (len(pairs) * len(curves[0]))
+    each = risk_per_claim(risk, len(pairs) * len(curves[0]))
     for a, b in pairs:
         for i, radius in enumerate(curves[0].radii):
             first, second = curves[a].certificates[i], curves[b].certificates[i]
             kept, other = answers[a].agreed[i], answers[b].agreed[i]
+            counts: tuple[int | None, int | None] = (None, None)
             if kept is not None and other is not None:  # from the draws on which they disagree
-                counts = (int((kept & ~other).sum()), int((~kept & other).sum()))
-                own, rival = (clopper_pearson(count, len(kept), confidence=1 - share / 2) for count in counts)
+                wins = int((kept & ~other).sum()), int((~kept & other).sum())
+                own, rival = (clopper_pearson(count, len(kept), confidence=1 - each) for count in wins)
+                counts = wins
             else:  # a certificate's own interval, or an exact binomial one for draws made in pairs
                 own, rival = (
                     cert.interval
                     if agreed is None
-                    else clopper_pearson(cert.n_agreed, cert.n_evaluated, confidence=1 - share)
+                    else clopper_pearson(cert.n_agreed, cert.n_evaluated, confidence=1 - 2 * each)
                     for cert, agreed in ((first, kept), (second, other))
                 )
             interval = Interval(own.low - rival.high, own.high - rival.low)
             estimate = (first.rate_unbiased or 0.0) - (second.rate_unbiased or 0.0)
-            yield Difference(names[a], names[b], radius, estimate, interval, kept is not None and other is not None)
+            yield Difference(names[a], names[b], radius, estimate, interval, *counts, risk=float(each))
