@@ -1,7 +1,8 @@
 """Counts → intervals for the rate behind them; only proven finite-sample bounds, named by theorem.
 
 They hold for a number of draws fixed in advance. Looking at the interval to decide when to stop
-voids them: stopping belongs to :mod:`holdfast.plans`. Only ``anytime_interval`` may be looked at all the time.
+voids them: stopping belongs to :mod:`holdfast.plans`. Only ``anytime_interval`` and ``BettingRounds`` may be looked
+at all the time.
 """
 
 from __future__ import annotations
@@ -72,6 +73,37 @@ def _log(share: Fraction) -> float:
     if 2 * share > 1:
         return math.log1p(-float(1 - share))
     return math.log(share.numerator) - math.log(share.denominator)
+
+
+def chernoff(mean: float, n_values: int, *, confidence: float | Fraction = 0.9) -> Interval:
+    """Two-sided interval of Chernoff and Hoeffding for the mean of independent numbers in [0, 1].
+
+    With probability at least ``confidence`` the interval contains their expected mean m: the mean of n of them is
+    as far above or below m as this with probability at most exp(-n kl(mean, m)), kl the relative entropy
+    of two coins. It is never wider than ``hoeffding``, and far shorter for means near 0 or 1.
+
+    Examples
+    --------
+    >>> low, high = chernoff(0.99, 1000, confidence=0.95)
+    >>> round(low, 3), round(high, 3)
+    (0.979, 0.996)
+    """
+    n, risk = check_whole(n_values, "n_values", minimum=1), float(1 - check_share(confidence, "confidence"))
+    if not 0 <= mean <= 1:
+        raise InvalidValueError(argument="mean", must="be a number from 0 to 1", got=shown(mean))
+    low = _chernoff_end(mean, math.log(2 / risk) / n)
+    return Interval(low, 1.0 - _chernoff_end(1 - mean, math.log(2 / risk) / n))
+
+
+def _chernoff_end(mean: float, entropy: float) -> float:
+    """The largest m found, below the mean, whose relative entropy to it is at least this much."""
+    low, high = 0.0, mean
+    for _ in range(_ANYTIME_BISECTIONS):
+        middle = (low + high) / 2
+        kl = mean * math.log(mean / middle) if middle > 0 else math.inf
+        kl += (1 - mean) * math.log((1 - mean) / (1 - middle)) if mean < 1 else 0.0
+        low, high = (middle, high) if kl >= entropy else (low, middle)
+    return low
 
 
 def clopper_pearson(
@@ -212,6 +244,59 @@ def betting_mean(
     columns = (numbers.reshape(len(numbers), -1) - low) / (high - low)
     ends = zip(_least_mean(columns, risk / 2), 1 - _least_mean(1 - columns, risk / 2), strict=True)
     return [Interval(low + (high - low) * float(a), low + (high - low) * float(b)) for a, b in ends]
+
+
+class BettingRounds:
+    """Bets for and against every mean, round by round: an interval that may be looked at after each of them.
+
+    Before a round a stake is fixed, and numbers Y_1, …, Y_n are announced whose expectations, given all that
+    was seen, have the mean that is looked for. If that is at most m, a gambler who stakes s on "larger" turns 1
+    into Π(1 + s (Y_i - m)), which has expectation at most 1: numbers that are independent have the product
+    of their expectations, and that is at most their mean to the power n. The product over the rounds is then
+    a supermartingale; by Ville's inequality it ever reaches 2/δ with probability at most δ/2. So the m at which
+    the bets have won are left out below, and likewise above, whatever decides when rounds end and how large they are.
+    """
+
+    def __init__(self) -> None:
+        self._rounds: list[tuple[NDArray[np.float64], NDArray[np.float64], float, float]] = []
+
+    def add(self, values: NDArray[np.float64], counts: NDArray[np.float64], *, above: float, below: float) -> None:
+        """Enter a round: numbers, how often each came, and the stakes on a mean above and below.
+
+        Stakes must leave every factor positive for every mean from 0 to 1.
+        """
+        if above * (1 - values.min()) >= 1 or below * values.max() >= 1:
+            raise ValueError("A stake must not be lost entirely, whatever the mean.")
+        self._rounds.append((values, counts, above, below))
+
+    @property
+    def mean(self) -> float:
+        """The mean of the numbers, rounds weighed by their stakes; between 0 and 1."""
+        total = sum((above + below) * counts.sum() for _, counts, above, below in self._rounds)
+        weighted = sum((above + below) * (counts @ values) for values, counts, above, below in self._rounds)
+        return float(min(max(weighted / total, 0.0), 1.0))
+
+    def log_capital(self, mean: float, *, above: bool) -> float:
+        """Logarithm of what the bets on a mean above (or below) this one have made of 1."""
+        return float(
+            sum(
+                counts @ np.log1p(larger * (values - mean) if above else smaller * (mean - values))
+                for values, counts, larger, smaller in self._rounds
+            )
+        )
+
+    def interval(self, risk: float) -> Interval:
+        """The means against which no bet has won 2/risk."""
+        goal, centre = math.log(2 / risk) + _BETTING_SLACK, self.mean
+        ends = []
+        for above, won in ((True, 0.0), (False, 1.0)):
+            lost = centre
+            for _ in range(_BISECTIONS):
+                middle = (won + lost) / 2
+                reached = self.log_capital(middle, above=above) >= goal
+                won, lost = (middle, lost) if reached else (won, middle)
+            ends.append(won)
+        return Interval(*ends)
 
 
 def _least_mean(values: NDArray[np.float64], risk: float) -> NDArray[np.float64]:

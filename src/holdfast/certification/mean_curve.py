@@ -6,12 +6,16 @@ changes. Draws are spread over the inputs for each k, as many as make every radi
 (:mod:`holdfast.certification.allocation`), and serve all radii: a stratified sample, whose strata are
 the number k and the inputs that have equally many features to change.
 
-Why the intervals hold. For a fixed k the n draws go to the inputs of a random order, round after
-round, so each input has its turn equally often up to one. Their sum has, for every s, a moment
-generating function of at most that of n independent draws with a fresh random input each: for whole
-rounds by the inequality of the means, for the rest by Hoeffding's theorem on sampling without
-replacement. Sizes use independent orders and masks, so Hoeffding's inequality holds for the
-weighted sum of their means.
+Draws come in rounds. Before a round every answer is predicted from the rounds before, and only what the draws
+differ from the predictions by is left to chance: inputs that always agree, or never, cost little. A draw of
+stratum c counts Y = b (X - prediction) + C, where X is 1 if it agrees, b the stratum's weight over its share of
+the round, and C the mean that the predictions make. Rounds go on until every interval is narrow enough.
+
+Why the intervals hold. Given the rounds before, the mean of the expectations of all Y is the mean rate. In a
+stratum every input has its turn equally often, up to one, by a fresh random order. With t ≥ 0 the factors
+1 + t (E Y - m) of whole turns multiply to at most their mean, to the power of their number (inequality of the means);
+those of a random part of the inputs do so on average (Maclaurin's inequality); and so do those of all strata
+together. That is what :class:`holdfast.bounds.BettingRounds` needs, stopping included.
 """
 
 from __future__ import annotations
@@ -20,14 +24,14 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from itertools import groupby
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.bounds import Interval
-from holdfast.certification.allocation import Floats, InputTally, allocate, spread_of, squared_errors
+from holdfast.bounds import BettingRounds, Interval, chernoff
+from holdfast.certification.allocation import Floats, allocate
 from holdfast.certification.question import Procedure
 from holdfast.certification.reference import Reference, decides_early, reference_masks
 from holdfast.certification.serialization import Value, make_frame
@@ -35,19 +39,30 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.randomness import is_canonical
 from holdfast.terminal import as_progress
 from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import check_list, check_name, check_selection, check_share, shown
+from holdfast.validation import check_list, check_selection, check_share, shown
 from holdfast.words import bracket, calls
 
-_PILOT = 64
-"""Draws per stratum before the normal approximation believes its own variances."""
+_PILOT = 1 / 32
+"""The first round, as a part of what rates of one half would need: enough to see where little is needed."""
 
-_SLACK = 1.02
-"""Draws beyond what the estimated variances ask for, so that one further round is usually enough."""
+_GROWTH = 3.0
+"""A round is at most so many times all before it: predictions and stakes soon rest on more."""
 
-_WHOLE_ROUND = 0.5
-"""From this share of the inputs on, a last round is made whole: then differences between inputs do not count."""
+_SLACK, _MOST_ROUNDS = 1.02, 20
+"""Draws beyond what is expected to be needed, and the least part of all before that a round has: few rounds follow."""
 
-BOUNDS = ("hoeffding", "normal")
+_LEVELS = 16
+"""Predictions are multiples of one over this: draws alike in stratum, prediction and answer are counted together."""
+
+_PREDICTED = np.arange(_LEVELS + 1) / _LEVELS
+
+_STAKES = 2.0 ** np.arange(-2.0, 2.5, 0.5)
+"""Stakes that are tried before a round, as multiples of half-width over variance."""
+
+_MOST_STAKED = 0.9
+"""Of the capital, so that none is ever lost entirely."""
+
+_LEAST_MISSING, _LEAST_GAIN = 1e-3, 1e-12
 
 
 class MeanRate(NamedTuple):
@@ -66,15 +81,14 @@ class MeanCurve(Value):
     Two means are kept apart. ``intervals`` are about these inputs: the average of their true rates.
     ``population_intervals`` are about the mean over all inputs such as these, if these were drawn
     independently; they are wider, whatever the number of draws. Each holds on its own with
-    probability ``confidence``, or all of one kind at once if ``simultaneous``. With
-    ``bound="hoeffding"`` that is guaranteed; ``"normal"`` is an approximation for many draws.
+    probability ``confidence``, or all of one kind at once if ``simultaneous``.
 
     Attributes
     ----------
     radii : tuple of int
         The radii.
     rates : tuple of float
-        Unbiased estimates of the mean rates.
+        Estimates of the mean rates, no further than ``half_width`` from either end of ``intervals``.
     n_inputs : int
         Inputs averaged over.
     n_consistent : int
@@ -87,7 +101,6 @@ class MeanCurve(Value):
     rates: tuple[float, ...]
     intervals: tuple[Interval, ...]
     population_intervals: tuple[Interval, ...]
-    bound: str
     confidence: float
     half_width: float
     simultaneous: bool
@@ -103,7 +116,6 @@ class MeanCurve(Value):
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
-        check_name(self.bound, "bound", BOUNDS)
         check_share(self.confidence, "confidence")
         lengths = {len(column) for column in (self.radii, self.rates, self.intervals, self.population_intervals)}
         if len(lengths) != 1:
@@ -128,9 +140,8 @@ class MeanCurve(Value):
         )
 
     def __str__(self) -> str:
-        sure = "guaranteed" if self.bound == "hoeffding" else "by normal approximation"
         scope = "all radii at once" if self.simultaneous else "each radius on its own"
-        head = f"Mean stability rate of {self.n_inputs} explanations (confidence {self.confidence:g} {sure}, {scope}):"
+        head = f"Mean stability rate of {self.n_inputs} explanations (confidence {self.confidence:g}, {scope}):"
         rows = [
             f"  r = {mean.radius:<4} {mean.rate:.3f}  these inputs {bracket(mean.interval)}"
             f"  population {bracket(mean.population)}"
@@ -176,7 +187,6 @@ def mean_curve(
     radii: Iterable[int],
     half_width: float = 0.01,
     confidence: float = 0.95,
-    bound: str = "hoeffding",
     simultaneous: bool = False,
     agree: Any = "same_top_class",
     neighborhood: str = "additions",
@@ -187,8 +197,10 @@ def mean_curve(
 ) -> MeanCurve:
     """Estimate the mean stability rate of many explanations, within ``half_width`` at every radius.
 
-    It takes about as many draws for ten inputs as for ten thousand (and two or more calls per input
-    for its prediction). No explanation is certified by itself: for that, use ``certify_radii``.
+    It takes about as many draws for ten inputs as for ten thousand (and a few calls per input
+    for its prediction). How many depends on the rates: few where inputs always agree or never do.
+    The intervals are guaranteed whatever the rates are. No explanation is certified by itself: for that, use
+    ``certify_radii``.
 
     Parameters
     ----------
@@ -202,9 +214,6 @@ def mean_curve(
         Half the length of each interval about these inputs.
     confidence : float
         Of each interval; of all together if ``simultaneous``.
-    bound : str
-        "hoeffding": guaranteed whatever the rates are. "normal": approximate, for many draws and many
-        inputs, with variances estimated on the way; several times cheaper.
     simultaneous, agree, neighborhood, batch_size, progress, rng
         See ``certify_radii``.
     memory : mapping, optional
@@ -231,7 +240,6 @@ def mean_curve(
         must = "be a mapping such as a dict, and `rng` then a number that can be repeated"
         raise InvalidTypeError(argument="memory", must=must)
     half = float(check_share(half_width, "half_width"))
-    check_name(bound, "bound", BOUNDS)
     keywords = {"confidence": confidence, "agree": agree, "neighborhood": neighborhood, "batch_size": batch_size}
     fixed = {"radii": radii, "simultaneous": simultaneous, "check_determinism": False}
     if is_canonical(rng):
@@ -242,20 +250,26 @@ def mean_curve(
     sure = float(question.confidence)
     risk = (1 - sure) / (len(question.radii) if simultaneous else 1)
     sample = StratifiedSample(functions, procedure, {} if memory is None else memory, as_progress(progress))
-    find = {"hoeffding": _draw_for_hoeffding, "normal": _draw_for_normal}[bound]
-    rates, halves, further = find(sample, sample.weights(question.radii), half, risk)
+    weights = sample.weights(question.radii)
+    bets = _bet_until(sample, weights, half, risk) if weights.strata else []
+    ends = [Interval(rate, rate) for rate in weights.constant.tolist()]
+    rates, intervals, shared = weights.constant.tolist(), ends, ends
+    if bets:
+        rates = [bet.mean for bet in bets]
+        intervals, shared = ([bet.interval(part) for bet in bets] for part in (risk, risk / 2))
+    # For the population, half of the risk goes to the draws and half to the inputs, whose rates are in [0, 1].
+    further = [[chernoff(end, sample.n_inputs, confidence=1 - risk / 2) for end in each] for each in shared]
     return MeanCurve(
         radii=question.radii,
-        rates=tuple(float(rate) for rate in rates),
-        intervals=_around(rates, halves),
-        population_intervals=_around(rates, further),
-        bound=bound,
+        rates=tuple(rates),
+        intervals=tuple(intervals),
+        population_intervals=tuple(Interval(below.low, above.high) for below, above in further),
         confidence=sure,
         half_width=half,
         simultaneous=simultaneous,
         n_inputs=sample.n_inputs,
         n_consistent=sum(sample.consistent.values()),
-        n_draws=sum(sample.n_drawn.values()),
+        n_draws=sample.n_draws,
         n_calls=sample.n_calls,
         neighborhood=neighborhood,
         agree=question.agree.name,
@@ -263,78 +277,102 @@ def mean_curve(
     )
 
 
-def _draw_for_hoeffding(
+def _bet_until(
     sample: StratifiedSample, weights: StratumWeights, half_width: float, risk: float
-) -> tuple[Floats, Floats, Floats]:
-    """Rates, half-widths for these inputs and for the population; guaranteed.
+) -> list[BettingRounds]:
+    """Rounds of draws until every interval ends within the half-width of its rate; the bets at each radius."""
+    bets = [BettingRounds() for _ in weights.table]
+    goal = math.log(2 / risk)
+    missing = np.full((len(bets), 2), goal)  # what bets above and below have still to win at the ends asked for
+    most = _PILOT * allocate(weights.table, np.full(len(weights.strata), 0.25), half_width**2 / (2 * goal)).sum()
+    while is_open := np.flatnonzero((missing > 0).any(axis=1)).tolist():
+        predicted = sample.predict(weights.strata)
+        rooted = weights.table * np.sqrt(missing.max(axis=1))[:, None]
+        shape = allocate(rooted, predicted.spreads, half_width**2 / 2)
+        growth = np.stack([predicted.stakes(weights, row, shape, half_width)[1] for row in is_open])
+        needed = max(_SLACK * float((missing[is_open] / growth).max()), sample.n_draws / _MOST_ROUNDS)
+        n_draws = np.ceil(shape * (min(needed, most) / shape.sum())).astype(np.int64)
+        stakes = [predicted.stakes(weights, row, n_draws, half_width)[0] for row in is_open]
+        counts = sample.draw(weights.strata, n_draws, predicted)
+        for row, (above, below) in zip(is_open, stakes, strict=True):
+            bet, values = bets[row], predicted.values(weights, row, n_draws)
+            bet.add(values[counts > 0], counts[counts > 0], above=above, below=below)
+            rate, (low, high) = bet.mean, bet.interval(risk)
+            won = [bet.log_capital(rate - half_width, above=True), bet.log_capital(rate + half_width, above=False)]
+            wide = [rate - low > half_width, high - rate > half_width]
+            missing[row] = np.where(wide, np.maximum(goal - np.array(won), _LEAST_MISSING), 0.0)
+        most = _GROWTH * sample.n_draws
+    return bets
 
-    2 exp(-2 h² / Σ weight²/n) ≤ risk. For the population half of the risk goes to the draws and half
-    to the inputs, whose rates are independent numbers in [0, 1].
+
+@dataclass(frozen=True)
+class Predictions:
+    """What is expected of a round: of each stratum, which inputs have which prediction, and how often those come true.
+
+    ``levels`` gives, stratum by stratum, the prediction of each input in steps of 1/``_LEVELS``; ``shares`` (S, L) says
+    how many of a stratum's inputs have each prediction, and ``rates`` (L,) how often draws with it agree.
     """
-    ones = np.ones(len(weights.strata))
-    n_draws = allocate(weights.table, ones, hoeffding_limit(half_width, risk))
-    sample.draw(dict(zip(weights.strata, n_draws.tolist(), strict=True)))
-    errors = squared_errors(weights.table, ones, n_draws) / 2
-    halves, shared = (np.sqrt(errors * math.log(parts / risk)) for parts in (2, 4))
-    return sample.rates(weights), halves, shared + math.sqrt(1 / (2 * sample.n_inputs) * math.log(4 / risk))
 
+    levels: list[NDArray[np.intp]]
+    shares: Floats
+    rates: Floats
 
-def hoeffding_limit(half_width: float, risk: float) -> float:
-    """The largest Σ weight²/n at which the mean misses by the half-width with no more than the risk."""
-    return 2 * half_width**2 / math.log(2 / risk)
+    @property
+    def spreads(self) -> Floats:
+        """The expected square of what a draw of each stratum differs from its prediction by, (S,)."""
+        squares = self.rates * (1 - _PREDICTED) ** 2 + (1 - self.rates) * _PREDICTED**2
+        return np.asarray(self.shares @ squares)
 
+    def values(self, weights: StratumWeights, row: int, n_draws: NDArray[np.int64]) -> Floats:
+        """What draws count for a radius, by stratum, prediction and answer, (S, L, 2)."""
+        scale = weights.table[row] * (n_draws.sum() / np.maximum(n_draws, 1))
+        centre = weights.constant[row] + weights.table[row] @ (self.shares @ _PREDICTED)
+        return np.asarray(scale[:, None, None] * (np.array([0.0, 1.0]) - _PREDICTED[:, None]) + centre)
 
-def _draw_for_normal(
-    sample: StratifiedSample, weights: StratumWeights, half_width: float, risk: float
-) -> tuple[Floats, Floats, Floats]:
-    """The same by the normal approximation: variances from a first round, then draws until the width is reached."""
-    quantile = NormalDist().inv_cdf(1 - risk / 2)
-    limit = (half_width / quantile) ** 2
-    n_members = np.array([len(sample.members[free]) for free, _ in weights.strata], dtype=np.int64)
-    most = allocate(weights.table, np.full(len(weights.strata), 0.25), limit)
-    # A whole round, at least the pilot, where that many may be needed at most; else no more than the pilot.
-    rounds = np.ceil(np.maximum(_PILOT, n_members) / n_members) * n_members
-    n_draws = np.where(most >= _WHOLE_ROUND * rounds, rounds, np.minimum(most, _PILOT)).astype(np.int64)
-    while True:
-        sample.draw(dict(zip(weights.strata, n_draws.tolist(), strict=True)))
-        errors = squared_errors(weights.table, sample.spreads(weights.strata, n_draws), n_draws)
-        if (errors <= limit).all():
-            break
-        # The spread depends on the number of draws, which depends on the spread: twice is near enough.
-        more = allocate(weights.table, sample.spreads(weights.strata, n_members), limit)
-        more = allocate(weights.table, sample.spreads(weights.strata, np.maximum(more, 1)), limit)
-        wanted = np.ceil(_SLACK * more)
-        # Rounded up to whole rounds over the inputs where most of a last round is needed anyway.
-        whole, rest = np.divmod(wanted, n_members)
-        wanted = np.where(rest >= _WHOLE_ROUND * n_members, (whole + 1) * n_members, wanted)
-        n_draws = np.maximum(n_draws + 1, wanted).astype(np.int64)
-    rates, halves = sample.rates(weights), quantile * np.sqrt(errors)
-    # Rates lie in [0, 1], so their variance is at most that of a coin with the same mean. Two imaginary
-    # inputs, one stable and one not, stand for what so few inputs have not shown.
-    imagined = (rates * sample.n_inputs + 1) / (sample.n_inputs + 2)
-    return rates, halves, np.sqrt(halves**2 + quantile**2 * imagined * (1 - imagined) / sample.n_inputs)
-
-
-def _around(rates: Floats, halves: Floats) -> tuple[Interval, ...]:
-    lows, highs = np.maximum(rates - halves, 0.0).tolist(), np.minimum(rates + halves, 1.0).tolist()
-    return tuple(map(Interval, lows, highs))
+    def stakes(
+        self, weights: StratumWeights, row: int, n_draws: NDArray[np.int64], half_width: float
+    ) -> tuple[Floats, Floats]:
+        """Of the stakes above and below those expected to win most against means so far away; and what a draw wins."""
+        values = self.values(weights, row, n_draws)
+        chances = (n_draws / n_draws.sum())[:, None, None] * self.shares[:, :, None]
+        chances = chances * np.stack([1 - self.rates, self.rates], axis=1)
+        values, chances = values[chances > 0], chances[chances > 0]
+        mean = float(chances @ values)
+        usual = half_width / max(float(chances @ (values - mean) ** 2), half_width**2)
+        stakes, gains = [], []
+        for sign, end, reach in (
+            (1, max(mean - half_width, 0.0), 1 - values.min()),
+            (-1, min(mean + half_width, 1.0), values.max()),
+        ):
+            tried = np.minimum(_STAKES * usual, _MOST_STAKED / max(reach, 1.0))
+            gain = np.log1p(sign * tried[:, None] * (values - end)) @ chances
+            stakes.append(tried[gain.argmax()])
+            gains.append(max(gain.max(), _LEAST_GAIN))
+        return np.array(stakes), np.array(gains)
 
 
 class StratifiedSample:
-    """The inputs, and for each stratum how many draws were made and how many agreed."""
+    """The inputs, and for each stratum how many draws of each input were made and how many agreed."""
 
     def __init__(
         self, subjects: list[Explained], procedure: Procedure, memory: InputMemory, progress: Progress | None
     ) -> None:
         self._subjects, self._procedure, self._memory, self._progress = subjects, procedure, memory, progress
-        self.n_drawn: defaultdict[Stratum, int] = defaultdict(int)
-        self._tallies: dict[Stratum, InputTally] = {}
+        self.tallies: dict[Stratum, NDArray[np.int64]] = {}
+        self._by_level = np.zeros((_LEVELS + 1, 2))
         self.consistent: dict[int, bool] = {}
-        self.n_calls, self.n_inputs = 0, len(subjects)
+        self.n_calls, self.n_inputs, self._n_rounds = 0, len(subjects), 0
         self.members: defaultdict[FreeFeatures, list[int]] = defaultdict(list)
+        self._places: list[int] = []
         for i, subject in enumerate(subjects):
             nearby = procedure.question.neighborhood_of(_explained(subject)[1], 0)
-            self.members[tuple(len(pool) for pool in nearby.pools)].append(i)
+            alike = self.members[tuple(len(pool) for pool in nearby.pools)]
+            self._places.append(len(alike))
+            alike.append(i)
+
+    @property
+    def n_draws(self) -> int:
+        return sum(int(tally[0].sum()) for tally in self.tallies.values())
 
     def weights(self, radii: Sequence[int]) -> StratumWeights:
         shares: dict[Stratum, Floats] = {}
@@ -346,44 +384,63 @@ class StratifiedSample:
                 for size, weight in enumerate(others, start=1):
                     shares.setdefault((free, size), np.zeros(len(radii)))[row] = weight
         strata = sorted(shares)
+        for free, size in strata:
+            self.tallies[free, size] = np.zeros((2, len(self.members[free])), dtype=np.int64)
         table = np.stack([shares[stratum] for stratum in strata], axis=1) if strata else np.zeros((len(radii), 0))
         return StratumWeights(strata, table, constant)
 
-    def rates(self, weights: StratumWeights) -> Floats:
-        tallies = [self._tallies[stratum].sum(axis=1) for stratum in weights.strata]
-        by_stratum = np.array([n_agreed / n_drawn for n_drawn, n_agreed in tallies])
-        return np.asarray(weights.constant + weights.table @ by_stratum)
+    def predict(self, strata: Sequence[Stratum]) -> Predictions:
+        """From all draws so far: of the stratum, and of the input at similar sizes."""
+        n_all, k_all = np.sum([tally.sum(axis=1) for tally in self.tallies.values()], axis=0)
+        overall = (k_all + 0.5) / (n_all + 1)
+        groups = []
+        chance = squares = pairs = 0.0
+        for free, alike in groupby(strata, key=lambda stratum: stratum[0]):
+            sizes = np.array([size for _, size in alike])
+            n_drawn, n_agreed = np.stack([self.tallies[free, size] for size in sizes.tolist()], axis=2)
+            rates = (n_agreed.sum(axis=0) + 2 * overall) / (n_drawn.sum(axis=0) + 2)
+            beyond = n_agreed - n_drawn * rates
+            groups.append((sizes, n_drawn, rates, beyond))
+            chance += float((n_drawn @ (rates * (1 - rates))).sum())
+            squares += float((beyond.sum(axis=1) ** 2).sum())
+            pairs += float((n_drawn.sum(axis=1) ** 2).sum() - n_drawn.sum())
+        # How much inputs differ, beyond chance, says after how many draws an input's own are believed.
+        differ = max((squares - chance) / max(pairs, 1.0), 1e-9)
+        believed = max(chance / max(n_all, 1) / differ - 1, 0.25)
+        levels: list[NDArray[np.intp]] = []
+        for sizes, n_drawn, rates, beyond in groups:
+            near = np.exp(-2 * abs(sizes - sizes[:, None]) / (1 + np.minimum(sizes, sizes[:, None])))
+            own = beyond @ near / (n_drawn @ near + believed)
+            levels.extend(np.rint(np.clip(rates + own, 0, 1) * _LEVELS).astype(np.intp).T)
+        shares = np.stack([np.bincount(steps, minlength=_LEVELS + 1) / len(steps) for steps in levels])
+        prior = (np.arange(_LEVELS + 1) + 0.5) / (_LEVELS + 1)
+        return Predictions(levels, shares, (self._by_level[:, 1] + 2 * prior) / (self._by_level.sum(axis=1) + 2))
 
-    def spreads(self, strata: Sequence[Stratum], n_draws: NDArray[np.int64]) -> Floats:
-        spreads = []
-        for (free, size), n in zip(strata, n_draws.tolist(), strict=True):
-            near = [self._tallies[other] for other in ((free, size - 1), (free, size + 1)) if other in self._tallies]
-            spreads.append(spread_of(self._tallies[free, size], near, n))
-        return np.array(spreads)
-
-    def draw(self, n_draws: dict[Stratum, int]) -> None:
-        """Draw in every stratum up to this number; each input gets all its draws in one call."""
-        # For each input and stratum, its draws from which to which number; every input is asked for its prediction.
+    def draw(self, strata: Sequence[Stratum], n_draws: NDArray[np.int64], predicted: Predictions) -> Floats:
+        """One round of so many draws in each stratum; how many came, by stratum, prediction and answer, (S, L, 2)."""
+        # Every input is asked for its prediction, and for all its draws of the round in one call.
         turns: dict[int, Spans] = {i: {} for i in range(self.n_inputs) if i not in self.consistent}
-        for stratum, n in n_draws.items():
-            before, after = (self._turns(stratum, count) for count in (self.n_drawn[stratum], int(n)))
-            for place, member in enumerate(self.members[stratum[0]]):
-                if after[place] > before[place]:
-                    turns.setdefault(member, {})[stratum] = (int(before[place]), int(after[place]))
+        before = {stratum: tally.copy() for stratum, tally in self.tallies.items()}
+        for stratum, n in zip(strata, n_draws.tolist(), strict=True):
+            members = self.members[stratum[0]]
+            order = self._procedure.stream("order", repr(stratum), str(self._n_rounds)).permutation(len(members))
+            own = np.full(len(members), n // len(members), dtype=np.int64)
+            own[order[: n % len(members)]] += 1
+            for place in np.flatnonzero(own).tolist():
+                start = int(before[stratum][0, place])
+                turns.setdefault(members[place], {})[stratum] = (start, start + int(own[place]))
         for done, (i, spans) in enumerate(sorted(turns.items()), start=1):
             self._draw_for_input(i, spans)
             if self._progress is not None:
                 self._progress(done, len(turns))
-        for stratum, n in n_draws.items():
-            self.n_drawn[stratum] = max(self.n_drawn[stratum], int(n))
-
-    def _turns(self, stratum: Stratum, n: int) -> NDArray[np.int64]:
-        """How many of the first n draws of a stratum go to each of its inputs."""
-        members = self.members[stratum[0]]
-        order = self._procedure.stream("order", repr(stratum)).permutation(len(members))
-        turns = np.full(len(members), n // len(members), dtype=np.int64)
-        turns[order[: n % len(members)]] += 1
-        return turns
+        self._n_rounds += 1
+        counts = np.zeros((len(strata), _LEVELS + 1, 2))
+        for row, (stratum, steps) in enumerate(zip(strata, predicted.levels, strict=True)):
+            n_drawn, n_agreed = self.tallies[stratum] - before[stratum]
+            for answer, n in enumerate((n_drawn - n_agreed, n_agreed)):
+                counts[row, :, answer] = np.bincount(steps, weights=n, minlength=_LEVELS + 1)
+        self._by_level += counts.sum(axis=0)
+        return counts
 
     def _draw_for_input(self, i: int, spans: Spans) -> None:
         question = self._procedure.question
@@ -408,9 +465,7 @@ class StratifiedSample:
         self.consistent[i] = counts.consistent
         self.n_calls += counts.n_calls
         for (stratum, (start, stop)), n_agreed in zip(spans.items(), counts.n_agreed, strict=True):
-            members = self.members[stratum[0]]
-            tally = self._tallies.setdefault(stratum, np.zeros((2, len(members)), dtype=np.int64))
-            tally[:, members.index(i)] += (stop - start, n_agreed)
+            self.tallies[stratum][:, self._places[i]] += (stop - start, n_agreed)
 
 
 def size_law(free: FreeFeatures, radius: int) -> list[float]:

@@ -108,7 +108,7 @@ def _make_test(t: Fraction, sure: Fraction, first: int, last: int) -> RateTest:
 
 
 def _spent(step: int, n_steps: int) -> Fraction:
-    """The share of a risk that may be spent up to this step: its root, so that early answers get more than late ones."""
+    """The share of a risk that may be spent up to this step: its root, so that early answers get more."""
     return Fraction(math.isqrt(step * 4**20 // max(1, n_steps)), 2**20)
 
 
