@@ -258,7 +258,7 @@ class BettingRounds:
     """
 
     def __init__(self) -> None:
-        self._rounds: list[tuple[NDArray[np.float64], NDArray[np.float64], float, float]] = []
+        self._values, self._counts, self._above, self._below = np.zeros((4, 0))
 
     def add(self, values: NDArray[np.float64], counts: NDArray[np.float64], *, above: float, below: float) -> None:
         """Enter a round: numbers, how often each came, and the stakes on a mean above and below.
@@ -267,23 +267,21 @@ class BettingRounds:
         """
         if above * (1 - values.min()) >= 1 or below * values.max() >= 1:
             raise ValueError("A stake must not be lost entirely, whatever the mean.")
-        self._rounds.append((values, counts, above, below))
+        stakes = np.full((2, len(values)), [[above], [below]])
+        entered = np.stack([self._values, self._counts, self._above, self._below])
+        entered = np.concatenate([entered, [values, counts, *stakes]], axis=1)
+        self._values, self._counts, self._above, self._below = entered
 
     @property
     def mean(self) -> float:
         """The mean of the numbers, rounds weighed by their stakes; between 0 and 1."""
-        total = sum((above + below) * counts.sum() for _, counts, above, below in self._rounds)
-        weighted = sum((above + below) * (counts @ values) for values, counts, above, below in self._rounds)
-        return float(min(max(weighted / total, 0.0), 1.0))
+        weights = self._counts * (self._above + self._below)
+        return float(min(max(weights @ self._values / weights.sum(), 0.0), 1.0))
 
     def log_capital(self, mean: float, *, above: bool) -> float:
         """Logarithm of what the bets on a mean above (or below) this one have made of 1."""
-        return float(
-            sum(
-                counts @ np.log1p(larger * (values - mean) if above else smaller * (mean - values))
-                for values, counts, larger, smaller in self._rounds
-            )
-        )
+        won = self._above * (self._values - mean) if above else self._below * (mean - self._values)
+        return float(self._counts @ np.log1p(won))
 
     def interval(self, risk: float) -> Interval:
         """The means against which no bet has won 2/risk."""

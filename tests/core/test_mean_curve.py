@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import combinations
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,16 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.bounds import Interval
+from holdfast.bounds import BettingRounds, Interval, chernoff
 from holdfast.certification import allocation
-from holdfast.certification.allocation import (
-    _dual,
-    allocate,
-    squared_errors,
-    total_variance,
-    variance_of_mean,
-    within_variance,
-)
+from holdfast.certification.allocation import _dual, allocate
+from holdfast.certification.mean_curve import StratifiedSample, bet_until
+from holdfast.certification.question import Procedure
 from tests.helpers.fakes import Recorded, label_table, score_table
 from tests.helpers.oracles import exact_rate
 
@@ -54,6 +49,10 @@ def size_weights(m: int, radii: range) -> np.ndarray:
         rings = [math.comb(m, k) for k in range(radius + 1)]
         weights[row, 1 : radius + 1] = [ring / sum(rings) for ring in rings[1:]]
     return weights
+
+
+def squared_errors(weights: np.ndarray, spreads: np.ndarray, n_draws: np.ndarray) -> np.ndarray:
+    return (weights**2 * spreads / np.maximum(n_draws, 1)).sum(axis=1)
 
 
 def test_a_hundredth_over_48_radii_takes_the_known_number_of_draws():
@@ -110,45 +109,141 @@ def test_the_solver_closes_the_gap_on_curves():
 
 
 @pytest.mark.parametrize("kind", SELECTIONS)
-def test_the_mean_is_unbiased(kind):
+def test_the_mean_is_the_right_one(kind):
     pairs = explained(5, kind)
     radii = [1, 2, 3]
     truth = exact_means(pairs, radii, kind)
-    # Few draws and inputs out of turn: 5 does not divide the number of draws.
     runs = [
-        hf.mean_curve(as_subjects(pairs), radii=radii, half_width=0.3, neighborhood=kind, rng=seed).rates
-        for seed in range(150)
+        hf.mean_curve(as_subjects(pairs), radii=radii, half_width=0.1, neighborhood=kind, rng=seed).rates
+        for seed in range(15)
     ]
-    error = 4.5 * np.std(runs, axis=0, ddof=1) / math.sqrt(len(runs))
-    assert (np.abs(np.mean(runs, axis=0) - truth) <= error).all()
+    assert np.abs(np.mean(runs, axis=0) - truth).max() < 0.03
 
 
-def test_guaranteed_intervals_hold_as_often_as_they_say():
-    pairs, radii = explained(7), [1, 3, 5]
-    truth = np.array(exact_means(pairs, radii))
-    curves = [
-        hf.mean_curve(as_subjects(pairs), radii=radii, half_width=0.15, confidence=0.8, rng=s) for s in range(150)
+def stable_but(n_unstable: int, n_inputs: int) -> list[tuple[hf.MaskedModel, np.ndarray]]:
+    """Inputs whose prediction every addition changes, and others that none does: the hardest inputs of a mean."""
+    always = hf.mask_function(lambda masks: masks[:, 0], n_features=6)
+    never = hf.mask_function(lambda masks: masks[:, 1:].any(axis=1), n_features=6)
+    return [(never if i < n_unstable else always, np.arange(6) < 1) for i in range(n_inputs)]
+
+
+HARD = {
+    "very different tables": (lambda: explained(7), 0.8, 0.15),
+    "one of 30 never agrees": (lambda: stable_but(1, 30), 0.8, 0.08),
+    "two of 12 never agree": (lambda: stable_but(2, 12), 0.9, 0.15),
+    "half never agree": (lambda: stable_but(4, 8), 0.8, 0.2),
+}
+
+
+class SampleOfRates(StratifiedSample):
+    """Answers that are drawn from known rates at exactly k changes, (n_inputs, n_sizes), without any model."""
+
+    def __init__(self, pairs, rates, procedure, seed):
+        super().__init__(as_subjects(pairs), procedure, {}, None)
+        self._rates, self._answers = rates, np.random.default_rng(seed)
+
+    def _draw_for_input(self, i, spans):
+        self.consistent[i] = True
+        for (free, size), (start, stop) in spans.items():
+            n_agreed = self._answers.binomial(stop - start, self._rates[i][size])
+            self.tallies[free, size][:, self._places[i]] += (stop - start, n_agreed)
+
+
+def misses(name: str, n_runs: int) -> np.ndarray:
+    """How often each radius's interval leaves out the mean of these inputs; all are as narrow as asked for."""
+    make, sure, half = HARD[name]
+    pairs, radii = make(), [1, 3, 5]
+    truth, missed = np.array(exact_means(pairs, radii)), np.zeros(len(radii))
+    sizes = [range(int((~selected).sum()) + 1) for _, selected in pairs]
+    rates = [
+        [float(exact_rate(model, selected, k, rate_kind="exactly")) for k in free]
+        for (model, selected), free in zip(pairs, sizes, strict=True)
     ]
-    missed = np.mean(
-        [[not low <= t <= high for t, (low, high) in zip(truth, c.intervals, strict=True)] for c in curves], axis=0
-    )
-    assert (missed <= 0.2).all()
-    for curve in curves:
-        assert all(high - low <= 2 * 0.15 + 1e-9 for low, high in curve.intervals)
+    for seed in range(n_runs):
+        procedure = Procedure.check(hf.mean_curve, "mean", {"rng": seed}, radii=radii)
+        sample = SampleOfRates(pairs, rates, procedure, seed)
+        bets = bet_until(sample, sample.weights(radii), half, 1 - sure)
+        lows, highs = np.transpose([bet.interval(1 - sure) for bet in bets])
+        means = np.array([bet.mean for bet in bets])
+        assert max(np.max(means - lows), np.max(highs - means)) <= half
+        missed += ~((lows <= truth) & (truth <= highs))
+    return missed / n_runs
 
 
-def test_normal_intervals_hold_about_as_often_as_they_say():
-    pairs, radii = explained(7), [1, 3, 5]
-    truth = np.array(exact_means(pairs, radii))
-    curves = [
-        hf.mean_curve(as_subjects(pairs), radii=radii, half_width=0.06, confidence=0.9, bound="normal", rng=s)
-        for s in range(150)
-    ]
-    missed = np.mean(
-        [[not low <= t <= high for t, (low, high) in zip(truth, c.intervals, strict=True)] for c in curves], axis=0
-    )
-    # 150 runs at 10 %: 17.4 % is three standard errors above.
-    assert (missed <= 0.174).all()
+@pytest.mark.parametrize("name", HARD)
+def test_intervals_hold_as_often_as_they_say(name):
+    assert (misses(name, 60) <= 1 - HARD[name][1]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HARD)
+def test_intervals_hold_as_often_as_they_say_in_twenty_thousand_runs(name):
+    assert (misses(name, 20_000) <= 1 - HARD[name][1]).all()
+
+
+def bets_of(answers: tuple[int, ...], turns: tuple[tuple[int, ...], ...], predictions: list[float]) -> BettingRounds:
+    """Rounds over the inputs in turns: each draw is compared with the prediction made for its input."""
+    bets, seen = BettingRounds(), 0
+    for round_number, members in enumerate(turns):
+        drawn = np.array(answers[seen : seen + len(members)], dtype=float)
+        guess = np.full(len(predictions), 0.5) if round_number == 0 else np.array(predictions)
+        values = drawn - guess[list(members)] + guess.mean()
+        # Stakes and, for the second round, whether there is one, may depend on what was seen.
+        stake = 0.35 if round_number == 0 else 0.3 + 0.1 * answers[0]
+        bets.add(values, np.ones(len(drawn)), above=stake, below=0.8 * stake)
+        seen += len(drawn)
+        if round_number == 0 and sum(answers[:seen]) == seen:
+            break  # all agreed: stop
+    return bets
+
+
+@pytest.mark.parametrize("rates", [(0.5, 0.5, 0.5), (0.0, 1.0, 1.0), (0.0, 0.0, 1.0), (0.1, 0.9, 0.97)])
+@pytest.mark.parametrize("risk", [0.9, 0.5, 0.2])
+def test_bets_miss_no_more_often_than_their_risk_summed_over_every_sequence(rates, risk):
+    # Three inputs: a whole turn each, then a second round of two of them in a random order, unless all agreed.
+    truth, missed = float(np.mean(rates)), 0.0
+    orders = [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
+    for order, answers in product(orders, product((0, 1), repeat=5)):
+        chances = [rates[i] if answer else 1 - rates[i] for i, answer in zip((0, 1, 2, *order), answers, strict=True)]
+        low, high = bets_of(answers, ((0, 1, 2), order), [0.2, 0.7, 0.9]).interval(risk)
+        missed += math.prod(chances) / len(orders) * (not low <= truth <= high)
+    assert missed <= risk
+
+
+def test_a_stake_that_could_lose_everything_is_refused():
+    for stakes in ({"above": 1.0, "below": 0.1}, {"above": 0.1, "below": 1.0}):
+        with pytest.raises(ValueError, match="must not be lost entirely"):
+            BettingRounds().add(np.array([0.0, 1.0]), np.ones(2), **stakes)
+
+
+@pytest.mark.parametrize("n", [1, 5, 40])
+@pytest.mark.parametrize("rate", [0.02, 0.3, 0.5, 0.97])
+@pytest.mark.parametrize("confidence", [0.5, 0.9])
+def test_the_interval_of_chernoff_holds_and_is_within_hoeffding_s(n, rate, confidence):
+    from holdfast.bounds import hoeffding
+
+    missed = 0.0
+    for k in range(n + 1):
+        low, high = chernoff(k / n, n, confidence=confidence)
+        wide = hoeffding(k, n, confidence=confidence)
+        assert wide.low - 1e-9 <= low <= k / n <= high <= wide.high + 1e-9
+        missed += math.comb(n, k) * rate**k * (1 - rate) ** (n - k) * (not low <= rate <= high)
+    assert missed <= 1 - confidence
+
+
+def test_a_mean_beyond_its_range_has_no_interval():
+    with pytest.raises(hf.InvalidValueError, match="`mean` must be a number from 0 to 1"):
+        chernoff(1.2, 5)
+
+
+@pytest.mark.parametrize(("rate", "gain"), [(0.5, 0.95), (0.9, 2.2), (0.95, 3.4), (0.99, 8.0)])
+def test_rates_near_one_take_far_fewer_draws_than_hoeffding_asks_for(rate, gain):
+    # Fifty inputs alike, one radius: Hoeffding takes ln(2/δ)/(2 h²).
+    model, radii = hf.mask_function(lambda masks: masks[:, 0], n_features=11), [5]
+    procedure = Procedure.check(hf.mean_curve, "mean", {"rng": 0}, radii=radii)
+    sample = SampleOfRates([(model, np.arange(11) < 1)] * 50, [[rate] * 11] * 50, procedure, seed=0)
+    bet_until(sample, sample.weights(radii), 0.01, 0.05)
+    assert math.log(2 / 0.05) / (2 * 0.01**2) / sample.n_draws > gain
 
 
 def test_all_radii_at_once_take_more_draws():
@@ -156,34 +251,6 @@ def test_all_radii_at_once_take_more_draws():
     asked = {"radii": [1, 2, 3, 4], "half_width": 0.1, "rng": 0}
     alone, together = (hf.mean_curve(as_subjects(pairs), simultaneous=s, **asked) for s in (False, True))
     assert together.n_draws > 1.2 * alone.n_draws
-
-
-@pytest.mark.parametrize(("simultaneous", "risk"), [(False, 0.05), (True, 0.025)])
-def test_half_widths_are_those_of_hoeffding(simultaneous, risk):
-    # One group with 4 unselected features; radius 1 weighs sizes 0 and 1 by 1:4.
-    pairs = [(label_table(6, seed=i), np.arange(6) < 2) for i in range(500)]
-    asked = {"radii": [1, 4], "half_width": 0.05, "simultaneous": simultaneous, "rng": 0}
-    curve = hf.mean_curve(as_subjects(pairs), **asked)
-    weights = np.array([[4, 0, 0, 0], [4, 6, 4, 1]]) / np.array([[5], [16]])
-    n_draws = allocate(weights, np.ones(4), 2 * 0.05**2 / math.log(2 / risk))
-    assert curve.n_draws == n_draws.sum()
-    for one, error in zip(curve, squared_errors(weights, np.ones(4), n_draws), strict=True):
-        half = math.sqrt(error * math.log(2 / risk) / 2)
-        assert one.interval.high - one.rate == pytest.approx(half, abs=1e-12)
-        wide = math.sqrt(error * math.log(4 / risk) / 2) + math.sqrt(math.log(4 / risk) / 1000)
-        assert one.population.high - one.rate == pytest.approx(wide, abs=1e-12)
-
-
-def test_inputs_out_of_turn_are_drawn_at_random():
-    # One draw and two inputs with rates 0 and 1: the mean over seeds is one half only if either gets it.
-    fixed = [hf.mask_function(lambda shown, keep=keep: shown[:, 1] & ~keep, n_features=2) for keep in (True, False)]
-    pairs = [(model, np.array([True, False])) for model in fixed]
-    rates = [hf.mean_curve(as_subjects(pairs), radii=[1], half_width=0.7, rng=seed).rates[0] for seed in range(300)]
-    drawn = hf.mean_curve(as_subjects(pairs), radii=[1], half_width=0.7, rng=0).n_draws
-    assert drawn % 2 == 1
-    # Half of the mean is the explanation itself, which always agrees.
-    assert np.mean(rates) == pytest.approx(0.75, abs=4.5 * np.std(rates) / math.sqrt(300))
-    assert np.std(rates) > 0
 
 
 def test_many_features_do_not_upset_the_weights():
@@ -212,8 +279,9 @@ def test_what_a_subject_returns_is_checked(given):
 
 
 def test_the_population_is_less_well_known_than_these_inputs():
-    normal = hf.mean_curve(as_subjects(explained(6)), radii=[2], half_width=0.05, bound="normal", rng=0)
-    assert normal[2].population.low < normal[2].interval.low
+    curve = hf.mean_curve(as_subjects(explained(6)), radii=[2], half_width=0.05, rng=0)
+    assert curve[2].population.low < curve[2].interval.low
+    assert curve[2].population.high > curve[2].interval.high
 
 
 def test_it_costs_the_same_for_few_and_for_many_inputs():
@@ -221,11 +289,7 @@ def test_it_costs_the_same_for_few_and_for_many_inputs():
         hf.mean_curve(as_subjects(explained(n, n_features=12)), radii=range(1, 9), half_width=0.05, rng=0)
         for n in (10, 200)
     )
-    assert many.n_draws <= few.n_draws * 1.3
-    normal = hf.mean_curve(
-        as_subjects(explained(200, n_features=12)), radii=range(1, 9), half_width=0.05, bound="normal", rng=0
-    )
-    assert normal.n_draws < 0.75 * many.n_draws
+    assert many.n_draws <= few.n_draws * 1.5
 
 
 def test_calls_and_consistency_are_counted():
@@ -252,9 +316,8 @@ def stop_after(n_batches):
     return count
 
 
-@pytest.mark.parametrize("bound", ["hoeffding", "normal"])
-def test_an_interrupted_mean_goes_on_with_what_it_remembers(bound):
-    asked = {"radii": [1, 3], "half_width": 0.1, "bound": bound, "rng": 0}
+def test_an_interrupted_mean_goes_on_with_what_it_remembers():
+    asked = {"radii": [1, 3], "half_width": 0.1, "rng": 0}
     whole = hf.mean_curve(as_subjects(explained(9)), **asked)
     memory, n_stopped, curve = {}, 0, None
     while curve is None:
@@ -326,8 +389,6 @@ def test_bad_questions_are_refused():
         hf.mean_curve([3], radii=[1])
     with pytest.raises(ValueError, match="`half_width` must be"):
         hf.mean_curve(as_subjects(explained(1)), radii=[1], half_width=2)
-    with pytest.raises(ValueError, match="`bound` must be one of hoeffding, normal"):
-        hf.mean_curve(as_subjects(explained(1)), radii=[1], bound="bootstrap")
 
 
 @pytest.mark.parametrize(
@@ -354,55 +415,3 @@ def test_a_mean_has_no_canonical_key() -> None:
     model = hf.mask_function(lambda masks: masks[:, 0], n_features=4)
     with pytest.raises(hf.InvalidValueError, match="`rng` must be a seed, a generator or None"):
         hf.mean_curve([lambda: (model, [0])], radii=[1], rng="canonical")
-
-
-# -- the variance within inputs ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_draws", [1, 2, 3, 4, 5, 6, 7, 9])
-def test_the_variance_of_a_mean_in_turns_is_exact(n_draws):
-    rates = np.array([0.1, 0.5, 0.95])
-    n, mean = len(rates), rates.mean()
-    whole, extra = divmod(n_draws, n)
-    first = second = 0.0
-    orders = list(combinations(range(n), extra))
-    for chosen in orders:
-        turns = np.full(n, whole)
-        turns[list(chosen)] += 1
-        centre, spread = turns @ rates, turns @ (rates * (1 - rates))
-        first += centre / len(orders)
-        second += (spread + centre**2) / len(orders)
-    truth = (second - first**2) / n_draws**2
-    assert first / n_draws == pytest.approx(mean)
-    within, total = float((rates * (1 - rates)).mean()), float(mean * (1 - mean))
-    assert variance_of_mean(n_draws, n, within=within, total=total) == pytest.approx(truth)
-
-
-def draw(rates, n_each, rng):
-    return np.stack([np.full(len(rates), n_each), rng.binomial(n_each, rates)]).astype(np.int64)
-
-
-def test_repeats_estimate_the_variance_within_inputs():
-    rng, rates = np.random.default_rng(0), np.repeat([0.0, 0.1, 0.9, 1.0], 500)
-    found = np.mean([within_variance(draw(rates, 2, rng), []) for _ in range(100)])
-    assert found == pytest.approx((rates * (1 - rates)).mean(), abs=0.003)
-
-
-def test_pairs_of_adjacent_sizes_estimate_rather_too_much():
-    rng, rates = np.random.default_rng(1), np.repeat([0.0, 0.2, 0.8, 1.0], 500)
-    others = np.clip(rates + 0.2, 0, 1)
-    found = [within_variance(draw(rates, 1, rng), [draw(others, 1, rng)]) for _ in range(100)]
-    both = (rates * (1 - rates) + others * (1 - others) + (rates - others) ** 2).mean() / 2
-    assert np.mean(found) == pytest.approx(both, abs=0.003)
-    assert both > (rates * (1 - rates) + others * (1 - others)).mean() / 2
-
-
-def test_without_pairs_the_total_variance_stands_in():
-    few = np.array([[1] * 20, [1, 0] * 10])
-    assert within_variance(few, []) == total_variance(few)
-    assert within_variance(few, [few]) == total_variance(few)
-
-
-def test_a_variance_is_never_zero():
-    always = np.array([[2] * 50, [2] * 50])
-    assert 0 < within_variance(always, []) <= total_variance(always)

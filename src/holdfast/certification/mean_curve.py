@@ -42,13 +42,13 @@ from holdfast.types import Mask, MaskedModel, Progress, Rng
 from holdfast.validation import check_list, check_selection, check_share, shown
 from holdfast.words import bracket, calls
 
-_PILOT = 1 / 32
+_PILOT = 1 / 128
 """The first round, as a part of what rates of one half would need: enough to see where little is needed."""
 
-_GROWTH = 3.0
+_GROWTH = 4.0
 """A round is at most so many times all before it: predictions and stakes soon rest on more."""
 
-_SLACK, _MOST_ROUNDS = 1.02, 20
+_SLACK, _MOST_ROUNDS = 1.02, 40
 """Draws beyond what is expected to be needed, and the least part of all before that a round has: few rounds follow."""
 
 _LEVELS = 16
@@ -251,7 +251,7 @@ def mean_curve(
     risk = (1 - sure) / (len(question.radii) if simultaneous else 1)
     sample = StratifiedSample(functions, procedure, {} if memory is None else memory, as_progress(progress))
     weights = sample.weights(question.radii)
-    bets = _bet_until(sample, weights, half, risk) if weights.strata else []
+    bets = bet_until(sample, weights, half, risk) if weights.strata else []
     ends = [Interval(rate, rate) for rate in weights.constant.tolist()]
     rates, intervals, shared = weights.constant.tolist(), ends, ends
     if bets:
@@ -277,9 +277,7 @@ def mean_curve(
     )
 
 
-def _bet_until(
-    sample: StratifiedSample, weights: StratumWeights, half_width: float, risk: float
-) -> list[BettingRounds]:
+def bet_until(sample: StratifiedSample, weights: StratumWeights, half_width: float, risk: float) -> list[BettingRounds]:
     """Rounds of draws until every interval ends within the half-width of its rate; the bets at each radius."""
     bets = [BettingRounds() for _ in weights.table]
     goal = math.log(2 / risk)
