@@ -19,7 +19,6 @@ _CHANGES = {
     "removals": "Hiding {} of the selected features",
     "swaps": "Trading {} selected for as many unselected features",
 }
-_COUNTS = {"uniform": "up to {}", "exactly": "exactly {}", "worst_size": "up to {}"}
 
 _METHODS = {
     "lime": "LIME",
@@ -126,8 +125,8 @@ def duration(seconds: float) -> str:
 def event(neighborhood: str, rate_kind: str, radius: int | str) -> str:
     """The change in words, such as 'Revealing up to 5 more features'."""
     features = "feature" if radius == 1 else "features"
-    words = _CHANGES[neighborhood].format(_COUNTS[rate_kind].format(radius), features)
-    return f"{words}, at the worst number of them," if rate_kind == "worst_size" else words
+    words = _CHANGES[neighborhood].format(f"{'exactly' if rate_kind == 'exactly' else 'up to'} {radius}", features)
+    return f"{words}, at the worst number of them," if rate_kind.startswith("worst_size") else words
 
 
 def unlike(rate: float) -> str:

@@ -81,7 +81,11 @@ ONLY_CERTIFY: list[Case] = [
     ({"plan": None}, InvalidTypeError, "`plan` must be one of sequential, exact, hoeffding, got None."),
     ({"plan": 150}, InvalidTypeError, "`plan` must be one of sequential, exact, hoeffding, got 150."),
     ({"rate_kind": "worst"}, InvalidValueError, "Did you mean 'worst_size'?"),
-    ({"rate_kind": 5}, InvalidTypeError, "`rate_kind` must be one of uniform, exactly, worst_size, got 5."),
+    (
+        {"rate_kind": 5},
+        InvalidTypeError,
+        "`rate_kind` must be one of uniform, exactly, worst_size, worst_size_lower, got 5.",
+    ),
     ({"tolerance": 0.001}, InvalidValueError, "`tolerance` must be at least 0.005 for plan 'sequential'"),
 ]
 ONLY_HARD: list[Case] = [

@@ -13,8 +13,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import holdfast as hf
-from holdfast import Certificate, Evaluator, HardCertificate, InvalidValueError, certify, certify_hard, lookup_table
-from holdfast.plans import PLANS
+from holdfast import (
+    Certificate,
+    Evaluator,
+    HardCertificate,
+    InvalidValueError,
+    certify,
+    certify_hard,
+    lookup_table,
+    mask_function,
+)
+from holdfast.plans import PLANS, make_plan
+from holdfast.plans.design import probabilities
 from holdfast.plans.proof import bound_miss_probability
 from tests.helpers import oracles
 from tests.helpers.fakes import Recorded, all_masks, label_table, score_table
@@ -26,7 +36,7 @@ from tests.helpers.strategies import KINDS, kinds, questions
 F = Fraction
 Mask = NDArray[np.bool_]
 
-RATE_KINDS = ("uniform", "exactly", "worst_size")
+RATE_KINDS = ("uniform", "exactly", "worst_size", "worst_size_lower")
 
 
 def distance(cert: Certificate | HardCertificate, mask: Any) -> int | None:
@@ -216,6 +226,44 @@ def test_the_worst_size_has_no_unbiased_rate_unless_it_is_exact() -> None:
     assert certify(model, ALMOST_NOTHING, radius=9, rate_kind="worst_size", rng=0).rate_unbiased is None
     exact = certify(model, ALMOST_NOTHING, radius=1, rate_kind="worst_size", rng=0)
     assert exact.rate_unbiased == exact.rate
+
+
+def test_a_lower_limit_for_the_worst_size_takes_the_draws_of_one_size_for_each() -> None:
+    always = mask_function(lambda masks: masks[:, 0], n_features=41)
+    both, lower = (
+        certify(always, np.arange(41) < 1, radius=16, rate_kind=kind, rng=0)
+        for kind in ("worst_size", "worst_size_lower")
+    )
+    assert (both.n_evaluated, lower.n_evaluated) == (51, 23)
+    assert both.interval == lower.interval == (0.9, 1.0)
+    assert lower.n_calls < both.n_calls / 2
+    assert "in at least 90% of cases (23 of 23 draws agreed at the worst" in str(lower)
+    below = certify(table(0.5, selected=ALMOST_NOTHING), ALMOST_NOTHING, radius=11, rate_kind="worst_size_lower", rng=0)
+    assert below.interval.high == 1.0
+    assert below.interval.low == pytest.approx(below.rate - 0.1)
+    exact = certify(always, np.arange(41) < 1, radius=1, rate_kind="worst_size_lower", rng=0)
+    assert exact.interval == (1.0, 1.0)
+
+
+def test_a_lower_limit_for_the_worst_size_is_too_large_no_more_often_than_stated() -> None:
+    # The smallest of independent rates is too large only if all are: exact sums over the stopping design, refined
+    # around the worst of the smallest true rates, the others as large.
+    design, risk = make_plan("sequential", tolerance=0.1, confidence=0.9).design, 0.1
+    share = design.terminals.k / design.terminals.n
+
+    def too_large(rate: float, smallest: float) -> float:
+        chance = probabilities(design.terminals, np.array([[rate]]))[0]
+        return float(chance[share - 0.1 > smallest + 1e-12].sum())
+
+    low, high = 0.0, 0.9
+    for _ in range(5):
+        grid = np.linspace(low, high, 61)
+        alone = [too_large(rate, rate) for rate in grid]
+        assert max(alone) <= risk
+        assert all(too_large(rate, rate) * too_large(min(1, rate + 0.03), rate) <= risk for rate in grid)
+        worst = int(np.argmax(alone))
+        low, high = grid[max(0, worst - 1)], grid[min(60, worst + 1)]
+    assert max(alone) > risk / 3, "the risk is used"
 
 
 # -- what the result does not depend on ---------------------------------------------------------------

@@ -40,7 +40,7 @@ F = Fraction
 
 TWELVE = np.arange(12) < 2
 TEN = np.arange(10) < 2
-RATE_KINDS = ("uniform", "exactly", "worst_size")
+RATE_KINDS = ("uniform", "exactly", "worst_size", "worst_size_lower")
 
 
 # -- equal to enumeration ---------------------------------------------------------------------------

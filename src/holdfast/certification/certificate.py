@@ -13,7 +13,7 @@ from holdfast.certification.reference import MOST_READ, Outcome, PredictionClaim
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Tally
 from holdfast.neighborhood import Neighborhood
-from holdfast.plans import PLANS, RATE_KINDS, Plan, most_rows, parts_of, plan_for
+from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of, plan_for
 from holdfast.plans.design import Design
 from holdfast.types import MaskedModel
 from holdfast.validation import check_mask, check_name, check_share, check_size, check_whole, is_number, shown
@@ -28,7 +28,8 @@ class Certificate(PredictionClaim):
     """How often a prediction survives random changes to its explanation, with a guarantee.
 
     Before drawing, the probability that the whole procedure (stopping included) ends with
-    |rate - true rate| ≤ tolerance was at least ``confidence``. It is about random masks near this
+    |rate - true rate| ≤ tolerance was at least ``confidence`` (for ``rate_kind="worst_size_lower"``, with
+    rate - true rate ≤ tolerance). It is about random masks near this
     explanation, of this model, input and masking. It is not a proof that no mask changes the
     prediction, does not say that the prediction is right, and is void if the seed or the settings
     were chosen after seeing results.
@@ -39,7 +40,7 @@ class Certificate(PredictionClaim):
         n_agreed / n_evaluated.
     rate_unbiased : float or None
         An exactly unbiased estimate, for averages over many inputs (a stopped rate leans
-        towards its stopping boundary); None for ``rate_kind="worst_size"``, where none is known.
+        towards its stopping boundary); None for the worst of several sizes, where none is known.
     interval : Interval
         Where the true rate lies at this confidence; a point if ``exact``.
     n_agreed, n_evaluated : int
@@ -94,10 +95,11 @@ class Certificate(PredictionClaim):
             fewest = hoeffding_draws(Fraction(str(self.tolerance)), Fraction(str(self.confidence)))
             if self.plan == "hoeffding" and self.design.max_draws < fewest:
                 raise InvalidValueError(argument="design", must=f"draw {fewest} times for plan 'hoeffding'")
-            alone = self.draws == "single" and self.rate_kind != "worst_size"
+            alone = self.draws == "single" and self.rate_kind not in WORST
             if alone and not (n_evaluated in self.design.looks and self.design.stops(n_evaluated, n_agreed)):
                 raise InvalidValueError(argument="design", must=f"stop at {n_agreed} of {n_evaluated}")
-        own = interval_around(n_agreed, n_evaluated, Fraction(0 if self.exact else str(self.tolerance)))
+        slack = Fraction(0 if self.exact else str(self.tolerance))
+        own = interval_around(n_agreed, n_evaluated, slack, self.rate_kind)
         inside = own.low <= self.interval.low <= self.interval.high <= own.high
         if self.rate != n_agreed / n_evaluated or not inside or (self.draws == "single" and self.interval != own):
             raise InvalidValueError(f"and `interval` must follow from {n_agreed} of {n_evaluated}.", argument="rate")
@@ -124,9 +126,10 @@ class Certificate(PredictionClaim):
             claim = f"{change} {keeps} in {exactly}{self.n_agreed} of {self.n_evaluated} cases"
             evidence, scope = "every mask was evaluated", "it is a fact about" if self.n_repeated else "it is about"
         else:
-            cases = f"in {100 * low:g}% to {100 * high:g}% of cases"
+            upper = "" if self.rate_kind == "worst_size_lower" else f" to {100 * high:g}%"
+            cases = f"in {'' if upper else 'at least '}{100 * low:g}%{upper} of cases"
             claim = f"With confidence {self.confidence}, {lower_first(change)} {keeps} {cases}"
-            where = " at the worst" if self.rate_kind == "worst_size" else ""
+            where = " at the worst" if self.rate_kind in WORST else ""
             evidence = f"{self.n_agreed} of {self.n_evaluated} draws agreed{where}"
             scope = "it is about random masks for"
         caveats = []
@@ -143,11 +146,12 @@ class Certificate(PredictionClaim):
         return f"{claim} ({evidence}, {self._cost}); {'; '.join(caveats)}"
 
 
-def interval_around(n_agreed: int, n_evaluated: int, tolerance: Fraction) -> Interval:
-    """The rate ± tolerance within [0, 1], rounded once at the very end."""
+def interval_around(n_agreed: int, n_evaluated: int, tolerance: Fraction, rate_kind: str = "uniform") -> Interval:
+    """The rate ± tolerance within [0, 1], rounded once at the very end; without an upper end if none is asked for."""
     slack, scale = tolerance.numerator * n_evaluated, tolerance.denominator * n_evaluated
     agreed = n_agreed * tolerance.denominator
-    return Interval(max(agreed - slack, 0) / scale, min(agreed + slack, scale) / scale)
+    high = scale if tolerance and rate_kind == "worst_size_lower" else min(agreed + slack, scale)
+    return Interval(max(agreed - slack, 0) / scale, high / scale)
 
 
 @dataclass(frozen=True)
@@ -199,8 +203,9 @@ def certify(
     neighborhood : str
         "additions", "removals" or "swaps".
     rate_kind : str
-        "uniform" (all masks within the radius), "exactly" (``radius`` changes exactly) or
-        "worst_size" (the smallest rate over the sizes 0 … radius).
+        "uniform" (all masks within the radius), "exactly" (``radius`` changes exactly), "worst_size" (the
+        smallest rate over the sizes 0 … radius) or "worst_size_lower" (the same with no upper end to its
+        interval, and less than half of the draws: sizes need not share the risk).
     batch_size : int, optional
         Most rows per model call; never changes the result.
     progress : bool or callable, optional
@@ -233,12 +238,12 @@ def certify(
     with procedure.about(model, selected) as (evaluator, mask, procedure):
         nearby = question.neighborhood_of(mask, radius)
         parts = parts_of(nearby, question.rate_kind)
-        plan = plan_for(parts, question.make_plan())
+        plan = plan_for(parts, question.make_plan(), question.rate_kind)
         if evaluator.progress is not None:
             evaluator.expect(most_rows(parts, plan))
         reference = Reference(evaluator, mask, procedure)
         outcomes = [_enumerate_or_sample(part, plan, reference, procedure, on_look) for part in parts]
-        outcome = worst_of(outcomes) if question.rate_kind == "worst_size" else outcomes[0]
+        outcome = worst_of(outcomes) if question.rate_kind in WORST else outcomes[0]
         return make_certificate(reference, nearby, outcome, procedure)
 
 
@@ -268,7 +273,9 @@ def make_certificate(
     return Certificate(
         rate=tally.n_agreed / tally.n_evaluated,
         rate_unbiased=outcome.rate_unbiased,
-        interval=interval_around(tally.n_agreed, tally.n_evaluated, Fraction(0) if exact else question.tolerance),
+        interval=interval_around(
+            tally.n_agreed, tally.n_evaluated, Fraction(0) if exact else question.tolerance, question.rate_kind
+        ),
         n_agreed=tally.n_agreed,
         n_evaluated=tally.n_evaluated,
         exact=exact,

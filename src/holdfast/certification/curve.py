@@ -17,7 +17,7 @@ from holdfast.certification.serialization import Value, make_frame
 from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
 from holdfast.errors import InvalidValueError
 from holdfast.neighborhood import Neighborhood
-from holdfast.plans import is_valid_design, most_rows, parts_of, plan_for, share_risk
+from holdfast.plans import WORST, is_valid_design, most_rows, parts_of, plan_for, share_risk
 from holdfast.plans.search import Goal
 from holdfast.types import MaskedModel
 from holdfast.validation import shown
@@ -136,7 +136,7 @@ def certify_radii(
     counts. With ``simultaneous=True`` all intervals hold at once with probability ``confidence`` (each
     radius at an R-th of the risk, R the number of distinct radii, then tightened by what
     neighbouring radii imply); without, each holds on its own. A ``worst_size`` curve always holds
-    as a whole.
+    as a whole; one of ``worst_size_lower`` only with ``simultaneous=True``.
 
     Parameters
     ----------
@@ -157,13 +157,13 @@ def certify_radii(
     with procedure.about(model, selected) as (evaluator, mask, procedure):
         nearby = [question.neighborhood_of(mask, radius) for radius in question.radii]
         plan = question.make_plan()
-        worst_size = question.rate_kind == "worst_size"
-        if worst_size:  # every size is certified once; each radius takes the worst of its sizes
-            sampled = dict(enumerate(parts_of(nearby[-1], "worst_size")))
-            plan = plan_for(sampled.values(), plan)
+        sampled = {near.effective_radius: near for near in nearby}
+        together = question.rate_kind == "worst_size"
+        plan = share_risk(plan, len(sampled)) if simultaneous and not together else plan
+        if question.rate_kind in WORST:  # every size is certified once; each radius takes the worst of its sizes
+            sampled = dict(enumerate(parts_of(nearby[-1], question.rate_kind)))
+            plan = plan_for(sampled.values(), plan, question.rate_kind)
         else:
-            sampled = {near.effective_radius: near for near in nearby}
-            plan = share_risk(plan, len(sampled)) if simultaneous else plan
             if question.rate_kind == "exactly":
                 sampled = {radius: near.exactly(radius) for radius, near in sampled.items()}
         before = evaluator.n_calls
@@ -172,7 +172,7 @@ def certify_radii(
         shared = SharedDraws(evaluator, procedure, [draws])
         shared.run()
         outcomes = {radius: draws.outcome(near) for radius, near in sampled.items()}
-        if worst_size:
+        if question.rate_kind in WORST:
             outcomes = {radius: worst_of([outcomes[size] for size in range(radius + 1)]) for radius in outcomes}
         evaluator.settle()
         n_calls = evaluator.n_calls - before
@@ -180,7 +180,7 @@ def certify_radii(
             make_certificate(draws.reference, near, outcomes[near.effective_radius], procedure, n_calls=n_calls)
             for near in nearby
         )
-        curve = StabilityCurve(certificates, simultaneous or worst_size, n_calls, shared.n_rounds)
+        curve = StabilityCurve(certificates, simultaneous or together, n_calls, shared.n_rounds)
         return _tightened(curve, nearby) if simultaneous and question.rate_kind == "uniform" else curve
 
 

@@ -88,7 +88,7 @@ FIELDS: Mapping[str, Field] = {
     "rate_kind": Field(
         "uniform",
         partial(check_name, options=RATE_KINDS),
-        "uniform (all masks within the radius), exactly (that many changes) or worst_size",
+        "uniform (all masks within the radius), exactly (that many changes), worst_size or worst_size_lower",
     ),
     "simultaneous": Field(False, check_flag, "all radii hold at once, not each on its own"),
 }

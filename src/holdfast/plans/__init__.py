@@ -9,6 +9,7 @@ from holdfast.plans.decision import rate_test as rate_test
 from holdfast.plans.design import Design as Design
 from holdfast.plans.plan import PLANS as PLANS
 from holdfast.plans.plan import RATE_KINDS as RATE_KINDS
+from holdfast.plans.plan import WORST as WORST
 from holdfast.plans.plan import Plan as Plan
 from holdfast.plans.plan import PlannedSamples as PlannedSamples
 from holdfast.plans.plan import is_valid_design as is_valid_design

@@ -20,7 +20,10 @@ from holdfast.types import Progress
 from holdfast.validation import check_name, check_share
 
 PLANS = ("sequential", "exact", "hoeffding")
-RATE_KINDS = ("uniform", "exactly", "worst_size")
+RATE_KINDS = ("uniform", "exactly", "worst_size", "worst_size_lower")
+WORST = RATE_KINDS[2:]
+"""The smallest rate over sizes, with an interval around it, or bounded from below alone."""
+
 SMALLEST_SEARCHED_TOLERANCE = Fraction(1, 200)
 SMALLEST_SEARCHED_RISK = Fraction(1, 10**7)
 
@@ -101,13 +104,14 @@ def parts_of(nearby: Neighborhood, rate_kind: str) -> list[Neighborhood]:
     return [nearby.exactly(k) for k in range(nearby.effective_radius + 1)]
 
 
-def plan_for(parts: Iterable[Neighborhood], plan: Plan) -> Plan:
+def plan_for(parts: Iterable[Neighborhood], plan: Plan, rate_kind: str) -> Plan:
     """The plan at which all parts hold at once: those that must be sampled share the risk.
 
-    The smallest of their rates is then within tolerance of the smallest true one.
+    The smallest of their rates is then within tolerance of the smallest true one. That it is not too large needs no
+    sharing: then the rate of the one size whose true rate is the smallest is too large.
     """
     parts = list(parts)
-    if len(parts) <= 1:
+    if len(parts) <= 1 or rate_kind == "worst_size_lower":
         return plan
     n_sampled = _count_larger(parts, plan.max_draws)
     shared = share_risk(plan, n_sampled)
@@ -166,7 +170,7 @@ def plan_samples(
     """Tell how many draws a certificate will take, before any model call.
 
     With ``selected`` and ``radius`` it also tells whether the neighbourhood is small enough to be
-    enumerated instead; the cost of ``rate_kind="worst_size"`` can only be told with them.
+    enumerated instead; the cost of a worst size can only be told with them.
 
     A design that does not ship is searched, once, and kept on disk. For a tolerance of .02 or more that takes
     seconds; for a finer one up to a few minutes, which ``progress`` shows (True for a bar, or a function of
@@ -181,12 +185,12 @@ def plan_samples(
     check_name(rate_kind, "rate_kind", RATE_KINDS)
     if (selected is None) != (radius is None):
         raise InvalidValueError("and `radius` must be given together, or neither.", argument="selected")
-    if rate_kind == "worst_size" and radius is None:
-        raise InvalidValueError("and `radius` must be given for rate_kind='worst_size'.", argument="selected")
+    if rate_kind in WORST and radius is None:
+        raise InvalidValueError(f"and `radius` must be given for rate_kind={rate_kind!r}.", argument="selected")
     parts = [] if radius is None else parts_of(kind(selected, radius), rate_kind)
     with watching_search(as_progress(progress, what="steps of the search")):
         single = make_plan(plan, tolerance=tolerance, confidence=confidence)
-        shared = plan_for(parts, single)
+        shared = plan_for(parts, single, rate_kind)
     sampled = _count_larger(parts, shared.max_draws) if parts else 1
     enumerated = sum(part.size for part in parts if not part.is_larger_than(shared.max_draws))
     expect = shared.design.expected_draws
