@@ -19,14 +19,13 @@ from holdfast.errors import StoreError
 from holdfast.randomness import stream
 from holdfast.study.records import unpack_text
 from holdfast.study.spec import GroupKey
-from holdfast.study.store import GROUP, OF_STUDY, Store
+from holdfast.study.store import GROUP, ITEMS, OF_STUDY, Store
 
 FEW = 20  # below this number of inputs the bootstrap does not hold its level: its intervals are too narrow
 _TOGETHER = 2_000_000  # resampled indices held at a time
 _ITEMS = f"""
-SELECT i.input, i.n_selected, x.n_features, i.consistent, i.n_calls, i.seconds, a.n_calls, a.seconds
-FROM items i JOIN inputs x USING (input) JOIN attributions a ON a.input = i.input AND a.method = i.method
-WHERE ({GROUP.replace("method", "i.method")}) = (?, ?, ?) AND i.{OF_STUDY} ORDER BY i.input
+SELECT input, n_selected, n_features, consistent, n_calls, seconds, attribution_calls, attribution_seconds
+FROM {ITEMS} WHERE ({GROUP}) = (?, ?, ?) AND {OF_STUDY} ORDER BY input
 """
 
 _RATES = f"""
@@ -34,7 +33,7 @@ SELECT r.rate_unbiased, r.n_agreed = r.n_evaluated FROM items i JOIN rates r USI
 WHERE ({GROUP}) = (?, ?, ?) AND i.{OF_STUDY} ORDER BY i.input, r.radius
 """
 
-_VOTED = f"SELECT mus FROM items i WHERE ({GROUP}) = (?, ?, ?) AND i.{OF_STUDY} ORDER BY i.input"
+_VOTED = f"SELECT mus FROM items WHERE ({GROUP}) = (?, ?, ?) AND {OF_STUDY} ORDER BY input"
 
 
 @dataclass(frozen=True)
