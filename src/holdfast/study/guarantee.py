@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.bounds import certified_count, certified_share, check_counts
 from holdfast.certification.radius import certified_radius
@@ -32,7 +32,7 @@ WHERE ({GROUP}) = (?, ?, ?) AND i.{OF_STUDY} AND r.radius = ? ORDER BY i.input
 
 
 @dataclass(frozen=True, eq=False)
-class DataSetGuarantee(Value):
+class DataSetGuarantee(Value, schema="holdfast.data_set_guarantee"):
     """How many inputs have a stability rate of at least ``min_rate``, at least.
 
     Two statements, each with probability at least ``confidence`` on its own. ``share`` is about the
@@ -82,8 +82,6 @@ class DataSetGuarantee(Value):
     model: str
     data: str
     n_refuted: int = 0
-
-    schema: ClassVar[str] = "holdfast.data_set_guarantee"
 
     def check(self) -> None:
         """Raise if the statements do not follow from the counts."""

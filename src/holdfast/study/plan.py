@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist, median_low
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,7 +58,7 @@ _LARGE, _SMALL = 256, 32
 
 
 @dataclass(frozen=True, eq=False)
-class PlannedCost(Value):
+class PlannedCost(Value, schema="holdfast.planned_cost"):
     """Model calls of one part of a study over all inputs, and the time they take if it was measured."""
 
     name: str
@@ -67,11 +67,9 @@ class PlannedCost(Value):
     seconds: float | None
     most_seconds: float | None
 
-    schema: ClassVar[str] = "holdfast.planned_cost"
-
 
 @dataclass(frozen=True, eq=False)
-class StudyPlan(Value):
+class StudyPlan(Value, schema="holdfast.study_plan"):
     """What a study will cost.
 
     Calls are counted for inputs with the usual number of features, as seen on a few. ``expected``
@@ -104,8 +102,6 @@ class StudyPlan(Value):
     costs: tuple[PlannedCost, ...]
     paper_calls: int
     seconds_per_call: float | None
-
-    schema: ClassVar[str] = "holdfast.study_plan"
 
     @property
     def expected_calls(self) -> float:

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -158,7 +158,7 @@ def check_listing(before: Mapping[int, Listed], now: Mapping[int, Listed]) -> No
 
 
 @dataclass(frozen=True, eq=False)
-class ItemResult(Value):
+class ItemResult(Value, schema="holdfast.item_result"):
     """One input explained by one method, cut at one fraction, certified under one smoothing.
 
     Attributes
@@ -202,8 +202,6 @@ class ItemResult(Value):
     n_computed: int = 0
     seconds: float = 0.0
     attribution_seconds: float = 0.0
-
-    schema: ClassVar[str] = "holdfast.item_result"
 
     @property
     def item(self) -> Item:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, groupby
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ _Bootstrap = Callable[..., list[Interval]]
 
 
 @dataclass(frozen=True, eq=False)
-class MeanAt(Value):
+class MeanAt(Value, schema="holdfast.mean_at"):
     """A mean over inputs at one radius.
 
     Attributes
@@ -55,21 +55,17 @@ class MeanAt(Value):
     approximate: Interval | None
     guaranteed: Interval | None
 
-    schema: ClassVar[str] = "holdfast.mean_at"
-
 
 @dataclass(frozen=True, eq=False)
-class MusSummary(Value):
+class MusSummary(Value, schema="holdfast.mus_summary"):
     """Shares of inputs that votes at one keep probability certify, by radius."""
 
     keep_probability: float
     rates: tuple[MeanAt, ...]
 
-    schema: ClassVar[str] = "holdfast.mus_summary"
-
 
 @dataclass(frozen=True, eq=False)
-class GroupSummary(Value):
+class GroupSummary(Value, schema="holdfast.group_summary"):
     """One method at one fraction and keep probability, over its inputs.
 
     Attributes
@@ -106,8 +102,6 @@ class GroupSummary(Value):
     soft: tuple[MeanAt, ...]
     hard: tuple[MeanAt, ...]
     mus: tuple[MusSummary, ...]
-
-    schema: ClassVar[str] = "holdfast.group_summary"
 
     @property
     def key(self) -> GroupKey:
@@ -152,7 +146,7 @@ class GroupSummary(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class DifferenceAt(Value):
+class DifferenceAt(Value, schema="holdfast.difference_at"):
     """The mean difference of two methods' rates at one radius.
 
     Attributes
@@ -173,8 +167,6 @@ class DifferenceAt(Value):
     guaranteed: Interval
     joint: Interval
 
-    schema: ClassVar[str] = "holdfast.difference_at"
-
     def better(self, *, approximate: bool = False) -> int:
         """1 if the first method is certified more stable, -1 if the second is, 0 if the data cannot tell."""
         low, high = self.approximate if approximate else self.joint
@@ -187,7 +179,7 @@ class DifferenceAt(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class PairedDifference(Value):
+class PairedDifference(Value, schema="holdfast.paired_difference"):
     """How much more stable the explanations of ``first`` are than those of ``second``, by radius.
 
     Inputs are compared with themselves: what makes one input harder than another cancels out.
@@ -200,8 +192,6 @@ class PairedDifference(Value):
     confidence: float
     n_inputs: int
     rows: tuple[DifferenceAt, ...]
-
-    schema: ClassVar[str] = "holdfast.paired_difference"
 
     def __iter__(self) -> Iterator[DifferenceAt]:
         return iter(self.rows)
@@ -241,7 +231,7 @@ class PairedDifference(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class StudySummary(Value):
+class StudySummary(Value, schema="holdfast.study_summary"):
     """What a study says about its methods.
 
     Guaranteed intervals are about the population that the inputs are a sample of, if they were drawn
@@ -288,8 +278,6 @@ class StudySummary(Value):
     groups: tuple[GroupSummary, ...]
     differences: tuple[PairedDifference, ...]
     population: bool = True
-
-    schema: ClassVar[str] = "holdfast.study_summary"
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
