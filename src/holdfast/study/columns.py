@@ -38,7 +38,7 @@ _VOTED = f"SELECT mus FROM items WHERE ({GROUP}) = (?, ?, ?) AND {OF_STUDY} ORDE
 
 @dataclass(frozen=True)
 class Columns:
-    """The items of one group, by increasing input; n inputs, R radii.
+    """The items of one group, by increasing input; n inputs, R radii, which are the study's.
 
     Attributes
     ----------
@@ -51,6 +51,7 @@ class Columns:
         every feature there is.
     """
 
+    radii: tuple[int, ...]
     inputs: NDArray[np.int64]
     consistent: NDArray[np.bool_]
     n_calls: int
@@ -90,6 +91,7 @@ def read_columns(store: Store, key: GroupKey) -> Columns:
         reach = np.where(radii >= n_free[:, None], np.iinfo(np.int64).max, radii)
         voted = dict(zip(keeps, reach.T, strict=True))
     return Columns(
+        radii=certify.radii,
         inputs=inputs,
         consistent=rows[:, 3].astype(bool),
         n_calls=int(rows[:, 4].sum()),
