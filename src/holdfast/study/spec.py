@@ -229,8 +229,7 @@ class Trust(_Section, section="trust"):
 NO_TRUST = Trust()
 """For models that a file names, unless whoever opens it says otherwise."""
 
-_OWN = Trust(code=True, download=True)
-"""For models that Python code names: it could run any code itself."""
+_OWN = Trust(code=True, download=True)  # for models that Python code names: it could run any code itself
 
 _NEVER_STORED = {
     "trusted": "`--trust TYPE` (in Python: `trust=Trust(types=[…])`)",
@@ -454,12 +453,9 @@ class StudySpec(_Section):
         return plain
 
 
-_PARTS = (ModelSpec, DataSpec, MaskingSpec, MethodSpec, CertifySpec, SmoothingSpec, MusSpec)
-_SECTIONS: dict[str, type] = {kind.section: kind for kind in _PARTS}
+_PARTS: tuple[type[_Section], ...] = (ModelSpec, DataSpec, MaskingSpec, MethodSpec, CertifySpec, SmoothingSpec, MusSpec)
 
-
-_SHORT = {"model": "spec", "data": "spec", "methods": "name"}
-"""Sections that a text alone stands for, and the key it then is."""
+_SHORT = {"model": "spec", "data": "spec", "methods": "name"}  # sections that a text may stand for, and its key
 
 _FREE = ("name", "top_fractions", "smoothing.keep_probabilities", "data.n", "data.order", "data.skip_unreadable")
 """Keys that no item depends on: an item has the number of its input in the data."""
@@ -600,14 +596,12 @@ def commented_example(*, model: str | None = None, data: str | None = None) -> s
 def spec_from_plain(table: Mapping[str, Any], trust: Trust = NO_TRUST) -> StudySpec:
     """The study that ``StudySpec.plain`` or a TOML file spells out, its model trusted as said here."""
     values = dict(table)
-    for name, kind in _SECTIONS.items():
-        if name in table and name != "methods":
-            values[name] = _parse_section(kind, table[name])
-        elif isinstance(table.get(name), (list, tuple)):
-            values[name] = tuple(_parse_section(kind, entry) for entry in table[name])
-        elif name in table:
-            must = "be a list of names or of [[methods]] tables"
-            raise InvalidTypeError(argument=name, must=must, got=shown(table[name]))
+    for kind in _PARTS:
+        if kind is MethodSpec and "methods" in table:
+            entries = check_list(table["methods"], "methods", "be a list of names or of [[methods]] tables")
+            values["methods"] = [_parse_section(kind, entry) for entry in entries]
+        elif kind.section in table:
+            values[kind.section] = _parse_section(kind, table[kind.section])
     spec: StudySpec = _parse_section(StudySpec, values)
     return spec.trusting(trust)
 
@@ -641,7 +635,7 @@ def _parse_section(kind: Any, values: Any) -> Any:
 def _hint(key: str, known: list[str], path: str) -> str:
     """The nearest key of the same section, else of any, else all of the section."""
     near = [f"{path}{name}" for name in difflib.get_close_matches(key, known, n=1, cutoff=0.6)]
-    kinds = (*reversed(_PARTS), StudySpec)  # of equal keys, the first section's
+    kinds: tuple[type[_Section], ...] = (*reversed(_PARTS), StudySpec)  # of equal keys, the first section's
     elsewhere = {name: f"{kind.section}.{name}".lstrip(".") for kind in kinds for name in keys_of(kind)}
     near += [elsewhere[name] for name in difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.8)]
     return f"Did you mean `{near[0]}`?" if near else f"{f'[{path[:-1]}]' if path else 'It'} has {', '.join(known)}."

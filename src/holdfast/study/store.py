@@ -205,11 +205,10 @@ class Store:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One flat row per item and radius, by input; predictions as what they are and flags as Booleans."""
-        with schema.wrapping_errors(self.path):
-            for values in self._connection.execute(_ROWS):
-                row = dict(zip(COLUMNS, values, strict=True))
-                flags = {name: bool(row[name]) for name in ("consistent", "exact")}
-                yield row | flags | {name: stored_json(row[name]) for name in ("prediction", "full_prediction")}
+        for values in self.query(_ROWS):
+            row = dict(zip(COLUMNS, values, strict=True))
+            flags = {name: bool(row[name]) for name in ("consistent", "exact")}
+            yield row | flags | {name: stored_json(row[name]) for name in ("prediction", "full_prediction")}
 
     def mean_curves(self) -> dict[GroupKey, MeanCurve]:
         """Every mean curve that is stored, for these inputs or for others."""
@@ -356,9 +355,9 @@ class StoreWriter(Store):
             self._sealing = schema.Sealing(self._connection)
             self._identity = self.path.stat()
             with self._writing():
-                stored = {name for (name,) in self.query("SELECT DISTINCT method FROM attributions")}
-                methods = {name: method for name, method in self.methods().items() if name in stored} if stored else {}
-                if next(self.query("SELECT 1 FROM items LIMIT 1"), None) is not None:
+                methods: dict[str, MethodSpec] = {}
+                if stored := {name for (name,) in self.query("SELECT DISTINCT method FROM attributions")}:
+                    methods = {name: method for name, method in self.methods().items() if name in stored}
                     check_same_question(self.spec, spec, methods)
                 methods |= {method.name: method for method in spec.methods}
                 known = replace(spec, methods=tuple(methods.values()))
