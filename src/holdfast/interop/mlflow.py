@@ -43,7 +43,7 @@ def log_study(path: str | Path, *, confidence: float = 0.95, artifacts: bool = T
         name = f"{group.method}/{group.top_fraction:g}/{group.keep_probability:g}"
         for mean in group.soft:
             mlflow.log_metric(f"rate/{name}", mean.mean, step=mean.radius)
-            for end, value in zip(("low", "high"), mean.guaranteed or (), strict=False):
+            for end, value in mean.guaranteed._asdict().items():
                 mlflow.log_metric(f"rate_{end}/{name}", value, step=mean.radius)
     if artifacts:
         mlflow.log_text(summary.to_json(), "summary.json")

@@ -14,7 +14,7 @@ from holdfast.report.rows import Floats, GroupColumns, InputRows
 from holdfast.smoothing import SmoothedAccuracy
 from holdfast.study.columns import read_columns
 from holdfast.study.store import Store
-from holdfast.study.summary import GroupSummary, MeanAt, MusSummary, StudySummary
+from holdfast.study.summary import GroupSummary, MusSummary, StudySummary
 from holdfast.validation import check_share
 from holdfast.words import counted, event, listed, lower_first, method_label, percent, span
 
@@ -114,7 +114,7 @@ def headline(summary: StudySummary, joint: Joint) -> str:
     groups = main_groups(summary)
     best, worst = groups[0], groups[-1]
     most, least = (
-        f"{percent(group.soft[-1].mean)} ({span(joint.get(group.method, _interval(group.soft[-1])))})"
+        f"{percent(group.soft[-1].mean)} ({span(joint.get(group.method, group.soft[-1].guaranteed))})"
         for group in (best, worst)
     )
     what = lower_first(event(summary.neighborhood, "uniform", best.soft[-1].radius))
@@ -122,18 +122,12 @@ def headline(summary: StudySummary, joint: Joint) -> str:
     sentence = f"With explanations by {method_label(best.method)}, {kept}"
     if len(groups) > 1:
         sentence += f"; with those by {method_label(worst.method)}, in {least}"
-    sure = "guaranteed" if best.soft[-1].guaranteed is not None else "approximate"
     together = "" if len(groups) == 1 else f" for all {len(groups)} methods at once" if joint else ", each on its own"
     inputs = counted(best.n_inputs, "input")
     population = f"the population that {inputs} are an independent sample of"
     about = population if summary.population else f"exactly these {inputs}"
     confidence = f"with confidence {best.confidence:g}{together}"
-    return f"{sentence}. Intervals are {sure} {confidence}: they are about the mean over {about}."
-
-
-def _interval(mean: MeanAt) -> Interval:
-    """The interval of a mean on its own: the guaranteed one where there is one."""
-    return mean.guaranteed or mean.approximate or Interval(mean.mean, mean.mean)
+    return f"{sentence}. Intervals are guaranteed {confidence}: they are about the mean over {about}."
 
 
 def findings(evidence: Evidence) -> list[str]:
@@ -259,7 +253,7 @@ def rankings(summary: StudySummary) -> list[Plain]:
                 low, high = pair[radius].joint
                 claims.append({"better": pair.first, "worse": pair.second, "low": low, "high": high})
         means = [(group.method, group.soft[-1]) for group in groups]
-        order = [{"method": method, "mean": mean.mean, **_interval(mean)._asdict()} for method, mean in means]
+        order = [{"method": method, "mean": mean.mean, **mean.guaranteed._asdict()} for method, mean in means]
         note = _ranking_note(summary, len(groups), has_claims=bool(claims))
         setting = {"top_fraction": fraction, "keep_probability": keep, "radius": radius}
         ranked.append({**setting, "order": order, "claims": claims, "note": note})

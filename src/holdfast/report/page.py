@@ -154,7 +154,7 @@ def _facts(store: Store, summary: StudySummary, status: StudyStatus) -> list[tup
     spec, certify = store.spec, store.spec.certify
     promise = f"rate ±{certify.tolerance:g} at confidence {certify.confidence:g} each, {certify.plan} plan"
     if summary.precision != "per-input":
-        promise = f"means within ±{certify.half_width:g} ({certify.bound})"
+        promise = f"means within ±{certify.half_width:g}"
     shares = ", ".join(f"{100 * share:g}%" for share in spec.top_fractions)
     inputs = f"{status.n_inputs:,}"
     if store.n_there != status.n_inputs:

@@ -21,7 +21,7 @@ from holdfast.validation import check_name, check_path
 
 _MEAN_COLUMNS = """
 method string, top_fraction float64, keep_probability float64, radius int64, rate float64, low float64, high float64,
-population_low float64, population_high float64, bound string, confidence float64, n_inputs int64, n_consistent int64,
+population_low float64, population_high float64, confidence float64, n_inputs int64, n_consistent int64,
 n_draws int64, n_calls int64
 """
 MEAN_COLUMNS = dict(column.split() for column in _MEAN_COLUMNS.split(","))

@@ -25,7 +25,7 @@ from holdfast.study.store import Store, StoreWriter
 from holdfast.study.worker import Skipped, at_input, bind_input, item_rng, steady
 from holdfast.types import Mask, MaskedModel, Progress
 
-_MEAN_FIELDS = ("radii", "confidence", "simultaneous", "agree", "neighborhood", "half_width", "bound")
+_MEAN_FIELDS = ("radii", "confidence", "simultaneous", "agree", "neighborhood", "half_width")
 """What of a question counts for a mean: it has a width in place of a tolerance and a plan."""
 
 

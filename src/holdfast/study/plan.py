@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from statistics import NormalDist, median_low
+from statistics import median_low
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from holdfast.attribution.shapley import MOST_EXACT_FEATURES
 from holdfast.bounds import hoeffding_draws
 from holdfast.certification.allocation import allocate
 from holdfast.certification.curve import certify_radii
-from holdfast.certification.mean_curve import hoeffding_limit, size_law
+from holdfast.certification.mean_curve import size_law
 from holdfast.certification.serialization import Value
 from holdfast.errors import StudyError
 from holdfast.evaluation import Evaluator
@@ -44,6 +44,7 @@ from holdfast.words import duration
 # The full input, and a row that is repeated to see whether the model changes its mind; an item adds one of its own.
 _ROWS_PER_INPUT = 2
 _WITNESS_CALLS = 20_000  # what `find_witness` spends unless told otherwise
+_N_ROUNDS = 5  # of draws for a mean curve, usually
 _N_LOOKED_AT = 9  # inputs that are bound to see how many features they have
 _SECONDS, _MOST_PORTIONS, _FEW_GRADIENTS = 0.5, 64, 8  # how long, and how often at most, calls are timed
 _LARGE, _SMALL = 256, 32  # rows that come together when a method explains, and between two looks of a certificate
@@ -290,8 +291,7 @@ def _means(spec: StudySpec, n_features: int, rate: float, n_inputs: int, speed: 
 def mean_calls(certify: CertifySpec, selected: Mask, *, n_inputs: int, rate: float, rows: int) -> Calls:
     """What the mean curve of one method takes, if all inputs have explanations like this one.
 
-    A guaranteed width has a fixed number of draws. An approximate one depends on the rates; inputs alike
-    in them would take the expected number, and whole rounds over the inputs may add to the most.
+    The first draws are the same for all rates, and inputs alike in this rate would take the expected number.
     """
     group = tuple(map(len, NEIGHBORHOODS[certify.neighborhood](selected, 0).pools))
     risk = (1 - certify.confidence) / (len(certify.radii) if certify.simultaneous else 1)
@@ -299,16 +299,12 @@ def mean_calls(certify: CertifySpec, selected: Mask, *, n_inputs: int, rate: flo
     for row, radius in enumerate(certify.radii):
         law = size_law(group, radius)
         weights[row, : len(law) - 1] = law[1:]
-    references = 2 * n_inputs
-    if certify.bound == "hoeffding":
-        draws = allocate(weights, np.ones(weights.shape[1]), hoeffding_limit(certify.half_width, risk))
-        n_calls = rows * (draws.sum() + references)
-        return Calls(float(n_calls), int(n_calls))
-    limit = (certify.half_width / NormalDist().inv_cdf(1 - risk / 2)) ** 2
-    spreads = (rate * (1 - rate), 0.25)
+    limit = certify.half_width**2 / (2 * math.log(2 / risk))
+    spreads = (max(rate * (1 - rate), certify.half_width), 0.25)
     expected, most = (allocate(weights, np.full(weights.shape[1], spread), limit).sum() for spread in spreads)
-    at_most = 1.1 * most + n_inputs * weights.shape[1] + 3 * references
-    return Calls(float(rows * (expected + 2 * references)), int(rows * at_most))
+    # Each round asks inputs for their prediction anew, and has a draw of every size at least.
+    references = (2 * n_inputs + weights.shape[1]) * _N_ROUNDS
+    return Calls(float(rows * (1.1 * expected + references)), int(rows * (1.1 * most + 2 * references)))
 
 
 def attribution_calls(method: MethodSpec, n_features: int) -> Calls:

@@ -20,7 +20,6 @@ import numpy as np
 
 from holdfast.atomic import write_whole
 from holdfast.attribution.methods import METHODS, options_of
-from holdfast.certification.mean_curve import BOUNDS
 from holdfast.certification.question import FIELDS, Question, parse_radii
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StudyMismatchError
 from holdfast.evaluation import STEADY_BATCH_SIZE
@@ -328,8 +327,6 @@ class CertifySpec(_Section, section="certify"):
         the mean curve over the inputs is wanted, within ``half_width``).
     half_width : float
         For "data-set": the half-width of the mean curve's interval.
-    bound : str
-        For "data-set": "hoeffding" (guaranteed) or "normal" (approximate, and cheaper).
     """
 
     radii: Annotated[tuple[int, ...], _check_radii] = (1, 2, 3, 5, 10)
@@ -341,7 +338,6 @@ class CertifySpec(_Section, section="certify"):
     simultaneous: Annotated[bool, _check_flag] = FIELDS["simultaneous"].default
     precision: Annotated[str, partial(check_name, options=PRECISIONS)] = "per-input"
     half_width: Annotated[float, _check_fraction] = 0.01
-    bound: Annotated[str, partial(check_name, options=BOUNDS)] = "hoeffding"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -475,7 +471,7 @@ def check_same_question(stored: StudySpec, spec: StudySpec, methods: Mapping[str
     More inputs, methods, fractions or keep probabilities may be asked for later: an item's own draws do not depend on
     them. ``methods`` are those that have items stored.
     """
-    unused = ("tolerance", "plan") if stored.certify.of_means else ("half_width", "bound")
+    unused = ("tolerance", "plan") if stored.certify.of_means else ("half_width",)
     free = (*_FREE, *(f"certify.{name}" for name in unused))
     known = {method.name: _plain(method, "methods") for method in spec.methods if method.name in methods}
     before = stored.plain() | {"methods": {name: _plain(methods[name], "methods") for name in known}}

@@ -113,7 +113,7 @@ class StudyStatus(Shown):
             *_, last = curve
             lines.append(
                 f"  {key.method}, top {key.top_fraction:g}, keep {key.keep_probability:g}: mean rate {last.rate:.3f} "
-                f"{bracket(last.interval)} at radius {last.radius} ({curve.bound})"
+                f"{bracket(last.interval)} at radius {last.radius}"
             )
         lines += [f"  left out: input {index} ({reason})" for index, reason in self.skips.items()]
         return "\n".join(lines + [f"  given up: input {index} ({reason})" for index, reason in self.failures.items()])

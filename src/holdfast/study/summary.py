@@ -43,17 +43,16 @@ class MeanAt(Value, schema="holdfast.mean_at"):
     mean : float
         For soft rates the mean of unbiased estimates; for hard and MuS rates a share of the inputs.
     approximate : Interval or None
-        The percentile bootstrap over inputs, as in the paper; for a mean curve with bound "normal", that
-        approximation. None for a mean curve that is guaranteed.
-    guaranteed : Interval or None
+        The percentile bootstrap over inputs, as in the paper; None for a mean curve.
+    guaranteed : Interval
         Contains the mean over the population with probability at least the group's ``confidence``, if the
-        inputs were drawn from it independently. None for a mean curve that is only approximate.
+        inputs were drawn from it independently.
     """
 
     radius: int
     mean: float
     approximate: Interval | None
-    guaranteed: Interval | None
+    guaranteed: Interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +129,8 @@ class GroupSummary(Value, schema="holdfast.group_summary"):
         yield f"{self.method}, {_cut(self)}: {self.n_inputs} inputs, {consistent}, {n_calls}"
         columns = [["radius", *map(str, self.radii)], ["mean rate"]]
         for mean in self.soft:
-            sure = "" if mean.guaranteed is None else f" {bracket(mean.guaranteed)}"
             near = "" if mean.approximate is None else f" ≈{bracket(mean.approximate)}"
-            columns[1].append(f"{mean.mean:.3f}{sure}{near}")
+            columns[1].append(f"{mean.mean:.3f} {bracket(mean.guaranteed)}{near}")
         by_votes = [(f"votes {curve.keep_probability:g}", curve.rates) for curve in self.mus]
         for title, shares in (("all draws agree", self.hard), *by_votes):
             if shares:
@@ -354,7 +352,7 @@ class StudySummary(Value, schema="holdfast.study_summary"):
             lines.append(f"≈[ ] approximate, by {self.n_resamples} bootstrap resamples of the inputs.")
         else:
             sure = ", ".join(sorted({f"{group.confidence:g}" for group in self.groups})) or "none"
-            lines.append(f"[ ] guaranteed and ≈[ ] approximate at confidence {sure}, {about}.")
+            lines.append(f"[ ] guaranteed at confidence {sure}, {about}.")
         if self.n_to_do:
             lines.append("Items are missing: guaranteed only if it depends on no result which ones, and how many.")
         return "\n".join(lines)
@@ -460,9 +458,7 @@ def _group(
         soft = tuple(map(MeanAt, columns.radii, columns.rates.mean(axis=0).tolist(), near, sure))
     else:
         confidence = curve.confidence  # one confidence for all intervals of a group
-        soft = tuple(MeanAt(point.radius, point.rate, point.population, None) for point in curve)
-        if curve.bound == "hoeffding":
-            soft = tuple(replace(mean, approximate=None, guaranteed=mean.approximate) for mean in soft)
+        soft = tuple(MeanAt(point.radius, point.rate, None, point.population) for point in curve)
     return GroupSummary(
         *key,
         confidence=confidence,

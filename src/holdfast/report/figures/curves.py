@@ -156,11 +156,10 @@ def _study_lines(summary: StudySummary) -> tuple[Line, ...]:
 
 
 def band_of(mean: MeanAt, n_inputs: int) -> Interval:
-    """The interval that a figure shows: the usual approximate one; of few inputs, for which that is too narrow, the
-    guaranteed one; and where there is only one interval, that.
+    """The interval that a figure shows: the usual approximate one; where there is none, and of few inputs, for which it
+    is too narrow, the guaranteed one.
     """
-    first, second = (mean.guaranteed, mean.approximate) if n_inputs < FEW else (mean.approximate, mean.guaranteed)
-    return first or second or Interval(mean.mean, mean.mean)
+    return mean.guaranteed if n_inputs < FEW or mean.approximate is None else mean.approximate
 
 
 @drawing
