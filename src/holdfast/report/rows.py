@@ -167,6 +167,12 @@ class InputRows:
     predictions: tuple[Any, ...]
     groups: tuple[GroupColumns, ...]
 
+    @property
+    def least_smoothed(self) -> list[GroupColumns]:
+        """The groups of the largest keep probability: of the model itself, where it was studied."""
+        keep = max((group.key.keep_probability for group in self.groups), default=1.0)
+        return [group for group in self.groups if group.key.keep_probability == keep]
+
     def plain(self, source: Source) -> Plain:
         """The table of the page, column by column."""
         names = list(self.names)
