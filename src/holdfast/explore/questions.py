@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from io import BytesIO
 from typing import Any, Generic, TypeVar
 
@@ -15,7 +15,7 @@ from holdfast import __version__
 from holdfast.agreement import same_top_class
 from holdfast.attribution.methods import attribute
 from holdfast.attribution.task import Attribution, names_of
-from holdfast.bounds import anytime_interval
+from holdfast.bounds import Interval, anytime_interval
 from holdfast.certification.certificate import Look, certify
 from holdfast.certification.curve import StabilityCurve, certify_radii
 from holdfast.evaluation import Evaluator
@@ -129,12 +129,13 @@ class Questions:
 
     def certify(self, view: View, caller: Caller, report: Report, **options: Any) -> Plain:
         """The certificate, and on the way what the counts so far say of the rate; ``text`` is the file to save."""
-        selected, known = self.select(view, caller, report), LiveInterval(options["confidence"])
+        selected, known = self.select(view, caller, report), Interval(0.0, 1.0)
 
         def on_look(look: Look) -> None:
             nonlocal known
-            known = known.after(look)
-            report("look", known.describe(look))
+            known = narrow(known, look, confidence=options["confidence"])
+            rate, is_empty = look.n_agreed / look.n_evaluated, known.low > known.high
+            report("look", asdict(look) | {"rate": rate, **known._asdict(), "empty": is_empty})
 
         options |= {"on_look": on_look, "progress": _progress(report)}
         certificate = certify(self._model(view, caller), selected, **options, rng=view.seed)
@@ -255,30 +256,18 @@ def describe_outputs(outputs: Outputs, reference: Any, classes: Sequence[str]) -
     return answers
 
 
-@dataclass(frozen=True)
-class LiveInterval:
-    """What is known of the rate after some looks: what all of their intervals, valid at once, have in common.
+def narrow(known: Interval, look: Look, *, confidence: float) -> Interval:
+    """What is known of the rate after one more look: what the intervals of all looks, valid at once, have in common.
 
     ``low > high`` if the looks contradict each other, which happens with probability at most 1 - confidence.
     """
-
-    confidence: float
-    low: float = 0.0
-    high: float = 1.0
-
-    def after(self, look: Look) -> LiveInterval:
-        if look.exact:
-            # Masks that are listed one and all leave open only what the others do; there is no chance in it.
-            n_left = look.n_most - look.n_evaluated
-            low, high = look.n_agreed / look.n_most, (look.n_agreed + n_left) / look.n_most
-        else:
-            low, high = anytime_interval(look.n_agreed, look.n_evaluated, confidence=self.confidence)
-        return LiveInterval(self.confidence, max(self.low, low), min(self.high, high))
-
-    def describe(self, look: Look) -> Plain:
-        """What is known, and the counts of the last look, for the page."""
-        rate = look.n_agreed / look.n_evaluated
-        return asdict(look) | {"rate": rate, "low": self.low, "high": self.high, "empty": self.low > self.high}
+    if look.exact:
+        # Masks that are listed one and all leave open only what the others do; there is no chance in it.
+        n_left = look.n_most - look.n_evaluated
+        low, high = look.n_agreed / look.n_most, (look.n_agreed + n_left) / look.n_most
+    else:
+        low, high = anytime_interval(look.n_agreed, look.n_evaluated, confidence=confidence)
+    return Interval(max(known.low, low), min(known.high, high))
 
 
 def curve_sentence(curve: StabilityCurve) -> str:
