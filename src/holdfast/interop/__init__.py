@@ -22,20 +22,9 @@ from holdfast.validation import check_share, check_whole
 class RateMetric:
     """How often a prediction survives ``radius`` more features than the leading ones: what metrics average.
 
-    Attributes
-    ----------
-    radius : int
-        How many more features may be revealed.
-    top_fraction : float
-        How much of the input an explanation selects.
-    groups, fill : optional
-        What a feature is and how a hidden one looks: arguments of ``mask_image`` or ``mask_tabular``.
-    reduce : str
-        How the scores of a feature's elements become one: "sum", "mean" or "max".
-    precision : mapping
-        Tolerance, confidence and plan, where they are not those of ``certify``.
-    rng, place : optional
-        Where random numbers come from: each input has its own, however inputs are batched.
+    The fields are parameters of the metrics. ``precision`` is tolerance, confidence and plan, where they are not those
+    of ``certify``; ``place`` tells processes apart, and each input has random numbers of its own, however inputs are
+    batched.
     """
 
     radius: int
