@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from holdfast.cli.options import EXIT_OK, paint_path
+from holdfast.cli.options import paint_path
 from holdfast.extras import check_installed, needed
 from holdfast.report.page import write_report
 from holdfast.report.rows import study_accuracy
@@ -40,7 +40,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> None:
     """Run the studies into files of the folder and write the page; say what is done, found, and where the page is.
 
     The studies start afresh: files of an earlier demo in this folder are replaced.
@@ -65,7 +65,6 @@ def run(options: argparse.Namespace) -> int:
     sentences = write_report(files, page, title=TITLE, n_gallery=_N_GALLERY, accuracy=accuracies, inputs=inputs)
     print("", *sentences, "", sep="\n")
     print(paint_path(str(page)), file=unescaped(sys.stdout), flush=True)
-    return EXIT_OK
 
 
 def demo_studies(*, n_inputs: int | None = None, rng: int = 0) -> dict[str, StudySpec]:
