@@ -22,8 +22,7 @@ from holdfast.words import calls, duration
 BATCH_SIZES = (1, 4, 16, 64, 256)
 _PLANS = ("sequential", "exact", "hoeffding")
 _REPEATS = 3
-_PATIENCE = 5.0
-"""Seconds after which larger batches are no longer tried."""
+_PATIENCE = 5.0  # seconds after which larger batches are no longer tried
 
 
 def fill(parser: argparse.ArgumentParser, command: str) -> None:

@@ -71,8 +71,7 @@ _OPTIONS = {
 }
 """Arguments of the library → options or settings that may stand for them, where they are called otherwise."""
 
-_LONGEST = 2000
-"""Most characters of a message: what was received may be megabytes."""
+_LONGEST = 2000  # most characters of a message: what was received may be megabytes
 
 
 class HelpText(argparse.HelpFormatter):

@@ -31,20 +31,14 @@ from holdfast.types import Mask, MaskedModel, Masks, Outputs, Progress
 from holdfast.witness import find_witness
 from holdfast.words import calls, class_label, percent, quoted, shortened, span
 
-N_VOTES = 32
-"""Random masks that a smoothed model votes over."""
-
-MOST_CLASSES, _SHOWN_CLASSES = 50, 20
-"""Of a model with more classes than these, only the leading ones are described."""
-
+N_VOTES = 32  # random masks that a smoothed model votes over
+MOST_CLASSES, _SHOWN_CLASSES = 50, 20  # of a model with more classes than these, only the leading ones are described
 _MOST_NAMES = 8
 _MOST_REMEMBERED = 64
 
-_SIZES = {"image": (3.4, 3.6), "text": (4.2, 1.8), "table": (4.6, 4.2)}
-"""Of a picture, in inches."""
+_SIZES = {"image": (3.4, 3.6), "text": (4.2, 1.8), "table": (4.6, 4.2)}  # of a picture, in inches
 
-_DRAWING = threading.Lock()
-"""Matplotlib draws for one thread at a time."""
+_DRAWING = threading.Lock()  # Matplotlib draws for one thread at a time
 
 Value = TypeVar("Value")
 

@@ -25,8 +25,7 @@ from holdfast.types import Differentiable, MaskedModel
 from holdfast.validation import check_name, check_number, check_share, check_size, shown
 from holdfast.words import class_label, method_label
 
-MOST_SEED = 2**53 - 1
-"""Seeds above would be rounded by the page, whose numbers are floats."""
+MOST_SEED = 2**53 - 1  # seeds above would be rounded by the page, whose numbers are floats
 
 
 class FillChoice(NamedTuple):

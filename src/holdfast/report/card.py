@@ -20,14 +20,9 @@ from holdfast.types import MaskedModel
 from holdfast.witness import Witness
 from holdfast.words import class_label, outward, shortened
 
-Plain: TypeAlias = dict[str, Any]
-"""What becomes a JSON object."""
-
-MOST_PIXELS, MOST_CHARACTERS = 160, 12_000
-"""Images are drawn at most this wide and high, and texts shown up to here."""
-
-_THUMBNAIL, _GLANCE = 40, 60
-"""Pixels of an image and letters of a text in a list of inputs."""
+Plain: TypeAlias = dict[str, Any]  # what becomes a JSON object
+MOST_PIXELS, MOST_CHARACTERS = 160, 12_000  # images are drawn at most this wide and high, and texts shown up to here
+_THUMBNAIL, _GLANCE = 40, 60  # pixels of an image and letters of a text in a list of inputs
 
 
 def input_card(

@@ -22,11 +22,8 @@ from holdfast.study.worker import item_rng
 from holdfast.types import Mask, Progress
 from holdfast.words import class_label, counted, method_label, shortened
 
-STABLE = 0.9
-"""An explanation that is predicted unlike its input is called stably wrong from this rate on."""
-
-MOST_RADII, N_DRAWS = 10, 16
-"""Radii of the slider, of which a curve may have more, and masks shown per radius."""
+STABLE = 0.9  # an explanation that is predicted unlike its input is called stably wrong from this rate on
+MOST_RADII, N_DRAWS = 10, 16  # radii of the slider, of which a curve may have more, and masks shown per radius
 
 HOW_CHOSEN = (
     "Not a random sample: in turn the least stable inputs (by the mean rate of their explanations at the largest "

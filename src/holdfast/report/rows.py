@@ -133,9 +133,7 @@ def study_accuracy(
     return smoothed_accuracy(lambda model: model, models, labels, keep_probabilities=keep_probabilities, **options)
 
 
-MOST_INPUTS = 20_000
-"""The table of a page holds this many inputs; means are over all of them whatever the page shows."""
-
+MOST_INPUTS = 20_000  # the table of a page holds this many inputs; means are over all of them whatever the page shows
 _INPUTS = f"SELECT input, name, label, prediction FROM inputs WHERE {OF_STUDY} ORDER BY input LIMIT ?"
 _RATES = f"SELECT i.input, r.radius, r.rate FROM items i JOIN rates r USING (item) WHERE ({GROUP}) = (?, ?, ?)"
 _ITEMS = f"SELECT input, consistent, witness FROM items WHERE ({GROUP}) = (?, ?, ?)"
