@@ -8,13 +8,9 @@ from functools import partial
 from timeit import repeat
 from typing import Any, NamedTuple
 
-from holdfast.attribution.methods import attribute
-from holdfast.certification.certificate import Certificate, certify
+import holdfast as hf
 from holdfast.cli.options import INPUT_SETTINGS, add_settings
 from holdfast.cli.single import add_input, bind_input, cut
-from holdfast.errors import InvalidValueError
-from holdfast.evaluation import Evaluator
-from holdfast.neighborhood import Additions
 from holdfast.randomness import stream
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
 from holdfast.words import calls, duration
@@ -48,11 +44,11 @@ def run(options: argparse.Namespace) -> None:
     if options.model is None and options.input is None:
         options.model, options.input = "bundled:digits-vit", "bundled:digits#0"
     elif options.model is None or options.input is None:
-        raise InvalidValueError("and `--input` go together.", argument="--model")
+        raise hf.InvalidValueError("and `--input` go together.", argument="--model")
     settings = {"rng": 0, "radius": 5, "top": 0.25} | options.settings
     model = bind_input(options)[0][0]
     print(f"{options.model}, {model.n_features} features, revealing up to {settings['radius']} more", flush=True)
-    selected = cut(attribute(model, "random", rng=settings["rng"]), settings["top"])
+    selected = cut(hf.attribute(model, "random", rng=settings["rng"]), settings["top"])
     names = ("radius", "tolerance", "confidence", "rng", "batch_size")
     print(measure(model, selected, **{name: settings[name] for name in names if name in settings}))
 
@@ -61,7 +57,7 @@ class PlanCost(NamedTuple):
     """One certificate by one plan: how long it took, and how long the model alone was busy with it."""
 
     plan: str
-    certificate: Certificate
+    certificate: hf.Certificate
     seconds: float
     model_seconds: float
 
@@ -108,11 +104,11 @@ def measure(model: MaskedModel, selected: Mask, *, batch_size: int | None = None
     are made with ``batch_size`` masks at once, or with the fastest size that was measured.
     """
 
-    def ask(bound: MaskedModel, plan: str, size: int | None) -> Certificate:
-        return certify(Evaluator(bound, batch_size=size), selected, plan=plan, rng=rng, **asked)
+    def ask(bound: MaskedModel, plan: str, size: int | None) -> hf.Certificate:
+        return hf.certify(hf.Evaluator(bound, batch_size=size), selected, plan=plan, rng=rng, **asked)
 
     ask(model, _PLANS[0], batch_size)  # what is wrong is found, and what is slow at first is done
-    masks = Additions(selected, asked["radius"]).sample(max(BATCH_SIZES), stream(rng, "bench"))
+    masks = hf.Additions(selected, asked["radius"]).sample(max(BATCH_SIZES), stream(rng, "bench"))
     seconds_per_mask: dict[int, float] = {}
     for size in BATCH_SIZES:
         times = repeat(partial(model, masks[:size]), number=1, repeat=_REPEATS)

@@ -11,9 +11,8 @@ from holdfast.extras import check_installed, needed
 from holdfast.report.page import write_report
 from holdfast.report.rows import study_accuracy
 from holdfast.smoothing import SmoothedAccuracy
+from holdfast.study import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, MusSpec, StudySpec, run_study
 from holdfast.study.local import InProcess
-from holdfast.study.run import run_study
-from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, MusSpec, StudySpec
 from holdfast.study.worker import study_inputs
 from holdfast.terminal import unescaped
 from holdfast.words import counted

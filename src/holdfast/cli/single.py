@@ -16,20 +16,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import holdfast
+import holdfast as hf
 from holdfast.agreement import as_agreement
 from holdfast.atomic import write_whole
-from holdfast.attribution.methods import METHODS, attribute, options_of
-from holdfast.attribution.task import Attribution, bare_model, names_of
+from holdfast.attribution.methods import METHODS, options_of
+from holdfast.attribution.task import bare_model, names_of
 from holdfast.certification.question import FIELDS
 from holdfast.cli.options import EXIT_CODES, INPUT_SETTINGS, MODELS, add_features, add_json, add_settings, parse_radii
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, steady_batch_size
 from holdfast.extras import check_installed, needed
 from holdfast.inputs.data.files import READERS, SUFFIXES
-from holdfast.inputs.inputs import Inputs, bind
 from holdfast.inputs.source import LOADERS
-from holdfast.selection import top, top_fraction
 from holdfast.types import Mask
 from holdfast.validation import MOST_UNPACKED, check_file, check_mask, check_name, read_text, shown
 
@@ -180,7 +178,7 @@ def parse_top(text: str) -> int | float:
         raise argparse.ArgumentTypeError(f"{must}, got {text!r}") from error
 
 
-def bind_input(options: argparse.Namespace) -> tuple[Inputs, Evaluator]:
+def bind_input(options: argparse.Namespace) -> tuple[hf.Inputs, Evaluator]:
     """The input that the options name, and its model as a function of masks that remembers what it computed.
 
     Batches have a size that depends on no clock, so that what is written can be repeated to the last bit.
@@ -188,9 +186,8 @@ def bind_input(options: argparse.Namespace) -> tuple[Inputs, Evaluator]:
     data, number = read_input(options.input)
     if isinstance(data[0], Path):  # an image file; of data with a scheme, `bind` knows what they need
         check_installed(options.model, [*needed(options.model), "PIL"])
-    names = ("fill", "kind", "device", "target", "background")
-    shared = {name: options.settings.get(name) for name in names} | {"trusted": options.settings.get("trusted", ())}
-    inputs = bind(options.model, data, **shared)
+    names = [name for name in INPUT_SETTINGS if name in options.settings and name not in ("batch_size", "timeout")]
+    inputs = hf.bind(options.model, data, **{name: options.settings[name] for name in names})
     if number >= len(inputs):
         must = f"end with a number from 0 to {len(inputs) - 1}"
         raise InvalidValueError(argument="input", must=must, got=shown(options.input))
@@ -199,8 +196,7 @@ def bind_input(options: argparse.Namespace) -> tuple[Inputs, Evaluator]:
         raise InvalidValueError(argument="features", must=must, got=shown(options.features))
     inputs = replace(inputs[number : number + 1], features=options.features)
     model = inputs[0]
-    size = options.settings.get("batch_size")
-    size = steady_batch_size(model) if size is None else size
+    size = options.settings.get("batch_size", steady_batch_size(model))
     return inputs, Evaluator(model, batch_size=size, timeout=options.settings.get("timeout"))
 
 
@@ -233,7 +229,7 @@ def read_explanation(text: str, options: argparse.Namespace, model: Evaluator) -
         if options.top is None:
             raise InvalidValueError(argument="explanation", must="come with `--top`: how many features it selects")
         rng = options.settings.get("rng", "canonical")
-        return cut(attribute(model, text, n_samples=n_samples, rng=rng), options.top)
+        return cut(hf.attribute(model, text, n_samples=n_samples, rng=rng), options.top)
     if n_samples is not None:
         raise InvalidValueError(argument="n_samples", must="be left out: no method explains, a file does")
     values, are_scores = read_numbers(text)
@@ -251,7 +247,7 @@ def read_explanation(text: str, options: argparse.Namespace, model: Evaluator) -
 
 def cut(scores: Any, where: float) -> Mask:
     """The features with the largest scores: a number of them, or a share."""
-    return top(scores, where) if isinstance(where, int) else top_fraction(scores, where)
+    return hf.top(scores, where) if isinstance(where, int) else hf.top_fraction(scores, where)
 
 
 def read_numbers(name: str) -> tuple[NDArray[Any], bool]:
@@ -270,7 +266,7 @@ def read_numbers(name: str) -> tuple[NDArray[Any], bool]:
         text = read_text(path)
         words = json.loads(text) if path.suffix == ".json" else re.split(r"[\s,;]+", text.strip())
         if isinstance(words, dict):
-            return np.array(Attribution.from_json(text).scores), True
+            return np.array(hf.Attribution.from_json(text).scores), True
         truth = {"true": 1, "false": 0}
         return np.array([float(truth.get(str(word).lower(), word)) for word in words]), False
     except (OSError, InvalidValueError):
@@ -311,7 +307,7 @@ def run(options: argparse.Namespace) -> None:
         subject = read_explanations(options, model)
     else:
         subject = read_explanation(options.explanation, options, model)
-    result = getattr(holdfast, verb.function)(model, subject, **keywords)
+    result = getattr(hf, verb.function)(model, subject, **keywords)
     text = result.to_json(describe(options, inputs, model, getattr(result, "selected", None)))
     for file in options.output:
         if file not in figures:
@@ -338,11 +334,11 @@ def check_options(options: argparse.Namespace) -> None:
         raise InvalidValueError(f"is no option of {options.method!r}, which {takes}.{hint}", argument=name)
 
 
-def describe(options: argparse.Namespace, inputs: Inputs, model: Evaluator, selected: Mask | None) -> dict[str, Any]:
+def describe(options: argparse.Namespace, inputs: hf.Inputs, model: Evaluator, selected: Mask | None) -> dict[str, Any]:
     """What is written beside a result, for people to read: date, version, model, input, explanation and names."""
     about = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "holdfast": holdfast.__version__,
+        "holdfast": hf.__version__,
         "model": options.model,
         "input": options.input,
         "batch_size": model.batch_size,
@@ -352,7 +348,7 @@ def describe(options: argparse.Namespace, inputs: Inputs, model: Evaluator, sele
     return about | names_about(inputs, model, selected)
 
 
-def names_about(inputs: Inputs, model: Evaluator, selected: Mask | None) -> dict[str, Any]:
+def names_about(inputs: hf.Inputs, model: Evaluator, selected: Mask | None) -> dict[str, Any]:
     """The names of the features, of those selected, and of the classes."""
     names = names_of(model)
     about: dict[str, Any] = {}
