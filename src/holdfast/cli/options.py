@@ -21,6 +21,7 @@ from holdfast.terminal import neutral
 EXIT_OK, EXIT_NO, EXIT_UNKNOWN, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 """Done, or yes; no; undecided; something cannot be used or went wrong, and nothing is claimed; Ctrl-C."""
 
+ANSWERS = {True: ("yes", EXIT_OK), False: ("no", EXIT_NO), None: ("undecided", EXIT_UNKNOWN)}
 EXIT_CODES = "Exit codes: 0 done or yes, 1 no, 2 undecided, 3 error."
 
 MODELS = "hf:…, onnx:…, skops:…, bundled:… or python:module:factory"

@@ -12,17 +12,7 @@ from typing import Any
 
 from holdfast import study
 from holdfast.atomic import check_spared, write_whole
-from holdfast.cli.options import (
-    EXIT_INTERRUPTED,
-    EXIT_NO,
-    EXIT_OK,
-    EXIT_UNKNOWN,
-    add_json,
-    add_settings,
-    add_trust,
-    after_bar,
-    paint_path,
-)
+from holdfast.cli.options import ANSWERS, EXIT_NO, add_json, add_settings, add_trust, after_bar, paint_path
 from holdfast.cli.single import add_verb_options
 from holdfast.errors import InvalidValueError
 from holdfast.study.spec import StudySpec, Trust, commented_example, read_spec
@@ -181,7 +171,7 @@ def show_plan(options: argparse.Namespace) -> None:
     print(plan.to_json() if options.json else plan)
 
 
-def run_results(options: argparse.Namespace) -> int:
+def run_results(options: argparse.Namespace) -> int | None:
     """Run the study into its file of results; a second Ctrl-C ends it with one line."""
     from holdfast.study.run import JsonLines
 
@@ -204,16 +194,16 @@ def run_results(options: argparse.Namespace) -> int:
             inputs_per_worker=options.settings.get("inputs_per_worker"),
             progress=JsonLines(sys.stdout) if options.json else sys.stderr.isatty() and not options.quiet,
         )
-    except KeyboardInterrupt:
-        message = "holdfast: Interrupted. What was stored is kept; the same command goes on from there."
-        print(f"{after_bar()}{message}", file=sys.stderr)
-        return EXIT_INTERRUPTED
+    except KeyboardInterrupt as interrupt:
+        print(after_bar(), end="", file=sys.stderr)
+        interrupt.__notes__ = ["What was stored is kept; the same command goes on from there."]
+        raise
     if options.json:
         print(json.dumps(done.plain()))
     elif not options.quiet:
         print(f"{after_bar()}{done}")
     wanted = options.inputs is not None or done.status.complete
-    return EXIT_OK if wanted and not done.stopped and not done.status.failures else EXIT_NO
+    return None if wanted and not done.stopped and not done.status.failures else EXIT_NO
 
 
 def show_status(options: argparse.Namespace) -> None:
@@ -249,7 +239,7 @@ def show_summary(options: argparse.Namespace) -> None:
     print(summary.to_json() if options.json else summary)
 
 
-def show_guarantee(options: argparse.Namespace) -> int:
+def show_guarantee(options: argparse.Namespace) -> int | None:
     """Print the guarantee; with a share that is wanted, the exit code says whether it is reached."""
     names = ("method", "radius", "min_rate", "confidence", "stored")
     question = {name: getattr(options, name) for name in names} | options.settings | {"trust": read_trust(options)}
@@ -261,9 +251,8 @@ def show_guarantee(options: argparse.Namespace) -> int:
         guarantee = study.study_guarantee(store, **question, progress=sys.stderr.isatty() and not options.json)
     print(guarantee.to_json() if options.json else guarantee)
     if options.min_share is None:
-        return EXIT_OK
-    answer = guarantee.reaches(options.min_share)
-    word, code = {True: ("yes", EXIT_OK), False: ("no", EXIT_NO), None: ("undecided", EXIT_UNKNOWN)}[answer]
+        return None
+    word, code = ANSWERS[guarantee.reaches(options.min_share)]
     if not options.json:
         whose = "exactly these inputs" if guarantee.share is None else "inputs such as these"
         print(f"At least {100 * options.min_share:g}% of {whose}: {word}.")
