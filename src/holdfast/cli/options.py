@@ -52,25 +52,19 @@ INPUT_SETTINGS = ("fill", "kind", "device", "trusted", "target", "background", "
 _TEXTS = ("kind", "device", "trusted", "target", "background", "split", "precision", "title", "name")
 """Settings whose values are texts, even where they look like numbers."""
 
-_OPTIONS = {
-    "k": ("top",),
-    "fraction": ("top",),
-    "top_fraction": ("top",),
-    "method": ("explanation", "method"),
-    "selected": ("explanation",),
-    "scores": ("explanation",),
-    "types": ("trust", "trusted"),
-    "rows": ("features",),
-    "cols": ("features",),
-    "groups": ("features",),
-    "grid": ("features",),
-    "min_features": ("min_tokens",),
-    "data": ("data", "input"),
-    "max_radius": ("radius",),
-    "n_inputs": ("accuracy",),
-    "address": ("engine",),
+_ARGUMENTS = {
+    "top": ("k", "fraction", "top_fraction"),
+    "explanation": ("method", "selected", "scores"),
+    "trust": ("types",),
+    "trusted": ("types",),
+    "features": ("rows", "cols", "groups", "grid"),
+    "min_tokens": ("min_features",),
+    "input": ("data",),
+    "radius": ("max_radius",),
+    "accuracy": ("n_inputs",),
+    "engine": ("address",),
 }
-"""Arguments of the library → options or settings that may stand for them, where they are called otherwise."""
+"""Options and settings → the arguments of the library that they may stand for, where these are called otherwise."""
 
 _LONGEST = 2000  # most characters of a message: what was received may be megabytes
 
@@ -249,9 +243,10 @@ def error_message(error: Exception, options: argparse.Namespace) -> str:
         typed |= {name: f"--set {name}" for name in getattr(options, "settings", None) or {}}
         # An argument such as `data.n` may have been typed as --n or --data; keys of files were not typed.
         parts = error.argument.replace("-", "_").split(".")
-        for name in (name for part in (parts[-1], parts[0]) for name in (*_OPTIONS.get(part, ()), part)):
-            if name in typed:
-                return shorten(error.about(typed[name]))
+        for part in (parts[-1], parts[0]):
+            for name in [*(option for option, arguments in _ARGUMENTS.items() if part in arguments), part]:
+                if name in typed:
+                    return shorten(error.about(typed[name]))
     return shorten(str(error))
 
 

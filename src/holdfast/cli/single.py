@@ -205,7 +205,6 @@ def read_input(name: str) -> tuple[Any, int]:
     if name.startswith("text:"):
         return [name.removeprefix("text:")], 0
     place, _, number = name.rpartition("#")
-    hint: str | None
     if place and re.fullmatch(r"[0-9]{1,18}", number):
         is_table = Path(place).suffix.lower() in READERS and place.partition(":")[0] not in LOADERS["data"]
         return f"table:{place}" if is_table else place, int(number)
@@ -213,8 +212,8 @@ def read_input(name: str) -> tuple[Any, int]:
     if suffix in SUFFIXES:
         return [Path(name)], 0
     if suffix in READERS or name.partition(":")[0] in LOADERS["data"]:
-        hint = f"Count from 0: '{name}#0' is the first."
-        raise InvalidValueError(argument="input", must="end with the number of an input", got=shown(name), hint=hint)
+        must, count = "end with the number of an input", f"Count from 0: '{name}#0' is the first."
+        raise InvalidValueError(argument="input", must=must, got=shown(name), hint=count)
     if suffix in (".txt", ".md"):
         return [read_text(Path(name)).strip()], 0
     must = "be text:…, an image or text file, or DATA#N such as images:photos#3 or loans.csv#7"

@@ -32,10 +32,9 @@ class Evidence:
 
     def accuracy_at(self, keep_probability: float) -> float | None:
         """How accurate the smoothed model is, where it was measured: one that answers always the same is stable too."""
-        measured = self.accuracy
-        if measured is None or keep_probability not in measured.keep_probabilities:
+        if self.accuracy is None:
             return None
-        return measured.accuracies[measured.keep_probabilities.index(keep_probability)]
+        return dict(zip(self.accuracy.keep_probabilities, self.accuracy.accuracies, strict=True)).get(keep_probability)
 
 
 def main_groups(summary: StudySummary) -> list[GroupSummary]:
