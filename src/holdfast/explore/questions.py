@@ -20,7 +20,7 @@ from holdfast.explore.scheduling import Caller, Priority, PriorityLock, Schedule
 from holdfast.explore.workbench import Entry, Workbench
 from holdfast.report.card import Plain, describe_certificate, describe_curve, describe_witness, input_card
 from holdfast.types import Masks, Outputs, Progress
-from holdfast.words import calls, class_label, percent, quoted, shortened, span
+from holdfast.words import calls, class_label, outward, percent, quoted, shortened, span
 
 N_VOTES = 32  # random masks that a smoothed model votes over
 MOST_CLASSES, _SHOWN_CLASSES = 50, 20  # of a model with more classes than these, only the leading ones are described
@@ -259,8 +259,7 @@ def curve_sentence(curve: hf.StabilityCurve) -> str:
     """How often the prediction is kept at every radius of a curve that holds for all of them at once."""
     first, last = curve.radii[0], curve.radii[-1]
     lowest = min(curve, key=lambda certificate: (certificate.interval.low, certificate.radius))
-    low = lowest.interval.low
-    least = percent(low if low == 1 else int(1000 * low + 1e-6) / 1000)  # never rounded up
+    least = percent(outward(lowest.interval).low)
     sure = "For certain" if all(point.exact for point in curve) else f"With confidence {lowest.confidence}"
     name = quoted(lowest.prediction, lowest.prediction_name)
     where = f"radius {last}"
