@@ -19,7 +19,6 @@ from holdfast.cli.single import add_input, add_output, add_verb_options, bind_in
 from holdfast.errors import HoldfastError
 
 HOLDS, DOES_NOT_HOLD, CANNOT_TELL, ERROR = "holds", "does not hold", "cannot tell", "error"
-
 CODES = {HOLDS: EXIT_OK, DOES_NOT_HOLD: EXIT_NO, CANNOT_TELL: EXIT_UNKNOWN, ERROR: EXIT_ERROR}
 
 _KEYWORDS = ("agree", "neighborhood", "rng", "max_draws")
@@ -88,10 +87,9 @@ def run(options: argparse.Namespace) -> int:
     try:
         inputs, model = bind_input(options)
         selected = read_explanation(options.explanation, options, model)
-        names = [name for name in _KEYWORDS if name in options.settings]
-        keywords = {"rng": "canonical"} | {name: options.settings[name] for name in names}
         question = {"min_rate": options.min_rate, "confidence": options.confidence, "radii": [options.radius]}
-        result = certified_radius(model, selected, **question, **keywords)
+        settings = {name: value for name, value in options.settings.items() if name in _KEYWORDS}
+        result = certified_radius(model, selected, **({"rng": "canonical"} | question | settings))
         answer, reason = in_words(result, needs_consistent=options.consistent)
         certificate = json.loads(result.to_json(describe(options, inputs, model, selected)))
     except (HoldfastError, OSError) as error:

@@ -136,11 +136,9 @@ def bundled_entries(device: str | None = None) -> tuple[Entry, ...]:
 def loaded_entry(inputs: Inputs, options: Mapping[str, Any], bound: MaskedModel | None = None) -> Entry:
     """The entry of a model that was loaded with options; an input bound to it shows whether it has gradients."""
     classifier = inputs.classifier
-    fills: tuple[FillChoice, ...] = _IMAGE
-    if classifier.kind == "table":
-        fills = _NUMBERS if isinstance(classifier.engine, NamedRows) else _ROWS
-    elif classifier.kind == "text":
-        fills = _WORDS if isinstance(classifier.engine, FunctionOnTexts) else _TOKENS
+    text = _WORDS if isinstance(classifier.engine, FunctionOnTexts) else _TOKENS
+    table = _NUMBERS if isinstance(classifier.engine, NamedRows) else _ROWS
+    fills = {"image": _IMAGE, "text": text, "table": table}[classifier.kind]
     note = f"{inputs.model_name} on {inputs.data_name}"
     return Entry(inputs, note, isinstance(bound, Differentiable), fills, options)
 
