@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
+import webbrowser
 from contextlib import suppress
 
 from holdfast.cli.options import add_data, add_settings, paint_path
@@ -49,8 +50,6 @@ def run(options: argparse.Namespace) -> None:
     def announce(url: str) -> None:
         print(f"Explore at {paint_path(url)} (Ctrl-C ends it)", file=unescaped(sys.stdout), flush=True)
         if options.open:
-            import webbrowser
-
             # The browser asks for the page at once; a moment later there is somebody to answer.
             threading.Timer(0.5, webbrowser.open, [url]).start()
 
