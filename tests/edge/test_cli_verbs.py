@@ -64,7 +64,7 @@ def test_a_verb_says_writes_and_draws_what_the_library_finds_and_verify_confirms
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, picture = tmp_path / "result.json", tmp_path / "picture.png"
-    assert main([command, *ROW, *ASKED[command], "--output", str(file), "--output", str(picture)]) == 0
+    assert main([command, *ROW, *ASKED[command], "--output", str(file), "--plot", str(picture)]) == 0
     result, said = by_the_library(command), capsys.readouterr().out
     assert RESULTS[command].from_json(file.read_text()) == result
     assert said.startswith(str(result))

@@ -104,7 +104,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     add_verb_options(parser, verb.options)
     others = "and the options of the method, such as kernel_width of lime" if command == "explain" else ""
     add_settings(parser, (*INPUT_SETTINGS, *verb.settings), others=others)
-    add_output(parser, "draw it where it is a .png or .svg file")
+    add_output(parser, "draw it where it is a .png or .svg file", "--plot")
     parser.set_defaults(run=run)
 
 
@@ -148,11 +148,12 @@ def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) ->
         parser.add_argument(f"--{name}", type=float, default=FIELDS[name].default, help=purpose)
 
 
-def add_output(parser: argparse.ArgumentParser, other: str) -> None:
+def add_output(parser: argparse.ArgumentParser, other: str, *aliases: str) -> None:
     """Where the result goes; ``other`` says what else than JSON can be written."""
     add_json(parser)
     purpose = f"also write the result as JSON, or {other}; may be repeated"
-    parser.add_argument("--output", action="append", default=[], metavar="FILE", type=parse_target, help=purpose)
+    names = ("--output", *aliases)
+    parser.add_argument(*names, action="append", default=[], metavar="FILE", type=parse_target, help=purpose)
 
 
 def parse_target(text: str) -> str:
