@@ -79,7 +79,7 @@ def test_only_what_was_typed_is_called_by_its_option(command: list[str], argumen
 
 
 def test_what_is_about_no_argument_is_said_as_it_is() -> None:
-    options = command_parser().parse_args(["bench", "--radius", "0"])
+    options = command_parser().parse_args(["bench", "--set", "radius=0"])
     for error in (InvalidValueError("`radius` is a word here."), ModelError("The model returned NaN.")):
         assert error_message(error, options) == str(error)
 

@@ -246,8 +246,8 @@ def test_an_input_that_is_not_there_is_told_with_what_to_write(
         (["certify", *ROW, *TOP, "--radius", "1", "--set", "rng=1", "--set", "rng=2"], "must set rng once"),
         (["certify", *ROW, *TOP, "--radius", "1", "--radius", "2"], "--radius must be given once."),
         (
-            ["certify", *ROW, *TOP, "--radius", "1", "--plot", "x.gif"],
-            "must end with .png or .svg, got 'x.gif'",
+            ["certify", *ROW, *TOP, "--radius", "1", "--output", "x.gif"],
+            "must be of another kind, such as .json, .png or .xml, got 'x.gif'",
         ),
         (["certify", *ROW, "--method", "lime", "--top", "few", "--radius", "1"], "a share such as 0.25, got 'few'"),
         (["certify", *ROW, "--grid", "few", *TOP, "--radius", "1"], "must look like 14x14, or be tokens or words"),
@@ -292,7 +292,7 @@ def test_help_of_the_program_loads_no_command() -> None:
 
 
 def test_the_command_line_has_few_options() -> None:
-    assert n_options(command_parser()) <= 141
+    assert n_options(command_parser()) <= 133
 
 
 def test_a_class_whose_name_looks_like_a_formula_is_drawn_as_it_is(tmp_path: Path) -> None:
@@ -306,11 +306,11 @@ def test_a_class_whose_name_looks_like_a_formula_is_drawn_as_it_is(tmp_path: Pat
 def test_an_answer_is_printed_before_its_figure_is_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["certify", *ROW, *TOP, "--radius", "1", "--plot", str(tmp_path / "figure.png")]
+    command = ["certify", *ROW, *TOP, "--radius", "1", "--output", str(tmp_path / "figure.png")]
     with monkeypatch.context() as patch:
         patch.setattr("importlib.util.find_spec", lambda package: None if package == "matplotlib" else package)
         assert main(command) == 3
-        assert "--plot needs matplotlib" in capsys.readouterr().err
+        assert "A figure needs matplotlib" in capsys.readouterr().err
     monkeypatch.setattr("holdfast.report.figures.style.write_figure", lambda *_: 1 / 0)
     assert main(command) == 3
     assert "keeps the prediction" in capsys.readouterr().out

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +191,6 @@ def test_a_guarantee_is_confirmed_by_its_study(tmp_path: Path, capsys: pytest.Ca
         assert (code, json.loads(out)["confirmed"]) == (1, False)
     assert main(["verify", str(file)]) == 3
     assert "`--study` must name" in capsys.readouterr().err
+    # A process that made no guarantee itself can read one.
+    command = [sys.executable, "-m", "holdfast", "show", str(file)]
+    assert "Nothing of this was verified" in subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -9,21 +9,21 @@ import pytest
 
 import holdfast as hf
 from holdfast.certification.certificate import Look
-from holdfast.explore.questions import LiveInterval
+from holdfast.explore.questions import narrow
 from tests.helpers.explore_support import decide
 
 CONFIDENCE = 0.9
 
 
 def test_what_is_known_only_narrows_and_says_when_looks_contradict_each_other() -> None:
-    known = LiveInterval(CONFIDENCE)
+    known = hf.Interval(0, 1)
     for k, n in [(20, 20), (30, 40), (50, 60)]:
-        later = known.after(Look(k, n, 72, exact=False))
+        later = narrow(known, Look(k, n, 72, exact=False), confidence=CONFIDENCE)
         assert known.low <= later.low <= later.high <= known.high
         known = later
     assert known.low <= known.high
-    contradicted = Look(60, 600, 600, exact=False)
-    assert known.after(contradicted).describe(contradicted)["empty"]
+    contradicted = narrow(known, Look(60, 600, 600, exact=False), confidence=CONFIDENCE)
+    assert contradicted.low > contradicted.high
 
 
 def test_masks_that_are_listed_leave_no_chance() -> None:
@@ -31,11 +31,11 @@ def test_masks_that_are_listed_leave_no_chance() -> None:
     looks: list[Look] = []
     exact = hf.certify(model, selected, radius=2, rng=0, batch_size=8, on_look=looks.append)
     assert exact.exact
-    known = LiveInterval(CONFIDENCE)
+    known = hf.Interval(0, 1)
     for look in looks:
         assert look.exact
         assert look.n_most == exact.n_evaluated
-        known = known.after(look)
+        known = narrow(known, look, confidence=CONFIDENCE)
         assert known.low <= exact.rate <= known.high
     assert (known.low, known.high) == (exact.rate, exact.rate)
 

@@ -41,8 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = command_parser(words[0] if words else "").parse_args(words)
         try:
             check_targets(options)
-            code: int = options.run(options)
-            return code
+            code: int | None = options.run(options)  # none where there is no question to be answered
+            return EXIT_OK if code is None else code
         except KeyboardInterrupt as stop:
             print(" ".join(["holdfast: Interrupted.", *getattr(stop, "__notes__", ())]), file=sys.stderr)
             return EXIT_INTERRUPTED
@@ -61,8 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 class SearchNotice:
     """What is said while a stopping design is searched for: one line, and a bar on a terminal."""
 
-    def __init__(self) -> None:
-        self._bar: TerminalBar | None = None
+    _bar: TerminalBar | None = None
 
     def __call__(self, done: int, total: int) -> None:
         if self._bar is None and done < total:

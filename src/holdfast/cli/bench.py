@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
+from timeit import repeat
 from typing import Any, NamedTuple
 
-from holdfast.certification.certificate import Certificate, certify
-from holdfast.cli.options import EXIT_OK, INPUT_SETTINGS, add_settings
-from holdfast.cli.single import add_input, bind_input, cut, parse_top
-from holdfast.errors import InvalidValueError
-from holdfast.evaluation import Evaluator
-from holdfast.neighborhood import Additions
+import holdfast as hf
+from holdfast.cli.options import INPUT_SETTINGS, add_settings
+from holdfast.cli.single import add_input, bind_input, cut
 from holdfast.randomness import stream
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
 from holdfast.words import calls, duration
@@ -19,10 +18,7 @@ from holdfast.words import calls, duration
 BATCH_SIZES = (1, 4, 16, 64, 256)
 _PLANS = ("sequential", "exact", "hoeffding")
 _REPEATS = 3
-_PATIENCE = 5.0
-"""Seconds after which larger batches are no longer tried."""
-
-_SETTINGS = ("tolerance", "confidence", "rng")
+_PATIENCE = 5.0  # seconds after which larger batches are no longer tried
 
 
 def fill(parser: argparse.ArgumentParser, command: str) -> None:
@@ -32,45 +28,36 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
         "of the model alone. The explanation is a random share of the features, which costs what any other with the "
         "same rate does. Without options, on a bundled model."
     )
-    parser.epilog = "Example: holdfast bench --model hf:my-vit --input cat.png --features 14x14 --radius 10"
+    parser.epilog = "Example: holdfast bench --model hf:my-vit --input cat.png --features 14x14 --set radius=10"
     add_input(parser, required=False)
-    purpose = "how many more features may be revealed (default: %(default)s)"
-    parser.add_argument("--radius", type=int, default=5, help=purpose)
-    purpose = "number or share of the features that is selected (default: %(default)s)"
-    parser.add_argument("--top", type=parse_top, default=0.25, metavar="K", help=purpose)
-    add_settings(parser, (*INPUT_SETTINGS, *_SETTINGS))
+    add_settings(
+        parser,
+        (*INPUT_SETTINGS, "tolerance", "confidence", "rng"),
+        radius="how many more features may be revealed (default: 5)",
+        top="number or share of the features that is selected (default: 0.25)",
+    )
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> None:
     """Measure and print, on a bundled model where none is named."""
-    from holdfast.attribution.methods import attribute
-
     if options.model is None and options.input is None:
         options.model, options.input = "bundled:digits-vit", "bundled:digits#0"
     elif options.model is None or options.input is None:
-        raise InvalidValueError("and `--input` go together.", argument="--model")
-    settings = {"rng": 0} | options.settings
+        raise hf.InvalidValueError("and `--input` go together.", argument="--model")
+    settings = {"rng": 0, "radius": 5, "top": 0.25} | options.settings
     model = bind_input(options)[0][0]
-    print(f"{options.model}, {model.n_features} features, revealing up to {options.radius} more", flush=True)
-    selected = cut(attribute(model, "random", rng=settings["rng"]), options.top)
-    keywords = {name: settings[name] for name in (*_SETTINGS, "batch_size") if name in settings}
-    print(measure(model, selected, radius=options.radius, **keywords))
-    return EXIT_OK
-
-
-class Pace(NamedTuple):
-    """How long the model takes for one mask when it gets so many at once."""
-
-    batch_size: int
-    seconds_per_mask: float
+    print(f"{options.model}, {model.n_features} features, revealing up to {settings['radius']} more", flush=True)
+    selected = cut(hf.attribute(model, "random", rng=settings["rng"]), settings["top"])
+    names = ("radius", "tolerance", "confidence", "rng", "batch_size")
+    print(measure(model, selected, **{name: settings[name] for name in names if name in settings}))
 
 
 class PlanCost(NamedTuple):
     """One certificate by one plan: how long it took, and how long the model alone was busy with it."""
 
     plan: str
-    certificate: Certificate
+    certificate: hf.Certificate
     seconds: float
     model_seconds: float
 
@@ -81,9 +68,12 @@ class PlanCost(NamedTuple):
 
 
 class Bench(NamedTuple):
-    """What was measured in one run on one machine; times on another, or on a busier one, differ."""
+    """What was measured in one run on one machine; times on another, or on a busier one, differ.
 
-    paces: tuple[Pace, ...]
+    ``seconds_per_mask`` is how long the model takes for one mask, by how many it gets at once.
+    """
+
+    seconds_per_mask: dict[int, float]
     costs: tuple[PlanCost, ...]
 
     @property
@@ -93,9 +83,8 @@ class Bench(NamedTuple):
 
     def __str__(self) -> str:
         lines = ["  batch   ms per mask    masks per second"]
-        for pace in self.paces:
-            per_second = 1 / max(pace.seconds_per_mask, 1e-9)
-            lines.append(f"{pace.batch_size:>7}{1e3 * pace.seconds_per_mask:>14.3f}{per_second:>20,.0f}")
+        for batch_size, seconds in self.seconds_per_mask.items():
+            lines.append(f"{batch_size:>7}{1e3 * seconds:>14.3f}{1 / max(seconds, 1e-9):>20,.0f}")
         lines += ["", "  plan          draws   model calls   seconds   over the model's own time"]
         for cost in self.costs:
             counts = f"{cost.certificate.n_evaluated:>7}{cost.certificate.n_calls:>14}"
@@ -115,21 +104,18 @@ def measure(model: MaskedModel, selected: Mask, *, batch_size: int | None = None
     are made with ``batch_size`` masks at once, or with the fastest size that was measured.
     """
 
-    def ask(bound: MaskedModel, plan: str, size: int | None) -> Certificate:
-        return certify(Evaluator(bound, batch_size=size), selected, plan=plan, rng=rng, **asked)
+    def ask(bound: MaskedModel, plan: str, size: int | None) -> hf.Certificate:
+        return hf.certify(hf.Evaluator(bound, batch_size=size), selected, plan=plan, rng=rng, **asked)
 
     ask(model, _PLANS[0], batch_size)  # what is wrong is found, and what is slow at first is done
-    masks = Additions(selected, asked["radius"]).sample(max(BATCH_SIZES), stream(rng, "bench"))
-    paces: list[Pace] = []
+    masks = hf.Additions(selected, asked["radius"]).sample(max(BATCH_SIZES), stream(rng, "bench"))
+    seconds_per_mask: dict[int, float] = {}
     for size in BATCH_SIZES:
-        repeats = [WatchedModel(model) for _ in range(_REPEATS)]
-        for watched in repeats:
-            watched(masks[:size])
-        times = [watched.busy for watched in repeats]
-        paces.append(Pace(size, min(times) / size))
+        times = repeat(partial(model, masks[:size]), number=1, repeat=_REPEATS)
+        seconds_per_mask[size] = min(times) / size
         if sum(times) > _PATIENCE:
             break
-    fastest = batch_size or min(paces, key=lambda pace: pace.seconds_per_mask).batch_size
+    fastest = batch_size or min(seconds_per_mask, key=seconds_per_mask.__getitem__)
     costs = []
     for plan in _PLANS:
         runs = []
@@ -138,7 +124,7 @@ def measure(model: MaskedModel, selected: Mask, *, batch_size: int | None = None
             certificate = ask(watched, plan, fastest)
             runs.append(PlanCost(plan, certificate, time.perf_counter() - start, watched.busy))
         costs.append(min(runs, key=lambda cost: cost.seconds))
-    return Bench(tuple(paces), tuple(costs))
+    return Bench(seconds_per_mask, tuple(costs))
 
 
 class WatchedModel:

@@ -12,12 +12,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from xml.etree import ElementTree
 
+from holdfast.atomic import write_whole
+from holdfast.certification.radius import certified_radius
 from holdfast.cli.options import EXIT_ERROR, EXIT_NO, EXIT_OK, EXIT_UNKNOWN, INPUT_SETTINGS, add_settings, error_message
 from holdfast.cli.single import add_input, add_output, add_verb_options, bind_input, describe, read_explanation
 from holdfast.errors import HoldfastError
 
 HOLDS, DOES_NOT_HOLD, CANNOT_TELL, ERROR = "holds", "does not hold", "cannot tell", "error"
-
 CODES = {HOLDS: EXIT_OK, DOES_NOT_HOLD: EXIT_NO, CANNOT_TELL: EXIT_UNKNOWN, ERROR: EXIT_ERROR}
 
 _KEYWORDS = ("agree", "neighborhood", "rng", "max_draws")
@@ -42,7 +43,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     purpose = "also require that the explanation alone is predicted like the input"
     parser.add_argument("--consistent", action="store_true", help=purpose)
     add_settings(parser, (*INPUT_SETTINGS, "n_samples", *_KEYWORDS, "name"))
-    add_output(parser, other=", or as a JUnit test report where it is an .xml file; may be repeated")
+    add_output(parser, "as a JUnit test report where it is an .xml file")
     parser.set_defaults(run=run)
 
 
@@ -82,12 +83,15 @@ def printable(text: str) -> str:
 
 def run(options: argparse.Namespace) -> int:
     """Decide, report, and end with the code of the answer; whatever goes wrong is an error, never an answer."""
-    from holdfast.atomic import write_whole
-
-    start = time.perf_counter()
-    certificate = None
+    start, certificate = time.perf_counter(), None
     try:
-        answer, reason, certificate = decide(options)
+        inputs, model = bind_input(options)
+        selected = read_explanation(options.explanation, options, model)
+        question = {"min_rate": options.min_rate, "confidence": options.confidence, "radii": [options.radius]}
+        settings = {name: value for name, value in options.settings.items() if name in _KEYWORDS}
+        result = certified_radius(model, selected, **({"rng": "canonical"} | question | settings))
+        answer, reason = in_words(result, needs_consistent=options.consistent)
+        certificate = json.loads(result.to_json(describe(options, inputs, model, selected)))
     except (HoldfastError, OSError) as error:
         answer, reason = ERROR, error_message(error, options)
     except Exception as error:  # a model may raise anything, and Python would end with the code of "does not hold"
@@ -106,19 +110,6 @@ def run(options: argparse.Namespace) -> int:
     for file in options.output:
         write_whole(file, verdict.to_junit() if file.lower().endswith(".xml") else verdict.to_json() + "\n")
     return CODES[answer]
-
-
-def decide(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
-    """The answer, the reason in words, and the certificate."""
-    from holdfast.certification.radius import certified_radius
-
-    inputs, model = bind_input(options)
-    selected = read_explanation(options.explanation, options, model)
-    keywords = {"rng": "canonical"} | {name: options.settings[name] for name in _KEYWORDS if name in options.settings}
-    question = {"min_rate": options.min_rate, "confidence": options.confidence, "radii": [options.radius]}
-    result = certified_radius(model, selected, **question, **keywords)
-    answer, reason = in_words(result, needs_consistent=options.consistent)
-    return answer, reason, json.loads(result.to_json(describe(options, inputs, model, selected)))
 
 
 def in_words(result: Any, *, needs_consistent: bool) -> tuple[str, str]:

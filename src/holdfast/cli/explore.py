@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
+import webbrowser
 from contextlib import suppress
 
-from holdfast.cli.options import EXIT_OK, add_data, add_settings, paint_path
-from holdfast.errors import InvalidValueError
+from holdfast.cli.options import add_data, add_settings, paint_path
 from holdfast.terminal import unescaped
 
 
@@ -31,7 +31,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> None:
     """Serve until Ctrl-C, which is how it is meant to end."""
     from holdfast.inputs.models import available
     from holdfast.inputs.source import check_sources
@@ -45,27 +45,14 @@ def run(options: argparse.Namespace) -> int:
     from holdfast.explore.server import serve
     from holdfast.explore.workbench import open_workbench
 
-    if options.model is None and (options.features is not None or options.settings.keys() - {"device"}):
-        argument = "features" if options.features is not None else next(iter(options.settings))
-        raise InvalidValueError(argument=argument, must="come with `--model`")
-    workbench = open_workbench(
-        options.model,
-        options.data,
-        device=options.settings.get("device"),
-        kind=options.settings.get("kind"),
-        trusted=options.settings.get("trusted", ()),
-        groups=options.features,
-    )
+    workbench = open_workbench(options.model, options.data, groups=options.features, **options.settings)
 
     def announce(url: str) -> None:
         print(f"Explore at {paint_path(url)} (Ctrl-C ends it)", file=unescaped(sys.stdout), flush=True)
         if options.open:
-            import webbrowser
-
             # The browser asks for the page at once; a moment later there is somebody to answer.
             threading.Timer(0.5, webbrowser.open, [url]).start()
 
     with suppress(KeyboardInterrupt):
         serve(workbench, port=options.port, on_ready=announce)
     print("Stopped.", flush=True)
-    return EXIT_OK

@@ -14,12 +14,14 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
+from holdfast.atomic import check_spared
 from holdfast.errors import ArgumentError, HoldfastError, InvalidValueError
 from holdfast.terminal import neutral
 
 EXIT_OK, EXIT_NO, EXIT_UNKNOWN, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 """Done, or yes; no; undecided; something cannot be used or went wrong, and nothing is claimed; Ctrl-C."""
 
+ANSWERS = {True: ("yes", EXIT_OK), False: ("no", EXIT_NO), None: ("undecided", EXIT_UNKNOWN)}
 EXIT_CODES = "Exit codes: 0 done or yes, 1 no, 2 undecided, 3 error."
 
 MODELS = "hf:…, onnx:…, skops:…, bundled:… or python:module:factory"
@@ -50,28 +52,21 @@ INPUT_SETTINGS = ("fill", "kind", "device", "trusted", "target", "background", "
 _TEXTS = ("kind", "device", "trusted", "target", "background", "split", "precision", "title", "name")
 """Settings whose values are texts, even where they look like numbers."""
 
-_OPTIONS = {
-    "k": ("top",),
-    "fraction": ("top",),
-    "top_fraction": ("top",),
-    "method": ("explanation", "method"),
-    "selected": ("explanation",),
-    "scores": ("explanation",),
-    "types": ("trust", "trusted"),
-    "rows": ("features",),
-    "cols": ("features",),
-    "groups": ("features",),
-    "grid": ("features",),
-    "min_features": ("min_tokens",),
-    "data": ("data", "input"),
-    "max_radius": ("radius",),
-    "n_inputs": ("accuracy",),
-    "address": ("engine",),
+_ARGUMENTS = {
+    "top": ("k", "fraction", "top_fraction"),
+    "explanation": ("method", "selected", "scores"),
+    "trust": ("types",),
+    "trusted": ("types",),
+    "features": ("rows", "cols", "groups", "grid"),
+    "min_tokens": ("min_features",),
+    "input": ("data",),
+    "radius": ("max_radius",),
+    "accuracy": ("n_inputs",),
+    "engine": ("address",),
 }
-"""Arguments of the library → options or settings that may stand for them, where they are called otherwise."""
+"""Options and settings → the arguments of the library that they may stand for, where these are called otherwise."""
 
-_LONGEST = 2000
-"""Most characters of a message: what was received may be megabytes."""
+_LONGEST = 2000  # most characters of a message: what was received may be megabytes
 
 
 class HelpText(argparse.HelpFormatter):
@@ -223,53 +218,35 @@ def parse_radii(text: str) -> list[int]:
         raise argparse.ArgumentTypeError(f"must {error.must}, got {error.got}") from error
 
 
-def parse_target(text: str) -> str:
-    """A file to be written, whose folder exists: a result must not be lost for a name that was mistyped."""
-    is_file = has_folder = False
-    with suppress(OSError, ValueError):
-        is_file, has_folder = bool(text) and not Path(text).is_dir(), Path(text).parent.is_dir()
-    if not is_file:
-        raise argparse.ArgumentTypeError(f"must be the name of a file, got {text!r}")
-    if not has_folder:
-        raise argparse.ArgumentTypeError(f"must be in a folder that exists, got {text!r}")
-    return text
-
-
 def check_targets(options: argparse.Namespace) -> None:
     """Raise where a command would write over what it reads, or twice into one file; before anything is computed."""
     values = {name: value if isinstance(value, list) else [value] for name, value in vars(options).items() if value}
-    if not values.keys() & {"output", "plot"}:
+    if "output" not in values:
         return
-    from holdfast.atomic import check_spared
-
     read = ("model", "input", "explanation", "data", "result", "results", "file")
     sources = {f"`{options.flags.get(name, name.upper())}`": values[name] for name in read if name in values}
     if background := getattr(options, "settings", {}).get("background"):
         sources["`--set background`"] = [background]
-    written: list[Path] = []
-    for name in ("output", "plot"):
-        flag = options.flags.get(name, name.upper())
-        for target in map(Path, values.get(name, ())):
-            check_spared(target, flag, sources)
-            if target.resolve() in written:
-                raise InvalidValueError(argument=flag, must="name each file once", got=f"{str(target)!r} again")
-            written.append(target.resolve())
+    flag, targets = options.flags.get("output", "OUTPUT"), list(map(Path, values["output"]))
+    for place, target in enumerate(targets):
+        check_spared(target, flag, sources)
+        if target.resolve() in [earlier.resolve() for earlier in targets[:place]]:
+            raise InvalidValueError(argument=flag, must="name each file once", got=f"{str(target)!r} again")
 
 
 def error_message(error: Exception, options: argparse.Namespace) -> str:
     """A line for whoever typed the command: its argument called as it was typed, files without error numbers."""
     if isinstance(error, OSError) and not isinstance(error, HoldfastError):
         return shorten(file_message(error))
-    if not isinstance(error, ArgumentError) or error.argument is None:
-        return shorten(str(error))
-    # An argument such as `data.n` may have been typed as --n or --data; keys of files were not typed.
-    parts = error.argument.replace("-", "_").split(".")
-    settings = getattr(options, "settings", None) or {}
-    for name in (name for part in (parts[-1], parts[0]) for name in (*_OPTIONS.get(part, ()), part)):
-        if name in settings:
-            return shorten(error.about(f"--set {name}"))
-        if name in options.flags and getattr(options, name, None) is not None:
-            return shorten(error.about(options.flags[name]))
+    if isinstance(error, ArgumentError) and error.argument is not None:
+        typed = {name: flag for name, flag in options.flags.items() if getattr(options, name, None) is not None}
+        typed |= {name: f"--set {name}" for name in getattr(options, "settings", None) or {}}
+        # An argument such as `data.n` may have been typed as --n or --data; keys of files were not typed.
+        parts = error.argument.replace("-", "_").split(".")
+        for part in (parts[-1], parts[0]):
+            for name in [*(option for option, arguments in _ARGUMENTS.items() if part in arguments), part]:
+                if name in typed:
+                    return shorten(error.about(typed[name]))
     return shorten(str(error))
 
 

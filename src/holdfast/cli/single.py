@@ -7,34 +7,29 @@ import difflib
 import json
 import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import holdfast as hf
+from holdfast.agreement import as_agreement
 from holdfast.atomic import write_whole
-from holdfast.cli.options import (
-    EXIT_CODES,
-    EXIT_OK,
-    INPUT_SETTINGS,
-    MODELS,
-    add_features,
-    add_json,
-    add_settings,
-    parse_radii,
-    parse_target,
-)
+from holdfast.attribution.methods import METHODS, options_of
+from holdfast.attribution.task import bare_model, names_of
+from holdfast.certification.question import FIELDS
+from holdfast.cli.options import EXIT_CODES, INPUT_SETTINGS, MODELS, add_features, add_json, add_settings, parse_radii
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, steady_batch_size
-from holdfast.selection import top, top_fraction
+from holdfast.extras import check_installed, needed
+from holdfast.inputs.data.files import READERS, SUFFIXES
+from holdfast.inputs.source import LOADERS
 from holdfast.types import Mask
 from holdfast.validation import MOST_UNPACKED, check_file, check_mask, check_name, read_text, shown
-
-if TYPE_CHECKING:
-    from holdfast.inputs.inputs import Inputs
 
 _RATES = ("plan", "agree", "neighborhood", "rate_kind", "rng")
 
@@ -65,7 +60,7 @@ VERBS = {
         ("n_samples", *_RATES, "simultaneous"),
         "Certify how often the prediction stays at each of several radii, on shared draws.",
         "holdfast curve --model bundled:cancer-forest --input bundled:cancer#0 --method lime --top 5 --radii 1-8 "
-        "--plot curve.png",
+        "--output curve.png",
     ),
     "radius": Verb(
         "certified_radius",
@@ -109,14 +104,12 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     add_verb_options(parser, verb.options)
     others = "and the options of the method, such as kernel_width of lime" if command == "explain" else ""
     add_settings(parser, (*INPUT_SETTINGS, *verb.settings), others=others)
-    add_output(parser)
-    purpose = "also draw the result: a .png or .svg file"
-    parser.add_argument("--plot", metavar="FILE.png", type=parse_figure, help=purpose)
+    add_output(parser, "draw it where it is a .png or .svg file", "--plot")
     parser.set_defaults(run=run)
 
 
 def add_input(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """The model and the input."""
+    """A model and one input."""
     parser.add_argument("--model", required=required, metavar="SPEC", help=MODELS)
     purpose = (
         "text:… for a text itself, an image or text file, or one of many with its number from 0: images:photos#3, "
@@ -128,8 +121,6 @@ def add_input(parser: argparse.ArgumentParser, *, required: bool = True) -> None
 
 def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
     """What is explained and what is asked."""
-    from holdfast.certification.question import FIELDS
-
     what = "lime, shap, …: explain it now; or a file of one score per feature, both with --top; or without, of 0/1 each"
     radius = "how many more features may be revealed"
     if "method" in names:
@@ -157,18 +148,26 @@ def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) ->
         parser.add_argument(f"--{name}", type=float, default=FIELDS[name].default, help=purpose)
 
 
-def add_output(parser: argparse.ArgumentParser, *, other: str = "") -> None:
-    """Where the result goes."""
+def add_output(parser: argparse.ArgumentParser, other: str, *aliases: str) -> None:
+    """Where the result goes; ``other`` says what else than JSON can be written."""
     add_json(parser)
-    purpose = f"also write the result as JSON{other}"
-    parser.add_argument("--output", action="append", default=[], metavar="FILE", type=parse_target, help=purpose)
+    purpose = f"also write the result as JSON, or {other}; may be repeated"
+    names = ("--output", *aliases)
+    parser.add_argument(*names, action="append", default=[], metavar="FILE", type=parse_target, help=purpose)
 
 
-def parse_figure(text: str) -> str:
-    """A file for a figure."""
-    if Path(text).suffix.lower() not in (".png", ".svg"):
-        raise argparse.ArgumentTypeError(f"must end with .png or .svg, got {text!r}")
-    return parse_target(text)
+def parse_target(text: str) -> str:
+    """A file to be written, whose folder exists: a result must not be lost for a name that was mistyped."""
+    is_file = has_folder = False
+    with suppress(OSError, ValueError):
+        is_file, has_folder = bool(text) and not Path(text).is_dir(), Path(text).parent.is_dir()
+    if not is_file:
+        raise argparse.ArgumentTypeError(f"must be the name of a file, got {text!r}")
+    if not has_folder:
+        raise argparse.ArgumentTypeError(f"must be in a folder that exists, got {text!r}")
+    if Path(text).suffix.lower() in (".gif", ".jpeg", ".jpg", ".pdf"):
+        raise argparse.ArgumentTypeError(f"must be of another kind, such as .json, .png or .xml, got {text!r}")
+    return text
 
 
 def parse_top(text: str) -> int | float:
@@ -180,20 +179,16 @@ def parse_top(text: str) -> int | float:
         raise argparse.ArgumentTypeError(f"{must}, got {text!r}") from error
 
 
-def bind_input(options: argparse.Namespace) -> tuple[Inputs, Evaluator]:
+def bind_input(options: argparse.Namespace) -> tuple[hf.Inputs, Evaluator]:
     """The input that the options name, and its model as a function of masks that remembers what it computed.
 
     Batches have a size that depends on no clock, so that what is written can be repeated to the last bit.
     """
-    from holdfast.extras import check_installed, needed
-    from holdfast.inputs.inputs import bind
-
     data, number = read_input(options.input)
     if isinstance(data[0], Path):  # an image file; of data with a scheme, `bind` knows what they need
         check_installed(options.model, [*needed(options.model), "PIL"])
-    names = ("fill", "kind", "device", "target", "background")
-    shared = {name: options.settings.get(name) for name in names} | {"trusted": options.settings.get("trusted", ())}
-    inputs = bind(options.model, data, **shared)
+    names = [name for name in INPUT_SETTINGS if name in options.settings and name not in ("batch_size", "timeout")]
+    inputs = hf.bind(options.model, data, **{name: options.settings[name] for name in names})
     if number >= len(inputs):
         must = f"end with a number from 0 to {len(inputs) - 1}"
         raise InvalidValueError(argument="input", must=must, got=shown(options.input))
@@ -202,20 +197,15 @@ def bind_input(options: argparse.Namespace) -> tuple[Inputs, Evaluator]:
         raise InvalidValueError(argument="features", must=must, got=shown(options.features))
     inputs = replace(inputs[number : number + 1], features=options.features)
     model = inputs[0]
-    size = options.settings.get("batch_size")
-    size = steady_batch_size(model) if size is None else size
+    size = options.settings.get("batch_size", steady_batch_size(model))
     return inputs, Evaluator(model, batch_size=size, timeout=options.settings.get("timeout"))
 
 
 def read_input(name: str) -> tuple[Any, int]:
     """What ``--input`` names: data as ``bind`` takes them, and the number of the input in them."""
-    from holdfast.inputs.data.files import READERS, SUFFIXES
-    from holdfast.inputs.source import LOADERS
-
     if name.startswith("text:"):
         return [name.removeprefix("text:")], 0
     place, _, number = name.rpartition("#")
-    hint: str | None
     if place and re.fullmatch(r"[0-9]{1,18}", number):
         is_table = Path(place).suffix.lower() in READERS and place.partition(":")[0] not in LOADERS["data"]
         return f"table:{place}" if is_table else place, int(number)
@@ -223,8 +213,8 @@ def read_input(name: str) -> tuple[Any, int]:
     if suffix in SUFFIXES:
         return [Path(name)], 0
     if suffix in READERS or name.partition(":")[0] in LOADERS["data"]:
-        hint = f"Count from 0: '{name}#0' is the first."
-        raise InvalidValueError(argument="input", must="end with the number of an input", got=shown(name), hint=hint)
+        must, count = "end with the number of an input", f"Count from 0: '{name}#0' is the first."
+        raise InvalidValueError(argument="input", must=must, got=shown(name), hint=count)
     if suffix in (".txt", ".md"):
         return [read_text(Path(name)).strip()], 0
     must = "be text:…, an image or text file, or DATA#N such as images:photos#3 or loans.csv#7"
@@ -238,10 +228,8 @@ def read_explanation(text: str, options: argparse.Namespace, model: Evaluator) -
     if Path(text).suffix.lower() not in (".npy", ".json", ".csv", ".txt") and "/" not in text:
         if options.top is None:
             raise InvalidValueError(argument="explanation", must="come with `--top`: how many features it selects")
-        from holdfast.attribution.methods import attribute
-
         rng = options.settings.get("rng", "canonical")
-        return cut(attribute(model, text, n_samples=n_samples, rng=rng), options.top)
+        return cut(hf.attribute(model, text, n_samples=n_samples, rng=rng), options.top)
     if n_samples is not None:
         raise InvalidValueError(argument="n_samples", must="be left out: no method explains, a file does")
     values, are_scores = read_numbers(text)
@@ -259,7 +247,7 @@ def read_explanation(text: str, options: argparse.Namespace, model: Evaluator) -
 
 def cut(scores: Any, where: float) -> Mask:
     """The features with the largest scores: a number of them, or a share."""
-    return top(scores, where) if isinstance(where, int) else top_fraction(scores, where)
+    return hf.top(scores, where) if isinstance(where, int) else hf.top_fraction(scores, where)
 
 
 def read_numbers(name: str) -> tuple[NDArray[Any], bool]:
@@ -278,9 +266,7 @@ def read_numbers(name: str) -> tuple[NDArray[Any], bool]:
         text = read_text(path)
         words = json.loads(text) if path.suffix == ".json" else re.split(r"[\s,;]+", text.strip())
         if isinstance(words, dict):
-            from holdfast.attribution.task import Attribution
-
-            return np.array(Attribution.from_json(text).scores), True
+            return np.array(hf.Attribution.from_json(text).scores), True
         truth = {"true": 1, "false": 0}
         return np.array([float(truth.get(str(word).lower(), word)) for word in words]), False
     except (OSError, InvalidValueError):
@@ -301,14 +287,12 @@ def read_explanations(options: argparse.Namespace, model: Evaluator) -> dict[str
     return {name: read_explanation(source, options, model) for name, source in sources.items()}
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> None:
     """Bind, explain, ask, and tell."""
-    import holdfast
-    from holdfast.extras import check_installed
-
     verb, command = VERBS[options.command], options.command
-    if options.plot is not None:
-        check_installed("--plot", ["matplotlib"])
+    figures = [file for file in options.output if Path(file).suffix.lower() in (".png", ".svg")]
+    if figures:
+        check_installed("A figure", ["matplotlib"])
     if command == "explain":
         check_options(options)
     inputs, model = bind_input(options)
@@ -323,26 +307,24 @@ def run(options: argparse.Namespace) -> int:
         subject = read_explanations(options, model)
     else:
         subject = read_explanation(options.explanation, options, model)
-    result = getattr(holdfast, verb.function)(model, subject, **keywords)
+    result = getattr(hf, verb.function)(model, subject, **keywords)
     text = result.to_json(describe(options, inputs, model, getattr(result, "selected", None)))
     for file in options.output:
-        write_whole(file, text + "\n")
+        if file not in figures:
+            write_whole(file, text + "\n")
     print(text if options.json else in_words(result, command, model), flush=True)
-    if options.plot is not None:  # a figure that cannot be drawn must not swallow the answer
-        from holdfast.attribution.task import bare_model
+    if figures:  # one that cannot be drawn must not swallow the answer
         from holdfast.report.figures.examples import plot_result
         from holdfast.report.figures.style import themed, write_figure
 
         with themed():
             figure: Any = plot_result(result, inputs.raw(0), bare_model(model)).figure
-        write_figure(figure, Path(options.plot))
-    return EXIT_OK
+        for file in figures:
+            write_figure(figure, Path(file))
 
 
 def check_options(options: argparse.Namespace) -> None:
     """Raise for a setting of ``explain`` that is neither one of every method nor an option of this one."""
-    from holdfast.attribution.methods import METHODS, options_of
-
     own = options_of(check_name(options.method, "method", METHODS))
     known = [*own, *VERBS["explain"].settings, *INPUT_SETTINGS]
     for name in (name for name in options.settings if name not in known):
@@ -352,13 +334,11 @@ def check_options(options: argparse.Namespace) -> None:
         raise InvalidValueError(f"is no option of {options.method!r}, which {takes}.{hint}", argument=name)
 
 
-def describe(options: argparse.Namespace, inputs: Inputs, model: Evaluator, selected: Mask | None) -> dict[str, Any]:
+def describe(options: argparse.Namespace, inputs: hf.Inputs, model: Evaluator, selected: Mask | None) -> dict[str, Any]:
     """What is written beside a result, for people to read: date, version, model, input, explanation and names."""
-    from importlib.metadata import version
-
     about = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "holdfast": version("holdfast"),
+        "holdfast": hf.__version__,
         "model": options.model,
         "input": options.input,
         "batch_size": model.batch_size,
@@ -368,10 +348,8 @@ def describe(options: argparse.Namespace, inputs: Inputs, model: Evaluator, sele
     return about | names_about(inputs, model, selected)
 
 
-def names_about(inputs: Inputs, model: Evaluator, selected: Mask | None) -> dict[str, Any]:
+def names_about(inputs: hf.Inputs, model: Evaluator, selected: Mask | None) -> dict[str, Any]:
     """The names of the features, of those selected, and of the classes."""
-    from holdfast.attribution.task import names_of
-
     names = names_of(model)
     about: dict[str, Any] = {}
     if selected is not None and names is not None:
@@ -381,9 +359,6 @@ def names_about(inputs: Inputs, model: Evaluator, selected: Mask | None) -> dict
 
 def in_words(result: Any, command: str, model: Evaluator) -> str:
     """The sentence of the result, and what a reader at a terminal wants to see besides."""
-    from holdfast.agreement import as_agreement
-    from holdfast.attribution.task import names_of
-
     text, names = str(result), names_of(model)
     if command == "explain":
         labels = names or [f"feature {number}" for number in range(len(result))]

@@ -5,18 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from holdfast.certification.serialization import Value, from_any_json, read_about, read_object
+from holdfast.certification.verify import differences, recheck
 from holdfast.cli.check import CODES, in_words
 from holdfast.cli.options import EXIT_NO, EXIT_OK, INPUT_SETTINGS, add_json, add_settings, add_trust
 from holdfast.cli.single import add_input, bind_input, names_about
+from holdfast.cli.study import announce, read_trust
 from holdfast.errors import InvalidValueError
+from holdfast.study.guarantee import DataSetGuarantee, study_guarantee
+from holdfast.study.store import Store
 from holdfast.validation import read_text
 
-if TYPE_CHECKING:
-    from holdfast.certification.serialization import Value
-
-_GUARANTEE = "holdfast.data_set_guarantee"
 _NAMES = ("feature_names", "selected_names", "classes")
 
 
@@ -46,10 +47,8 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
 
 def verify(options: argparse.Namespace) -> int:
     """Ask again and say whether everything is as stated."""
-    from holdfast.certification.verify import recheck
-
     result, about, gate = _read(options.result)
-    if result.schema == _GUARANTEE:
+    if isinstance(result, DataSetGuarantee):
         return _verify_guarantee(options, result)
     if options.trust:
         must = "be left out: it is for data-set guarantees, whose model a file names; here you name it"
@@ -83,12 +82,8 @@ def verify(options: argparse.Namespace) -> int:
     return EXIT_OK if confirmed else EXIT_NO
 
 
-def _verify_guarantee(options: argparse.Namespace, stated: Any) -> int:
+def _verify_guarantee(options: argparse.Namespace, stated: DataSetGuarantee) -> int:
     """A guarantee follows from a study: the same question to its file, with the same draws."""
-    from holdfast.certification.verify import differences
-    from holdfast.cli.study import announce, read_trust
-    from holdfast.study import Store, study_guarantee
-
     if options.study is None:
         raise InvalidValueError(argument="--study", must="name the file of results that the guarantee is about")
     names = ("method", "radius", "min_rate", "confidence", "top_fraction", "keep_probability")
@@ -110,7 +105,7 @@ def _verify_guarantee(options: argparse.Namespace, stated: Any) -> int:
     return EXIT_NO if wrong else EXIT_OK
 
 
-def show(options: argparse.Namespace) -> int:
+def show(options: argparse.Namespace) -> None:
     """Print a stored result."""
     result, about, gate = _read(options.result)
     if gate:
@@ -119,21 +114,15 @@ def show(options: argparse.Namespace) -> int:
     for name, value in about.items():
         print(f"{name.replace('_', ' ')}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
     print("Nothing of this was verified: see `holdfast verify`.")
-    return EXIT_OK
 
 
 def _read(file: str) -> tuple[Value, dict[str, Any], dict[str, Any]]:
     """The result of a file, what the file says about it, and the gate whose certificate it is, if it is one's."""
-    from holdfast.certification.serialization import from_any_json, read_about, read_object
-
     try:
         text = read_text(Path(file))
         data, gate = read_object(text), {}
-        schema = data.get("schema")
-        if schema == "holdfast.check" and data.get("certificate"):
+        if data.get("schema") == "holdfast.check" and data.get("certificate"):
             text, gate = json.dumps(data["certificate"]), data
-        if schema == _GUARANTEE:
-            import holdfast.study  # noqa: F401  it knows guarantees
         return from_any_json(text), read_about(text), gate
     except (ValueError, RecursionError) as error:
         raise InvalidValueError(f"{file!r} holds no result that can be read: {error}") from error

@@ -6,26 +6,18 @@ import argparse
 import json
 import re
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from holdfast.cli.options import (
-    EXIT_INTERRUPTED,
-    EXIT_NO,
-    EXIT_OK,
-    EXIT_UNKNOWN,
-    Parser,
-    add_json,
-    add_settings,
-    add_trust,
-    after_bar,
-    paint_path,
-)
+from holdfast import study
+from holdfast.atomic import check_spared, write_whole
+from holdfast.cli.options import ANSWERS, EXIT_NO, add_json, add_settings, add_trust, after_bar, paint_path
+from holdfast.cli.single import add_verb_options
 from holdfast.errors import InvalidValueError
+from holdfast.study.spec import StudySpec, Trust, commented_example, read_spec
 from holdfast.terminal import unescaped
-
-if TYPE_CHECKING:
-    from holdfast.study.spec import StudySpec, Trust
+from holdfast.validation import check_share
 
 
 def fill(parser: argparse.ArgumentParser, command: str) -> None:
@@ -35,10 +27,11 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
         "In this order: holdfast study init study.toml (then edit it); holdfast study plan study.toml; "
         "holdfast study run study.toml; holdfast study summary study.db; holdfast study report study.db."
     )
-    commands = parser.add_subparsers(dest="study_command", required=True, metavar="COMMAND", parser_class=Parser)
+    commands = parser.add_subparsers(dest="study_command", required=True, metavar="COMMAND")
 
-    def add(name: str, run: Any, purpose: str, *, json: bool = False, trust: bool = False) -> argparse.ArgumentParser:
+    def add(name: str, run: Any, purpose: str, reads: Any, json: bool = False, trust: bool = False) -> Any:
         command = commands.add_parser(name, help=purpose)
+        command.add_argument(**reads)
         command.set_defaults(run=run)
         if json:
             add_json(command)
@@ -46,25 +39,24 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
             add_trust(command)
         return command
 
-    study: dict[str, Any] = {"nargs": "?", "default": "study.toml", "help": "the study (default: %(default)s)"}
-    results: dict[str, Any] = {"metavar": "RESULTS", "help": "the file of results"}
-    init = add("init", init_study, "write a study with every key explained, to be edited")
-    init.add_argument("file", nargs="?", default="study.toml", help="where to (default: %(default)s; - for stdout)")
+    file = {"dest": "file", "nargs": "?", "default": "study.toml", "help": "the study (default: %(default)s)"}
+    results = {"dest": "results", "metavar": "RESULTS", "help": "the file of results"}
+    several = results | {"nargs": "+"}
+    target = file | {"help": "where to (default: %(default)s; - for stdout)"}
+    init = add("init", init_study, "write a study with every key explained, to be edited", target)
     init.add_argument("--model", metavar="SPEC", help="the model to put in")
     init.add_argument("--data", metavar="SPEC", help="the data to put in")
     init.add_argument("--force", action="store_true", help="write over a file that is there")
 
     purpose = "items, model calls and time of a study, before anything runs"
-    plan = add("plan", show_plan, purpose, json=True, trust=True)
-    plan.add_argument("file", **study)
+    plan = add("plan", show_plan, purpose, file, json=True, trust=True)
     plan.add_argument("--untimed", action="store_true", help="do not call the model to measure its speed")
 
-    run = add("run", run_results, "run a study, or what is left of it", trust=True)
+    run = add("run", run_results, "run a study, or what is left of it", file, trust=True)
     run.epilog = (
         "Ctrl-C finishes the items that have begun; the same command goes on from there.\n"
         "Exit codes: 0 complete, 1 stopped early or items given up, 3 error, 130 interrupted twice."
     )
-    run.add_argument("file", **study)
     purpose = "file of results (default: beside the study, with .db for .toml)"
     run.add_argument("--output", "--results", dest="results", metavar="FILE", help=purpose)
     purpose = "only these of the study's inputs, such as 0:500"
@@ -84,28 +76,24 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
         gpus_per_worker="GPUs that each worker reserves on Ray (default: 0)",
     )
 
-    status = add("status", show_status, "how far a study is; a run may be writing meanwhile", json=True)
-    status.add_argument("results", **results)
+    add("status", show_status, "how far a study is; a run may be writing meanwhile", results, json=True)
 
-    export = add("export", export_results, "write results as a table or as JSON")
-    export.add_argument("results", **results)
+    export = add("export", export_results, "write results as a table or as JSON", results)
     export.add_argument("output", metavar="FILE", help="results.parquet, results.csv or results.json")
 
-    merge = add("merge", merge_results, "put the parts of one study into a new file")
-    merge.add_argument("results", nargs="+", **results)
+    merge = add("merge", merge_results, "put the parts of one study into a new file", several)
     merge.add_argument("--output", metavar="FILE", required=True, help="the new file")
 
     purpose = "mean rates, hard and MuS rates per method, and which methods differ"
-    summary = add("summary", show_summary, purpose, json=True)
+    summary = add("summary", show_summary, purpose, results, json=True)
     summary.description = (
         "Means over the inputs at each radius, with two intervals: one that is guaranteed for the "
         "population that the inputs are independent draws from, and the percentile bootstrap, which is approximate."
     )
-    summary.add_argument("results", **results)
     summary.add_argument("--confidence", type=float, default=0.95, help="of each interval (default: %(default)s)")
 
     purpose = "at least how many inputs have explanations that are stable enough"
-    guarantee = add("guarantee", show_guarantee, purpose, json=True, trust=True)
+    guarantee = add("guarantee", show_guarantee, purpose, results, json=True, trust=True)
     guarantee.description = (
         "Test every stored explanation of a method, one-sided and on draws of its own: is the prediction kept in at "
         "least --min-rate of the cases at --radius? Then say for how many inputs it truly is, at least: of the "
@@ -116,12 +104,8 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
         "Example: holdfast study guarantee study.db --method lime --radius 5 --min-rate 0.9 --min-share 0.8\n"
         "Exit codes with --min-share: 0 yes, 1 no, 2 undecided, 3 error."
     )
-    guarantee.add_argument("results", **results)
-    guarantee.add_argument("--method", required=True, help="the explanation method")
-    guarantee.add_argument("--radius", type=int, required=True, help="how many more features may be revealed")
-    guarantee.add_argument("--min-rate", type=float, required=True, help="the rate to be reached, between 0 and 1")
+    add_verb_options(guarantee, ("method", "radius", "min_rate", "confidence"))
     guarantee.add_argument("--min-share", type=float, help="also answer whether this share of inputs reaches it")
-    guarantee.add_argument("--confidence", type=float, default=0.9, help="of each statement (default: %(default)s)")
     purpose = "use the stored certificates, at the level of their confidence, and do not call the model"
     guarantee.add_argument("--stored", action="store_true", help=purpose)
     add_settings(
@@ -131,8 +115,8 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
         keep_probability="which smoothing, if it has several",
     )
 
-    report = add("report", make_report, "one self-contained HTML page about one or several studies", trust=True)
-    report.add_argument("results", nargs="+", **results)
+    purpose = "one self-contained HTML page about one or several studies"
+    report = add("report", make_report, purpose, several, trust=True)
     report.add_argument("--output", metavar="FILE", default="report.html", help="the page (default: %(default)s)")
     report.add_argument("--no-model", action="store_true", help="do not load the model: no sampled additions")
     add_settings(
@@ -154,8 +138,6 @@ def parse_inputs(text: str) -> range:
 
 def read_trust(options: argparse.Namespace) -> Trust:
     """What the command line trusts the model of a file to do."""
-    from holdfast.study import Trust
-
     types = tuple(dict.fromkeys(word for word in options.trust if word not in ("code", "download")))
     return Trust("code" in options.trust, types, "download" in options.trust)
 
@@ -166,15 +148,12 @@ def announce(file: object, spec: StudySpec, *, model: bool = True) -> None:
     print(f"holdfast: Loading {what} {spec.data.spec!r}, as {str(file)!r} names them.", file=sys.stderr, flush=True)
 
 
-def init_study(options: argparse.Namespace) -> int:
+def init_study(options: argparse.Namespace) -> None:
     """Write the commented example."""
-    from holdfast.atomic import check_spared, write_whole
-    from holdfast.study.spec import commented_example
-
     text = commented_example(model=options.model, data=options.data)
     if options.file == "-":
         print(text, end="")
-        return EXIT_OK
+        return
     path = Path(options.file)
     if path.exists() and not options.force:
         raise InvalidValueError(f"{str(path)!r} is there already. Choose another name, or write over it with --force.")
@@ -182,23 +161,18 @@ def init_study(options: argparse.Namespace) -> int:
     write_whole(path, text)
     trust = " --trust code" if (options.model or "").startswith("python:") else ""
     print(f"Wrote {path}. Edit it, then: holdfast study plan {path}{trust}")
-    return EXIT_OK
 
 
-def show_plan(options: argparse.Namespace) -> int:
+def show_plan(options: argparse.Namespace) -> None:
     """Print what the study will cost."""
-    from holdfast.study import plan_study, read_spec
-
     spec = read_spec(options.file, trust=read_trust(options))
     announce(options.file, spec)
-    plan = plan_study(spec, timed=not options.untimed)
+    plan = study.plan_study(spec, timed=not options.untimed)
     print(plan.to_json() if options.json else plan)
-    return EXIT_OK
 
 
-def run_results(options: argparse.Namespace) -> int:
+def run_results(options: argparse.Namespace) -> int | None:
     """Run the study into its file of results; a second Ctrl-C ends it with one line."""
-    from holdfast.study import Ray, read_spec, run_study
     from holdfast.study.run import JsonLines
 
     reserved = {name: value for name, value in options.settings.items() if name.startswith(("cpus", "gpus"))}
@@ -210,44 +184,39 @@ def run_results(options: argparse.Namespace) -> int:
         spec = read_spec(options.file, trust=read_trust(options))
         if not options.quiet:
             announce(options.file, spec)
-        done = run_study(
+        done = study.run_study(
             spec,
             options.results or Path(options.file).with_suffix(".db"),
             inputs=options.inputs,
-            engine=Ray(address=address or None, **reserved) if reserved or address else engine,
+            engine=study.Ray(address=address or None, **reserved) if reserved or address else engine,
             workers=options.workers,
             timeout=options.settings.get("timeout"),
             inputs_per_worker=options.settings.get("inputs_per_worker"),
             progress=JsonLines(sys.stdout) if options.json else sys.stderr.isatty() and not options.quiet,
         )
-    except KeyboardInterrupt:
-        message = "holdfast: Interrupted. What was stored is kept; the same command goes on from there."
-        print(f"{after_bar()}{message}", file=sys.stderr)
-        return EXIT_INTERRUPTED
+    except KeyboardInterrupt as interrupt:
+        print(after_bar(), end="", file=sys.stderr)
+        interrupt.__notes__ = ["What was stored is kept; the same command goes on from there."]
+        raise
     if options.json:
         print(json.dumps(done.plain()))
     elif not options.quiet:
         print(f"{after_bar()}{done}")
     wanted = options.inputs is not None or done.status.complete
-    return EXIT_OK if wanted and not done.stopped and not done.status.failures else EXIT_NO
+    return None if wanted and not done.stopped and not done.status.failures else EXIT_NO
 
 
-def show_status(options: argparse.Namespace) -> int:
+def show_status(options: argparse.Namespace) -> None:
     """Print how far the study is."""
-    from holdfast.study import study_status
-
-    status = study_status(options.results)
+    status = study.study_status(options.results)
     print(json.dumps(status.plain()) if options.json else status)
-    return EXIT_OK
 
 
-def export_results(options: argparse.Namespace) -> int:
+def export_results(options: argparse.Namespace) -> None:
     """Write the results as a table or as JSON, and say what the study asks for that the file does not have."""
-    from holdfast.study import export_study, study_status
-
-    n_rows = export_study(options.results, options.output)
+    n_rows = study.export_study(options.results, options.output)
     print(f"Wrote {n_rows} rows to {options.output}.")
-    status = study_status(options.results)
+    status = study.study_status(options.results)
     missing = {
         f"items of {len(status.skips)} inputs that were left out": status.n_left_out,
         f"items of {len(status.failures)} inputs that were given up": status.n_given_up,
@@ -257,68 +226,53 @@ def export_results(options: argparse.Namespace) -> int:
     for what, count in missing.items():
         if count > 0:
             print(f"Not in it: {count} {what}.")
-    return EXIT_OK
 
 
-def merge_results(options: argparse.Namespace) -> int:
+def merge_results(options: argparse.Namespace) -> None:
     """Put several files of results into one."""
-    from holdfast.study import merge_studies
-
-    print(merge_studies(options.results, options.output))
-    return EXIT_OK
+    print(study.merge_studies(options.results, options.output))
 
 
-def show_summary(options: argparse.Namespace) -> int:
+def show_summary(options: argparse.Namespace) -> None:
     """Print the summary."""
-    from holdfast.study import summarize_study
-
-    summary = summarize_study(options.results, confidence=options.confidence)
+    summary = study.summarize_study(options.results, confidence=options.confidence)
     print(summary.to_json() if options.json else summary)
-    return EXIT_OK
 
 
-def show_guarantee(options: argparse.Namespace) -> int:
+def show_guarantee(options: argparse.Namespace) -> int | None:
     """Print the guarantee; with a share that is wanted, the exit code says whether it is reached."""
-    from holdfast.study import Store, study_guarantee
-    from holdfast.validation import check_share
-
     names = ("method", "radius", "min_rate", "confidence", "stored")
     question = {name: getattr(options, name) for name in names} | options.settings | {"trust": read_trust(options)}
     if options.min_share is not None:
         check_share(options.min_share, "min_share")  # before the model is called
-    with Store(options.results) as store:
+    with study.Store(options.results) as store:
         if not options.stored:
             announce(options.results, store.spec)
-        guarantee = study_guarantee(store, **question, progress=sys.stderr.isatty() and not options.json)
+        guarantee = study.study_guarantee(store, **question, progress=sys.stderr.isatty() and not options.json)
     print(guarantee.to_json() if options.json else guarantee)
     if options.min_share is None:
-        return EXIT_OK
-    answer = guarantee.reaches(options.min_share)
-    word, code = {True: ("yes", EXIT_OK), False: ("no", EXIT_NO), None: ("undecided", EXIT_UNKNOWN)}[answer]
+        return None
+    word, code = ANSWERS[guarantee.reaches(options.min_share)]
     if not options.json:
         whose = "exactly these inputs" if guarantee.share is None else "inputs such as these"
         print(f"At least {100 * options.min_share:g}% of {whose}: {word}.")
     return code
 
 
-def make_report(options: argparse.Namespace) -> int:
+def make_report(options: argparse.Namespace) -> None:
     """Write the page, then print what it says first and where it is."""
     from holdfast.report.page import write_report
     from holdfast.report.rows import study_accuracy
-    from holdfast.study import Store
 
     trust, progress, specs = read_trust(options), sys.stderr.isatty(), []
-    settings = dict(options.settings)
+    settings = {"use_model": not options.no_model, "trust": trust, "progress": progress} | options.settings
     n_labelled = settings.pop("accuracy", 0)
     for path in options.results:
-        with Store(path) as store:
+        with study.Store(path) as store:
             specs.append(store.spec.trusting(trust))
         announce(path, specs[-1], model=not options.no_model or bool(n_labelled))
-    measured = specs if n_labelled else []
-    settings["accuracy"] = {
-        spec.name: study_accuracy(spec, n_inputs=n_labelled, progress=progress) for spec in measured
-    }
-    settings |= {"use_model": not options.no_model, "trust": trust, "progress": progress}
+    if n_labelled:
+        measure = partial(study_accuracy, n_inputs=n_labelled, progress=progress)
+        settings["accuracy"] = {spec.name: measure(spec) for spec in specs}
     print("\n".join(write_report(options.results, options.output, **settings)))
     print(paint_path(str(Path(options.output))), file=unescaped(sys.stdout))
-    return EXIT_OK

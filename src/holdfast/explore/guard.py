@@ -25,18 +25,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from holdfast.words import shortened
 
-MOST_BYTES = 1 << 20
-"""Of a request's body."""
-
-BODY_TIMEOUT = 10.0
-"""Seconds between two parts of a body."""
-
+MOST_BYTES = 1 << 20  # of a request's body
+BODY_TIMEOUT = 10.0  # seconds between two parts of a body
 HEADER_TIMEOUT = 10.0
 """Seconds from the opening of a connection, or from the first byte of a later request, to the end of its headers."""
 
-MOST_SILENT = 64
-"""Connections that may wait for their headers at a time; of more, the oldest is closed."""
-
+MOST_SILENT = 64  # connections that may wait for their headers at a time; of more, the oldest is closed
 _MOST_LETTERS = 1000
 
 HEADERS = {

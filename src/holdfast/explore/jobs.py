@@ -19,28 +19,18 @@ from holdfast.words import shortened
 MOST_RUNNING = {Priority.JOB: 16, Priority.SEARCH: 8}
 """Threads at a time for jobs and for searches, one of each per tab; one of them uses the model at a time."""
 
-MOST_WAITING = 32
-"""Jobs of one tab that may wait."""
-
-MOST_KEPT = 256
-"""Ended jobs whose results can still be read."""
-
-TIMEOUT = 150.0
-"""Seconds after which a job that nobody asks about is cancelled; hidden tabs ask once a minute."""
-
+MOST_WAITING = 32  # jobs of one tab that may wait
+MOST_KEPT = 256  # ended jobs whose results can still be read
+TIMEOUT = 150.0  # seconds after which a job that nobody asks about is cancelled; hidden tabs ask once a minute
 HEARTBEAT = 10.0
 _BETWEEN_REPORTS = 0.1
-_MOST_LETTERS = 600
-"""Of what a model says when it fails."""
-
+_MOST_LETTERS = 600  # of what a model says when it fails
 _ENDS = ("done", "failed", "cancelled")
 
 _LOG = logging.getLogger("holdfast.explore")
 
 Clock = Callable[[], float]
-Report = Callable[[str, dict[str, Any]], None]
-"""Takes the name of an event and its data, as work goes on."""
-
+Report = Callable[[str, dict[str, Any]], None]  # takes the name of an event and its data, as work goes on
 Work = Callable[[Caller, Report], dict[str, Any]]
 
 

@@ -5,46 +5,31 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from io import BytesIO
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from holdfast import __version__
-from holdfast.agreement import same_top_class
-from holdfast.attribution.methods import attribute
-from holdfast.attribution.task import Attribution, names_of
-from holdfast.bounds import anytime_interval
-from holdfast.certification.certificate import Look, certify
-from holdfast.certification.curve import StabilityCurve, certify_radii
-from holdfast.evaluation import Evaluator
+import holdfast as hf
+from holdfast.attribution.task import names_of
+from holdfast.certification.certificate import Look
 from holdfast.explore.jobs import Report
 from holdfast.explore.requests import OWN, View, check_features
 from holdfast.explore.scheduling import Caller, Priority, PriorityLock, ScheduledModel
 from holdfast.explore.workbench import Entry, Workbench
-from holdfast.inputs.inputs import Inputs
 from holdfast.report.card import Plain, describe_certificate, describe_curve, describe_witness, input_card
-from holdfast.selection import top_fraction
-from holdfast.smoothing import smooth
-from holdfast.types import Mask, MaskedModel, Masks, Outputs, Progress
-from holdfast.witness import find_witness
-from holdfast.words import calls, class_label, percent, quoted, shortened, span
+from holdfast.types import Masks, Outputs, Progress
+from holdfast.words import calls, class_label, outward, percent, quoted, shortened, span
 
-N_VOTES = 32
-"""Random masks that a smoothed model votes over."""
-
-MOST_CLASSES, _SHOWN_CLASSES = 50, 20
-"""Of a model with more classes than these, only the leading ones are described."""
-
+N_VOTES = 32  # random masks that a smoothed model votes over
+MOST_CLASSES, _SHOWN_CLASSES = 50, 20  # of a model with more classes than these, only the leading ones are described
 _MOST_NAMES = 8
 _MOST_REMEMBERED = 64
 
-_SIZES = {"image": (3.4, 3.6), "text": (4.2, 1.8), "table": (4.6, 4.2)}
-"""Of a picture, in inches."""
+_SIZES = {"image": (3.4, 3.6), "text": (4.2, 1.8), "table": (4.6, 4.2)}  # of a picture, in inches
 
-_DRAWING = threading.Lock()
-"""Matplotlib draws for one thread at a time."""
+_DRAWING = threading.Lock()  # Matplotlib draws for one thread at a time
 
 Value = TypeVar("Value")
 
@@ -78,7 +63,7 @@ class Questions:
 
     def __init__(self, workbench: Workbench, lock: PriorityLock) -> None:
         self.workbench, self.lock = workbench, lock
-        self._evaluators, self._attributions = LruCache[Evaluator](), LruCache[Attribution]()
+        self._evaluators, self._attributions = LruCache[hf.Evaluator](), LruCache[hf.Attribution]()
 
     def reveal(self, view: View, shown: Any, caller: Caller) -> Plain:
         """What the model says when these features are shown."""
@@ -129,15 +114,16 @@ class Questions:
 
     def certify(self, view: View, caller: Caller, report: Report, **options: Any) -> Plain:
         """The certificate, and on the way what the counts so far say of the rate; ``text`` is the file to save."""
-        selected, known = self.select(view, caller, report), LiveInterval(options["confidence"])
+        selected, known = self.select(view, caller, report), hf.Interval(0.0, 1.0)
 
         def on_look(look: Look) -> None:
             nonlocal known
-            known = known.after(look)
-            report("look", known.describe(look))
+            known = narrow(known, look, confidence=options["confidence"])
+            rate, is_empty = look.n_agreed / look.n_evaluated, known.low > known.high
+            report("look", asdict(look) | {"rate": rate, **known._asdict(), "empty": is_empty})
 
         options |= {"on_look": on_look, "progress": _progress(report)}
-        certificate = certify(self._model(view, caller), selected, **options, rng=view.seed)
+        certificate = hf.certify(self._model(view, caller), selected, **options, rng=view.seed)
         change = certificate.counterexample
         return describe_certificate(certificate) | {
             "text": certificate.to_json(),
@@ -148,7 +134,7 @@ class Questions:
     def witness(self, view: View, caller: Caller, report: Report, **options: Any) -> Plain:
         """The smallest additions found that change the prediction, in an order to step through."""
         selected, model = self.select(view, caller, report), self._model(view, caller)
-        witness = find_witness(model, selected, **options, progress=_progress(report), rng=view.seed)
+        witness = hf.find_witness(model, selected, **options, progress=_progress(report), rng=view.seed)
         names, classes = names_of(self.bound(view, caller)), self._inputs(view).classes
         added, steps = np.array(witness.added, dtype=int), list[Plain]()
         if witness.found:
@@ -165,38 +151,38 @@ class Questions:
 
     def curve(self, view: View, caller: Caller, report: Report, **options: Any) -> Plain:
         selected, model = self.select(view, caller, report), self._model(view, caller)
-        curve = certify_radii(model, selected, **options, progress=_progress(report), rng=view.seed)
+        curve = hf.certify_radii(model, selected, **options, progress=_progress(report), rng=view.seed)
         return describe_curve(curve) | {"sentence": curve_sentence(curve)}
 
-    def select(self, view: View, caller: Caller, report: Report | None = None) -> Mask:
+    def select(self, view: View, caller: Caller, report: Report | None = None) -> hf.Mask:
         """The explanation of a view: chosen by hand, or the top of a method's scores."""
         if view.method == OWN:
             return _as_mask(view.selected, "selected", self.bound(view, caller).n_features)
-        return top_fraction(self.attribution(view, caller, report), view.fraction)
+        return hf.top_fraction(self.attribution(view, caller, report), view.fraction)
 
-    def attribution(self, view: View, caller: Caller, report: Report | None = None) -> Attribution:
+    def attribution(self, view: View, caller: Caller, report: Report | None = None) -> hf.Attribution:
         """The scores of the view's method, for the model itself even where predictions are smoothed."""
 
-        def compute() -> Attribution:
+        def compute() -> hf.Attribution:
             patient = replace(caller, priority=max(caller.priority, Priority.JOB))
-            model = Evaluator(self._scheduled(view, patient), progress=report and _progress(report))
-            return attribute(model, view.method, rng=view.seed)
+            model = hf.Evaluator(self._scheduled(view, patient), progress=report and _progress(report))
+            return hf.attribute(model, view.method, rng=view.seed)
 
         return self._attributions.get((view.model, view.input, view.fill, view.method, view.seed), compute)
 
-    def bound(self, view: View, caller: Caller) -> MaskedModel:
+    def bound(self, view: View, caller: Caller) -> hf.MaskedModel:
         """The input of a view, bound to its model; a turn is needed only if it is not yet."""
         return self._remembering(view, caller).model
 
-    def _inputs(self, view: View) -> Inputs:
+    def _inputs(self, view: View) -> hf.Inputs:
         return self.workbench.entries[view.model].inputs
 
-    def _scheduled(self, view: View, caller: Caller) -> MaskedModel:
+    def _scheduled(self, view: View, caller: Caller) -> hf.MaskedModel:
         return ScheduledModel(self.bound(view, caller), self.lock, caller, self.workbench.entries[view.model].batch)
 
-    def _model(self, view: View, caller: Caller) -> Evaluator:
+    def _model(self, view: View, caller: Caller) -> hf.Evaluator:
         """The model of a view for one job, which counts its calls as if there were no others."""
-        return _smoothed(Evaluator(self._scheduled(view, caller)), view)
+        return _smoothed(hf.Evaluator(self._scheduled(view, caller)), view)
 
     def _evaluate(self, view: View, masks: Masks, caller: Caller) -> Outputs:
         """What the model of a view says of a few masks, in one turn."""
@@ -204,23 +190,23 @@ class Questions:
         with self.lock.turn(caller):
             return _smoothed(evaluator, view)(masks)
 
-    def _remembering(self, view: View, caller: Caller) -> Evaluator:
+    def _remembering(self, view: View, caller: Caller) -> hf.Evaluator:
         """The input of a view with all that was computed of it; to be called by whoever has a turn."""
 
-        def bind() -> Evaluator:
+        def bind() -> hf.Evaluator:
             with self.lock.turn(caller):
-                return Evaluator(self.workbench.bind(view))
+                return hf.Evaluator(self.workbench.bind(view))
 
         return self._evaluators.get((view.model, view.input, view.fill), bind)
 
 
-def _smoothed(model: Evaluator, view: View) -> Evaluator:
+def _smoothed(model: hf.Evaluator, view: View) -> hf.Evaluator:
     if view.keep_probability == 1:
         return model
-    return Evaluator(smooth(model, view.keep_probability, N_VOTES, rng=view.seed))
+    return hf.Evaluator(hf.smooth(model, view.keep_probability, N_VOTES, rng=view.seed))
 
 
-def _as_mask(features: Any, name: str, n_features: int) -> Mask:
+def _as_mask(features: Any, name: str, n_features: int) -> hf.Mask:
     return np.isin(np.arange(n_features), check_features(features, name, n_features=n_features))
 
 
@@ -235,7 +221,7 @@ def describe_outputs(outputs: Outputs, reference: Any, classes: Sequence[str]) -
     has changed. Shares are the scores themselves if these are shares, else their softmax.
     """
     answers: list[Plain] = []
-    for output, agrees in zip(outputs, same_top_class(outputs, reference).tolist(), strict=True):
+    for output, agrees in zip(outputs, hf.same_top_class(outputs, reference).tolist(), strict=True):
         answer = {"prediction": str(output), "class": None, "margin": None, "scores": [], "agrees": agrees}
         if outputs.ndim == 2:
             leader, target, scores = int(output.argmax()), int(reference.argmax()), output.astype(np.float64)
@@ -255,38 +241,25 @@ def describe_outputs(outputs: Outputs, reference: Any, classes: Sequence[str]) -
     return answers
 
 
-@dataclass(frozen=True)
-class LiveInterval:
-    """What is known of the rate after some looks: what all of their intervals, valid at once, have in common.
+def narrow(known: hf.Interval, look: Look, *, confidence: float) -> hf.Interval:
+    """What is known of the rate after one more look: what the intervals of all looks, valid at once, have in common.
 
     ``low > high`` if the looks contradict each other, which happens with probability at most 1 - confidence.
     """
-
-    confidence: float
-    low: float = 0.0
-    high: float = 1.0
-
-    def after(self, look: Look) -> LiveInterval:
-        if look.exact:
-            # Masks that are listed one and all leave open only what the others do; there is no chance in it.
-            n_left = look.n_most - look.n_evaluated
-            low, high = look.n_agreed / look.n_most, (look.n_agreed + n_left) / look.n_most
-        else:
-            low, high = anytime_interval(look.n_agreed, look.n_evaluated, confidence=self.confidence)
-        return LiveInterval(self.confidence, max(self.low, low), min(self.high, high))
-
-    def describe(self, look: Look) -> Plain:
-        """What is known, and the counts of the last look, for the page."""
-        rate = look.n_agreed / look.n_evaluated
-        return asdict(look) | {"rate": rate, "low": self.low, "high": self.high, "empty": self.low > self.high}
+    if look.exact:
+        # Masks that are listed one and all leave open only what the others do; there is no chance in it.
+        n_left = look.n_most - look.n_evaluated
+        low, high = look.n_agreed / look.n_most, (look.n_agreed + n_left) / look.n_most
+    else:
+        low, high = hf.anytime_interval(look.n_agreed, look.n_evaluated, confidence=confidence)
+    return hf.Interval(max(known.low, low), min(known.high, high))
 
 
-def curve_sentence(curve: StabilityCurve) -> str:
+def curve_sentence(curve: hf.StabilityCurve) -> str:
     """How often the prediction is kept at every radius of a curve that holds for all of them at once."""
     first, last = curve.radii[0], curve.radii[-1]
     lowest = min(curve, key=lambda certificate: (certificate.interval.low, certificate.radius))
-    low = lowest.interval.low
-    least = percent(low if low == 1 else int(1000 * low + 1e-6) / 1000)  # never rounded up
+    least = percent(outward(lowest.interval).low)
     sure = "For certain" if all(point.exact for point in curve) else f"With confidence {lowest.confidence}"
     name = quoted(lowest.prediction, lowest.prediction_name)
     where = f"radius {last}"
@@ -317,7 +290,7 @@ def write_python(view: View, entry: Entry, **question: Any) -> str:
         explanation.append(f"model = {smoothed}")
     lines = [
         f'"""An explanation of input {view.input} of {safe_data} for {safe_model}, '
-        f'certified: written by `holdfast explore` {__version__}."""',
+        f'certified: written by `holdfast explore` {hf.__version__}."""',
         "",
         *(["import numpy as np", ""] if view.method == OWN else []),
         "import holdfast as hf",

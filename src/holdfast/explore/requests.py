@@ -11,16 +11,13 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.plans.catalog import DIVISORS, SHIPPED_RISKS, SHIPPED_TOLERANCES
 from holdfast.validation import check_list, check_whole, shown
 
-OWN = "own"
-"""The method of those who choose the features themselves."""
+OWN = "own"  # the method of those who choose the features themselves
 
 TOLERANCES = tuple(map(float, SHIPPED_TOLERANCES))
 CONFIDENCES = tuple(float(1 - risk) for risk in sorted(SHIPPED_RISKS, reverse=True))
 """What plans exist for; others would have to be searched, which takes minutes and cannot be cancelled."""
 
-SHARED_PRECISIONS = ((0.1, 0.9), (0.05, 0.95))
-"""The same for many radii at once."""
-
+SHARED_PRECISIONS = ((0.1, 0.9), (0.05, 0.95))  # the same for many radii at once
 LEAST_TOLERANCE = 0.01
 """Below, the plan of the paper draws so many masks that cancelling takes effect only when they are drawn."""
 

@@ -21,12 +21,8 @@ from numpy.typing import NDArray
 from holdfast.types import Differentiable, MaskedModel, Masks, Outputs
 from holdfast.validation import check_masks
 
-MOST_PASSED = 8
-"""So many turns of those that go first, then somebody else has one: nobody waits forever."""
-
-MOST_ROWS = 32
-"""Most masks of a turn."""
-
+MOST_PASSED = 8  # so many turns of those that go first, then somebody else has one: nobody waits forever
+MOST_ROWS = 32  # most masks of a turn
 _LONGEST, _SHORTEST = 0.12, 0.03
 """Seconds of a turn above which the next one is half as long, and below which it is twice as long."""
 

@@ -39,11 +39,8 @@ except ImportError as missing:
 
 from holdfast.explore.guard import Connection, Guard, PlainJSONResponse, error_response
 
-ADDRESS = "127.0.0.1"
-"""Nobody on another machine can reach it."""
-
-SHARED = ("theme.js", "dom.js", "code.js", "chart.js", "picture.js")
-"""Scripts of the report that the page builds on."""
+ADDRESS = "127.0.0.1"  # nobody on another machine can reach it
+SHARED = ("theme.js", "dom.js", "code.js", "chart.js", "picture.js")  # scripts of the report that the page builds on
 
 SCRIPTS = (
     *("memory.js", "server.js", "jobs.js", "tiles.js", "verdict.js", "certify.js", "witness.js"),
@@ -57,9 +54,7 @@ _WORDS = {
 }
 _MOST_LISTED = 200
 _MOST_CONNECTIONS = 512
-_MOST_CLICKS = 64
-"""Clicks that are answered at a time."""
-
+_MOST_CLICKS = 64  # clicks that are answered at a time
 _BETWEEN_SWEEPS = 0.2
 _SWITCH_SECONDS = 0.0005
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.attribution.methods import GRADIENT_METHODS, METHODS
 from holdfast.errors import HoldfastError, InvalidValueError, MissingExtraError
@@ -25,12 +25,10 @@ from holdfast.types import Differentiable, MaskedModel
 from holdfast.validation import check_name, check_number, check_share, check_size, shown
 from holdfast.words import class_label, method_label
 
-MOST_SEED = 2**53 - 1
-"""Seeds above would be rounded by the page, whose numbers are floats."""
+MOST_SEED = 2**53 - 1  # seeds above would be rounded by the page, whose numbers are floats
 
 
-@dataclass(frozen=True)
-class FillChoice:
+class FillChoice(NamedTuple):
     """What hidden features may look like: a name, words for it, and what ``bind`` is given (None: its own default)."""
 
     name: str
@@ -129,32 +127,20 @@ def bundled_entries(device: str | None = None) -> tuple[Entry, ...]:
         spec = f"bundled:{card.name}"
         model = Once(partial(models.load, spec, **options))
         features = "words" if card.kind == "text" else None
-        entry = Entry(
-            inputs=Inputs(spec, card.data, model, shared(card.data), features=features),
-            note=card.description,
-            has_gradients=is_torch,
-            fills=(*fills, _PATCHES) if config.get("model_type") == "vit" else fills,
-            options=options,
-        )
-        entries.append(entry)
+        inputs = Inputs(spec, card.data, model, shared(card.data), features=features)
+        fills = (*fills, _PATCHES) if config.get("model_type") == "vit" else fills
+        entries.append(Entry(inputs, card.description, is_torch, fills, options))
     return tuple(entries)
 
 
 def loaded_entry(inputs: Inputs, options: Mapping[str, Any], bound: MaskedModel | None = None) -> Entry:
     """The entry of a model that was loaded with options; an input bound to it shows whether it has gradients."""
     classifier = inputs.classifier
-    fills: tuple[FillChoice, ...] = _IMAGE
-    if classifier.kind == "table":
-        fills = _NUMBERS if isinstance(classifier.engine, NamedRows) else _ROWS
-    elif classifier.kind == "text":
-        fills = _WORDS if isinstance(classifier.engine, FunctionOnTexts) else _TOKENS
-    return Entry(
-        inputs=inputs,
-        note=f"{inputs.model_name} on {inputs.data_name}",
-        has_gradients=isinstance(bound, Differentiable),
-        fills=fills,
-        options=options,
-    )
+    text = _WORDS if isinstance(classifier.engine, FunctionOnTexts) else _TOKENS
+    table = _NUMBERS if isinstance(classifier.engine, NamedRows) else _ROWS
+    fills = {"image": _IMAGE, "text": text, "table": table}[classifier.kind]
+    note = f"{inputs.model_name} on {inputs.data_name}"
+    return Entry(inputs, note, isinstance(bound, Differentiable), fills, options)
 
 
 class Workbench:
@@ -205,18 +191,17 @@ def open_workbench(
     ``groups`` are the features and ``options`` what else ``holdfast.bind`` is given: a device, a kind, trusted types.
     A bundled model has data of its own.
     """
-    options = {name: value for name, value in options.items() if value is not None and value != ()}
-    device = options.get("device")
+    bundled = Workbench(bundled_entries(options.get("device")))
     if model is None:
-        if dataset is not None:
-            must = "come with `--model`: say which model is to be explored on them"
-            raise InvalidValueError(argument="--data", must=must)
-        return Workbench(bundled_entries(device))
+        settings = {"--data": dataset, "features": groups} | options | {"device": None}
+        for argument in (name for name, value in settings.items() if value is not None):
+            must = "come with `--model`: say which model is to be explored"
+            raise InvalidValueError(argument=argument, must=must)
+        return bundled
     if dataset is None:
         if not model.startswith("bundled:"):
             raise InvalidValueError(argument="--data", must="be given with `--model`: the inputs to explore it on")
-        entries = Workbench(bundled_entries(device)).entries
-        entry = entries[check_name(model, "model", entries)]
+        entry = bundled.entries[check_name(model, "model", bundled.entries)]
         if groups is None and not options.keys() - {"device"}:
             return Workbench([entry])
         dataset, groups = entry.inputs.data_name, groups or entry.inputs.features

@@ -5,16 +5,10 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from holdfast.attribution.external import from_array
-from holdfast.certification.certificate import Certificate, certify
+import holdfast as hf
 from holdfast.certification.question import Question
-from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.image.mask_image import mask_image
-from holdfast.masking.table.mask_tabular import mask_tabular
 from holdfast.masking.torch import import_torch
 from holdfast.randomness import stream, stream_key
-from holdfast.selection import top_fraction
-from holdfast.types import MaskedModel
 from holdfast.validation import check_share, check_whole
 
 
@@ -22,20 +16,9 @@ from holdfast.validation import check_share, check_whole
 class RateMetric:
     """How often a prediction survives ``radius`` more features than the leading ones: what metrics average.
 
-    Attributes
-    ----------
-    radius : int
-        How many more features may be revealed.
-    top_fraction : float
-        How much of the input an explanation selects.
-    groups, fill : optional
-        What a feature is and how a hidden one looks: arguments of ``mask_image`` or ``mask_tabular``.
-    reduce : str
-        How the scores of a feature's elements become one: "sum", "mean" or "max".
-    precision : mapping
-        Tolerance, confidence and plan, where they are not those of ``certify``.
-    rng, place : optional
-        Where random numbers come from: each input has its own, however inputs are batched.
+    The fields are parameters of the metrics. ``precision`` is tolerance, confidence and plan, where they are not those
+    of ``certify``; ``place`` tells processes apart, and each input has random numbers of its own, however inputs are
+    batched.
     """
 
     radius: int
@@ -58,20 +41,20 @@ class RateMetric:
         """The next input is the first."""
         self._key, self._n_inputs = stream_key(self.rng), 0
 
-    def certify(self, module: Any, values: Any, scores: Any) -> Certificate:
+    def certify(self, module: Any, values: Any, scores: Any) -> hf.Certificate:
         """Certify the leading features of the next input, a tensor (C, H, W) or (d,); scores as for ``from_array``."""
-        model: MaskedModel
+        model: hf.MaskedModel
         if values.ndim == 3:
-            model = mask_image(module, values, groups=self.groups, fill=self.fill)
+            model = hf.mask_image(module, values, groups=self.groups, fill=self.fill)
         elif values.ndim == 1:
-            model = mask_tabular(module, values.cpu().numpy(), groups=self.groups, fill=self.fill)
+            model = hf.mask_tabular(module, values.cpu().numpy(), groups=self.groups, fill=self.fill)
         else:
             shape = tuple(values.shape)
-            raise InvalidValueError(f"Inputs must be images (C, H, W) or rows (d,), got one of shape {shape}.")
+            raise hf.InvalidValueError(f"Inputs must be images (C, H, W) or rows (d,), got one of shape {shape}.")
         self._n_inputs += 1
         rng = stream_key(stream(self._key, "metric", *self.place, str(self._n_inputs)))
-        selected = top_fraction(from_array(scores, model, reduce=self.reduce), self.top_fraction)
-        return certify(model, selected, radius=self.radius, rng=rng, **self.precision)
+        selected = hf.top_fraction(hf.from_array(scores, model, reduce=self.reduce), self.top_fraction)
+        return hf.certify(model, selected, radius=self.radius, rng=rng, **self.precision)
 
 
 def as_tensor(values: Any) -> Any:
@@ -79,4 +62,4 @@ def as_tensor(values: Any) -> Any:
     try:
         return import_torch().as_tensor(values)
     except (OverflowError, RuntimeError, TypeError, ValueError) as error:
-        raise InvalidTypeError(f"Inputs and attributions must be tensors or arrays of numbers: {error}") from error
+        raise hf.InvalidTypeError(f"Inputs and attributions must be tensors or arrays of numbers: {error}") from error

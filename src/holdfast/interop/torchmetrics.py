@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.bounds import Interval, betting_mean
-from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
+import holdfast as hf
+from holdfast.bounds import betting_mean
 from holdfast.interop import RateMetric, as_tensor
 from holdfast.masking.torch import is_module
 
@@ -14,7 +14,7 @@ try:
     from torchmetrics import Metric
     from torchmetrics.utilities import dim_zero_cat
 except ImportError as error:  # pragma: no cover - the test environment has it
-    raise MissingExtraError("This needs torchmetrics: pip install 'holdfast[torch]' torchmetrics") from error
+    raise hf.MissingExtraError("This needs torchmetrics: pip install 'holdfast[torch]' torchmetrics") from error
 
 
 class MeanStabilityRate(Metric):  # type: ignore[misc]
@@ -67,7 +67,7 @@ class MeanStabilityRate(Metric):  # type: ignore[misc]
         **settings: Any,
     ) -> None:
         if not is_module(module):
-            raise InvalidTypeError(argument="module", must="be a torch module", got=type(module).__name__)
+            raise hf.InvalidTypeError(argument="module", must="be a torch module", got=type(module).__name__)
         precision: Any = {name: settings.pop(name) for name in ("tolerance", "confidence", "plan") if name in settings}
         super().__init__(**settings)
         # In a list: a module that is an attribute would become part of the metric, and of its state.
@@ -82,10 +82,10 @@ class MeanStabilityRate(Metric):  # type: ignore[misc]
         """Certify the explanations of a batch: inputs (b, C, H, W) or (b, d), attributions per feature or element."""
         batch, maps = as_tensor(inputs), as_tensor(attributions)
         if batch.ndim == 0 or maps.ndim == 0:
-            raise InvalidValueError("and `attributions` must be batches, got a single number.", argument="inputs")
+            raise hf.InvalidValueError("and `attributions` must be batches, got a single number.", argument="inputs")
         if len(batch) != len(maps):
             must = f"be as long as `inputs`, {len(batch)}"
-            raise InvalidValueError(argument="attributions", must=must, got=len(maps))
+            raise hf.InvalidValueError(argument="attributions", must=must, got=len(maps))
         for values, scores in zip(batch, maps, strict=True):
             certificate = self.metric.certify(self._classifier[0], values, scores)
             self.rates.append(as_tensor([certificate.rate_unbiased]).to(self.device))
@@ -94,7 +94,7 @@ class MeanStabilityRate(Metric):  # type: ignore[misc]
         """The mean rate."""
         return self._all_rates().mean()
 
-    def interval(self, confidence: float = 0.95) -> Interval:
+    def interval(self, confidence: float = 0.95) -> hf.Interval:
         """Where the mean over all inputs such as these lies: guaranteed if they were drawn independently."""
         with self.sync_context(dist_sync_fn=self.dist_sync_fn):
             rates = self._all_rates().cpu().numpy()
@@ -103,5 +103,5 @@ class MeanStabilityRate(Metric):  # type: ignore[misc]
     def _all_rates(self) -> Any:
         if len(self.rates) == 0:
             must = "be called with at least one input before the mean is asked for"
-            raise InvalidValueError(argument="update", must=must)
+            raise hf.InvalidValueError(argument="update", must=must)
         return dim_zero_cat(self.rates)

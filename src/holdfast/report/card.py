@@ -20,24 +20,15 @@ from holdfast.types import MaskedModel
 from holdfast.witness import Witness
 from holdfast.words import class_label, outward, shortened
 
-Plain: TypeAlias = dict[str, Any]
-"""What becomes a JSON object."""
-
-MOST_PIXELS, MOST_CHARACTERS = 160, 12_000
-"""Images are drawn at most this wide and high, and texts shown up to here."""
-
-_THUMBNAIL, _GLANCE = 40, 60
-"""Pixels of an image and letters of a text in a list of inputs."""
+Plain: TypeAlias = dict[str, Any]  # what becomes a JSON object
+MOST_PIXELS, MOST_CHARACTERS = 160, 12_000  # images are drawn at most this wide and high, and texts shown up to here
+_THUMBNAIL, _GLANCE = 40, 60  # pixels of an image and letters of a text in a list of inputs
 
 
 def input_card(
     value: Any, bound: MaskedModel | None, names: Sequence[str] | None, *, n_features: int, masking: str | None = None
 ) -> Plain:
-    """What a page knows of an input: how many features it has, what they are called, and its picture.
-
-    ``value`` is None where the data cannot be read. An image that is ``bound`` to the model is drawn as the model
-    sees it; one that is not has the grid that ``masking`` names.
-    """
+    """What a page knows of an input: how many features it has, what they are called, and its picture."""
     picture = describe_input(value, bound, names, n_features=n_features, masking=masking)
     return {"n_features": n_features, "feature_names": None if names is None else list(names), "picture": picture}
 
@@ -45,7 +36,11 @@ def input_card(
 def describe_input(
     value: Any, bound: MaskedModel | None, names: Sequence[str] | None, *, n_features: int, masking: str | None = None
 ) -> Plain:
-    """The picture of an input as ``{"kind": "image" | "text" | "table", …}``; the parameters are those of a card."""
+    """The picture of an input as ``{"kind": "image" | "text" | "table", …}``.
+
+    ``value`` is None where the data cannot be read. An image that is ``bound`` to the model is drawn as the model
+    sees it; one that is not has the grid that ``masking`` names.
+    """
     if is_image(bound):
         return _describe_image(_as_bytes(np.asarray(bound.elements)), np.asarray(bound.groups))
     if isinstance(value, str):
@@ -96,7 +91,7 @@ def glance(value: Any, kind: str) -> str | None:
 
 def describe_curve(curve: Iterable[Certificate], *, digits: int | None = None) -> Plain:
     """Rates and intervals by radius; with few digits the intervals are rounded outwards."""
-    points = [(one.radius, one.rate, *one.interval) for one in curve]
+    points = [(certificate.radius, certificate.rate, *certificate.interval) for certificate in curve]
     if digits is not None:
         points = [(r, round(rate, digits), *outward(Interval(*ends), digits)) for r, rate, *ends in points]
     return {name: [point[i] for point in points] for i, name in enumerate(("radii", "rates", "low", "high"))}

@@ -32,10 +32,9 @@ class Evidence:
 
     def accuracy_at(self, keep_probability: float) -> float | None:
         """How accurate the smoothed model is, where it was measured: one that answers always the same is stable too."""
-        measured = self.accuracy
-        if measured is None or keep_probability not in measured.keep_probabilities:
+        if self.accuracy is None:
             return None
-        return measured.accuracies[measured.keep_probabilities.index(keep_probability)]
+        return dict(zip(self.accuracy.keep_probabilities, self.accuracy.accuracies, strict=True)).get(keep_probability)
 
 
 def main_groups(summary: StudySummary) -> list[GroupSummary]:
@@ -69,8 +68,6 @@ def joint_means(store: Store, groups: Sequence[GroupSummary]) -> Joint:
 
 def certified_pairs(summary: StudySummary) -> tuple[tuple[str, str], ...]:
     """The pairs (more stable, less stable) that are certified for the headline's groups and radius."""
-    if not summary.differences:
-        return ()
     first = main_groups(summary)[0]
     keep, fraction = first.keep_probability, first.top_fraction
     return summary.ranking(first.soft[-1].radius, top_fraction=fraction, keep_probability=keep)
@@ -82,10 +79,9 @@ def farthest_votes(group: GroupSummary) -> MusSummary:
 
 
 def meant_groups(rows: InputRows) -> list[GroupColumns]:
-    """The groups of the model itself (the largest keep probability), without random selections if there are others."""
-    keep = max((group.key.keep_probability for group in rows.groups), default=1.0)
-    own = [group for group in rows.groups if group.key.keep_probability == keep]
-    return [group for group in own if group.key.method != "random"] or own
+    """The groups of the model itself, without random selections if there are others."""
+    groups = rows.least_smoothed
+    return [group for group in groups if group.key.method != "random"] or groups
 
 
 def flip_sizes(rows: InputRows) -> Floats:
@@ -204,7 +200,7 @@ def _leaders(summaries: Sequence[StudySummary]) -> Iterator[str]:
     leaders = Counter(main_groups(summary)[0].method for summary in compared)
     led = listed(f"{method_label(name)} in {count}" for name, count in leaders.most_common())
     order, sure = "the highest mean stability rate is that of", ""
-    with_random = [summary for summary in compared if any(one.method == "random" for one in main_groups(summary))]
+    with_random = [summary for summary in compared if "random" in {group.method for group in main_groups(summary)}]
     if with_random:
         beaten = sum(any(worse == "random" for _, worse in certified_pairs(summary)) for summary in with_random)
         better = f"In {beaten} of {len(with_random)} some method is certified to be more stable than a random selection"
@@ -223,14 +219,14 @@ def _proofs(studies: Sequence[Evidence]) -> Iterator[str]:
     votes = [farthest_votes(best) for _, best in voted]
     radii = {best.soft[-1].radius for _, best in voted}
     where = f"{min(radii)} to {max(radii)}" if len(radii) > 1 else f"{min(radii)}"
-    pairs = zip(voted, votes, strict=True)
-    rights = [right for (study, _), one in pairs if (right := study.accuracy_at(one.keep_probability)) is not None]
-    accuracy = f", and the accuracy of these smoothed models is {_range(rights)}" if rights else ""
+    measured = [study.accuracy_at(vote.keep_probability) for (study, _), vote in zip(voted, votes, strict=True)]
+    shares = [share for share in measured if share is not None]
+    accuracy = f", and the accuracy of these smoothed models is {_range(shares)}" if shares else ""
     yield (
         f"At the largest radius ({where}, by study), explanations by these methods keep the prediction in "
         f"{_range([best.soft[-1].mean for _, best in voted])} of cases on average. Proofs (MuS) exist only for "
-        f"smoothed models, here for {_range([one.rates[0].mean for one in votes])} of the inputs at the smallest "
-        f"radius and for {_range([one.rates[-1].mean for one in votes])} at the largest{accuracy}."
+        f"smoothed models, here for {_range([vote.rates[0].mean for vote in votes])} of the inputs at the smallest "
+        f"radius and for {_range([vote.rates[-1].mean for vote in votes])} at the largest{accuracy}."
     )
 
 
@@ -244,19 +240,16 @@ def rankings(summary: StudySummary) -> list[Plain]:
     cuts = {(group.top_fraction, group.keep_probability) for group in summary.groups}
     ranked = []
     for fraction, keep in sorted(cuts, key=lambda cut: (cut[0], -cut[1])):
+        cut: Plain = {"top_fraction": fraction, "keep_probability": keep}
         groups, claims = _cut(summary, fraction, keep), []
         radius = groups[0].soft[-1].radius
-        for difference in summary.differences:
-            here = (difference.top_fraction, difference.keep_probability) == (fraction, keep)
-            if here and (sign := difference[radius].better()):
-                pair = difference if sign > 0 else difference.reversed()
-                low, high = pair[radius].joint
-                claims.append({"better": pair.first, "worse": pair.second, "low": low, "high": high})
+        for better, worse in summary.ranking(radius, **cut):
+            interval = summary.difference(better, worse, **cut)[radius].joint
+            claims.append({"better": better, "worse": worse, **interval._asdict()})
         means = [(group.method, group.soft[-1]) for group in groups]
         order = [{"method": method, "mean": mean.mean, **mean.guaranteed._asdict()} for method, mean in means]
         note = _ranking_note(summary, len(groups), has_claims=bool(claims))
-        setting = {"top_fraction": fraction, "keep_probability": keep, "radius": radius}
-        ranked.append({**setting, "order": order, "claims": claims, "note": note})
+        ranked.append({**cut, "radius": radius, "order": order, "claims": claims, "note": note})
     return ranked
 
 

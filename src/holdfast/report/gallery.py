@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +22,8 @@ from holdfast.study.worker import item_rng
 from holdfast.types import Mask, Progress
 from holdfast.words import class_label, counted, method_label, shortened
 
-STABLE = 0.9
-"""An explanation that is predicted unlike its input is called stably wrong from this rate on."""
-
-MOST_RADII, N_DRAWS = 10, 16
-"""Radii of the slider, of which a curve may have more, and masks shown per radius."""
+STABLE = 0.9  # an explanation that is predicted unlike its input is called stably wrong from this rate on
+MOST_RADII, N_DRAWS = 10, 16  # radii of the slider, of which a curve may have more, and masks shown per radius
 
 HOW_CHOSEN = (
     "Not a random sample: in turn the least stable inputs (by the mean rate of their explanations at the largest "
@@ -36,17 +32,10 @@ HOW_CHOSEN = (
 )
 
 
-class Chosen(NamedTuple):
-    """An input of the gallery, by its place among the rows, and the rule that put it there."""
+def choose_inputs(rows: InputRows, most: int) -> dict[int, str]:
+    """Pick up to ``most`` inputs, one by each rule in turn: their places among the rows, and the rules.
 
-    place: int
-    why: str
-
-
-def choose_inputs(rows: InputRows, most: int) -> tuple[Chosen, ...]:
-    """Pick up to ``most`` inputs, one by each rule in turn; equal ones by their numbers.
-
-    The rules look at the model itself where it was studied, and at the first fraction.
+    The rules look at the model itself where it was studied, and at the first fraction; equal inputs go by number.
     """
     queues = [(why, iter(places.tolist())) for why, places in _rules(rows)]
     chosen: dict[int, str] = {}
@@ -57,13 +46,12 @@ def choose_inputs(rows: InputRows, most: int) -> tuple[Chosen, ...]:
                 queues.remove((why, queue))
             elif len(chosen) < most:
                 chosen[place] = why
-    return tuple(Chosen(place, why) for place, why in chosen.items())
+    return chosen
 
 
 def _rules(rows: InputRows) -> list[tuple[str, NDArray[np.intp]]]:
     """Each rule with the places of the inputs that it holds for, the strongest first."""
-    keep = max((group.key.keep_probability for group in rows.groups), default=1.0)
-    groups = [group for group in rows.groups if group.key.keep_probability == keep]
+    groups = rows.least_smoothed
     groups = [group for group in groups if group.key.top_fraction == groups[0].key.top_fraction]
     everything = np.arange(len(rows.inputs))
     if not groups:
@@ -91,7 +79,7 @@ def _rules(rows: InputRows) -> list[tuple[str, NDArray[np.intp]]]:
 def make_gallery(store: Store, source: Source, rows: InputRows, most: int, tell: Progress | None) -> list[Plain]:
     """The cards of up to ``most`` inputs."""
     cards, chosen = [], choose_inputs(rows, most)
-    for place, why in chosen:
+    for place, why in chosen.items():
         cards.append(_card(store, source, int(rows.inputs[place]), name=rows.names[place]) | {"why": why})
         if tell is not None:
             tell(len(cards), len(chosen))
@@ -128,7 +116,7 @@ def _explanation(result: ItemResult, source: Source, evaluator: Evaluator | None
     """One explanation of an input: what was selected, what is certified, what flips it."""
     spec, curve = source.spec, result.curve.certificates
     certified = spec.certify.precision == "per-input"
-    radii = spread([one.radius for one in curve] if certified else list(spec.certify.radii))
+    radii = spread([certificate.radius for certificate in curve] if certified else list(spec.certify.radii))
     draws, smoothed, no_draws = None, "", "This page was made without the model, so no draws are shown."
     if result.keep_probability != 1:
         no_draws = "Draws are shown for the model itself, not for its smoothed forms."
@@ -144,7 +132,7 @@ def _explanation(result: ItemResult, source: Source, evaluator: Evaluator | None
         "consistent": curve[0].consistent,
         "radii": list(radii),
         "curve": describe_curve(curve if certified else (), digits=4),
-        **_certificates([one for one in curve if one.radius in radii] if certified else []),
+        **_certificates([certificate for certificate in curve if certified and certificate.radius in radii]),
         "witness": known_flip(result, evaluator, agree=spec.certify.agree, classes=source.classes),
         "mus": [str(certificate) for certificate in result.mus],
         "draws": draws,

@@ -12,7 +12,7 @@ from holdfast.bounds import Interval
 from holdfast.certification.certificate import Certificate
 from holdfast.certification.comparison import Comparison
 from holdfast.certification.curve import StabilityCurve
-from holdfast.words import calls, outward, percent
+from holdfast.words import calls, outward, percent, shortened
 
 _BOX = "font:14px/1.5 system-ui,sans-serif;border-left:3px solid #1f8f7a;padding:.2em 0 .2em .9em;max-width:46em"
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#b0478a", "#b87f00", "#2f8fc7", "#5a6b70", "#8a8000")
@@ -81,8 +81,7 @@ def _(scores: Attribution) -> str:
     largest = max(float(abs(scores.scores).max()), 1e-300)
     rows = []
     for i in scores.ranking[:_MOST_FEATURES]:
-        name = f"feature {i}" if scores.feature_names is None else scores.feature_names[i]
-        name = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+        name = f"feature {i}" if scores.feature_names is None else shortened(scores.feature_names[i], _LONGEST_NAME)
         rows.append((_text(name), _bar(float(scores.scores[i]) / largest), f"{scores.scores[i]:.3g}"))
     more = f" The {len(rows)} largest of {scores.n_features}." if scores.n_features > len(rows) else ""
     target = "" if scores.target is None else f" for <strong>{_text(scores.target_name or scores.target)}</strong>"

@@ -133,9 +133,7 @@ def study_accuracy(
     return smoothed_accuracy(lambda model: model, models, labels, keep_probabilities=keep_probabilities, **options)
 
 
-MOST_INPUTS = 20_000
-"""The table of a page holds this many inputs; means are over all of them whatever the page shows."""
-
+MOST_INPUTS = 20_000  # the table of a page holds this many inputs; means are over all of them whatever the page shows
 _INPUTS = f"SELECT input, name, label, prediction FROM inputs WHERE {OF_STUDY} ORDER BY input LIMIT ?"
 _RATES = f"SELECT i.input, r.radius, r.rate FROM items i JOIN rates r USING (item) WHERE ({GROUP}) = (?, ?, ?)"
 _ITEMS = f"SELECT input, consistent, witness FROM items WHERE ({GROUP}) = (?, ?, ?)"
@@ -166,6 +164,12 @@ class InputRows:
     labels: tuple[int | None, ...]
     predictions: tuple[Any, ...]
     groups: tuple[GroupColumns, ...]
+
+    @property
+    def least_smoothed(self) -> list[GroupColumns]:
+        """The groups of the largest keep probability: of the model itself, where it was studied."""
+        keep = max((group.key.keep_probability for group in self.groups), default=1.0)
+        return [group for group in self.groups if group.key.keep_probability == keep]
 
     def plain(self, source: Source) -> Plain:
         """The table of the page, column by column."""
