@@ -112,6 +112,23 @@ def check_label(value: str, name: str) -> str:
     return value
 
 
+def check_classes(classes: Any) -> tuple[str, ...] | None:
+    """Distinct names of one line each, or None."""
+    if classes is None:
+        return None
+    must = "be a list of distinct names of classes, in the order of the scores"
+    names = check_list(classes, "classes", must)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidTypeError(argument="classes", must=must, got=f"{shown(name)} among them")
+        check_label(name, "classes")
+        if names.count(name) > 1:
+            raise InvalidValueError(argument="classes", must=must, got=f"{shown(name)} more than once")
+    if not names:
+        raise InvalidValueError(argument="classes", must=must, got="none")
+    return tuple(str(name) for name in names)
+
+
 def check_selection(value: Any, name: str, model: Any) -> Mask:
     """A mask of the model's features: given as one, or as a list of their names or of their indices."""
     if getattr(model, "n_features", None) is None:

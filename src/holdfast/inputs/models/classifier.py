@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
-from holdfast.masking.classes import telling_names
 from holdfast.masking.onnx import ImageSession
 from holdfast.masking.speed import Runner
 from holdfast.masking.table.predictors import Predictor
-from holdfast.masking.torch import import_torch, score_tensor, to_numpy
+from holdfast.masking.torch import import_torch, score_tensor, telling_names, to_numpy
 from holdfast.types import MaskedModel
 from holdfast.validation import check_name, check_whole, shown
 

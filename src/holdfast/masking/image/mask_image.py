@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.classes import classes_of
 from holdfast.masking.image.fills import Drop, ImageFill, as_fill
 from holdfast.masking.image.groups import check_groups, describe_groups
 from holdfast.masking.image.models import ArrayImageModel, ImageModel, ModuleImageModel, TensorBatches, TensorImageModel
@@ -18,7 +17,16 @@ from holdfast.masking.image.patches import patch_grid
 from holdfast.masking.image.pixels import Pixels, digest_pixels, is_tensor, open_picture, pixels, repaint, scale_bytes
 from holdfast.masking.onnx import ImageSession, open_session
 from holdfast.masking.speed import Acceleration, Runner
-from holdfast.masking.torch import device_of, dtype_of, fingerprint_live, import_torch, is_module, is_session, warn_half
+from holdfast.masking.torch import (
+    classes_of,
+    device_of,
+    dtype_of,
+    fingerprint_live,
+    import_torch,
+    is_module,
+    is_session,
+    warn_half,
+)
 from holdfast.types import Provenance
 from holdfast.validation import check_flag, check_name, check_whole, shown
 

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import ColumnsError, InvalidTypeError, InvalidValueError
-from holdfast.masking.classes import classes_of
 from holdfast.masking.table.columns import FeatureMap, as_feature_map, first_few, position_of, positions_of
 from holdfast.masking.table.palettes import ArrayPalette, FrameTable, Palette, Table, is_pandas, read_table
 from holdfast.masking.table.predictors import Predictor, as_predictor
-from holdfast.masking.torch import fingerprint_live
+from holdfast.masking.torch import classes_of, fingerprint_live
 from holdfast.randomness import stream, stream_key
 from holdfast.types import Masks, Outputs, Provenance, Rng
 from holdfast.validation import as_array, check_flag, check_name, check_whole, is_number, shown
