@@ -21,7 +21,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import Additions
 from holdfast.randomness import stream, stream_key
-from holdfast.showing import Shown
+from holdfast.terminal import Shown
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
 from holdfast.validation import check_list, check_selection, check_share, check_size, check_whole, is_number, shown
 
