@@ -46,7 +46,7 @@ LOADERS: dict[str, dict[str, Loader]] = {
         "python": ("models.objects", "load_python", "python:<module>:<factory>"),
     },
     "data": {
-        "bundled": ("data.bundled", "load_bundled", "bundled:<name>"),
+        "bundled": ("data.dataset", "load_bundled", "bundled:<name>"),
         "images": ("data.files", "load_images", "images:<folder>"),
         "tweeteval": ("data.files", "load_tweeteval", "tweeteval:<folder>"),
         "table": ("data.files", "load_table", "table:<file>"),
@@ -123,7 +123,7 @@ def refuse_pickle(place: str) -> str:
 
 def advise_data(place: str) -> str | None:
     """The same for data, as far as their name and their files tell."""
-    from holdfast.inputs.data.bundled import NAMES
+    from holdfast.inputs.data.dataset import NAMES
     from holdfast.inputs.data.files import READERS, SUFFIXES
 
     path, scheme = Path(place), None
