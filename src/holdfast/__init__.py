@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from holdfast.attribution.external import from_captum as from_captum
     from holdfast.attribution.external import from_shap as from_shap
     from holdfast.attribution.lime import from_lime as from_lime
+    from holdfast.attribution.methods import Attribution as Attribution
     from holdfast.attribution.methods import attribute as attribute
     from holdfast.attribution.shapley import as_shapiq_game as as_shapiq_game
-    from holdfast.attribution.task import Attribution as Attribution
     from holdfast.bounds import Interval as Interval
     from holdfast.bounds import anytime_interval as anytime_interval
     from holdfast.bounds import clopper_pearson as clopper_pearson
@@ -107,9 +107,8 @@ _NAMES = {
     "agreement": "Agreement same_top_class same_top_set within",
     "attribution.external": "from_array from_captum from_shap",
     "attribution.lime": "from_lime",
-    "attribution.methods": "attribute",
+    "attribution.methods": "Attribution attribute",
     "attribution.shapley": "as_shapiq_game",
-    "attribution.task": "Attribution",
     "bounds": "Interval anytime_interval clopper_pearson hoeffding",
     "certification.certificate": "Certificate certify",
     "certification.comparison": "Comparison Difference compare",

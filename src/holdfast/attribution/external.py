@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.attribution.task import Attribution, Numbers, bare_model, names_of, predicted
+from holdfast.attribution.methods import Attribution, Numbers, bare_model, names_of, predicted
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import evaluating
 from holdfast.types import MaskedModel

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.attribution.task import AttributionTask, Numbers, Scored
+from holdfast.attribution.methods import AttributionTask, Numbers, Scored
 from holdfast.errors import InvalidValueError
 from holdfast.types import Differentiable
 from holdfast.validation import check_amount, check_name

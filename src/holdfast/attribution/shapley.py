@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.attribution.task import AttributionTask, Numbers, Scored, names_of
+from holdfast.attribution.methods import AttributionTask, Numbers, Scored, names_of
 from holdfast.evaluation import Evaluator
 from holdfast.extras import import_extra
 from holdfast.types import Mask, MaskedModel, Masks

@@ -278,7 +278,7 @@ def read_numbers(name: str) -> tuple[NDArray[Any], bool]:
         text = read_text(path)
         words = json.loads(text) if path.suffix == ".json" else re.split(r"[\s,;]+", text.strip())
         if isinstance(words, dict):
-            from holdfast.attribution.task import Attribution
+            from holdfast.attribution.methods import Attribution
 
             return np.array(Attribution.from_json(text).scores), True
         truth = {"true": 1, "false": 0}
@@ -329,7 +329,7 @@ def run(options: argparse.Namespace) -> int:
         write_whole(file, text + "\n")
     print(text if options.json else in_words(result, command, model), flush=True)
     if options.plot is not None:  # a figure that cannot be drawn must not swallow the answer
-        from holdfast.attribution.task import bare_model
+        from holdfast.attribution.methods import bare_model
         from holdfast.report.figures.examples import plot_result
         from holdfast.report.figures.style import themed, write_figure
 
@@ -370,7 +370,7 @@ def describe(options: argparse.Namespace, inputs: Inputs, model: Evaluator, sele
 
 def names_about(inputs: Inputs, model: Evaluator, selected: Mask | None) -> dict[str, Any]:
     """The names of the features, of those selected, and of the classes."""
-    from holdfast.attribution.task import names_of
+    from holdfast.attribution.methods import names_of
 
     names = names_of(model)
     about: dict[str, Any] = {}
@@ -382,7 +382,7 @@ def names_about(inputs: Inputs, model: Evaluator, selected: Mask | None) -> dict
 def in_words(result: Any, command: str, model: Evaluator) -> str:
     """The sentence of the result, and what a reader at a terminal wants to see besides."""
     from holdfast.agreement import as_agreement
-    from holdfast.attribution.task import names_of
+    from holdfast.attribution.methods import names_of
 
     text, names = str(result), names_of(model)
     if command == "explain":

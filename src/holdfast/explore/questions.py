@@ -13,8 +13,7 @@ import numpy as np
 
 from holdfast import __version__
 from holdfast.agreement import same_top_class
-from holdfast.attribution.methods import attribute
-from holdfast.attribution.task import Attribution, names_of
+from holdfast.attribution.methods import Attribution, attribute, names_of
 from holdfast.bounds import anytime_interval
 from holdfast.certification.certificate import Look, certify
 from holdfast.certification.curve import StabilityCurve, certify_radii

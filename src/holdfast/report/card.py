@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.attribution.task import names_of
+from holdfast.attribution.methods import names_of
 from holdfast.bounds import Interval
 from holdfast.certification.certificate import Certificate
 from holdfast.masking.image.groups import grid
