@@ -62,10 +62,10 @@ if TYPE_CHECKING:
     from holdfast.inputs.inputs import bind as bind
     from holdfast.masking.function import lookup_table as lookup_table
     from holdfast.masking.function import mask_function as mask_function
-    from holdfast.masking.image.groups import grid as grid
-    from holdfast.masking.image.groups import segments as segments
-    from holdfast.masking.image.groups import superpixels as superpixels
     from holdfast.masking.image.mask_image import mask_image as mask_image
+    from holdfast.masking.image.pixels import grid as grid
+    from holdfast.masking.image.pixels import segments as segments
+    from holdfast.masking.image.pixels import superpixels as superpixels
     from holdfast.masking.table.columns import column_groups as column_groups
     from holdfast.masking.table.columns import columns as columns
     from holdfast.masking.table.columns import windows as windows
@@ -124,7 +124,7 @@ _NAMES = {
     "evaluation": "Evaluator Tally",
     "inputs.inputs": "Inputs bind",
     "masking.function": "lookup_table mask_function",
-    "masking.image.groups": "grid segments superpixels",
+    "masking.image.pixels": "grid segments superpixels",
     "masking.image.mask_image": "mask_image",
     "masking.table.columns": "column_groups columns windows",
     "masking.table.mask_tabular": "mask_tabular",

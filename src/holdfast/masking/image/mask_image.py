@@ -11,10 +11,19 @@ import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.image.fills import Drop, ImageFill, as_fill
-from holdfast.masking.image.groups import check_groups, describe_groups
 from holdfast.masking.image.models import ArrayImageModel, ImageModel, ModuleImageModel, TensorBatches, TensorImageModel
 from holdfast.masking.image.patches import patch_grid
-from holdfast.masking.image.pixels import Pixels, digest_pixels, is_tensor, open_picture, pixels, repaint, scale_bytes
+from holdfast.masking.image.pixels import (
+    Pixels,
+    check_groups,
+    describe_groups,
+    digest_pixels,
+    is_tensor,
+    open_picture,
+    pixels,
+    repaint,
+    scale_bytes,
+)
 from holdfast.masking.onnx import ImageSession, open_session
 from holdfast.masking.speed import Acceleration, Runner
 from holdfast.masking.torch import (
