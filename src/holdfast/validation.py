@@ -178,12 +178,15 @@ def check_masks(value: Any, n_features: int) -> Masks:
     return masks
 
 
-def as_array(value: Any, name: str, must: str) -> NDArray[Any]:
-    """Anything array-like as an array; rows of unequal length are not what it must be."""
+def as_array(value: Any, name: str, must: str, *, kinds: str | None = None) -> NDArray[Any]:
+    """Anything array-like as an array, its type of one of NumPy's ``kinds``; rows of unequal length are refused."""
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
     except ValueError as error:
         raise InvalidValueError(argument=name, must=must, got="rows of unequal length") from error
+    if kinds is not None and array.dtype.kind not in kinds:
+        raise InvalidTypeError(argument=name, must=must, got=array.dtype)
+    return array
 
 
 def check_name(value: Any, name: str, options: Iterable[str]) -> str:
@@ -236,11 +239,11 @@ def check_amount(value: Any, name: str, *, may_be_zero: bool = False) -> float:
     return float(check_number(value, name, must, lambda number: 0 < number < math.inf or (may_be_zero and number == 0)))
 
 
-def check_seconds(value: Any, name: str = "timeout") -> float | None:
+def check_seconds(value: Any) -> float | None:
     """A number of seconds above zero, or None for as long as it takes."""
     if value is None:
         return None
-    check_number(value, name, "be a number of seconds > 0, or None", lambda number: number > 0)
+    check_number(value, "timeout", "be a number of seconds > 0, or None", lambda number: number > 0)
     return min(float(value), threading.TIMEOUT_MAX)
 
 
@@ -258,10 +261,7 @@ def check_list(value: Any, name: str, must: str, *, most: int | None = None) -> 
 
 def check_numbers(value: Any, name: str, must: str = "be numbers") -> NDArray[np.float64]:
     """Real numbers of any shape, as floats."""
-    array = as_array(value, name, must)
-    if array.dtype.kind not in "fiub":
-        raise InvalidTypeError(argument=name, must=must, got=array.dtype)
-    return array.astype(np.float64)
+    return as_array(value, name, must, kinds="fiub").astype(np.float64)
 
 
 def drawing(function: Callable[_Given, _Drawn]) -> Callable[_Given, _Drawn]:
@@ -285,14 +285,11 @@ def check_path(value: Any, name: str) -> Path:
     must = "be the name of a file"
     if not isinstance(value, (str, PathLike)):
         raise InvalidTypeError(argument=name, must=must, got=shown(value))
-    try:
+    with suppress(TypeError, ValueError):
         path = Path(value)
-        usable = b"\0" not in os.fsencode(path)
-    except (TypeError, ValueError):
-        usable = False
-    if not usable:
-        raise InvalidValueError(argument=name, must=must, got=shown(value))
-    return path
+        if b"\0" not in os.fsencode(path):
+            return path
+    raise InvalidValueError(argument=name, must=must, got=shown(value))
 
 
 def check_file(path: Path, *, most: int) -> Path:

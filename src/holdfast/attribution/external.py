@@ -332,9 +332,7 @@ class _Maps:
         if known is None:
             return cls(None, n_features, reduce)
         must = "hold the feature of each element, whole numbers from -1"
-        array = as_array(known, "groups", must)
-        if array.dtype.kind not in "iu":
-            raise InvalidTypeError(argument="groups", must=must, got=array.dtype)
+        array = as_array(known, "groups", must, kinds="iu")
         present = np.unique(array[array >= 0])
         if not len(present) or array.min() < -1 or not np.array_equal(present, np.arange(len(present))):
             raise InvalidValueError(argument="groups", must=f"{must} with none left out", got=present.tolist()[:8])

@@ -257,9 +257,7 @@ def _cut(length: int, n_parts: int, name: str) -> Groups:
 
 def _whole_map(value: Any, name: str) -> NDArray[Any]:
     must = "be whole numbers (H, W): a feature per pixel, or -1 for none"
-    array = as_array(value, name, must)
-    if array.dtype.kind not in "iu":
-        raise InvalidTypeError(argument=name, must=must, got=array.dtype)
+    array = as_array(value, name, must, kinds="iu")
     if array.ndim != 2 or 0 in array.shape:
         raise InvalidValueError(argument=name, must=must, got=f"shape {array.shape}")
     if array.min() < -1 or array.max() < 0:
