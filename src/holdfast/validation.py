@@ -311,7 +311,9 @@ def read_text(path: Path, *, most: int = MOST_BYTES) -> str:
 
 
 def check_unpacked(path: Path, *, most: int = MOST_UNPACKED) -> None:
-    """Refuse an archive that says it unpacks to more than ``most`` bytes; no reader unpacks more than it says."""
+    """Refuse a file of more than ``most`` bytes, or an archive that says it unpacks to more; no reader unpacks more."""
+    if not zipfile.is_zipfile(check_file(path, most=most)):
+        return
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(entry.file_size for entry in archive.infolist())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import re
-import zipfile
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -18,17 +17,7 @@ from holdfast.attribution.methods import Attribution, Numbers, bare_model, names
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import evaluating
 from holdfast.types import MaskedModel
-from holdfast.validation import (
-    MOST_UNPACKED,
-    as_array,
-    check_file,
-    check_list,
-    check_name,
-    check_unpacked,
-    check_whole,
-    read_text,
-    shown,
-)
+from holdfast.validation import as_array, check_list, check_name, check_unpacked, check_whole, read_text, shown
 from holdfast.words import class_name
 
 _SUFFIXES = (".npy", ".npz", ".csv")
@@ -386,8 +375,7 @@ def _read_scores(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     try:
         if path.suffix == ".csv":
             return _read_csv(path)
-        if zipfile.is_zipfile(check_file(path, most=MOST_UNPACKED)):
-            check_unpacked(path)
+        check_unpacked(path)
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):

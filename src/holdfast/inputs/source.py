@@ -22,11 +22,6 @@ class Once(Generic[_Value]):
     def __init__(self, make: Callable[[], _Value]) -> None:
         self._make, self._lock, self._values = make, RLock(), list[_Value]()
 
-    @property
-    def is_made(self) -> bool:
-        """Whether it was asked for already."""
-        return bool(self._values)
-
     def __call__(self) -> _Value:
         with self._lock:
             if not self._values:

@@ -206,11 +206,11 @@ def load_table(
     return Dataset(f"table:{place}", "table", FrameRows(features), labels, names, names=where, background=rows)
 
 
-def read_table(name: str, *, default: str | None = None) -> Any:
-    """The data frame in a ``.csv`` or ``.parquet`` file; a file of another name is read like one of the default."""
+def read_table(name: str) -> Any:
+    """The data frame in a ``.csv`` or ``.parquet`` file."""
     path = Path(name)
-    suffix = path.suffix.lower() if path.suffix.lower() in READERS else default
-    if suffix is None:
+    suffix = path.suffix.lower()
+    if suffix not in READERS:
         raise InvalidValueError(f"A table must be a {' or '.join(READERS)} file, got {name!r}.")
     if not path.is_file():
         raise InvalidValueError(f"A table must be a file, got {name!r}, which is none.")

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.masking.onnx import is_session, open_session, run_in_size
 from holdfast.masking.table.palettes import columns_without_numbers
-from holdfast.masking.torch import SCORE_NAMES, is_module, is_session, on_rows, to_numpy
+from holdfast.masking.torch import SCORE_NAMES, is_module, on_rows, to_numpy
 from holdfast.outputs import answers_of
 from holdfast.types import Outputs
 from holdfast.validation import shown
@@ -50,8 +51,6 @@ def as_predictor(classifier: Any, *, device: Any = None, dtype: Any = None) -> P
         message = f"and `dtype` must be None unless the classifier is a torch module, got {device!r} and {dtype!r}."
         raise InvalidValueError(message, argument="device")
     if isinstance(classifier, (str, Path)):
-        from holdfast.masking.onnx import open_session  # few tables have an ONNX model
-
         if Path(classifier).suffix != ".onnx":
             must = "be an ONNX file (.onnx) if it is a file name"
             raise InvalidValueError(argument="classifier", must=must, got=shown(str(classifier)))
@@ -92,8 +91,6 @@ def _ask_session(session: Any) -> Predictor:
 
 
 def _run_session(session: Any, output_name: str, rows: Any) -> Outputs:
-    from holdfast.masking.onnx import run_in_size  # few tables have an ONNX model
-
     (entry,) = session.get_inputs()
 
     def run(batch: NDArray[Any]) -> Outputs:
