@@ -45,7 +45,7 @@ LOADERS: dict[str, dict[str, Loader]] = {
         "images": ("data.files", "load_images", "images:<folder>"),
         "tweeteval": ("data.files", "load_tweeteval", "tweeteval:<folder>"),
         "table": ("data.files", "load_table", "table:<file>"),
-        "hf": ("data.hf_disk", "load_disk", "hf:<folder>"),
+        "hf": ("data.files", "load_disk", "hf:<folder>"),
     },
 }
 

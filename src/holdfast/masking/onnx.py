@@ -26,11 +26,6 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 """What Pillow calls images of so many channels."""
 
 
-def is_session(classifier: Any) -> bool:
-    """Whether the classifier is an ONNX Runtime session; asks without importing it."""
-    return hasattr(classifier, "get_inputs") and hasattr(classifier, "run")
-
-
 def open_session(path: str | Path, *, provider: str = "CPUExecutionProvider", threads: int = 1) -> Any:
     """A session on the CPU, in one thread, unless asked otherwise, for a file whose weights lie in it or beside it."""
     onnxruntime = import_extra("onnxruntime", "ONNX models need")

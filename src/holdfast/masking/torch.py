@@ -43,6 +43,11 @@ def is_module(classifier: Any) -> bool:
     return any(kind.__module__.startswith("torch.") and kind.__name__ == "Module" for kind in type(classifier).__mro__)
 
 
+def is_session(classifier: Any) -> bool:
+    """Whether the classifier is an ONNX Runtime session; asks without importing it."""
+    return hasattr(classifier, "get_inputs") and hasattr(classifier, "run")
+
+
 def device_of(module: Any, device: Any = None) -> Any:
     """The device asked for, or that of the first parameter or buffer, or the CPU."""
     torch = import_torch()

@@ -16,7 +16,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.inputs.source import load_source
 from holdfast.masking.onnx import ImageSession
 from holdfast.masking.speed import Runner
-from holdfast.masking.table.predictors import Predictor
+from holdfast.masking.table.mask_tabular import Predictor, mask_tabular
 from holdfast.masking.torch import import_torch, score_tensor, telling_names, to_numpy
 from holdfast.types import MaskedModel
 from holdfast.validation import check_list, check_name, check_whole, shown
@@ -308,8 +308,6 @@ class PredictorOnRows:
         return as_scores(self.predictor(rows), self.classes)
 
     def bind(self, row: Any, /, **settings: Any) -> MaskedModel:
-        from holdfast.masking.table.mask_tabular import mask_tabular
-
         return mask_tabular(self.source, row, **settings)
 
 

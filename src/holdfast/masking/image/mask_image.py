@@ -24,9 +24,18 @@ from holdfast.masking.image.pixels import (
     repaint,
     scale_bytes,
 )
-from holdfast.masking.onnx import ImageSession, is_session, open_session
+from holdfast.masking.onnx import ImageSession, open_session
 from holdfast.masking.speed import Acceleration, Runner
-from holdfast.masking.torch import classes_of, device_of, dtype_of, fingerprint_live, import_torch, is_module, warn_half
+from holdfast.masking.torch import (
+    classes_of,
+    device_of,
+    dtype_of,
+    fingerprint_live,
+    import_torch,
+    is_module,
+    is_session,
+    warn_half,
+)
 from holdfast.types import Provenance
 from holdfast.validation import check_flag, check_name, check_whole, shown
 
