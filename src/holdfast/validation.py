@@ -45,9 +45,7 @@ MOST_CELLS = 1 << 26
 MOST_TABLE = 1 << 31
 """Most bytes (2 GB) of a table in a file."""
 
-_MOST_BITS = 4096
-"""Whole numbers beyond are refused: Python writes none of more than 4,300 digits."""
-
+_MOST_BITS = 4096  # whole numbers beyond are refused: Python writes none of more than 4,300 digits
 _MOST_SHOWN = 200
 
 

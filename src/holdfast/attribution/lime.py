@@ -21,8 +21,7 @@ from holdfast.validation import check_amount, check_name, check_size, is_number,
 DEFAULT_SAMPLES = 1000
 """As in the paper."""
 
-_MOST_FITTED = 8192
-"""Features up to which the normal equations are solved as they are: half a gigabyte."""
+_MOST_FITTED = 8192  # features up to which the normal equations are solved as they are: half a gigabyte
 
 
 def lime(

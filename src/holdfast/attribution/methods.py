@@ -34,9 +34,7 @@ METHODS |= {"occlusion": "methods", "random": "methods"}
 GRADIENT_METHODS = ("integrated_gradients", "mfaba")
 """Those that ask the model for gradients."""
 
-_MOST_CELLS = 1 << 27
-"""Most entries of all masks of a method together: a gigabyte where they are drawn as floats."""
-
+_MOST_CELLS = 1 << 27  # most entries of all masks of a method together: a gigabyte where they are drawn as floats
 _N_SHOWN = 3
 _N_ROUNDINGS, _CELLS_AT_ONCE = 8, 1 << 24
 

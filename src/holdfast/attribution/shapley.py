@@ -29,11 +29,8 @@ DEFAULT_SAMPLES = 1000
 """Masks beyond the single features and their complements, which are always evaluated."""
 
 _LARGEST_LEVERAGE = 0.999
-_WITHIN_TWO = 0.9772498680518208
-"""The normal distribution function at 2."""
-
-_MANY = 1 << 53
-"""No budget comes near; whole numbers up to it are exact as floats."""
+_WITHIN_TWO = 0.9772498680518208  # the normal distribution function at 2
+_MANY = 1 << 53  # no budget comes near; whole numbers up to it are exact as floats
 
 
 def shap(task: AttributionTask) -> Scored:

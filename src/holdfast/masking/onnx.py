@@ -22,8 +22,7 @@ from holdfast.validation import shown
 
 _NUMBER_TYPES = {"tensor(float)": "f4", "tensor(float16)": "f2", "tensor(double)": "f8", "tensor(uint8)": "u1"}
 _MAX_COLOURS = 4
-_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-"""What Pillow calls images of so many channels."""
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # what Pillow calls images of so many channels
 
 
 def open_session(path: str | Path, *, provider: str = "CPUExecutionProvider", threads: int = 1) -> Any:

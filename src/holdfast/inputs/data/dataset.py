@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -16,16 +16,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.errors import InvalidValueError
 from holdfast.extras import import_extra
 from holdfast.inputs.source import load_source
-from holdfast.validation import check_name, shown
+from holdfast.validation import check_list, check_name, shown
 
 UNKNOWN = -1
 """The label of an input of which nobody says what it is."""
 
-_MOST_DIGITS = 6
-"""Whole numbers of so many digits are taken for names, not for numbers of classes."""
+_MOST_DIGITS = 6  # whole numbers of so many digits are taken for names, not for numbers of classes
 
 
 BOX = Path(__file__).parent / "box"
@@ -209,9 +208,7 @@ def number_labels(words: Sequence[str], classes: Any = None) -> tuple[NDArray[np
     distinct = sorted(set(words))
     if classes is not None:
         must = "be a list of distinct names"
-        if isinstance(classes, str) or not isinstance(classes, Iterable):
-            raise InvalidTypeError(argument="classes", must=must, got=shown(classes))
-        names = tuple(str(name) for name in classes)
+        names = tuple(map(str, check_list(classes, "classes", must)))
         if not names or len(set(names)) < len(names):
             raise InvalidValueError(argument="classes", must=must, got=shown(classes))
     elif all(len(word) < _MOST_DIGITS and word.isdecimal() and word == str(int(word)) for word in distinct):

@@ -29,9 +29,7 @@ SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".t
 READERS = {".csv": "read_csv", ".parquet": "read_parquet"}
 """What a table is called → what of pandas reads it."""
 
-_MOST_CELLS = 10**8
-"""Most rows times columns of a Parquet file; a gigabyte of numbers."""
-
+_MOST_CELLS = 10**8  # most rows times columns of a Parquet file; a gigabyte of numbers
 _COLUMNS = ("file", "label")
 _DISK = "be followed by a folder that `save_to_disk` wrote"
 

@@ -28,8 +28,7 @@ Groups = NDArray[np.intp]
 _PLAIN_MODES = ("L", "LA", "RGB", "RGBA", "F", "I", "I;16")
 """Pillow modes whose array is the picture; palettes and other colour spaces become RGB."""
 
-_MAX_COLOURS = 4
-"""More channels than this at one end and fewer at the other is an image with its axes swapped."""
+_MAX_COLOURS = 4  # more channels than this at one end and fewer at the other is an image with its axes swapped
 
 
 def open_picture(image: Any) -> Any:
