@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast.attribution.methods import attribute
-from holdfast.attribution.task import bare_model, names_of, predicted
+from holdfast.attribution.methods import attribute, bare_model, names_of, predicted
 from holdfast.bounds import Interval, clopper_pearson
 from holdfast.certification.certificate import certify
 from holdfast.certification.comparison import compare

@@ -16,7 +16,7 @@ from holdfast.boolean.profiles import degree_mass
 from holdfast.boolean.tables import Table, as_table
 from holdfast.randomness import stream, stream_key
 from holdfast.report.figures.style import COLOURS, CYCLE, as_axes, look_of, tidy, whole_ticks
-from holdfast.showing import Shown
+from holdfast.terminal import Shown
 from holdfast.types import Rng
 from holdfast.validation import check_flag, check_list, check_name, check_numbers, check_size, check_whole, drawing
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.attribution.task import Attribution
+from holdfast.attribution.methods import Attribution
 from holdfast.certification.certificate import Certificate
 from holdfast.certification.comparison import Comparison
 from holdfast.certification.curve import StabilityCurve
