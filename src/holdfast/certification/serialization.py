@@ -44,8 +44,10 @@ class Value(Shown):
 
     schema: ClassVar[str]
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, schema: str | None = None) -> None:
         super().__init_subclass__()
+        if schema is not None:
+            cls.schema = schema
         if "schema" in vars(cls):
             _KINDS[cls.schema] = cls
 

@@ -32,12 +32,11 @@ from holdfast.reproduce.findings import (
     share,
 )
 from holdfast.study.columns import FEW, Columns, read_columns
-from holdfast.study.export import COLUMNS
 from holdfast.study.local import Engine, InProcess
 from holdfast.study.records import unpack_text
 from holdfast.study.run import LiveBar, run_study
 from holdfast.study.spec import CertifySpec, MethodSpec, MusSpec, SmoothingSpec, StudySpec
-from holdfast.study.store import Store
+from holdfast.study.store import COLUMNS, Store
 from holdfast.study.summary import GroupSummary, MeanAt, StudySummary, summarize_study
 from holdfast.words import counted, listed, method_label, percent
 

@@ -58,9 +58,7 @@ _NAMES = {
 }
 """Where each public name comes from; a module is imported when one of its names is first asked for."""
 
-_MODULE_OF: dict[str, str] = {}
-for _module, _names in _NAMES.items():
-    _MODULE_OF |= dict.fromkeys(_names.split(), _module)
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 if not TYPE_CHECKING:  # type checkers read the imports above
     __all__ = sorted(_MODULE_OF)

@@ -19,14 +19,13 @@ from holdfast.errors import StoreError
 from holdfast.randomness import stream
 from holdfast.study.records import unpack_text
 from holdfast.study.spec import GroupKey
-from holdfast.study.store import GROUP, OF_STUDY, Store
+from holdfast.study.store import GROUP, ITEMS, OF_STUDY, Store
 
 FEW = 20  # below this number of inputs the bootstrap does not hold its level: its intervals are too narrow
 _TOGETHER = 2_000_000  # resampled indices held at a time
 _ITEMS = f"""
-SELECT i.input, i.n_selected, x.n_features, i.consistent, i.n_calls, i.seconds, a.n_calls, a.seconds
-FROM items i JOIN inputs x USING (input) JOIN attributions a ON a.input = i.input AND a.method = i.method
-WHERE ({GROUP.replace("method", "i.method")}) = (?, ?, ?) AND i.{OF_STUDY} ORDER BY i.input
+SELECT input, n_selected, n_features, consistent, n_calls, seconds, attribution_calls, attribution_seconds
+FROM {ITEMS} WHERE ({GROUP}) = (?, ?, ?) AND {OF_STUDY} ORDER BY input
 """
 
 _RATES = f"""
@@ -34,12 +33,12 @@ SELECT r.rate_unbiased, r.n_agreed = r.n_evaluated FROM items i JOIN rates r USI
 WHERE ({GROUP}) = (?, ?, ?) AND i.{OF_STUDY} ORDER BY i.input, r.radius
 """
 
-_VOTED = f"SELECT mus FROM items i WHERE ({GROUP}) = (?, ?, ?) AND i.{OF_STUDY} ORDER BY i.input"
+_VOTED = f"SELECT mus FROM items WHERE ({GROUP}) = (?, ?, ?) AND {OF_STUDY} ORDER BY input"
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The items of one group, by increasing input; n inputs, R radii.
+    """The items of one group, by increasing input; n inputs, R radii, which are the study's.
 
     Attributes
     ----------
@@ -52,6 +51,7 @@ class Columns:
         every feature there is.
     """
 
+    radii: tuple[int, ...]
     inputs: NDArray[np.int64]
     consistent: NDArray[np.bool_]
     n_calls: int
@@ -91,6 +91,7 @@ def read_columns(store: Store, key: GroupKey) -> Columns:
         reach = np.where(radii >= n_free[:, None], np.iinfo(np.int64).max, radii)
         voted = dict(zip(keeps, reach.T, strict=True))
     return Columns(
+        radii=certify.radii,
         inputs=inputs,
         consistent=rows[:, 3].astype(bool),
         n_calls=int(rows[:, 4].sum()),

@@ -16,29 +16,15 @@ from holdfast.errors import StudyError
 from holdfast.extras import import_extra
 from holdfast.study.spec import GroupKey
 from holdfast.study.status import status_of
-from holdfast.study.store import Store
+from holdfast.study.store import COLUMNS, Store
 from holdfast.validation import check_name, check_path
 
-
-def _columns(text: str) -> dict[str, str]:
-    words = iter(text.replace(",", "").split())
-    return dict(zip(words, words, strict=True))
-
-
-COLUMNS = _columns(
-    "input int64, name string, label int64, full_prediction string, n_features int64, method string, "
-    "top_fraction float64, keep_probability float64, n_selected int64, prediction string, consistent bool, "
-    "radius int64, effective_radius int64, rate float64, rate_unbiased float64, low float64, high float64, "
-    "n_agreed int64, n_evaluated int64, exact bool, n_calls int64, n_computed int64, seconds float64, "
-    "attribution_calls int64, attribution_seconds float64, model_fingerprint string, input_fingerprint string"
-)
-"""The columns of a table: one row per item and radius. Predictions are JSON, as they may be numbers or texts."""
-
-MEAN_COLUMNS = _columns(
-    "method string, top_fraction float64, keep_probability float64, radius int64, rate float64, low float64, "
-    "high float64, population_low float64, population_high float64, bound string, confidence float64, "
-    "n_inputs int64, n_consistent int64, n_draws int64, n_calls int64"
-)
+_MEAN_COLUMNS = """
+method string, top_fraction float64, keep_probability float64, radius int64, rate float64, low float64, high float64,
+population_low float64, population_high float64, bound string, confidence float64, n_inputs int64, n_consistent int64,
+n_draws int64, n_calls int64
+"""
+MEAN_COLUMNS = dict(column.split() for column in _MEAN_COLUMNS.split(","))
 """The columns for a study with precision "data-set": one row per mean curve and radius."""
 
 _N_TOGETHER = 2048  # rows that are held in memory at a time
@@ -81,9 +67,8 @@ def study_frame(path: str | Path) -> Any:
 def _table(store: Store) -> tuple[dict[str, str], Iterator[dict[str, Any]]]:
     """The columns with their types, and the rows; a study about means has nothing to show before there is one."""
     if not store.spec.certify.of_means:
-        words = ("prediction", "full_prediction")
-        items = (row | {name: json.dumps(row[name]) for name in words} for row in store.rows())
-        return COLUMNS, ({name: row[name] for name in COLUMNS} for row in items)
+        predictions = ("prediction", "full_prediction")  # as JSON: they may be numbers or texts
+        return COLUMNS, (row | {name: json.dumps(row[name]) for name in predictions} for row in store.rows())
     means = store.means()
     if not means:
         raise StudyError(

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.bounds import certified_count, certified_share, check_counts
 from holdfast.certification.radius import certified_radius
@@ -32,7 +32,7 @@ WHERE ({GROUP}) = (?, ?, ?) AND i.{OF_STUDY} AND r.radius = ? ORDER BY i.input
 
 
 @dataclass(frozen=True, eq=False)
-class DataSetGuarantee(Value):
+class DataSetGuarantee(Value, schema="holdfast.data_set_guarantee"):
     """How many inputs have a stability rate of at least ``min_rate``, at least.
 
     Two statements, each with probability at least ``confidence`` on its own. ``share`` is about the
@@ -83,8 +83,6 @@ class DataSetGuarantee(Value):
     data: str
     n_refuted: int = 0
 
-    schema: ClassVar[str] = "holdfast.data_set_guarantee"
-
     def check(self) -> None:
         """Raise if the statements do not follow from the counts."""
         for name in ("n_certified", "n_refuted"):
@@ -92,7 +90,7 @@ class DataSetGuarantee(Value):
         check_counts(self.n_certified + self.n_refuted, self.n_inputs, names=("n_certified + n_refuted", "n_inputs"))
         check_share(self.min_rate, "min_rate")
         check_name(self.source, "source", ("fresh", "stored"))
-        share, count = self._at_least(self.n_certified)
+        share, count = _at_least(self.n_certified, self.n_inputs, level=self.level, confidence=self.confidence)
         stated = share if self.share is None else self.share
         if not math.isclose(share, stated, abs_tol=1e-9) or count != self.count:
             statement = "and `count` must follow from the counts, the level and the confidence."
@@ -105,16 +103,11 @@ class DataSetGuarantee(Value):
         answer is wrong with probability at most one minus the confidence.
         """
         wanted = float(check_share(min_share, "min_share"))
-        share, count = self._at_least(self.n_refuted)
+        share, count = _at_least(self.n_refuted, self.n_inputs, level=self.level, confidence=self.confidence)
         least, most = self.share, 1 - share
         if least is None:
             least, most = self.count / self.n_inputs, 1 - count / self.n_inputs
         return True if least >= wanted else False if most < wanted else None
-
-    def _at_least(self, n_shown: int) -> tuple[float, int]:
-        """If a property was shown of so many inputs: which share of such inputs, and how many of these, have it."""
-        risks = {"level": self.level, "confidence": self.confidence}
-        return certified_share(n_shown, self.n_inputs, **risks), certified_count(n_shown, self.n_inputs, **risks)
 
     def __str__(self) -> str:
         cut = f"{self.method}, top {self.top_fraction:g}"
@@ -143,6 +136,11 @@ class DataSetGuarantee(Value):
             f"{about} {missing}Method, radius, rate and inputs must have been chosen before {seen} was seen. "
             "Nothing is said about whether predictions are right."
         )
+
+
+def _at_least(n_shown: int, n_inputs: int, **risks: float) -> tuple[float, int]:
+    """If a property was shown of so many inputs: which share of such inputs, and how many of these, have it."""
+    return certified_share(n_shown, n_inputs, **risks), certified_count(n_shown, n_inputs, **risks)
 
 
 def study_guarantee(
@@ -207,6 +205,7 @@ def study_guarantee(
     with nullcontext(results) if isinstance(results, Store) else Store(results) as store:
         spec, key = store.spec, _choose(store.spec.groups, method, top_fraction, keep_probability)
         certify = spec.certify
+        tests: list[_Test] = []
         with store.snapshot():
             status, inputs = status_of(store), store.group_inputs(key)
             if stored:
@@ -219,24 +218,26 @@ def study_guarantee(
                 # A certificate's interval misses the true rate with probability at most 1 - confidence, whatever that
                 # rate is, so a lower end of `min_rate` or more is as wrong a yes as that at most; and so is a no.
                 risk = 1 - check_share(certify.confidence, "certify.confidence")
-                tests = []
                 for low, high, alone in store.query(_STORED, *key, json.dumps(store.inputs()), radius):
                     refuted = False if Fraction(repr(high)) < rate else None
                     tests.append(_Test(True if Fraction(repr(low)) >= rate else refuted, bool(alone)))
         if not stored:  # takes long, and leaves the file to a writer meanwhile
-            tests = list(_fresh_tests(store, spec.trusting(trust), key, inputs, (radius, rate, risk), watch))
+            for test in _fresh_tests(store, spec.trusting(trust), key, inputs, (radius, rate, risk)):
+                tests.append(test)
+                if watch is not None:
+                    watch(len(tests), len(inputs))
         if not tests:
             raise StudyError(f"{str(store.path)!r} has no explanations by {key.method} yet. Run the study first.")
         n, n_certified, level = len(tests), sum(test.holds is True for test in tests), float(risk)
-        share = certified_share(n_certified, n, level=level, confidence=sure) if store.speaks_of_population else None
+        share, count = _at_least(n_certified, n, level=level, confidence=sure)
         return DataSetGuarantee(
             *key,
             radius=radius,
             min_rate=float(rate),
             confidence=sure,
             level=level,
-            share=share,
-            count=certified_count(n_certified, n, level=level, confidence=sure),
+            share=share if store.speaks_of_population else None,
+            count=count,
             n_inputs=n,
             n_certified=n_certified,
             n_refuted=sum(test.holds is False for test in tests),
@@ -265,30 +266,24 @@ def _choose(keys: list[GroupKey], method: str, top_fraction: float | None, keep:
     check_name(method, "method", dict.fromkeys(key.method for key in keys))
     keys = [key for key in keys if key.method == method]
     for name, value in (("top_fraction", top_fraction), ("keep_probability", keep)):
-        there = sorted({getattr(key, name) for key in keys})
-        if (value is None and len(there) > 1) or (value is not None and value not in there):
-            raise InvalidValueError(argument=name, must=f"be one of {', '.join(map(str, there))}", got=shown(value))
-        keys = [key for key in keys if value is None or getattr(key, name) == value]
+        options = sorted({getattr(key, name) for key in keys})
+        chosen = options[0] if value is None and len(options) == 1 else value
+        if chosen not in options:
+            raise InvalidValueError(argument=name, must=f"be one of {', '.join(map(str, options))}", got=shown(value))
+        keys = [key for key in keys if getattr(key, name) == chosen]
     return keys[0]
 
 
 def _fresh_tests(
-    store: Store,
-    spec: StudySpec,
-    key: GroupKey,
-    numbers: tuple[int, ...],
-    question: tuple[int, Fraction, Fraction],
-    watch: Progress | None,
+    store: Store, spec: StudySpec, key: GroupKey, numbers: tuple[int, ...], question: tuple[int, Fraction, Fraction]
 ) -> Iterator[_Test]:
     """One-sided tests, each on a stream that belongs to its input and the question, and to nothing the study drew."""
     inputs, (radius, rate, risk) = study_inputs(spec), question
     inputs.check_kinds()
     settings: dict[str, Any] = {"min_rate": rate, "confidence": 1 - risk, "radii": [radius]}
     settings |= {"agree": spec.certify.agree, "neighborhood": spec.certify.neighborhood}
-    for n_done, index in enumerate(numbers, 1):
+    for index in numbers:
         with naming_input(index):
             rng = item_rng(spec, "guarantee", index, key.name, *map(str, question))
             certificate = certified_radius(*explained(spec, store, inputs, key, index), **settings, rng=rng)
-            yield _Test(certificate.trail[0].answer, certificate.consistent, certificate.n_calls)
-        if watch is not None:
-            watch(n_done, len(numbers))
+        yield _Test(certificate.trail[0].answer, certificate.consistent, certificate.n_calls)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist, median_low
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,24 +41,16 @@ from holdfast.validation import check_flag, check_share
 from holdfast.witness import ALWAYS_EXHAUSTED, find_witness
 from holdfast.words import duration
 
+# The full input, and a row that is repeated to see whether the model changes its mind; an item adds one of its own.
 _ROWS_PER_INPUT = 2
-"""The full input, and a row that is repeated to see whether the model changes its mind; an item adds one of its own."""
-
-_WITNESS_CALLS = 20_000
-"""What ``find_witness`` spends unless told otherwise."""
-
-_N_LOOKED_AT = 9
-"""Inputs that are bound to see how many features they have."""
-
-_SECONDS, _MOST_PORTIONS, _FEW_GRADIENTS = 0.5, 64, 8
-"""How long, and how often at most, calls are timed."""
-
-_LARGE, _SMALL = 256, 32
-"""Rows that come together when a method explains, and between two looks of a certificate."""
+_WITNESS_CALLS = 20_000  # what `find_witness` spends unless told otherwise
+_N_LOOKED_AT = 9  # inputs that are bound to see how many features they have
+_SECONDS, _MOST_PORTIONS, _FEW_GRADIENTS = 0.5, 64, 8  # how long, and how often at most, calls are timed
+_LARGE, _SMALL = 256, 32  # rows that come together when a method explains, and between two looks of a certificate
 
 
 @dataclass(frozen=True, eq=False)
-class PlannedCost(Value):
+class PlannedCost(Value, schema="holdfast.planned_cost"):
     """Model calls of one part of a study over all inputs, and the time they take if it was measured."""
 
     name: str
@@ -67,11 +59,9 @@ class PlannedCost(Value):
     seconds: float | None
     most_seconds: float | None
 
-    schema: ClassVar[str] = "holdfast.planned_cost"
-
 
 @dataclass(frozen=True, eq=False)
-class StudyPlan(Value):
+class StudyPlan(Value, schema="holdfast.study_plan"):
     """What a study will cost.
 
     Calls are counted for inputs with the usual number of features, as seen on a few. ``expected``
@@ -104,8 +94,6 @@ class StudyPlan(Value):
     costs: tuple[PlannedCost, ...]
     paper_calls: int
     seconds_per_call: float | None
-
-    schema: ClassVar[str] = "holdfast.study_plan"
 
     @property
     def expected_calls(self) -> float:
@@ -272,26 +260,21 @@ def _certification(
 ) -> Iterator[PlannedCost]:
     """Certificates of all items, then hard certificates and witnesses if they are asked for."""
     n_explanations, settings = n_inputs * len(spec.methods), _settings(spec, n_features)
-    n_drawn = most_drawn = n_searched = most_searched = 0
-    seconds = 0.0
-    for selected, keep, rows in settings:
-        n_calls, time_taken = try_curve(spec.certify, spec.smoothing, selected, keep=keep, rate=rate)
-        n_drawn, most_drawn = n_drawn + n_calls, most_drawn + rows * most_masks(spec.certify, selected)
-        seconds += time_taken
-        if spec.witness:
-            most = witness_calls(int((~selected).sum()), rows)
-            n_searched += min(try_witness(spec.smoothing, selected, keep=keep, rate=rate), most)
-            most_searched += most
     once = _ROWS_PER_INPUT * n_inputs
-    expected, at_most = (n_explanations * n_calls + once for n_calls in (n_drawn, most_drawn))
-    yield _cost("certification", expected, at_most, speed.per_small_call, seconds * n_explanations)
+    curves = [try_curve(spec.certify, spec.smoothing, selected, keep=keep, rate=rate) for selected, keep, _ in settings]
+    n_drawn, seconds = (n_explanations * sum(part) for part in zip(*curves, strict=True))
+    most_drawn = n_explanations * sum(rows * most_masks(spec.certify, selected) for selected, _, rows in settings)
+    yield _cost("certification", n_drawn + once, most_drawn + once, speed.per_small_call, seconds)
     if n_hard := len(spec.mus.keep_probabilities):
         at_most = 2 * spec.mus.n_levels * n_hard * n_explanations * len(settings)
         # Votes on the full input are the same for all items of an input.
         shared = spec.mus.n_levels * n_hard * (n_explanations * len(spec.top_fractions) + n_inputs)
         yield _cost("hard certificates", min(at_most, shared), at_most, speed.per_call)
     if spec.witness:
-        yield _cost("witnesses", n_explanations * n_searched, n_explanations * most_searched, speed.per_call)
+        limits = [witness_calls(int((~selected).sum()), rows) for selected, _, rows in settings]
+        searches = [try_witness(spec.smoothing, selected, keep=keep, rate=rate) for selected, keep, _ in settings]
+        n_searched, most_searched = (n_explanations * sum(part) for part in (map(min, searches, limits), limits))
+        yield _cost("witnesses", n_searched, most_searched, speed.per_call)
 
 
 def _means(spec: StudySpec, n_features: int, rate: float, n_inputs: int, speed: _Speed) -> Iterator[PlannedCost]:

@@ -8,7 +8,8 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, NamedTuple
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,16 +25,10 @@ from holdfast.types import Mask
 from holdfast.validation import shown
 from holdfast.witness import Witness
 
-_MOST_UNPACKED = 1 << 28
-"""Most bytes (256 MB) of one stored text."""
-
-_COMPRESSION = 3
-"""Certificates of one curve repeat each other: zlib makes a sixth of them at any level."""
-
+_MOST_UNPACKED = 1 << 28  # bytes (256 MB) of one stored text
+_COMPRESSION = 3  # certificates of one curve repeat each other: zlib makes a sixth of them at any level
 _RATE_COLUMNS = ("radius", "effective_radius", "rate", "rate_unbiased", "low", "high", "n_agreed", "n_evaluated")
-
-_SHARED = ("name", "label", "n_calls", "n_computed", "seconds", "attribution_seconds")
-"""What a record holds of a result as it is."""
+_SHARED = ("name", "label", "n_calls", "n_computed", "seconds", "attribution_seconds")  # as they are in a result
 
 Row = tuple[Any, ...]
 
@@ -41,8 +36,8 @@ Row = tuple[Any, ...]
 class Item(NamedTuple):
     """One input, explained by one method, cut at one fraction, certified under one smoothing.
 
-    ``key`` names it in the store and in its random streams; nothing else about the study enters
-    there, so that an item keeps its draws when methods, inputs or radii are added.
+    ``key``, such as ``12/lime/0.25/1.0``, names it in the store and in its random streams; nothing else about the
+    study enters there, so that an item keeps its draws when methods, inputs or radii are added.
     """
 
     input: int
@@ -52,12 +47,10 @@ class Item(NamedTuple):
 
     @property
     def group(self) -> GroupKey:
-        """What it has in common with items of other inputs."""
         return GroupKey(*self[1:])
 
     @property
     def key(self) -> str:
-        """Such as ``12/lime/0.25/1.0``."""
         return f"{self.input}/{self.group.name}"
 
 
@@ -109,15 +102,13 @@ def ordered(spec: StudySpec, n_there: int) -> Sequence[int]:
 
 def items_of(spec: StudySpec, inputs: Iterable[int]) -> Iterator[Item]:
     """Every item of a study, input by input."""
-    groups = spec.groups
-    return (Item(index, *group) for index in inputs for group in groups)
+    return (Item(index, *group) for index, group in product(inputs, spec.groups))
 
 
 def tasks_of(spec: StudySpec, inputs: Iterable[int], done: frozenset[str]) -> Iterator[Task]:
     """One task per input that has items left to do."""
     for index in inputs:
-        left = tuple(item for item in items_of(spec, [index]) if item.key not in done)
-        if left:
+        if left := tuple(item for item in items_of(spec, [index]) if item.key not in done):
             yield Task(index, left)
 
 
@@ -133,9 +124,7 @@ class Listed(NamedTuple):
 
     def knowing(self, other: Listed | None) -> Listed:
         """The same, with the digest that another listing has for this name, if this one has none."""
-        if other is None or other.name != self.name or self.digest is not None:
-            return self
-        return other
+        return self if other is None or other.name != self.name or self.digest is not None else other
 
     def __str__(self) -> str:
         return repr(self.name) if self.digest is None else f"{self.name!r} (content {self.digest[:8]})"
@@ -158,7 +147,7 @@ def check_listing(before: Mapping[int, Listed], now: Mapping[int, Listed]) -> No
 
 
 @dataclass(frozen=True, eq=False)
-class ItemResult(Value):
+class ItemResult(Value, schema="holdfast.item_result"):
     """One input explained by one method, cut at one fraction, certified under one smoothing.
 
     Attributes
@@ -202,8 +191,6 @@ class ItemResult(Value):
     n_computed: int = 0
     seconds: float = 0.0
     attribution_seconds: float = 0.0
-
-    schema: ClassVar[str] = "holdfast.item_result"
 
     @property
     def item(self) -> Item:
@@ -261,22 +248,14 @@ class Record(NamedTuple):
 
     @property
     def item(self) -> Item:
-        """Which item it is."""
         return Item(*self[:4])
 
     @property
     def key(self) -> str:
-        """The name of the item in the store."""
         return self.item.key
-
-    @property
-    def last_rate(self) -> float:
-        """The rate at the largest radius."""
-        return float(self.rates[-1][2])
 
     @classmethod
     def of(cls, result: ItemResult) -> Record:
-        """What is stored of a result."""
         scores, first, curve = result.attribution, result.curve.certificates[0], result.curve.to_json()
         return cls(
             *result.item,

@@ -18,9 +18,7 @@ from typing import Any
 
 from holdfast.errors import StoreError
 
-APPLICATION_ID = 0x484F4C44
-"""Written into the header of the file: "HOLD"."""
-
+APPLICATION_ID = 0x484F4C44  # "HOLD", in the header of the file
 _MAGIC = b"SQLite format 3\x00"
 
 UPGRADES: list[tuple[str, ...]] = [
@@ -71,8 +69,7 @@ UPGRADES: list[tuple[str, ...]] = [
 ]
 """Statements that lead from version k to k + 1, the first from nothing. Once released, only ever added to."""
 
-_OLDEST = 3
-"""The first version whose files hold digests of their tables."""
+_OLDEST = 3  # the first version whose files hold digests of their tables
 
 _OF_ITEMS = ("rates", "items", "inputs", "attributions", "mean_curves", "answers")
 TABLES = (*_OF_ITEMS, "skips", "failures", "listing", "meta", "sessions")
@@ -249,19 +246,18 @@ class Sealing:
 
 def seal_all(connection: sqlite3.Connection) -> None:
     """Compute every digest from the rows that are there."""
-    connection.executemany(_PUT, [(table, _digest(_sum(connection, table))) for table in TABLES])
+    connection.executemany(_PUT, [(table, _digest_of(connection, table)) for table in TABLES])
 
 
 def broken_seals(connection: sqlite3.Connection) -> list[str]:
     """The tables whose rows are not those that were written."""
     stored = dict(connection.execute("SELECT name, digest FROM seals"))
-    changed = [table for table in TABLES if stored.get(table) != _digest(_sum(connection, table))]
+    changed = [table for table in TABLES if stored.get(table) != _digest_of(connection, table)]
     return changed + sorted(stored.keys() - set(TABLES))
 
 
-def _sum(connection: sqlite3.Connection, table: str) -> int:
-    statement = f"SELECT * FROM {table}"
-    return sum(map(_hash, connection.execute(statement)))
+def _digest_of(connection: sqlite3.Connection, table: str) -> str:
+    return _digest(sum(map(_hash, connection.execute(f"SELECT * FROM {table}"))))
 
 
 def _hash(row: tuple[Any, ...]) -> int:

@@ -11,10 +11,10 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 
@@ -120,6 +120,10 @@ def _check_keep_probability(value: Any, name: str) -> float:
     return float(check_number(value, name, "be a number above 0 and at most 1", lambda number: 0 < number <= 1))
 
 
+def _check_count_or_none(value: Any, name: str) -> int | None:
+    return None if value is None else check_whole(value, name, minimum=1)
+
+
 def _check_each(
     values: Any, name: str, check: Callable[[Any, str], Any], *, may_be_empty: bool = False
 ) -> tuple[Any, ...]:
@@ -136,6 +140,16 @@ def _check_each(
 def _check_radii(value: Any, name: str) -> tuple[int, ...]:
     radii = parse_radii(value, name) if isinstance(value, str) else value  # in a file it may be "1-50"
     return tuple(sorted(_check_each(radii, name, check_whole)))
+
+
+def _check_methods(values: Any, name: str) -> tuple[MethodSpec, ...]:
+    methods = tuple(_check_kind(method, name, MethodSpec) for method in check_list(values, name, "be a list"))
+    _check_each([method.name for method in methods], name, _check_text)
+    return methods
+
+
+def _check_seed(value: Any, name: str) -> int | str:
+    return value if is_canonical(value) else check_whole(value, name)
 
 
 def _check_options(value: Any, name: str, *, taken: tuple[str, ...] = ()) -> Options:
@@ -161,8 +175,38 @@ def _frozen(value: Any, _: str = "") -> Any:
         raise InvalidValueError("Settings must end: got one that contains itself, or is nested too deep.") from error
 
 
+_check_count = partial(check_whole, minimum=1)
+_check_keeps = partial(_check_each, check=_check_keep_probability)
+
+
+class _Section:
+    """A table of a study's file: every value is checked and normalised when it is made, as its annotation says."""
+
+    section: ClassVar[str]
+
+    def __init_subclass__(cls, section: str = "") -> None:
+        cls.section = section
+
+    def __post_init__(self) -> None:
+        for name, check in _checks_of(type(self)).items():  # type: ignore[arg-type]
+            object.__setattr__(self, name, check(getattr(self, name), f"{self.section}.{name}".lstrip(".")))
+
+
+def keys_of(kind: type) -> dict[str, Field[Any]]:
+    """The fields of a part of a study that a file holds, by name."""
+    return {field.name: field for field in fields(kind) if field.name != "trust"}
+
+
+@cache
+def _checks_of(kind: type) -> dict[str, Callable[[Any, str], Any]]:
+    """The check in each key's annotation; what has none is a part of its own, and must be of that class."""
+    hints = get_type_hints(kind, include_extras=True)
+    checks = {name: get_args(hints[name])[1:] or (partial(_check_kind, kind=hints[name]),) for name in keys_of(kind)}
+    return {name: check for name, (check,) in checks.items()}
+
+
 @dataclass(frozen=True)
-class Trust:
+class Trust(_Section, section="trust"):
     """What a model that a file names may do when it is loaded; by default nothing but being read from this machine.
 
     No file can say it: it comes from the command line, or from the Python code that opens the file.
@@ -177,42 +221,21 @@ class Trust:
         Download a hub id that is not in the cache (``--trust download``).
     """
 
-    code: bool = False
-    types: tuple[str, ...] = ()
-    download: bool = False
-
-    def __post_init__(self) -> None:
-        _check_flag(self.code, "trust.code")
-        _check_flag(self.download, "trust.download")
-        types = _check_each(self.types, "trust.types", _check_text, may_be_empty=True)
-        object.__setattr__(self, "types", types)
+    code: Annotated[bool, _check_flag] = False
+    types: Annotated[tuple[str, ...], partial(_check_each, check=_check_text, may_be_empty=True)] = ()
+    download: Annotated[bool, _check_flag] = False
 
 
 NO_TRUST = Trust()
 """For models that a file names, unless whoever opens it says otherwise."""
 
-_OWN = Trust(code=True, download=True)
-"""For models that Python code names: it could run any code itself."""
+_OWN = Trust(code=True, download=True)  # for models that Python code names: it could run any code itself
 
 _NEVER_STORED = {
     "trusted": "`--trust TYPE` (in Python: `trust=Trust(types=[…])`)",
     "download": "`--trust download` (in Python: `trust=Trust(download=True)`)",
 }
 """Options of models that no study holds → where they are given instead."""
-
-
-class _Section:
-    """A table of a study's file: every value is checked and normalised when it is made, as ``_CHECKS`` says."""
-
-    section: ClassVar[str]
-
-    def __init_subclass__(cls, section: str = "") -> None:
-        cls.section = section
-
-    def __post_init__(self) -> None:
-        for name in keys_of(type(self)):
-            path = f"{self.section}.{name}".lstrip(".")
-            object.__setattr__(self, name, _CHECKS[path](getattr(self, name), path))
 
 
 @dataclass(frozen=True)
@@ -223,8 +246,8 @@ class ModelSpec(_Section, section="model"):
     read from a file trusts nothing, unless ``read_spec`` is told otherwise.
     """
 
-    spec: str
-    options: Mapping[str, Any] = _NO_OPTIONS
+    spec: Annotated[str, _check_text]
+    options: Annotated[Mapping[str, Any], partial(_check_options, taken=("spec",))] = _NO_OPTIONS
     trust: Trust = field(default=_OWN, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -257,30 +280,30 @@ class DataSpec(_Section, section="data"):
         Further arguments of ``holdfast.data.load``.
     """
 
-    spec: str
-    n: int | None = None
-    skip_unreadable: bool = False
-    min_features: int = 1
-    options: Mapping[str, Any] = _NO_OPTIONS
-    order: str = "random"
+    spec: Annotated[str, _check_text]
+    n: Annotated[int | None, _check_count_or_none] = None
+    skip_unreadable: Annotated[bool, _check_flag] = False
+    min_features: Annotated[int, _check_count] = 1
+    options: Annotated[Mapping[str, Any], partial(_check_options, taken=("spec",))] = _NO_OPTIONS
+    order: Annotated[str, partial(check_name, options=("random", "first"))] = "random"
 
 
 @dataclass(frozen=True)
 class MaskingSpec(_Section, section="masking"):
     """What a feature is and how a hidden one looks: the arguments of ``Classifier.bind``."""
 
-    groups: Any = None
-    fill: Any = None
-    options: Mapping[str, Any] = _NO_OPTIONS
+    groups: Annotated[Any, _frozen] = None
+    fill: Annotated[Any, _frozen] = None
+    options: Annotated[Mapping[str, Any], partial(_check_options, taken=("input", "groups", "fill"))] = _NO_OPTIONS
 
 
 @dataclass(frozen=True)
 class MethodSpec(_Section, section="methods"):
     """One explanation method: the arguments of ``attribute``."""
 
-    name: str
-    n_samples: int | None = None
-    options: Mapping[str, Any] = _NO_OPTIONS
+    name: Annotated[str, partial(check_name, options=METHODS)]
+    n_samples: Annotated[int | None, _check_count_or_none] = None
+    options: Annotated[Mapping[str, Any], _check_options] = _NO_OPTIONS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -309,16 +332,16 @@ class CertifySpec(_Section, section="certify"):
         For "data-set": "hoeffding" (guaranteed) or "normal" (approximate, and cheaper).
     """
 
-    radii: tuple[int, ...] = (1, 2, 3, 5, 10)
-    tolerance: float = FIELDS["tolerance"].default
-    confidence: float = FIELDS["confidence"].default
-    plan: str = FIELDS["plan"].default
-    agree: str = FIELDS["agree"].default
-    neighborhood: str = FIELDS["neighborhood"].default
-    simultaneous: bool = FIELDS["simultaneous"].default
-    precision: str = "per-input"
-    half_width: float = 0.01
-    bound: str = "hoeffding"
+    radii: Annotated[tuple[int, ...], _check_radii] = (1, 2, 3, 5, 10)
+    tolerance: Annotated[float, _check_fraction] = FIELDS["tolerance"].default
+    confidence: Annotated[float, _check_fraction] = FIELDS["confidence"].default
+    plan: Annotated[str, FIELDS["plan"].check] = FIELDS["plan"].default
+    agree: Annotated[str, _check_text] = FIELDS["agree"].default
+    neighborhood: Annotated[str, FIELDS["neighborhood"].check] = FIELDS["neighborhood"].default
+    simultaneous: Annotated[bool, _check_flag] = FIELDS["simultaneous"].default
+    precision: Annotated[str, partial(check_name, options=PRECISIONS)] = "per-input"
+    half_width: Annotated[float, _check_fraction] = 0.01
+    bound: Annotated[str, partial(check_name, options=BOUNDS)] = "hoeffding"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -349,17 +372,17 @@ class CertifySpec(_Section, section="certify"):
 class SmoothingSpec(_Section, section="smoothing"):
     """Keep probabilities under which every explanation is certified; 1 is the model itself."""
 
-    keep_probabilities: tuple[float, ...] = (1.0,)
-    n_samples: int = 32
+    keep_probabilities: Annotated[tuple[float, ...], _check_keeps] = (1.0,)
+    n_samples: Annotated[int, _check_count] = 32
 
 
 @dataclass(frozen=True)
 class MusSpec(_Section, section="mus"):
     """Keep probabilities of hard certificates by votes; none by default."""
 
-    keep_probabilities: tuple[float, ...] = ()
-    n_levels: int = 64
-    criterion: str = "votes"
+    keep_probabilities: Annotated[tuple[float, ...], partial(_check_keeps, may_be_empty=True)] = ()
+    n_levels: Annotated[int, _check_count] = 64
+    criterion: Annotated[str, partial(check_name, options=CRITERIA)] = "votes"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -391,16 +414,16 @@ class StudySpec(_Section):
 
     model: ModelSpec
     data: DataSpec
-    methods: tuple[MethodSpec, ...]
-    top_fractions: tuple[float, ...] = (0.25,)
+    methods: Annotated[tuple[MethodSpec, ...], _check_methods]
+    top_fractions: Annotated[tuple[float, ...], partial(_check_each, check=_check_fraction)] = (0.25,)
     masking: MaskingSpec = field(default_factory=MaskingSpec)
     certify: CertifySpec = field(default_factory=CertifySpec)
     smoothing: SmoothingSpec = field(default_factory=SmoothingSpec)
     mus: MusSpec = field(default_factory=MusSpec)
-    witness: bool = False
-    batch_size: int = STEADY_BATCH_SIZE
-    seed: int | str = CANONICAL
-    name: str = "study"
+    witness: Annotated[bool, _check_flag] = False
+    batch_size: Annotated[int, _check_count] = STEADY_BATCH_SIZE
+    seed: Annotated[int | str, _check_seed] = CANONICAL
+    name: Annotated[str, _check_text] = "study"
 
     @property
     def groups(self) -> list[GroupKey]:
@@ -430,57 +453,12 @@ class StudySpec(_Section):
         return plain
 
 
-_PARTS = (ModelSpec, DataSpec, MaskingSpec, MethodSpec, CertifySpec, SmoothingSpec, MusSpec)
-_SECTIONS: dict[str, type] = {kind.section: kind for kind in _PARTS}
+_PARTS: tuple[type[_Section], ...] = (ModelSpec, DataSpec, MaskingSpec, MethodSpec, CertifySpec, SmoothingSpec, MusSpec)
 
-
-def _check_methods(values: Any, name: str) -> tuple[MethodSpec, ...]:
-    methods = tuple(_check_kind(method, name, MethodSpec) for method in check_list(values, name, "be a list"))
-    _check_each([method.name for method in methods], name, _check_text)
-    return methods
-
-
-_check_count = partial(check_whole, minimum=1)
-_check_keeps = partial(_check_each, check=_check_keep_probability)
-
-_CHECKED: tuple[tuple[str, Callable[[Any, str], Any]], ...] = (
-    *((name, partial(_check_kind, kind=kind)) for name, kind in _SECTIONS.items() if name != "methods"),
-    ("methods", _check_methods),
-    ("top_fractions", partial(_check_each, check=_check_fraction)),
-    ("seed", lambda value, name: value if is_canonical(value) else check_whole(value, name)),
-    ("name model.spec data.spec certify.agree", _check_text),
-    ("witness data.skip_unreadable certify.simultaneous", _check_flag),
-    ("data.n methods.n_samples", lambda value, name: None if value is None else _check_count(value, name)),
-    ("batch_size data.min_features smoothing.n_samples mus.n_levels", _check_count),
-    ("model.options data.options", partial(_check_options, taken=("spec",))),
-    ("masking.options", partial(_check_options, taken=("input", "groups", "fill"))),
-    ("methods.options", _check_options),
-    ("masking.groups masking.fill", _frozen),
-    ("data.order", partial(check_name, options=("random", "first"))),
-    ("methods.name", partial(check_name, options=METHODS)),
-    ("mus.criterion", partial(check_name, options=CRITERIA)),
-    ("certify.precision", partial(check_name, options=PRECISIONS)),
-    ("certify.bound", partial(check_name, options=BOUNDS)),
-    ("certify.plan", FIELDS["plan"].check),
-    ("certify.neighborhood", FIELDS["neighborhood"].check),
-    ("certify.radii", _check_radii),
-    ("certify.tolerance certify.confidence certify.half_width", _check_fraction),
-    ("smoothing.keep_probabilities", _check_keeps),
-    ("mus.keep_probabilities", partial(_check_keeps, may_be_empty=True)),
-)
-_CHECKS = {key: check for keys, check in _CHECKED for key in keys.split()}
-"""How each key of a file is checked."""
-
-_SHORT = {"model": "spec", "data": "spec", "methods": "name"}
-"""Sections that a text alone stands for, and the key it then is."""
+_SHORT = {"model": "spec", "data": "spec", "methods": "name"}  # sections that a text may stand for, and its key
 
 _FREE = ("name", "top_fractions", "smoothing.keep_probabilities", "data.n", "data.order", "data.skip_unreadable")
 """Keys that no item depends on: an item has the number of its input in the data."""
-
-
-def keys_of(kind: type) -> dict[str, Field[Any]]:
-    """The fields of a part of a study that a file holds, by name."""
-    return {field.name: field for field in fields(kind) if field.name != "trust"}
 
 
 def check_spec(value: Any) -> StudySpec:
@@ -618,14 +596,12 @@ def commented_example(*, model: str | None = None, data: str | None = None) -> s
 def spec_from_plain(table: Mapping[str, Any], trust: Trust = NO_TRUST) -> StudySpec:
     """The study that ``StudySpec.plain`` or a TOML file spells out, its model trusted as said here."""
     values = dict(table)
-    for name, kind in _SECTIONS.items():
-        if name in table and name != "methods":
-            values[name] = _parse_section(kind, table[name])
-        elif isinstance(table.get(name), (list, tuple)):
-            values[name] = tuple(_parse_section(kind, entry) for entry in table[name])
-        elif name in table:
-            must = "be a list of names or of [[methods]] tables"
-            raise InvalidTypeError(argument=name, must=must, got=shown(table[name]))
+    for kind in _PARTS:
+        if kind is MethodSpec and "methods" in table:
+            entries = check_list(table["methods"], "methods", "be a list of names or of [[methods]] tables")
+            values["methods"] = [_parse_section(kind, entry) for entry in entries]
+        elif kind.section in table:
+            values[kind.section] = _parse_section(kind, table[kind.section])
     spec: StudySpec = _parse_section(StudySpec, values)
     return spec.trusting(trust)
 
@@ -659,6 +635,7 @@ def _parse_section(kind: Any, values: Any) -> Any:
 def _hint(key: str, known: list[str], path: str) -> str:
     """The nearest key of the same section, else of any, else all of the section."""
     near = [f"{path}{name}" for name in difflib.get_close_matches(key, known, n=1, cutoff=0.6)]
-    elsewhere = {name.split(".")[-1]: name for name in reversed(_CHECKS)}
+    kinds: tuple[type[_Section], ...] = (*reversed(_PARTS), StudySpec)  # of equal keys, the first section's
+    elsewhere = {name: f"{kind.section}.{name}".lstrip(".") for kind in kinds for name in keys_of(kind)}
     near += [elsewhere[name] for name in difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.8)]
     return f"Did you mean `{near[0]}`?" if near else f"{f'[{path[:-1]}]' if path else 'It'} has {', '.join(known)}."

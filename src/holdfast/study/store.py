@@ -32,22 +32,27 @@ OF_STUDY = "input IN (SELECT value FROM json_each(?))"
 
 _LARGEST = 2**63 - 1
 
-_JOINED = "items i JOIN inputs x USING (input) JOIN attributions a ON a.input = i.input AND a.method = i.method"
+ITEMS = """(
+    SELECT i.*, x.name, x.label, x.prediction AS full_prediction, x.n_features, x.model_fingerprint,
+        x.input_fingerprint, a.content AS attribution, a.n_calls AS attribution_calls, a.seconds AS attribution_seconds
+    FROM items i JOIN inputs x USING (input) JOIN attributions a USING (input, method)
+)"""
+"""Items with what is known of their inputs and scores, under the names of a ``Record``."""
+
+_COLUMNS = """
+input int64, name string, label int64, full_prediction string, n_features int64, method string, top_fraction float64,
+keep_probability float64, n_selected int64, prediction string, consistent bool, radius int64, effective_radius int64,
+rate float64, rate_unbiased float64, low float64, high float64, n_agreed int64, n_evaluated int64, exact bool,
+n_calls int64, n_computed int64, seconds float64, attribution_calls int64, attribution_seconds float64,
+model_fingerprint string, input_fingerprint string
+"""
+COLUMNS = dict(column.split() for column in _COLUMNS.split(","))
+"""The columns of the flat table, one row per item and radius, and their types as Arrow calls them."""
+
+_ROWS = f"SELECT {', '.join(COLUMNS)} FROM {ITEMS} JOIN rates USING (item) ORDER BY input, {GROUP}, radius"
 
 _RECORDS = f"""
-SELECT i.item, i.input, i.method, i.top_fraction, i.keep_probability, x.name, x.label, x.prediction, x.n_features,
-    x.model_fingerprint, x.input_fingerprint, a.content, a.n_calls, a.seconds, i.selected, i.n_selected, i.prediction,
-    i.consistent, i.curve, i.mus, i.witness, i.n_calls, i.n_computed, i.seconds, i.digest
-FROM {_JOINED} WHERE i.input BETWEEN ? AND ? ORDER BY i.input, i.method, i.top_fraction, i.keep_probability
-"""
-
-_ROWS = f"""
-SELECT i.input, x.name, x.label, x.prediction AS full_prediction, x.n_features, i.method, i.top_fraction,
-    i.keep_probability, i.n_selected, i.prediction, i.consistent, r.radius, r.effective_radius, r.rate, r.rate_unbiased,
-    r.low, r.high, r.n_agreed, r.n_evaluated, r.exact, i.n_calls, i.n_computed, i.seconds,
-    a.n_calls AS attribution_calls, a.seconds AS attribution_seconds, x.model_fingerprint, x.input_fingerprint
-FROM {_JOINED} JOIN rates r ON r.item = i.item
-ORDER BY i.input, i.method, i.top_fraction, i.keep_probability, r.radius
+SELECT item, {", ".join(Record._fields[:-1])} FROM {ITEMS} WHERE input BETWEEN ? AND ? ORDER BY input, {GROUP}
 """
 
 _ADD_INPUT = """
@@ -111,8 +116,7 @@ class Store:
                 "stored. The file was left as it is; go on from a copy of it."
             )
         # Rates, which are shown without reading certificates, are those that certificates state.
-        statement = "SELECT item, curve, input, method, top_fraction, keep_probability FROM items"
-        for item, packed, *key in self.query(statement):
+        for item, packed, *key in self.query(f"SELECT item, curve, input, {GROUP} FROM items"):
             if stated_rates(unpack_text(packed)) != self._rates(item):
                 raise StoreError(
                     f"The rates of item {Item(*key).key} in {str(self.path)!r} are not those that its certificates "
@@ -174,7 +178,7 @@ class Store:
 
     def digests(self) -> dict[str, str]:
         """For each item stored, what must be equal in every run of the same study."""
-        rows = self.query("SELECT input, method, top_fraction, keep_probability, digest FROM items ORDER BY item")
+        rows = self.query(f"SELECT input, {GROUP}, digest FROM items ORDER BY item")
         return {Item(*row[:4]).key: row[4] for row in rows}
 
     def attribution(self, index: int, method: str) -> Attribution | None:
@@ -201,13 +205,10 @@ class Store:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One flat row per item and radius, by input; predictions as what they are and flags as Booleans."""
-        with schema.wrapping_errors(self.path):
-            cursor = self._connection.execute(_ROWS)
-            names = [column[0] for column in cursor.description]
-            for values in cursor:
-                row = dict(zip(names, values, strict=True))
-                flags = {name: bool(row[name]) for name in ("consistent", "exact")}
-                yield row | flags | {name: stored_json(row[name]) for name in ("prediction", "full_prediction")}
+        for values in self.query(_ROWS):
+            row = dict(zip(COLUMNS, values, strict=True))
+            flags = {name: bool(row[name]) for name in ("consistent", "exact")}
+            yield row | flags | {name: stored_json(row[name]) for name in ("prediction", "full_prediction")}
 
     def mean_curves(self) -> dict[GroupKey, MeanCurve]:
         """Every mean curve that is stored, for these inputs or for others."""
@@ -354,9 +355,9 @@ class StoreWriter(Store):
             self._sealing = schema.Sealing(self._connection)
             self._identity = self.path.stat()
             with self._writing():
-                stored = {name for (name,) in self.query("SELECT DISTINCT method FROM attributions")}
-                methods = {name: method for name, method in self.methods().items() if name in stored} if stored else {}
-                if next(self.query("SELECT 1 FROM items LIMIT 1"), None) is not None:
+                methods: dict[str, MethodSpec] = {}
+                if stored := {name for (name,) in self.query("SELECT DISTINCT method FROM attributions")}:
+                    methods = {name: method for name, method in self.methods().items() if name in stored}
                     check_same_question(self.spec, spec, methods)
                 methods |= {method.name: method for method in spec.methods}
                 known = replace(spec, methods=tuple(methods.values()))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, groupby
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ _Bootstrap = Callable[..., list[Interval]]
 
 
 @dataclass(frozen=True, eq=False)
-class MeanAt(Value):
+class MeanAt(Value, schema="holdfast.mean_at"):
     """A mean over inputs at one radius.
 
     Attributes
@@ -55,21 +55,17 @@ class MeanAt(Value):
     approximate: Interval | None
     guaranteed: Interval | None
 
-    schema: ClassVar[str] = "holdfast.mean_at"
-
 
 @dataclass(frozen=True, eq=False)
-class MusSummary(Value):
+class MusSummary(Value, schema="holdfast.mus_summary"):
     """Shares of inputs that votes at one keep probability certify, by radius."""
 
     keep_probability: float
     rates: tuple[MeanAt, ...]
 
-    schema: ClassVar[str] = "holdfast.mus_summary"
-
 
 @dataclass(frozen=True, eq=False)
-class GroupSummary(Value):
+class GroupSummary(Value, schema="holdfast.group_summary"):
     """One method at one fraction and keep probability, over its inputs.
 
     Attributes
@@ -106,8 +102,6 @@ class GroupSummary(Value):
     soft: tuple[MeanAt, ...]
     hard: tuple[MeanAt, ...]
     mus: tuple[MusSummary, ...]
-
-    schema: ClassVar[str] = "holdfast.group_summary"
 
     @property
     def key(self) -> GroupKey:
@@ -152,7 +146,7 @@ class GroupSummary(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class DifferenceAt(Value):
+class DifferenceAt(Value, schema="holdfast.difference_at"):
     """The mean difference of two methods' rates at one radius.
 
     Attributes
@@ -173,8 +167,6 @@ class DifferenceAt(Value):
     guaranteed: Interval
     joint: Interval
 
-    schema: ClassVar[str] = "holdfast.difference_at"
-
     def better(self, *, approximate: bool = False) -> int:
         """1 if the first method is certified more stable, -1 if the second is, 0 if the data cannot tell."""
         low, high = self.approximate if approximate else self.joint
@@ -187,7 +179,7 @@ class DifferenceAt(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class PairedDifference(Value):
+class PairedDifference(Value, schema="holdfast.paired_difference"):
     """How much more stable the explanations of ``first`` are than those of ``second``, by radius.
 
     Inputs are compared with themselves: what makes one input harder than another cancels out.
@@ -200,8 +192,6 @@ class PairedDifference(Value):
     confidence: float
     n_inputs: int
     rows: tuple[DifferenceAt, ...]
-
-    schema: ClassVar[str] = "holdfast.paired_difference"
 
     def __iter__(self) -> Iterator[DifferenceAt]:
         return iter(self.rows)
@@ -241,7 +231,7 @@ class PairedDifference(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class StudySummary(Value):
+class StudySummary(Value, schema="holdfast.study_summary"):
     """What a study says about its methods.
 
     Guaranteed intervals are about the population that the inputs are a sample of, if they were drawn
@@ -288,8 +278,6 @@ class StudySummary(Value):
     groups: tuple[GroupSummary, ...]
     differences: tuple[PairedDifference, ...]
     population: bool = True
-
-    schema: ClassVar[str] = "holdfast.study_summary"
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
@@ -428,11 +416,11 @@ def summarize_study(
     bootstrap = partial(bootstrap_means, n_resamples=n_resamples, key=stream_key(rng))
     with nullcontext(results) if isinstance(results, Store) else Store(results) as store, store.snapshot():
         spec, status, curves = store.spec, status_of(store), store.means()
-        certify, radii = spec.certify, spec.certify.radii
+        certify = spec.certify
         columns = {key: read_columns(store, key) for key in spec.groups}
         certified = {key: column for key, column in columns.items() if column.rates.size}
         keys = dict.fromkeys([*certified, *curves])
-        groups = [_group(key, columns[key], curves.get(key), radii, confidence, bootstrap) for key in keys]
+        groups = [_group(key, columns[key], curves.get(key), confidence, bootstrap) for key in keys]
         if not groups:
             raise StudyError(f"{str(store.path)!r} has nothing to summarise yet. Run the study, or what is left of it.")
         return StudySummary(
@@ -449,31 +437,27 @@ def summarize_study(
             n_given_up=status.n_given_up,
             n_to_do=status.n_to_do,
             groups=tuple(groups),
-            differences=tuple(_differences(certified, radii, confidence, bootstrap)),
+            differences=tuple(_differences(certified, confidence, bootstrap)),
             population=store.speaks_of_population,
         )
 
 
 def _group(
-    key: GroupKey,
-    columns: Columns,
-    curve: MeanCurve | None,
-    radii: tuple[int, ...],
-    confidence: float,
-    bootstrap: _Bootstrap,
+    key: GroupKey, columns: Columns, curve: MeanCurve | None, confidence: float, bootstrap: _Bootstrap
 ) -> GroupSummary:
     """The means of a group: those of its columns or, if there is a mean curve, that one's with its own intervals."""
+    radii = np.array(columns.radii)
 
     def shares(flags: NDArray[np.bool_]) -> tuple[MeanAt, ...]:
         """An input drawn at random is among them or not, so that the exact interval is that of counts."""
         counts = flags.sum(axis=0).tolist()
         sure = [clopper_pearson(count, len(flags), confidence=confidence) for count in counts]
         near = bootstrap(flags, confidence=confidence)
-        return tuple(map(MeanAt, radii, [count / len(flags) for count in counts], near, sure))
+        return tuple(map(MeanAt, columns.radii, [count / len(flags) for count in counts], near, sure))
 
     if curve is None:
         near, sure = (interval(columns.rates, confidence=confidence) for interval in (bootstrap, betting_mean))
-        soft = tuple(map(MeanAt, radii, columns.rates.mean(axis=0).tolist(), near, sure))
+        soft = tuple(map(MeanAt, columns.radii, columns.rates.mean(axis=0).tolist(), near, sure))
     else:
         confidence = curve.confidence  # one confidence for all intervals of a group
         soft = tuple(MeanAt(point.radius, point.rate, point.population, None) for point in curve)
@@ -490,12 +474,12 @@ def _group(
         attribution_seconds=columns.attribution_seconds,
         soft=soft,
         hard=shares(columns.all_agreed) if curve is None else (),
-        mus=tuple(MusSummary(keep, shares(reach[:, None] >= np.array(radii))) for keep, reach in columns.voted.items()),
+        mus=tuple(MusSummary(keep, shares(reach[:, None] >= radii)) for keep, reach in columns.voted.items()),
     )
 
 
 def _differences(
-    groups: dict[GroupKey, Columns], radii: tuple[int, ...], confidence: float, bootstrap: _Bootstrap
+    groups: dict[GroupKey, Columns], confidence: float, bootstrap: _Bootstrap
 ) -> Iterator[PairedDifference]:
     """Every pair of methods at each fraction and keep probability, over the inputs that have both."""
     risk = 1 - check_share(confidence, "confidence")
@@ -510,5 +494,5 @@ def _differences(
             values = a.rates[here] - b.rates[there]
             near = bootstrap(values, confidence=confidence)
             alone, joint = (betting_mean(values, confidence=1 - risk / n, low=-1.0, high=1.0) for n in (1, len(pairs)))
-            rows = tuple(map(DifferenceAt, radii, values.mean(axis=0).tolist(), near, alone, joint))
+            rows = tuple(map(DifferenceAt, a.radii, values.mean(axis=0).tolist(), near, alone, joint))
             yield PairedDifference(first.method, second.method, *first[1:], confidence, len(values), rows)
