@@ -18,8 +18,8 @@ from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream, stream_key
-from holdfast.report.figures.boolean_plots import SpectralContraction, contraction
-from holdfast.report.figures.curves import plot_accuracy, plot_spectra, plot_times
+from holdfast.report.figures.boolean_plots import SpectralContraction, contraction, plot_spectra
+from holdfast.report.figures.curves import plot_accuracy, plot_times
 from holdfast.report.figures.style import COLOURS, entitle, make_panels, note_below
 from holdfast.reproduce.experiment import PlannedRun, Subject
 from holdfast.reproduce.findings import (
