@@ -52,7 +52,11 @@ def _certifies(kind: str, beyond: bool) -> Callable[[Contrast], bool]:
     return lambda contrast: contrast.first.endswith(kind) and contrast.beyond_votes == beyond
 
 
-BY_METHOD = StudyPreset(studies.method_contrasts, studies.draw_methods, studies.measure_methods)
+BY_METHOD = StudyPreset(
+    *(studies.method_contrasts, studies.method_panels, studies.measure_methods),
+    panel_size=(3.2, 2.7),
+    models_across=True,
+)
 METHOD_CLAIMS = (
     Claim("LIME, SHAP more stable than random, on images", _pair(LEADING, BASELINE), "image"),
     Claim("LIME, SHAP more stable than methods with gradients, on images", _pair(LEADING, GRADIENTS), "image"),
@@ -68,12 +72,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=((RESNET, 60), (VIT, 10), (ROBERTA, 50)),
         options=(*_STUDY, "keep"),
         procedure=StudyPreset(
-            *(studies.vote_contrasts, studies.draw_votes, studies.measure_votes),
+            *(studies.vote_contrasts, studies.vote_panels, studies.measure_votes),
             image_radii=VOTE_RADII,
             text_radii=VOTE_RADII,
             plan="hoeffding",
             keep=MUS_KEEP,
             smooths="mus",
+            shared_x=True,
         ),
         claims=(
             Claim("SCA-soft certifies more than MuS, below radius 1/(2λ)", _certifies("SCA-soft", False)),
@@ -102,11 +107,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=((RESNET, 30), (VIT, 4), (ROBERTA, 60)),
         options=(*_STUDY, "keep", "precision"),
         procedure=StudyPreset(
-            *(studies.smoothing_contrasts, studies.draw_smoothing, studies.measure_smoothing),
+            *(studies.smoothing_contrasts, studies.smoothing_panels, studies.measure_smoothing),
             methods=BASELINE,
             image_radii=(1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 60, 80, 100),
             keep=(1.0, 0.9, 0.8, 0.7, 0.6, 0.5),
             smooths="model",
+            panel_size=(3.1, 2.5),
+            models_across=True,
         ),
         claims=(
             Claim("smoothed with λ ≥ 1/2, rates are higher", lambda contrast: (contrast.keep_probability or 0) >= 0.5),
@@ -135,7 +142,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         shows="q2 with the top 12.5, 25, 37.5 and 50% selected",
         subjects=((RESNET, 40), (VIT, 10), (ROBERTA, 40)),
         options=(*_STUDY, "precision"),
-        procedure=replace(BY_METHOD, top_fractions=(0.125, 0.25, 0.375, 0.5)),
+        procedure=replace(
+            BY_METHOD, top_fractions=(0.125, 0.25, 0.375, 0.5), panel_size=(2.6, 2.3), models_across=False
+        ),
         claims=METHOD_CLAIMS,
         hindsight=_RAISED.format(now=10, before=4, why=_FEW),
     ),
@@ -146,11 +155,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=((RESNET, 60), (VIT, 10), (ROBERTA, 50)),
         options=(*_STUDY, "keep"),
         procedure=StudyPreset(
-            *(studies.mus_contrasts, studies.draw_mus, studies.measure_mus),
+            *(studies.mus_contrasts, studies.mus_panels, studies.measure_mus),
             image_radii=MUS_RADII,
             text_radii=MUS_RADII,
             keep=MUS_KEEP,
             smooths="mus",
+            panel_size=(2.5, 2.2),
+            y_label="certified by MuS",
         ),
         claims=(
             Claim(
