@@ -245,14 +245,12 @@ def find_experiment(name: str) -> Experiment:
     holdfast.errors.InvalidValueError: `id` must be one experiment: 'm' could be mus-by-lambda, masking-vs-flipping.
     """
     is_name = isinstance(name, str) and name != ""
-    begun = [experiment for experiment in EXPERIMENTS if is_name and experiment.id.startswith(name)]
-    exact = [experiment for experiment in begun if experiment.id == name]
-    if len(begun) > 1 and not exact:
-        candidates = ", ".join(experiment.id for experiment in begun)
-        raise InvalidValueError(argument="id", must=f"be one experiment: {name!r} could be {candidates}")
+    begun = {experiment.id: experiment for experiment in EXPERIMENTS if is_name and experiment.id.startswith(name)}
+    if len(begun) > 1:  # no name is the beginning of another
+        raise InvalidValueError(argument="id", must=f"be one experiment: {name!r} could be {', '.join(begun)}")
     if not begun:
         check_name(name, "id", IDS)
-    return (exact or begun)[0]
+    return next(iter(begun.values()))
 
 
 def carry_out(planned: PlannedRun, *, workers: int = 0, progress: Any = None) -> Reproduced:
@@ -329,22 +327,18 @@ def plan_runs(names: Sequence[str], request: Request, *, output: str | Path | No
         raise InvalidValueError(argument="output", must="name a folder", got=shown(str(output)))
     named = [EXPERIMENTS if name == "all" else (find_experiment(name),) for name in names]
     chosen = list({experiment.id: experiment for some in named for experiment in some}.values())
-    notes: dict[str, list[str]] = {experiment.id: [] for experiment in chosen}
-    requests = dict.fromkeys(notes, request)
-    if "all" in names:
-        elsewhere = any(subject.device != "cpu" for subject in request.subjects or ())
-        timed = [experiment.id for experiment in chosen if experiment.cpu_only and elsewhere]
+    root, is_all = FOLDER if output is None else Path(output), "all" in names
+    runs: list[PlannedRun] = []
+    notes: list[str] = []
+    if is_all and any(subject.device != "cpu" for subject in request.subjects or ()):
+        timed = [experiment.id for experiment in chosen if experiment.cpu_only]
+        notes = [f"{name} is left out, since it measures processor time." for name in timed]
         chosen = [experiment for experiment in chosen if experiment.id not in timed]
-        notes[chosen[0].id] += [f"{name} is left out, since it measures processor time." for name in timed]
-        for experiment in chosen:
-            requests[experiment.id], left_out = fit_request(experiment, request)
-            notes[experiment.id] += left_out
-    runs = []
     for experiment in chosen:
-        asked = experiment.check(requests[experiment.id])
-        root = FOLDER if output is None else Path(output)
+        asked, left_out = fit_request(experiment, request) if is_all else (request, [])
         folder = root / experiment.id if output is None or len(chosen) > 1 else root
-        runs.append(PlannedRun(experiment, asked, check_folder(experiment, folder), tuple(notes[experiment.id])))
+        run = PlannedRun(experiment, experiment.check(asked), check_folder(experiment, folder))
+        runs.append(replace(run, notes=(*([] if runs else notes), *left_out)))
     return runs
 
 
