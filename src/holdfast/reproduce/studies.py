@@ -210,7 +210,7 @@ def study_spec(planned: PlannedRun, preset: StudyPreset, subject: Subject) -> St
     keep = tuple(request.keep or preset.keep)
     n = subject.data.n
     if subject.data.min_features > 1 and (n is None or n <= len(subject.inputs)):  # of more, the study complains
-        taken = subject.first_inputs()
+        taken = subject.first(n or 1, min_features=subject.data.min_features).first_inputs()  # of all, one is enough
         n = n and subject.n_seen(taken)
     spec = StudySpec(
         model=subject.model,
