@@ -12,8 +12,8 @@ import numpy as np
 import holdfast as hf
 from benchmarks.figures import Figure
 from benchmarks.zoo import find_zoo, load_images, load_resnet20
-from holdfast.masking.image.groups import grid
 from holdfast.masking.image.mask_image import mask_image
+from holdfast.masking.image.pixels import grid
 
 REPEATS = 20
 """Many short runs: the best of them is one that nothing else on the machine disturbed."""

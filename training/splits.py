@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import train_test_split
 
-from holdfast.inputs.data.bundled import BOX, digest_arrays
+from holdfast.inputs.data.dataset import BOX, digest_arrays
 
 
 def main() -> None:

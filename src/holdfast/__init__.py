@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from holdfast.attribution.external import from_captum as from_captum
     from holdfast.attribution.external import from_shap as from_shap
     from holdfast.attribution.lime import from_lime as from_lime
+    from holdfast.attribution.methods import Attribution as Attribution
     from holdfast.attribution.methods import attribute as attribute
     from holdfast.attribution.shapley import as_shapiq_game as as_shapiq_game
-    from holdfast.attribution.task import Attribution as Attribution
     from holdfast.bounds import Interval as Interval
     from holdfast.bounds import anytime_interval as anytime_interval
     from holdfast.bounds import clopper_pearson as clopper_pearson
@@ -62,10 +62,10 @@ if TYPE_CHECKING:
     from holdfast.inputs.inputs import bind as bind
     from holdfast.masking.function import lookup_table as lookup_table
     from holdfast.masking.function import mask_function as mask_function
-    from holdfast.masking.image.groups import grid as grid
-    from holdfast.masking.image.groups import segments as segments
-    from holdfast.masking.image.groups import superpixels as superpixels
     from holdfast.masking.image.mask_image import mask_image as mask_image
+    from holdfast.masking.image.pixels import grid as grid
+    from holdfast.masking.image.pixels import segments as segments
+    from holdfast.masking.image.pixels import superpixels as superpixels
     from holdfast.masking.table.columns import column_groups as column_groups
     from holdfast.masking.table.columns import columns as columns
     from holdfast.masking.table.columns import windows as windows
@@ -107,9 +107,8 @@ _NAMES = {
     "agreement": "Agreement same_top_class same_top_set within",
     "attribution.external": "from_array from_captum from_shap",
     "attribution.lime": "from_lime",
-    "attribution.methods": "attribute",
+    "attribution.methods": "Attribution attribute",
     "attribution.shapley": "as_shapiq_game",
-    "attribution.task": "Attribution",
     "bounds": "Interval anytime_interval clopper_pearson hoeffding",
     "certification.certificate": "Certificate certify",
     "certification.comparison": "Comparison Difference compare",
@@ -125,7 +124,7 @@ _NAMES = {
     "evaluation": "Evaluator Tally",
     "inputs.inputs": "Inputs bind",
     "masking.function": "lookup_table mask_function",
-    "masking.image.groups": "grid segments superpixels",
+    "masking.image.pixels": "grid segments superpixels",
     "masking.image.mask_image": "mask_image",
     "masking.table.columns": "column_groups columns windows",
     "masking.table.mask_tabular": "mask_tabular",

@@ -14,8 +14,7 @@ _REPEAT_TOLERANCE = 1e-2
 """A repeated row may move by this share of the spread of its scores: batch-dependent float noise is
 far below it (half precision included), dropout and sampling far above."""
 
-_ROUNDING = 1e-5
-"""And by this share of its largest score, for scores that are all but equal."""
+_ROUNDING = 1e-5  # and by this share of its largest score, for scores that are all but equal
 
 
 def checked_outputs(raw: Any, masks: Masks, known: tuple[int, ...] | None) -> Outputs:

@@ -45,9 +45,7 @@ MOST_CELLS = 1 << 26
 MOST_TABLE = 1 << 31
 """Most bytes (2 GB) of a table in a file."""
 
-_MOST_BITS = 4096
-"""Whole numbers beyond are refused: Python writes none of more than 4,300 digits."""
-
+_MOST_BITS = 4096  # whole numbers beyond are refused: Python writes none of more than 4,300 digits
 _MOST_SHOWN = 200
 
 
@@ -112,6 +110,23 @@ def check_label(value: str, name: str) -> str:
     return value
 
 
+def check_classes(classes: Any) -> tuple[str, ...] | None:
+    """Distinct names of one line each, or None."""
+    if classes is None:
+        return None
+    must = "be a list of distinct names of classes, in the order of the scores"
+    names = check_list(classes, "classes", must)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidTypeError(argument="classes", must=must, got=f"{shown(name)} among them")
+        check_label(name, "classes")
+        if names.count(name) > 1:
+            raise InvalidValueError(argument="classes", must=must, got=f"{shown(name)} more than once")
+    if not names:
+        raise InvalidValueError(argument="classes", must=must, got="none")
+    return tuple(str(name) for name in names)
+
+
 def check_selection(value: Any, name: str, model: Any) -> Mask:
     """A mask of the model's features: given as one, or as a list of their names or of their indices."""
     if getattr(model, "n_features", None) is None:
@@ -161,12 +176,15 @@ def check_masks(value: Any, n_features: int) -> Masks:
     return masks
 
 
-def as_array(value: Any, name: str, must: str) -> NDArray[Any]:
-    """Anything array-like as an array; rows of unequal length are not what it must be."""
+def as_array(value: Any, name: str, must: str, *, kinds: str | None = None) -> NDArray[Any]:
+    """Anything array-like as an array, its type of one of NumPy's ``kinds``; rows of unequal length are refused."""
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
     except ValueError as error:
         raise InvalidValueError(argument=name, must=must, got="rows of unequal length") from error
+    if kinds is not None and array.dtype.kind not in kinds:
+        raise InvalidTypeError(argument=name, must=must, got=array.dtype)
+    return array
 
 
 def check_name(value: Any, name: str, options: Iterable[str]) -> str:
@@ -219,11 +237,11 @@ def check_amount(value: Any, name: str, *, may_be_zero: bool = False) -> float:
     return float(check_number(value, name, must, lambda number: 0 < number < math.inf or (may_be_zero and number == 0)))
 
 
-def check_seconds(value: Any, name: str = "timeout") -> float | None:
+def check_seconds(value: Any) -> float | None:
     """A number of seconds above zero, or None for as long as it takes."""
     if value is None:
         return None
-    check_number(value, name, "be a number of seconds > 0, or None", lambda number: number > 0)
+    check_number(value, "timeout", "be a number of seconds > 0, or None", lambda number: number > 0)
     return min(float(value), threading.TIMEOUT_MAX)
 
 
@@ -241,10 +259,7 @@ def check_list(value: Any, name: str, must: str, *, most: int | None = None) -> 
 
 def check_numbers(value: Any, name: str, must: str = "be numbers") -> NDArray[np.float64]:
     """Real numbers of any shape, as floats."""
-    array = as_array(value, name, must)
-    if array.dtype.kind not in "fiub":
-        raise InvalidTypeError(argument=name, must=must, got=array.dtype)
-    return array.astype(np.float64)
+    return as_array(value, name, must, kinds="fiub").astype(np.float64)
 
 
 def drawing(function: Callable[_Given, _Drawn]) -> Callable[_Given, _Drawn]:
@@ -268,14 +283,11 @@ def check_path(value: Any, name: str) -> Path:
     must = "be the name of a file"
     if not isinstance(value, (str, PathLike)):
         raise InvalidTypeError(argument=name, must=must, got=shown(value))
-    try:
+    with suppress(TypeError, ValueError):
         path = Path(value)
-        usable = b"\0" not in os.fsencode(path)
-    except (TypeError, ValueError):
-        usable = False
-    if not usable:
-        raise InvalidValueError(argument=name, must=must, got=shown(value))
-    return path
+        if b"\0" not in os.fsencode(path):
+            return path
+    raise InvalidValueError(argument=name, must=must, got=shown(value))
 
 
 def check_file(path: Path, *, most: int) -> Path:
@@ -297,7 +309,9 @@ def read_text(path: Path, *, most: int = MOST_BYTES) -> str:
 
 
 def check_unpacked(path: Path, *, most: int = MOST_UNPACKED) -> None:
-    """Refuse an archive that says it unpacks to more than ``most`` bytes; no reader unpacks more than it says."""
+    """Refuse a file of more than ``most`` bytes, or an archive that says it unpacks to more; no reader unpacks more."""
+    if not zipfile.is_zipfile(check_file(path, most=most)):
+        return
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(entry.file_size for entry in archive.infolist())

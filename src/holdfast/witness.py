@@ -247,11 +247,8 @@ def repeat_witness(model: MaskedModel, stated: Witness, **options: Any) -> Witne
     if agrees[1] or not agrees[2:].all() or len(stated.added) > least.max_radius:
         return least
     changed, proven = prediction_of(outputs[1]), radius == len(stated.added) - 1
-    name, again = (
-        class_name(changed, evaluator.classes),
-        ("original_prediction", "original_name", "max_radius", "agree"),
-    )
-    facts = {field: getattr(least, field) for field in (*again, "provenance")}
+    again = ("original_prediction", "original_name", "max_radius", "agree", "provenance")
+    name, facts = class_name(changed, evaluator.classes), {field: getattr(least, field) for field in again}
     return replace(stated, prediction=changed, prediction_name=name, proven=proven, cleared_radius=radius, **facts)
 
 

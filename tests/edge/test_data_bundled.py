@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 
 import holdfast as hf
 from holdfast import InvalidValueError
-from holdfast.inputs.data import Dataset, bundled
+from holdfast.inputs.data import Dataset, dataset
 
 SOURCES = {"digits": load_digits, "cancer": load_breast_cancer}
 SIZES = {"digits": (450, 1347), "cancer": (143, 426)}
@@ -48,7 +48,7 @@ def test_a_quarter_of_every_class_is_for_testing(name: str) -> None:
 @pytest.mark.parametrize("name", SOURCES)
 def test_the_split_is_the_one_that_is_written_down(name: str) -> None:
     rows, labels = SOURCES[name](return_X_y=True)
-    recorded = json.loads((bundled.BOX / f"{name}.json").read_text(encoding="utf-8"))["test"]
+    recorded = json.loads((dataset.BOX / f"{name}.json").read_text(encoding="utf-8"))["test"]
     test = hf.data.load(f"bundled:{name}")
     np.testing.assert_array_equal(grey(test.inputs) if name == "digits" else test.inputs, rows[recorded])
     np.testing.assert_array_equal(test.labels, labels[recorded])
@@ -60,7 +60,7 @@ def test_the_recorded_splits_can_be_made_again(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(splits, "BOX", tmp_path)
     splits.main()
     for name in SOURCES:
-        assert (tmp_path / f"{name}.json").read_bytes() == (bundled.BOX / f"{name}.json").read_bytes()
+        assert (tmp_path / f"{name}.json").read_bytes() == (dataset.BOX / f"{name}.json").read_bytes()
 
 
 def test_digits_are_grey_bytes_and_show_the_digit() -> None:
@@ -124,10 +124,10 @@ def test_labels_must_be_as_many_as_inputs() -> None:
 
 
 def test_other_data_than_the_split_was_chosen_from_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(bundled.BOX, tmp_path / "box")
+    shutil.copytree(dataset.BOX, tmp_path / "box")
     record = json.loads((tmp_path / "box" / "digits.json").read_text(encoding="utf-8"))
     (tmp_path / "box" / "digits.json").write_text(json.dumps(record | {"sha256": "0" * 64}))
-    monkeypatch.setattr(bundled, "BOX", tmp_path / "box")
+    monkeypatch.setattr(dataset, "BOX", tmp_path / "box")
     with pytest.raises(InvalidValueError, match="this scikit-learn has other data"):
         hf.data.load("bundled:digits")
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from holdfast import InvalidTypeError, InvalidValueError, MissingExtraError
-from holdfast.masking.image.groups import check_groups, describe_groups, grid, segments, superpixels
+from holdfast.masking.image.pixels import check_groups, describe_groups, grid, segments, superpixels
 
 torch.set_num_threads(1)
 

@@ -22,8 +22,8 @@ from transformers import ResNetConfig, ResNetForImageClassification, ViTConfig, 
 
 from holdfast import Evaluator, InvalidTypeError, InvalidValueError, ModelError, certify, mask_tabular
 from holdfast.masking.image.fills import Blur
-from holdfast.masking.image.groups import grid, segments
 from holdfast.masking.image.mask_image import mask_image
+from holdfast.masking.image.pixels import grid, segments
 from holdfast.masking.onnx import ImageSession
 from holdfast.types import Differentiable, MaskedModel
 from tests.helpers.contracts import check_masked_model

@@ -24,8 +24,8 @@ from transformers import (
 )
 
 from holdfast import InvalidTypeError, InvalidValueError, ModelError, certify
-from holdfast.masking.image.groups import segments
 from holdfast.masking.image.mask_image import mask_image
+from holdfast.masking.image.pixels import segments
 from holdfast.types import Differentiable
 from tests.helpers.contracts import check_masked_model
 from tests.helpers.fakes import spread

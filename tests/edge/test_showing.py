@@ -13,10 +13,10 @@ import pytest
 import holdfast as hf
 from holdfast.boolean.estimation import estimate_coefficients, low_degree_weights
 from holdfast.certification.serialization import _KINDS, Value
-from holdfast.showing import Shown
 from holdfast.study.merge import Merged
 from holdfast.study.run import StudyRun
 from holdfast.study.status import MethodStatus, StudyStatus
+from holdfast.terminal import Shown
 from tests.helpers.fakes import score_table
 
 MODEL = score_table(8, n_classes=2)

@@ -24,7 +24,7 @@ from holdfast.certification.certificate import Certificate
 from holdfast.cli import main
 from holdfast.errors import HoldfastError
 from holdfast.evaluation import Evaluator
-from holdfast.masking.image.groups import grid
+from holdfast.masking.image.pixels import grid
 from holdfast.report import page as pages
 from holdfast.report.card import cut_text, describe_input, png_uri, text_parts
 from holdfast.report.claims import flip_sizes, headline, joint_means, main_groups, unlike_counts

@@ -18,6 +18,7 @@ from holdfast.reproduce.findings import (
     FEWEST,
     Contrast,
     CountedClaim,
+    Quantity,
     bears_out,
     paired,
     share,
@@ -246,12 +247,12 @@ def test_soft_rates_are_compared_only_at_the_radii_of_mus(tmp_path: Path) -> Non
 def test_accuracy_falls_gently_and_collapses_only_where_it_does(
     half: float, quarter: float, gentle: str, collapse: str
 ) -> None:
-    def measured(value: float) -> tuple[float, Interval]:
-        return value, Interval(value - 0.03, value + 0.03)
+    def measured(value: float) -> Quantity:
+        return Quantity(value, Interval(value - 0.03, value + 0.03))
 
     at = {1.0: measured(0.97), 0.5: measured(half), 0.25: measured(quarter)}
     assert [tally.contrasts[0].verdict for tally in tally_losses("m, 9 inputs", at)] == [gentle, collapse]
-    exact = {keep: (value, Interval(value - 0.01, value + 0.01)) for keep, (value, _) in at.items()}
+    exact = {keep: Quantity(value, Interval(value - 0.01, value + 0.01)) for keep, (value, _) in at.items()}
     assert tally_losses("m", exact)[0].contrasts[0].verdict == ("higher" if half >= 0.9 else "lower")
     assert tally_losses("m", {1.0: measured(0.9)}) == []
 

@@ -10,8 +10,8 @@ import torch
 
 from holdfast import Evaluator, certify
 from holdfast.inputs.models import load
-from holdfast.masking.image.groups import grid, superpixels
 from holdfast.masking.image.mask_image import mask_image
+from holdfast.masking.image.pixels import grid, superpixels
 from tests.helpers.contracts import check_masked_model
 from tests.helpers.zoo_support import zoo_images, zoo_path, zoo_resnet20
 

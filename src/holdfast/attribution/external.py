@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import re
-import zipfile
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -14,21 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.attribution.task import Attribution, Numbers, bare_model, names_of, predicted
+from holdfast.attribution.methods import Attribution, Numbers, bare_model, names_of, predicted
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import evaluating
 from holdfast.types import MaskedModel
-from holdfast.validation import (
-    MOST_UNPACKED,
-    as_array,
-    check_file,
-    check_list,
-    check_name,
-    check_unpacked,
-    check_whole,
-    read_text,
-    shown,
-)
+from holdfast.validation import as_array, check_list, check_name, check_unpacked, check_whole, read_text, shown
 from holdfast.words import class_name
 
 _SUFFIXES = (".npy", ".npz", ".csv")
@@ -332,9 +321,7 @@ class _Maps:
         if known is None:
             return cls(None, n_features, reduce)
         must = "hold the feature of each element, whole numbers from -1"
-        array = as_array(known, "groups", must)
-        if array.dtype.kind not in "iu":
-            raise InvalidTypeError(argument="groups", must=must, got=array.dtype)
+        array = as_array(known, "groups", must, kinds="iu")
         present = np.unique(array[array >= 0])
         if not len(present) or array.min() < -1 or not np.array_equal(present, np.arange(len(present))):
             raise InvalidValueError(argument="groups", must=f"{must} with none left out", got=present.tolist()[:8])
@@ -388,8 +375,7 @@ def _read_scores(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     try:
         if path.suffix == ".csv":
             return _read_csv(path)
-        if zipfile.is_zipfile(check_file(path, most=MOST_UNPACKED)):
-            check_unpacked(path)
+        check_unpacked(path)
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):

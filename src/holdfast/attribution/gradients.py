@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.attribution.task import AttributionTask, Numbers, Scored
+from holdfast.attribution.methods import AttributionTask, Numbers, Scored
 from holdfast.errors import InvalidValueError
 from holdfast.types import Differentiable
 from holdfast.validation import check_amount, check_name
@@ -19,11 +19,8 @@ FIRST_POINTS, MOST_POINTS = 27, 729
 LEGENDRE_POINTS = 50
 MOST_STEPS = 50
 
-_BATCH = 32
-"""Gradients keep the activations of their batch, so batches are small."""
-
-_BOX_SHARE = 0.05
-"""Half the width of the walk's box, as a share of the range of the elements."""
+_BATCH = 32  # gradients keep the activations of their batch, so batches are small
+_BOX_SHARE = 0.05  # half the width of the walk's box, as a share of the range of the elements
 
 
 def integrated_gradients(task: AttributionTask, *, rule: str = "midpoint", tolerance: float = 0.01) -> Scored:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.attribution.external import add_up, full_scores, imported
-from holdfast.attribution.task import Attribution, AttributionTask, Numbers, Scored, bare_model, predicted
+from holdfast.attribution.methods import Attribution, AttributionTask, Numbers, Scored, bare_model, predicted
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.types import MaskedModel, Masks
 from holdfast.validation import check_amount, check_name, check_size, is_number, shown
@@ -21,8 +21,7 @@ from holdfast.validation import check_amount, check_name, check_size, is_number,
 DEFAULT_SAMPLES = 1000
 """As in the paper."""
 
-_MOST_FITTED = 8192
-"""Features up to which the normal equations are solved as they are: half a gigabyte."""
+_MOST_FITTED = 8192  # features up to which the normal equations are solved as they are: half a gigabyte
 
 
 def lime(

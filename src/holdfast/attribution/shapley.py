@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.attribution.task import AttributionTask, Numbers, Scored, names_of
+from holdfast.attribution.methods import AttributionTask, Numbers, Scored, names_of
 from holdfast.evaluation import Evaluator
 from holdfast.extras import import_extra
 from holdfast.types import Mask, MaskedModel, Masks
@@ -29,11 +29,8 @@ DEFAULT_SAMPLES = 1000
 """Masks beyond the single features and their complements, which are always evaluated."""
 
 _LARGEST_LEVERAGE = 0.999
-_WITHIN_TWO = 0.9772498680518208
-"""The normal distribution function at 2."""
-
-_MANY = 1 << 53
-"""No budget comes near; whole numbers up to it are exact as floats."""
+_WITHIN_TWO = 0.9772498680518208  # the normal distribution function at 2
+_MANY = 1 << 53  # no budget comes near; whole numbers up to it are exact as floats
 
 
 def shap(task: AttributionTask) -> Scored:

@@ -6,67 +6,46 @@ table of a model. See docs/theory/boolean.md, and docs/errata.md for what the pa
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holdfast.boolean.bases import biased as biased
-from holdfast.boolean.bases import biased_to_biased as biased_to_biased
-from holdfast.boolean.bases import biased_to_fourier as biased_to_fourier
-from holdfast.boolean.bases import biased_to_monotone as biased_to_monotone
-from holdfast.boolean.bases import fourier as fourier
-from holdfast.boolean.bases import fourier_to_biased as fourier_to_biased
-from holdfast.boolean.bases import fourier_to_monotone as fourier_to_monotone
-from holdfast.boolean.bases import inverse_biased as inverse_biased
-from holdfast.boolean.bases import inverse_fourier as inverse_fourier
-from holdfast.boolean.bases import inverse_monotone as inverse_monotone
-from holdfast.boolean.bases import monotone as monotone
-from holdfast.boolean.bases import monotone_to_biased as monotone_to_biased
-from holdfast.boolean.bases import monotone_to_fourier as monotone_to_fourier
-from holdfast.boolean.estimation import Estimate as Estimate
-from holdfast.boolean.estimation import LowDegreeWeights as LowDegreeWeights
-from holdfast.boolean.estimation import estimate_coefficients as estimate_coefficients
-from holdfast.boolean.estimation import estimate_level_weights as estimate_level_weights
-from holdfast.boolean.estimation import low_degree_weights as low_degree_weights
-from holdfast.boolean.operators import condition as condition
-from holdfast.boolean.operators import conditional_weights as conditional_weights
-from holdfast.boolean.operators import flip_operator as flip_operator
-from holdfast.boolean.operators import hide as hide
-from holdfast.boolean.operators import mask_operator as mask_operator
-from holdfast.boolean.operators import mask_operator_rebiased as mask_operator_rebiased
-from holdfast.boolean.operators import reveal as reveal
-from holdfast.boolean.profiles import banzhaf as banzhaf
-from holdfast.boolean.profiles import degree_mass as degree_mass
-from holdfast.boolean.profiles import degree_weight as degree_weight
-from holdfast.boolean.profiles import gram_matrix as gram_matrix
-from holdfast.boolean.profiles import influences as influences
-from holdfast.boolean.profiles import interactions as interactions
-from holdfast.boolean.profiles import noise_stability as noise_stability
-from holdfast.boolean.profiles import shapley as shapley
-from holdfast.boolean.profiles import smoothed_mass_bound as smoothed_mass_bound
-from holdfast.boolean.profiles import smoothed_variance_bound as smoothed_variance_bound
-from holdfast.boolean.profiles import tail_mass as tail_mass
-from holdfast.boolean.profiles import variance as variance
-from holdfast.boolean.stability import exact_rate as exact_rate
-from holdfast.boolean.stability import exact_rates as exact_rates
-from holdfast.boolean.stability import hard_bound as hard_bound
-from holdfast.boolean.stability import hard_radius as hard_radius
-from holdfast.boolean.stability import inclusion_probabilities as inclusion_probabilities
-from holdfast.boolean.stability import smoothed_stability_bound as smoothed_stability_bound
-from holdfast.boolean.stability import stability_bound as stability_bound
-from holdfast.boolean.tables import by_degree as by_degree
-from holdfast.boolean.tables import degrees as degrees
-from holdfast.boolean.tables import features_of as features_of
-from holdfast.boolean.tables import index_of as index_of
-from holdfast.boolean.tables import tabulate as tabulate
+if TYPE_CHECKING:
+    from holdfast.boolean.bases import *  # noqa: F403
+    from holdfast.boolean.estimation import *  # noqa: F403
+    from holdfast.boolean.operators import *  # noqa: F403
+    from holdfast.boolean.profiles import *  # noqa: F403
+    from holdfast.boolean.stability import *  # noqa: F403
+    from holdfast.boolean.tables import *  # noqa: F403
 
-__all__ = sorted(name for name, value in globals().items() if getattr(value, "__module__", "").startswith("holdfast."))
+_NAMES = {
+    "bases": "biased biased_to_biased biased_to_fourier biased_to_monotone fourier fourier_to_biased "
+    "fourier_to_monotone inverse_biased inverse_fourier inverse_monotone monotone monotone_to_biased "
+    "monotone_to_fourier",
+    "estimation": "Estimate LowDegreeWeights estimate_coefficients estimate_level_weights low_degree_weights",
+    "operators": "condition conditional_weights flip_operator hide mask_operator mask_operator_rebiased reveal",
+    "profiles": "banzhaf degree_mass degree_weight gram_matrix influences interactions noise_stability shapley "
+    "smoothed_mass_bound smoothed_variance_bound tail_mass variance",
+    "stability": "exact_rate exact_rates hard_bound hard_radius inclusion_probabilities smoothed_stability_bound "
+    "stability_bound",
+    "tables": "by_degree degrees features_of index_of tabulate",
+}
+"""Where each public name comes from; a module is imported when one of its names is first asked for."""
+
+_MODULE_OF = {"figures": "holdfast.report.figures.boolean_plots"}
+for _module, _names in _NAMES.items():
+    _MODULE_OF |= dict.fromkeys(_names.split(), f"holdfast.boolean.{_module}")
+
+if not TYPE_CHECKING:  # type checkers read the imports above
+    __all__ = sorted(_MODULE_OF.keys() - {"figures"})
 
 
 def __getattr__(name: str) -> Any:
-    """``figures``, which is with all else that is drawn and imported when it is first asked for."""
-    if name != "figures":
+    """A public name, imported now and kept; ``figures`` is with all else that is drawn."""
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'holdfast.boolean' has no attribute {name!r}")
-    return import_module("holdfast.report.figures.boolean_plots")
+    module = import_module(_MODULE_OF[name])
+    value = globals()[name] = module if name == "figures" else getattr(module, name)
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "figures"])
+    return sorted({*_MODULE_OF, *globals()})

@@ -27,15 +27,11 @@ from numpy.typing import NDArray
 from holdfast.boolean.tables import PerFeature, Table, check_finite, check_per_feature, check_table, quiet
 from holdfast.errors import InvalidTypeError, InvalidValueError
 
-_LOW_BITS = 14
-"""Features handled while 2¹⁴ neighbouring rows (128 KiB) are in cache."""
-
+_LOW_BITS = 14  # features handled while 2¹⁴ neighbouring rows (128 KiB) are in cache
 _FEATURES_AT_ONCE, _COLUMNS_AT_ONCE = 4, 8
 """Of one matrix product; functions copied side by side into the buffer of the low bits."""
 
-_LONGEST_PRODUCT = 512
-"""Columns of one matrix product: few enough that no BLAS spreads so small a task over threads."""
-
+_LONGEST_PRODUCT = 512  # columns of one matrix product: few enough that no BLAS spreads so small a task over threads
 _STRIP_SIZE, _WIDEST_STRIP, _NARROWEST_STRIP = 1 << 16, 256, 8
 
 Matrices = NDArray[np.float64]

@@ -21,7 +21,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import Additions
 from holdfast.randomness import stream, stream_key
-from holdfast.showing import Shown
+from holdfast.terminal import Shown
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Rng
 from holdfast.validation import check_list, check_selection, check_share, check_size, check_whole, is_number, shown
 
@@ -29,11 +29,8 @@ MAX_LOW_DEGREE = 4
 
 _PAIRS_AT_ONCE = 1 << 20
 
-_MOST_SETS = 10**15
-"""Levels with more sets would need more draws than their square root."""
-
-_WIDEST_RANGE = 1e60
-"""Its fourth power, times the number of sets and over the risk, is still a float."""
+_MOST_SETS = 10**15  # levels with more sets would need more draws than their square root
+_WIDEST_RANGE = 1e60  # its fourth power, times the number of sets and over the risk, is still a float
 
 
 @dataclass(frozen=True)

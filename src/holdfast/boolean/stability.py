@@ -35,8 +35,7 @@ from holdfast.boolean.tables import (
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.validation import check_name, check_whole
 
-_ROUNDING = 1e-12
-"""A sum this close below its limit counts as reaching it."""
+_ROUNDING = 1e-12  # a sum this close below its limit counts as reaching it
 
 
 def exact_rates(h: Any, selected: Any, *, margin: float | None = None, agree: Any = None) -> Table:

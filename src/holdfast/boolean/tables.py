@@ -145,9 +145,7 @@ def scores_of(evaluator: Evaluator, masks: Masks, target: Any) -> Table:
 def check_table(value: Any, name: str = "h") -> tuple[NDArray[Any], int]:
     """The array as it is, finite and of 2ⁿ rows, and n; nothing is copied if it is an array."""
     must = "be a table of real numbers (2**n,) or (2**n, k)"
-    array = as_array(value, name, must)
-    if array.dtype.kind not in "fiub":
-        raise InvalidTypeError(argument=name, must=must, got=array.dtype)
+    array = as_array(value, name, must, kinds="fiub")
     n = max(len(array) if array.ndim else 0, 1).bit_length() - 1
     if array.ndim not in (1, 2) or len(array) != 2**n or array.size == 0:
         raise InvalidValueError(argument=name, must=must, got=f"an array of shape {array.shape}")

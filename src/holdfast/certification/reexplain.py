@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from holdfast.attribution.external import from_array
-from holdfast.attribution.methods import GRADIENT_METHODS, METHODS, attribute
-from holdfast.attribution.task import Attribution
+from holdfast.attribution.methods import GRADIENT_METHODS, METHODS, Attribution, attribute
 from holdfast.bounds import Interval, clopper_pearson
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.question import Question, RateKeywords

@@ -19,7 +19,7 @@ from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.extras import import_extra
 from holdfast.plans.design import Design
-from holdfast.showing import Shown, own_first
+from holdfast.terminal import Shown, own_first
 from holdfast.types import Provenance
 from holdfast.validation import check_size, is_number
 

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from holdfast.agreement import as_agreement
-from holdfast.attribution.methods import GRADIENT_METHODS, METHODS, attribute, options_of
-from holdfast.attribution.task import Attribution
+from holdfast.attribution.methods import GRADIENT_METHODS, METHODS, Attribution, attribute, options_of
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.comparison import Comparison, compare
 from holdfast.certification.curve import StabilityCurve, certify_radii

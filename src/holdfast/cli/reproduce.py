@@ -76,10 +76,9 @@ def run(options: argparse.Namespace) -> int:
     if "list" in options.ids:
         raise InvalidValueError(argument="list", must="stand alone: holdfast reproduce list")
     newline, kept = after_bar(), "The same command begins again."
-    lists = {"methods": options.methods, "radii": options.radii and sorted(options.radii), "keep": options.keep}
-    changes: dict[str, Any] = {name: tuple(values) for name, values in lists.items() if values is not None}
-    changes |= {name: value for name, value in options.settings.items() if name not in _SUBJECT}
-    request = Request(subjects=read_subjects(options), n=options.n, **changes)
+    radii = None if options.radii is None else tuple(sorted(options.radii))
+    settings = {name: value for name, value in options.settings.items() if name not in _SUBJECT}
+    request = Request(read_subjects(options), options.n, options.methods, radii, options.keep, **settings)
     try:
         for planned in plan_runs(options.ids, request, output=options.output):
             experiment = planned.experiment

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 import holdfast as hf
 from holdfast.agreement import as_agreement
 from holdfast.atomic import write_whole
-from holdfast.attribution.methods import METHODS, options_of
-from holdfast.attribution.task import bare_model, names_of
+from holdfast.attribution.methods import METHODS, bare_model, names_of, options_of
 from holdfast.certification.question import FIELDS
 from holdfast.cli.options import EXIT_CODES, INPUT_SETTINGS, MODELS, add_features, add_json, add_settings, parse_radii
 from holdfast.errors import InvalidValueError

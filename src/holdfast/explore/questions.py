@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 import holdfast as hf
-from holdfast.attribution.task import names_of
+from holdfast.attribution.methods import names_of
 from holdfast.certification.certificate import Look
 from holdfast.explore.jobs import Report
 from holdfast.explore.requests import OWN, View, check_features

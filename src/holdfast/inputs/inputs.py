@@ -15,10 +15,9 @@ from holdfast.inputs import models
 from holdfast.inputs.data.dataset import Dataset
 from holdfast.inputs.models.classifier import KINDS, Classifier
 from holdfast.inputs.source import Once, check_options, check_sources
-from holdfast.masking.classes import check_classes
 from holdfast.masking.torch import is_module
 from holdfast.types import MaskedModel
-from holdfast.validation import check_label, check_list, check_name, check_whole, shown
+from holdfast.validation import check_classes, check_label, check_list, check_name, check_whole, shown
 from holdfast.words import class_label
 
 

@@ -22,11 +22,6 @@ class Once(Generic[_Value]):
     def __init__(self, make: Callable[[], _Value]) -> None:
         self._make, self._lock, self._values = make, RLock(), list[_Value]()
 
-    @property
-    def is_made(self) -> bool:
-        """Whether it was asked for already."""
-        return bool(self._values)
-
     def __call__(self) -> _Value:
         with self._lock:
             if not self._values:
@@ -46,11 +41,11 @@ LOADERS: dict[str, dict[str, Loader]] = {
         "python": ("models.objects", "load_python", "python:<module>:<factory>"),
     },
     "data": {
-        "bundled": ("data.bundled", "load_bundled", "bundled:<name>"),
+        "bundled": ("data.dataset", "load_bundled", "bundled:<name>"),
         "images": ("data.files", "load_images", "images:<folder>"),
         "tweeteval": ("data.files", "load_tweeteval", "tweeteval:<folder>"),
         "table": ("data.files", "load_table", "table:<file>"),
-        "hf": ("data.hf_disk", "load_disk", "hf:<folder>"),
+        "hf": ("data.files", "load_disk", "hf:<folder>"),
     },
 }
 
@@ -123,7 +118,7 @@ def refuse_pickle(place: str) -> str:
 
 def advise_data(place: str) -> str | None:
     """The same for data, as far as their name and their files tell."""
-    from holdfast.inputs.data.bundled import NAMES
+    from holdfast.inputs.data.dataset import NAMES
     from holdfast.inputs.data.files import READERS, SUFFIXES
 
     path, scheme = Path(place), None

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.classes import check_classes
 from holdfast.outputs import answers_of
 from holdfast.types import Masks, Outputs, Provenance
-from holdfast.validation import as_array, check_whole, shown
+from holdfast.validation import as_array, check_classes, check_whole, shown
 
 _MAX_TABLE_FEATURES = 30
 

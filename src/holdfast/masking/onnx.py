@@ -17,13 +17,17 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.extras import import_extra
-from holdfast.masking.torch import SCORE_NAMES
+from holdfast.masking.torch import SCORE_NAMES, is_session
 from holdfast.validation import shown
 
 _NUMBER_TYPES = {"tensor(float)": "f4", "tensor(float16)": "f2", "tensor(double)": "f8", "tensor(uint8)": "u1"}
 _MAX_COLOURS = 4
-_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-"""What Pillow calls images of so many channels."""
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # what Pillow calls images of so many channels
+
+
+def is_onnx(classifier: Any) -> bool:
+    """Whether the classifier is a session of ONNX Runtime, or the name of a file."""
+    return isinstance(classifier, (str, Path)) or is_session(classifier)
 
 
 def open_session(path: str | Path, *, provider: str = "CPUExecutionProvider", threads: int = 1) -> Any:
@@ -55,8 +59,9 @@ class ImageSession:
     dtype: np.dtype[Any]
 
     @classmethod
-    def of(cls, session: Any) -> ImageSession:
-        """Read what the session takes and gives."""
+    def of(cls, model: Any) -> ImageSession:
+        """Read what the session, or that of the file of this name, takes and gives."""
+        session = open_session(model) if isinstance(model, (str, Path)) else model
         inputs = session.get_inputs()
         if len(inputs) != 1 or len(inputs[0].shape) != 4:
             shapes = ", ".join(f"{entry.name} {entry.shape}" for entry in inputs)

@@ -1,4 +1,4 @@
-"""A torch module → its scores, what was learnt about it, and the fingerprint of any live model.
+"""A torch module → its scores and what was learnt about it; the classes and the fingerprint of any live model.
 
 The module's mode, its device and the grad mode stay as they were.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,9 +22,13 @@ from numpy.typing import NDArray
 from holdfast.errors import ModelError
 from holdfast.extras import import_extra
 from holdfast.fingerprints import canonical, digest_files, digest_module, digest_object, fingerprint
+from holdfast.validation import check_classes
 
 SCORE_NAMES = ("logits", "scores", "probabilities", "output")
 """What models of all frameworks call their scores."""
+
+_SCORING = ("predict_proba", "predict_log_proba", "decision_function")
+"""Methods of estimators with a score per class; others return the labels themselves."""
 
 _NOTES: WeakKeyDictionary[Any, dict[Hashable, Any]] = WeakKeyDictionary()
 
@@ -192,3 +196,25 @@ def fingerprint_live(classifier: Any, tokenizer: Any = None) -> str | None:
         notes["fitted"] = (ids, attributes, digest_object(estimator))
     digest = notes["fitted"][2]
     return None if digest is None else fingerprint({"object": digest, "method": method.encode()})
+
+
+def classes_of(classifier: Any, classes: Any = None) -> tuple[str, ...] | None:
+    """The names given, or those that a module of Transformers or a scoring method of an estimator knows."""
+    if classes is not None:
+        return check_classes(classes)
+    labels = getattr(getattr(classifier, "config", None), "id2label", None)
+    if isinstance(labels, Mapping):
+        return telling_names(labels.get(column) for column in range(len(labels)))
+    if isinstance(classifier, MethodType) and classifier.__name__ in _SCORING:
+        known = getattr(classifier.__self__, "classes_", None)
+        if isinstance(known, (list, tuple, np.ndarray)) and all(np.ndim(label) == 0 for label in known):
+            return telling_names(known)
+    return None
+
+
+def telling_names(names: Iterable[Any]) -> tuple[str, ...] | None:
+    """The names, if they tell classes apart and somebody chose them: those that Transformers makes up say nothing."""
+    texts = tuple("" if name is None else str(name) for name in names)
+    made_up = tuple(f"LABEL_{column}" for column in range(len(texts)))
+    is_clear = len(set(texts)) == len(texts) and all(text and text.isprintable() for text in texts)
+    return texts if texts and is_clear and texts != made_up else None

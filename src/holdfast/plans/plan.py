@@ -14,8 +14,7 @@ from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans.catalog import DIVISORS, find_design
 from holdfast.plans.design import Design
 from holdfast.plans.search import Goal, fixed_design
-from holdfast.showing import Shown
-from holdfast.terminal import as_progress, watching_search
+from holdfast.terminal import Shown, as_progress, watching_search
 from holdfast.types import Progress
 from holdfast.validation import check_name, check_share
 

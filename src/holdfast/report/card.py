@@ -12,10 +12,10 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.attribution.task import names_of
+from holdfast.attribution.methods import names_of
 from holdfast.bounds import Interval
 from holdfast.certification.certificate import Certificate
-from holdfast.masking.image.groups import grid
+from holdfast.masking.image.pixels import grid
 from holdfast.types import MaskedModel
 from holdfast.witness import Witness
 from holdfast.words import class_label, outward, shortened

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import singledispatch
 from typing import Any
 
-from holdfast.attribution.task import Attribution
+from holdfast.attribution.methods import Attribution
 from holdfast.bounds import Interval
 from holdfast.certification.certificate import Certificate
 from holdfast.certification.comparison import Comparison

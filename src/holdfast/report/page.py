@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from holdfast.atomic import check_spared, replacing
-from holdfast.attribution.task import Attribution
+from holdfast.attribution.methods import Attribution
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.inputs.inputs import Inputs
 from holdfast.report.card import Plain

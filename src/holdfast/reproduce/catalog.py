@@ -52,7 +52,11 @@ def _certifies(kind: str, beyond: bool) -> Callable[[Contrast], bool]:
     return lambda contrast: contrast.first.endswith(kind) and contrast.beyond_votes == beyond
 
 
-BY_METHOD = StudyPreset(studies.method_contrasts, studies.draw_methods, studies.measure_methods)
+BY_METHOD = StudyPreset(
+    *(studies.method_contrasts, studies.method_panels, studies.measure_methods),
+    panel_size=(3.2, 2.7),
+    models_across=True,
+)
 METHOD_CLAIMS = (
     Claim("LIME, SHAP more stable than random, on images", _pair(LEADING, BASELINE), "image"),
     Claim("LIME, SHAP more stable than methods with gradients, on images", _pair(LEADING, GRADIENTS), "image"),
@@ -68,12 +72,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=((RESNET, 60), (VIT, 10), (ROBERTA, 50)),
         options=(*_STUDY, "keep"),
         procedure=StudyPreset(
-            *(studies.vote_contrasts, studies.draw_votes, studies.measure_votes),
+            *(studies.vote_contrasts, studies.vote_panels, studies.measure_votes),
             image_radii=VOTE_RADII,
             text_radii=VOTE_RADII,
             plan="hoeffding",
             keep=MUS_KEEP,
             smooths="mus",
+            shared_x=True,
         ),
         claims=(
             Claim("SCA-soft certifies more than MuS, below radius 1/(2λ)", _certifies("SCA-soft", False)),
@@ -102,11 +107,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=((RESNET, 30), (VIT, 4), (ROBERTA, 60)),
         options=(*_STUDY, "keep", "precision"),
         procedure=StudyPreset(
-            *(studies.smoothing_contrasts, studies.draw_smoothing, studies.measure_smoothing),
+            *(studies.smoothing_contrasts, studies.smoothing_panels, studies.measure_smoothing),
             methods=BASELINE,
             image_radii=(1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 60, 80, 100),
             keep=(1.0, 0.9, 0.8, 0.7, 0.6, 0.5),
             smooths="model",
+            panel_size=(3.1, 2.5),
+            models_across=True,
         ),
         claims=(
             Claim("smoothed with λ ≥ 1/2, rates are higher", lambda contrast: (contrast.keep_probability or 0) >= 0.5),
@@ -135,7 +142,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         shows="q2 with the top 12.5, 25, 37.5 and 50% selected",
         subjects=((RESNET, 40), (VIT, 10), (ROBERTA, 40)),
         options=(*_STUDY, "precision"),
-        procedure=replace(BY_METHOD, top_fractions=(0.125, 0.25, 0.375, 0.5)),
+        procedure=replace(
+            BY_METHOD, top_fractions=(0.125, 0.25, 0.375, 0.5), panel_size=(2.6, 2.3), models_across=False
+        ),
         claims=METHOD_CLAIMS,
         hindsight=_RAISED.format(now=10, before=4, why=_FEW),
     ),
@@ -146,11 +155,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         subjects=((RESNET, 60), (VIT, 10), (ROBERTA, 50)),
         options=(*_STUDY, "keep"),
         procedure=StudyPreset(
-            *(studies.mus_contrasts, studies.draw_mus, studies.measure_mus),
+            *(studies.mus_contrasts, studies.mus_panels, studies.measure_mus),
             image_radii=MUS_RADII,
             text_radii=MUS_RADII,
             keep=MUS_KEEP,
             smooths="mus",
+            panel_size=(2.5, 2.2),
+            y_label="certified by MuS",
         ),
         claims=(
             Claim(
@@ -234,14 +245,12 @@ def find_experiment(name: str) -> Experiment:
     holdfast.errors.InvalidValueError: `id` must be one experiment: 'm' could be mus-by-lambda, masking-vs-flipping.
     """
     is_name = isinstance(name, str) and name != ""
-    begun = [experiment for experiment in EXPERIMENTS if is_name and experiment.id.startswith(name)]
-    exact = [experiment for experiment in begun if experiment.id == name]
-    if len(begun) > 1 and not exact:
-        candidates = ", ".join(experiment.id for experiment in begun)
-        raise InvalidValueError(argument="id", must=f"be one experiment: {name!r} could be {candidates}")
+    begun = {experiment.id: experiment for experiment in EXPERIMENTS if is_name and experiment.id.startswith(name)}
+    if len(begun) > 1:  # no name is the beginning of another
+        raise InvalidValueError(argument="id", must=f"be one experiment: {name!r} could be {', '.join(begun)}")
     if not begun:
         check_name(name, "id", IDS)
-    return (exact or begun)[0]
+    return next(iter(begun.values()))
 
 
 def carry_out(planned: PlannedRun, *, workers: int = 0, progress: Any = None) -> Reproduced:
@@ -318,22 +327,18 @@ def plan_runs(names: Sequence[str], request: Request, *, output: str | Path | No
         raise InvalidValueError(argument="output", must="name a folder", got=shown(str(output)))
     named = [EXPERIMENTS if name == "all" else (find_experiment(name),) for name in names]
     chosen = list({experiment.id: experiment for some in named for experiment in some}.values())
-    notes: dict[str, list[str]] = {experiment.id: [] for experiment in chosen}
-    requests = dict.fromkeys(notes, request)
-    if "all" in names:
-        elsewhere = any(subject.device != "cpu" for subject in request.subjects or ())
-        timed = [experiment.id for experiment in chosen if experiment.cpu_only and elsewhere]
+    root, is_all = FOLDER if output is None else Path(output), "all" in names
+    runs: list[PlannedRun] = []
+    notes: list[str] = []
+    if is_all and any(subject.device != "cpu" for subject in request.subjects or ()):
+        timed = [experiment.id for experiment in chosen if experiment.cpu_only]
+        notes = [f"{name} is left out, since it measures processor time." for name in timed]
         chosen = [experiment for experiment in chosen if experiment.id not in timed]
-        notes[chosen[0].id] += [f"{name} is left out, since it measures processor time." for name in timed]
-        for experiment in chosen:
-            requests[experiment.id], left_out = fit_request(experiment, request)
-            notes[experiment.id] += left_out
-    runs = []
     for experiment in chosen:
-        asked = experiment.check(requests[experiment.id])
-        root = FOLDER if output is None else Path(output)
+        asked, left_out = fit_request(experiment, request) if is_all else (request, [])
         folder = root / experiment.id if output is None or len(chosen) > 1 else root
-        runs.append(PlannedRun(experiment, asked, check_folder(experiment, folder), tuple(notes[experiment.id])))
+        run = PlannedRun(experiment, experiment.check(asked), check_folder(experiment, folder))
+        runs.append(replace(run, notes=(*([] if runs else notes), *left_out)))
     return runs
 
 

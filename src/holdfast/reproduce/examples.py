@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast.attribution.methods import attribute
-from holdfast.attribution.task import bare_model, names_of, predicted
-from holdfast.bounds import Interval, clopper_pearson
+from holdfast.attribution.methods import attribute, bare_model, names_of, predicted
+from holdfast.bounds import clopper_pearson
 from holdfast.certification.certificate import certify
 from holdfast.certification.comparison import compare
 from holdfast.certification.curve import StabilityCurve, certify_radii
@@ -23,7 +22,7 @@ from holdfast.report.figures.curves import plot_curves
 from holdfast.report.figures.examples import plot_example, readable_token
 from holdfast.report.figures.style import COLOURS, make_panels, note_below
 from holdfast.reproduce.experiment import IMAGE_RADII, TEXT_RADII, PlannedRun, Subject, up_to
-from holdfast.reproduce.findings import Contrast, CountedClaim, Matrix, Results, Table, contrast_table, share
+from holdfast.reproduce.findings import Contrast, CountedClaim, Quantity, Results, Table, share
 from holdfast.reproduce.studies import too_short
 from holdfast.selection import top_fraction
 from holdfast.types import Mask
@@ -119,14 +118,13 @@ class Overturned:
 def run_unstable(planned: PlannedRun) -> Results:
     """Search every input for the smallest change that overturns its explanation, and show the smallest of all."""
     [method] = planned.request.methods or ("lime",)
-    least = planned.request.min_tokens or 1
     heights = [HEIGHTS[subject.kind == "image"] for subject in planned.subjects]
     figure, panels = make_panels(len(heights), 3, size=(3.0, 2.4), heights=heights)
     rows, short = [], []
-    measured: Matrix = {}
+    cells = {}
     for subject, axes in zip(planned.subjects, panels, strict=True):
-        numbers, searched = subject.first_inputs(least).numbers, []
-        for index in numbers:
+        taken, searched = subject.first_inputs(), []
+        for index in taken.numbers:
             explained = Explained(subject, index, planned.request.seed)
             selected = explained.selected(method)
             witness = find_witness(explained.model, selected, max_calls=MAX_CALLS, rng=explained.rng("witness"))
@@ -141,10 +139,9 @@ def run_unstable(planned: PlannedRun) -> Results:
         chosen.explained.show(axes[1], alone, chosen.selected)
         changed = f"+ {len(added)}: {name(chosen.witness.prediction)}" if added else "no change found"
         chosen.explained.show(axes[2], changed, chosen.selected, added)
-        for quantity, cell in measure_overturned(searched, chosen).items():
-            measured.setdefault(quantity, {})[f"{subject.name}, {counted(len(searched), 'input')}"] = cell
-        n_seen = numbers[-1] + 1 if len(numbers) == (subject.data.n or len(subject.inputs)) else len(subject.inputs)
-        short.append((subject, n_seen - len(numbers), n_seen))
+        cells[f"{subject.name}, {counted(len(searched), 'input')}"] = measure_overturned(searched, chosen)
+        n_seen = subject.n_seen(taken)
+        short.append((subject, n_seen - len(taken), n_seen))
     note_below(figure, "Blue: the explanation. Orange, hatched or with broken frames: what was revealed besides.")
     meaning = (
         f"{method_label(method)} explanations are right where the full input and the explanation alone both get the "
@@ -152,7 +149,7 @@ def run_unstable(planned: PlannedRun) -> Results:
     )
     rule = "Shown is the smallest change found among right explanations, which is no typical one."
     notes = [meaning, rule, *too_short(short)]
-    return Results({"witnesses": Table.of(rows)}, figure, measured=measured, notes=notes)
+    return Results({"witnesses": Table.of(rows)}, figure, cells=cells, notes=notes)
 
 
 def measure_overturned(searched: Sequence[Overturned], chosen: Overturned) -> dict[str, str]:
@@ -219,25 +216,24 @@ def run_similar(planned: PlannedRun) -> Results:
     note_below(figure, f"Bands: guaranteed {level} intervals, each radius of each explanation on its own.")
     rows, contrasts = [], []
     where: dict[str, Any] = dict(zip(("first", "second"), methods, strict=True))
-    where |= {"model": subject.name, "top_fraction": TOP, "keep_probability": 1.0, "bootstrap": False}
+    where |= {"model": subject.name, "top_fraction": TOP, "keep_probability": 1.0}
     for at in comparison:
+        stated = {"model": subject.name, "input": explained.index, "overlap": chosen.overlap, "radius": at.radius}
+        difference = {"difference": at.estimate, "difference_low": at.interval.low, "difference_high": at.interval.high}
         for method in methods:
-            rate, (low, high) = comparison.curve(method)[at.radius], at.interval
-            stated = {"model": subject.name, "input": explained.index, "overlap": chosen.overlap, "radius": at.radius}
-            own = {"method": method, "rate": rate.rate, "low": rate.interval.low, "high": rate.interval.high}
-            rows.append({**stated, **own, "difference": at.estimate, "difference_low": low, "difference_high": high})
-        contrasts.append(Contrast(at.estimate, at.interval, at.interval, **where, radius=at.radius))
+            rate = comparison.curve(method)[at.radius]
+            rows.append({**stated, "method": method, "rate": rate.rate, **rate.interval._asdict(), **difference})
+        contrasts.append(Contrast.certain(Quantity(at.estimate, at.interval), radius=at.radius, **where))
     widest = max(comparison, key=lambda at: abs(at.estimate)).radius
     ends = {method: comparison.curve(method)[widest] for method in methods}
     label = f"{subject.name}, input {explained.index}"
-    shares = {method: {label: share(at.rate, at.interval)} for method, at in ends.items()}
-    cells = {f"{method_label(method)}, radius {widest}": cell for method, cell in shares.items()}
+    cells = {f"{method_label(method)}, radius {widest}": share(at.rate, at.interval) for method, at in ends.items()}
     statement = " more stable than ".join(method_label(method) for method in methods)
     return Results(
-        {"comparison": Table.of(rows), "differences": contrast_table(contrasts)},
+        {"comparison": Table.of(rows), "differences": Table.of_contrasts(contrasts)},
         figure,
         [CountedClaim(statement, label, tuple(contrasts), expected=False)],
-        cells,
+        {label: cells},
         f"Higher and lower are certified, at all radii together at confidence {comparison.confidence:g}; the paper "
         "shows two explanations that look alike and differ.",
         [tell_rule(chosen, candidates)],
@@ -294,22 +290,23 @@ def run_soft_vs_hard(planned: PlannedRun) -> Results:
     rows = []
     for certificate in curve:
         stated = {"model": subject.name, "input": explained.index, "method": method, "radius": certificate.radius}
-        rates = {"rate": certificate.rate, "low": certificate.interval.low, "high": certificate.interval.high}
+        rates = {"rate": certificate.rate, **certificate.interval._asdict()}
         counts = {key: getattr(certificate, key) for key in ("n_agreed", "n_evaluated", "exact")}
         rows.append({**stated, **rates, **counts, "hard_radius_low": bracket.low, "hard_radius_below": below})
     label = f"{subject.name}, input {explained.index}"
     contrasts = contrasts_beyond(subject.name, curve, below)
     claim = f"beyond the hard radius, the rate is at least {share(ENOUGH)}"
+    cells = {
+        "no addition changes the prediction": f"up to radius {bracket.low}",
+        "some addition does": "none was found" if below is None else f"at radius {below}",
+        f"the rate is certified to be at least {share(ENOUGH)}": f"up to radius {soft_radius(curve)}",
+        f"the rate at radius {last.radius}": share(last.rate, last.interval),
+    }
     return Results(
-        {"curve": Table.of(rows), "differences": contrast_table(contrasts)},
+        {"curve": Table.of(rows), "differences": Table.of_contrasts(contrasts)},
         figure,
         [CountedClaim(claim, label, tuple(contrasts))] if contrasts else [],
-        {
-            "no addition changes the prediction": {label: f"up to radius {bracket.low}"},
-            "some addition does": {label: "none was found" if below is None else f"at radius {below}"},
-            f"the rate is certified to be at least {share(ENOUGH)}": {label: f"up to radius {soft_radius(curve)}"},
-            f"the rate at radius {last.radius}": {label: share(last.rate, last.interval)},
-        },
+        {label: cells},
         f"Higher is certified, for all radii at once at confidence {last.confidence:g}.",
         [f"Input {explained.index} is {rule}."],
     )
@@ -332,13 +329,12 @@ def first_overturned(subject: Subject, method: str, seed: int) -> tuple[Explaine
 
 def contrasts_beyond(model: str, curve: StabilityCurve, below: int | None) -> list[Contrast]:
     """From the radius at which something changes the prediction on, how much the rate is above enough."""
-    where: dict[str, Any] = {"model": model, "first": "stability rate", "second": f"{ENOUGH:g}", "bootstrap": False}
-    contrasts = []
-    for certificate in curve:
-        if below is not None and certificate.radius >= below:
-            span = Interval(certificate.interval.low - ENOUGH, certificate.interval.high - ENOUGH)
-            contrasts.append(Contrast(certificate.rate - ENOUGH, span, span, **where, radius=certificate.radius))
-    return contrasts
+    where = {"model": model, "first": "stability rate", "second": f"{ENOUGH:g}"}
+    return [
+        Contrast.certain(Quantity(certificate.rate, certificate.interval) - ENOUGH, radius=certificate.radius, **where)
+        for certificate in curve
+        if below is not None and certificate.radius >= below
+    ]
 
 
 def soft_radius(curve: StabilityCurve) -> int:

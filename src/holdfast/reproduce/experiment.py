@@ -14,6 +14,7 @@ import numpy as np
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.inputs.inputs import Inputs
 from holdfast.inputs.source import check_sources
+from holdfast.report.figures.curves import Line
 from holdfast.reproduce.findings import Claim, Contrast, Results
 from holdfast.selection import top_fraction
 from holdfast.study.spec import PRECISIONS, DataSpec, MaskingSpec, MethodSpec, ModelSpec, MusSpec
@@ -21,9 +22,10 @@ from holdfast.study.worker import named_inputs
 from holdfast.validation import check_name, check_whole, is_number, shown
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from holdfast.reproduce.studies import Studied
+
+Panels = dict[str, list[Line]]
+"""By the title of each, what is drawn."""
 
 BUNDLED = "bundled:"
 
@@ -64,23 +66,25 @@ class Subject:
         """The same with the first n inputs, short ones left out; what is loaded stays loaded."""
         return replace(self, data=replace(self.data, n=n, min_features=min_features))
 
-    def first_inputs(self, least: int = 1) -> Inputs:
-        """The first n inputs that have at least so many features."""
-        there, wanted = len(self.inputs), self.data.n
+    def first_inputs(self) -> Inputs:
+        """The first n inputs that have enough features, which only the loaded model can say; it is not called."""
+        there, wanted, least = len(self.inputs), self.data.n, self.data.min_features
         if wanted is not None and wanted > there:
             must = f"be at most the number of inputs there are, {there}"
             raise InvalidValueError(argument="--n", must=must, got=wanted)
-        return self.inputs[:wanted] if least == 1 else self.long_inputs(there if wanted is None else wanted, least)
-
-    def long_inputs(self, n: int, least: int) -> Inputs:
-        """Up to n inputs that have enough features, which only the loaded model can say; it is not called."""
+        if least == 1:
+            return self.inputs[:wanted]
         try:
-            return self.inputs.first(n, min_features=least)
+            return self.inputs.first(wanted, min_features=least)
         except InvalidValueError as error:
             if error.argument != "min_features":
                 raise
             must, got = f"leave an input of {self.name}", f"{least}: every one has fewer features"
             raise InvalidValueError(argument="min_tokens", must=must, got=got) from error
+
+    def n_seen(self, taken: Inputs) -> int:
+        """How many inputs were looked at until these had enough features."""
+        return taken.numbers[-1] + 1 if len(taken) == self.data.n else len(self.inputs)
 
     @property
     def device(self) -> str:
@@ -168,8 +172,7 @@ class Request:
 
     def given(self) -> dict[str, str]:
         """The options that were asked for, as the command line calls them, each with the name of its field."""
-        names = ("subjects", "n", "methods", "radii", "keep", "min_tokens", "precision")
-        asked = [name for name in names if getattr(self, name) is not None]
+        asked = [name for name, value in vars(self).items() if value is not None and name != "seed"]
         return {"model" if name == "subjects" else name: name for name in asked}
 
 
@@ -178,11 +181,12 @@ class StudyPreset:
     """The study behind an experiment, and what becomes of it: what is compared, drawn, and printed beside the claims.
 
     Radii are taken as far as there are features to reveal. ``keep`` are the keep probabilities of what is smoothed: of
-    nothing (""), the votes of MuS ("mus"), or the model itself ("model").
+    nothing (""), the votes of MuS ("mus"), or the model itself ("model"). The panels of a model are a row of the
+    figure, or a column with ``models_across``; with ``shared_x`` only the lowest are labelled with radii.
     """
 
     contrasts: Callable[[Studied, int], list[Contrast]] = field(repr=False)
-    draw: Callable[[Sequence[Studied]], Figure] = field(repr=False)
+    panels: Callable[[Studied], Panels] = field(repr=False)
     measure: Callable[[Studied, Sequence[Contrast]], Mapping[str, str]] = field(repr=False)
     methods: tuple[str, ...] = METHODS
     top_fractions: tuple[float, ...] = (0.25,)
@@ -191,6 +195,10 @@ class StudyPreset:
     plan: str = "sequential"
     keep: tuple[float, ...] = ()
     smooths: str = ""
+    panel_size: tuple[float, float] = (2.5, 2.3)
+    y_label: str = "stability rate"
+    models_across: bool = False
+    shared_x: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,21 @@ BY_BOOTSTRAP = (
     "inputs, and of those in which nothing differs the bootstrap, which is approximate, calls roughly 1 in 10 higher "
     "or lower, far more where only a few inputs differ, and the guarantee at most 5 in 100."
 )
+
+
+class Quantity(NamedTuple):
+    """A quantity, and an interval that it lies in."""
+
+    value: float
+    interval: Interval
+
+    def __sub__(self, other: Quantity | float) -> Quantity:
+        """How much larger it is: between the farthest ends."""
+        value, (low, high) = other if isinstance(other, Quantity) else (other, (other, other))
+        return Quantity(self.value - value, Interval(self.interval.low - high, self.interval.high - low))
+
+    def __rsub__(self, other: float) -> Quantity:
+        return Quantity(other, Interval(other, other)) - self
 
 
 @dataclass(frozen=True)
@@ -69,6 +84,11 @@ class Contrast:
     mus_keep_probability: float | None = None
     radius: int | None = None
 
+    @classmethod
+    def certain(cls, difference: Quantity, **where: Any) -> Contrast:
+        """A difference whose interval is guaranteed; ``where`` are further fields."""
+        return cls(difference.value, difference.interval, difference.interval, bootstrap=False, **where)
+
     @property
     def verdict(self) -> str:
         """What the interval says, of few inputs the guaranteed one: higher, lower, undecided, or too few inputs."""
@@ -96,6 +116,11 @@ def _verdict(interval: Interval | None) -> str:
     return "higher" if low > 0 else "lower" if high < 0 else "undecided"
 
 
+def bootstrap(values: NDArray[np.float64], key: int) -> list[Interval]:
+    """Approximate intervals for the mean of each column of values (n, R)."""
+    return bootstrap_means(values, n_resamples=N_RESAMPLES, confidence=CONFIDENCE, key=key)
+
+
 def paired(
     values: NDArray[Any], others: NDArray[Any], *, key: int, reach: float = 1.0, radii: Sequence[Any] = (), **where: Any
 ) -> list[Contrast]:
@@ -104,7 +129,7 @@ def paired(
     ``reach`` is the most by which two values can differ, ``radii`` what columns are, ``where`` fields of contrasts.
     """
     gaps = np.asarray(values, dtype=np.float64) - np.asarray(others, dtype=np.float64)
-    usual = bootstrap_means(gaps, n_resamples=N_RESAMPLES, confidence=CONFIDENCE, key=key)
+    usual = bootstrap(gaps, key)
     sure = betting_mean(gaps, confidence=CONFIDENCE, low=-reach, high=reach)
     rows = zip(gaps.mean(axis=0).tolist(), usual, sure, radii or [None] * gaps.shape[1], strict=True)
     return [Contrast(*row, **where | {"n_inputs": len(gaps), "radius": radius}) for *row, radius in rows]
@@ -178,8 +203,17 @@ def ratio(keep: float) -> str:
 _TYPES = ((bool, "bool"), (int, "int64"), (float, "float64"), (str, "string"))
 """As Arrow calls them."""
 
-Matrix = dict[str, dict[str, str]]
-"""What was measured, in print: by the name of the quantity, by the name of the model."""
+CONTRAST_COLUMNS = {
+    **dict.fromkeys(("model", "first", "second"), "string"),
+    **dict.fromkeys(("top_fraction", "keep_probability", "mus_keep_probability"), "float64"),
+    "radius": "int64",
+    "difference": "float64",
+    **{f"{kind}_{end}": "float64" for kind in ("approximate", "guaranteed", "joint") for end in ("low", "high")},
+    "n_inputs": "int64",
+    "verdict": "string",
+    "is_guaranteed": "bool",
+}
+"""Differences, first minus second. Joint intervals are guaranteed for all pairs of methods at once."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +231,18 @@ class Table:
         kinds = {name: next(kind for base, kind in _TYPES if isinstance(x, base)) for name, x in firsts.items()}
         return cls(kinds, lambda: kept)
 
+    @classmethod
+    def of_contrasts(cls, contrasts: Iterable[Contrast]) -> Table:
+        """One row per contrast."""
+        rows = []
+        for contrast in contrasts:
+            row = {name: getattr(contrast, name, None) for name in CONTRAST_COLUMNS} | {"difference": contrast.estimate}
+            intervals = {"approximate": contrast.interval, "guaranteed": contrast.guaranteed, "joint": contrast.joint}
+            for kind, interval in intervals.items():
+                row[f"{kind}_low"], row[f"{kind}_high"] = interval or (None, None)
+            rows.append(row)
+        return cls(CONTRAST_COLUMNS, lambda: rows)
+
     def write(self, stem: Path) -> tuple[Path, Path]:
         """Write ``<stem>.csv`` and ``<stem>.parquet``; each appears when it is complete."""
         paths = stem.with_name(f"{stem.name}.csv"), stem.with_name(f"{stem.name}.parquet")
@@ -206,44 +252,26 @@ class Table:
         return paths
 
 
-CONTRAST_COLUMNS = {
-    **dict.fromkeys(("model", "first", "second"), "string"),
-    **dict.fromkeys(("top_fraction", "keep_probability", "mus_keep_probability"), "float64"),
-    "radius": "int64",
-    "difference": "float64",
-    **{f"{kind}_{end}": "float64" for kind in ("approximate", "guaranteed", "joint") for end in ("low", "high")},
-    "n_inputs": "int64",
-    "verdict": "string",
-    "is_guaranteed": "bool",
-}
-"""Differences, first minus second. Joint intervals are guaranteed for all pairs of methods at once."""
-
-
-def contrast_table(contrasts: Iterable[Contrast]) -> Table:
-    """One row per contrast."""
-    rows = []
-    for contrast in contrasts:
-        row = {name: getattr(contrast, name, None) for name in CONTRAST_COLUMNS} | {"difference": contrast.estimate}
-        intervals = {"approximate": contrast.interval, "guaranteed": contrast.guaranteed, "joint": contrast.joint}
-        for kind, interval in intervals.items():
-            row[f"{kind}_low"], row[f"{kind}_high"] = interval or (None, None)
-        rows.append(row)
-    return Table(CONTRAST_COLUMNS, lambda: rows)
-
-
 @dataclass(frozen=True, eq=False)
 class Results:
     """What an experiment found: tables by the names of their files, the figure, the paper's claims, counted.
 
-    ``measured`` is what else is worth reading, ``how`` says how directions are decided, ``notes`` is about this run.
+    ``cells`` is what else is worth reading, by model, ``how`` says how directions are decided, ``notes`` is about this
+    run.
     """
 
     tables: Mapping[str, Table]
     figure: Figure
     tallies: Sequence[CountedClaim] = ()
-    measured: Matrix = field(default_factory=dict)
+    cells: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     how: str = BY_BOOTSTRAP
     notes: Sequence[str] = ()
+
+    @property
+    def measured(self) -> dict[str, dict[str, str]]:
+        """What was measured, by the name of the quantity, by the name of the model."""
+        names = dict.fromkeys(name for own in self.cells.values() for name in own)
+        return {name: {model: own[name] for model, own in self.cells.items() if name in own} for name in names}
 
     @property
     def findings(self) -> str:
@@ -260,7 +288,7 @@ class Results:
             header = ("claim", "where", "of", "higher", "lower", "undecided", *(["too few inputs"] if few else []))
             parts.append(text_table(header, rows, n_left=2))
         if self.measured:
-            models = list(dict.fromkeys(model for cells in self.measured.values() for model in cells))
+            models = [model for model, own in self.cells.items() if own]
             lines = [(name, *(cells.get(model, "") for model in models)) for name, cells in self.measured.items()]
             parts.append(text_table(("measured", *models), lines, n_left=1 + len(models)))
         compares = any(tally.expected for tally in self.tallies) or not self.tallies

@@ -14,27 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.atomic import replacing
-from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream, stream_key
-from holdfast.report.figures.boolean_plots import SpectralContraction, contraction
-from holdfast.report.figures.curves import plot_accuracy, plot_spectra, plot_times
+from holdfast.report.figures.boolean_plots import SpectralContraction, contraction, plot_spectra
+from holdfast.report.figures.curves import plot_accuracy, plot_times
 from holdfast.report.figures.style import COLOURS, entitle, make_panels, note_below
 from holdfast.reproduce.experiment import PlannedRun, Subject
-from holdfast.reproduce.findings import (
-    CONFIDENCE,
-    N_RESAMPLES,
-    Contrast,
-    CountedClaim,
-    Matrix,
-    Results,
-    Table,
-    contrast_table,
-    share,
-)
+from holdfast.reproduce.findings import CONFIDENCE, Contrast, CountedClaim, Quantity, Results, Table, bootstrap, share
 from holdfast.smoothing import SmoothedAccuracy, smoothed_accuracy
-from holdfast.study.columns import FEW, bootstrap_means
+from holdfast.study.columns import FEW
 from holdfast.terminal import TerminalBar
 from holdfast.words import counted, percent
 
@@ -62,27 +51,28 @@ def run_accuracy(planned: PlannedRun) -> Results:
     figure, [panels] = make_panels(1, len(planned.subjects), size=(3.0, 2.6))
     rows: list[dict[str, Any]] = []
     tallies: list[CountedClaim] = []
-    measured: Matrix = {}
+    cells: dict[str, dict[str, str]] = {}
     for place, (subject, axes) in enumerate(zip(planned.subjects, panels, strict=True)):
         result = measure_accuracy(planned, subject, keeps)
         label = f"{subject.name}, {counted(result.n_inputs, 'input')}"
         plot_accuracy(result, ax=axes)
         entitle(axes, label)
         axes.set_ylabel("" if place else "accuracy")
-        for (keep, accuracy, interval), n_correct in zip(result, result.n_correct, strict=True):
+        at = {keep: Quantity(accuracy, interval) for keep, accuracy, interval in result}
+        for (keep, (accuracy, interval)), n_correct in zip(at.items(), result.n_correct, strict=True):
             stated = {"model": subject.name, "data": subject.data.spec, "keep_probability": keep}
             counts = {"n_correct": n_correct, "n_inputs": result.n_inputs, "accuracy": accuracy}
-            ends = {"low": interval.low, "high": interval.high, "confidence": result.confidence}
-            rows.append({**stated, **counts, **ends, "n_samples": result.n_samples})
-            if keep in COMPARED:
-                measured.setdefault(f"accuracy at λ = {keep:g}", {})[label] = share(accuracy, interval)
-        tallies += tally_losses(label, {keep: (accuracy, interval) for keep, accuracy, interval in result})
+            asked = {"confidence": result.confidence, "n_samples": result.n_samples}
+            rows.append({**stated, **counts, **interval._asdict(), **asked})
+        cells[label] = {f"accuracy at λ = {keep:g}": share(*at[keep]) for keep in at if keep in COMPARED}
+        tallies += tally_losses(label, at)
     note_below(figure, f"Bands: exact {percent(CONFIDENCE)} binomial intervals.")
+    contrasts = [contrast for tally in tallies for contrast in tally.contrasts]
     return Results(
-        {"accuracy": Table.of(rows), "differences": contrast_table(c for tally in tallies for c in tally.contrasts)},
+        {"accuracy": Table.of(rows), "differences": Table.of_contrasts(contrasts)},
         figure,
         tallies,
-        measured,
+        cells,
         "Higher and lower: exact 95% binomial intervals leave no doubt, at 90% for one loss and at 85% for two.",
         [] if tallies else ["λ = 1, 0.5 and 0.25 are needed to compare with the paper."],
     )
@@ -128,37 +118,23 @@ def measure_accuracy(planned: PlannedRun, subject: Subject, keeps: tuple[float, 
 
 def sum_parts(parts: Sequence[SmoothedAccuracy], key: int) -> SmoothedAccuracy:
     """Parts of one question about different inputs, put together."""
-    first = parts[0]
-    return SmoothedAccuracy(
-        keep_probabilities=first.keep_probabilities,
-        n_correct=tuple(map(sum, zip(*(part.n_correct for part in parts), strict=True))),
-        n_inputs=sum(part.n_inputs for part in parts),
-        n_samples=first.n_samples,
-        confidence=first.confidence,
-        n_calls=sum(part.n_calls for part in parts),
-        rng_key=key,
-    )
+    n_correct = tuple(map(sum, zip(*(part.n_correct for part in parts), strict=True)))
+    n_inputs, n_calls = sum(part.n_inputs for part in parts), sum(part.n_calls for part in parts)
+    return replace(parts[0], n_correct=n_correct, n_inputs=n_inputs, n_calls=n_calls, rng_key=key)
 
 
-def tally_losses(label: str, at: Mapping[float, tuple[float, Interval]]) -> list[CountedClaim]:
+def tally_losses(label: str, at: Mapping[float, Quantity]) -> list[CountedClaim]:
     """Whether accuracy falls gently to λ = 1/2 and collapses by 1/4, as far as exact intervals tell."""
     if not set(COMPARED) <= at.keys():
         return []
-
-    def exceeds(first: tuple[float, Interval], second: tuple[float, Interval]) -> tuple[float, Interval]:
-        (a, above), (b, below) = first, second
-        return a - b, Interval(above.low - below.high, above.high - below.low)
-
-    early, late = exceeds(at[1.0], at[0.5]), exceeds(at[0.5], at[0.25])
-    limit, (first, second) = f"{100 * GENTLE:g} points", ("loss from λ = 1 to 1/2", "loss from λ = 1/2 to 1/4")
-    gentle, collapse = exceeds((GENTLE, Interval(GENTLE, GENTLE)), early), exceeds(late, early)
-    where: dict[str, Any] = {"model": label.split(",")[0], "bootstrap": False, "second": first}
+    early, late = at[1.0] - at[0.5], at[0.5] - at[0.25]
+    limit = f"{100 * GENTLE:g} points"
+    where = {"model": label.split(",")[0], "second": "loss from λ = 1 to 1/2"}
+    gentle = Contrast.certain(GENTLE - early, first=limit, **where)
+    collapse = Contrast.certain(late - early, first="loss from λ = 1/2 to 1/4", **where)
     return [
-        CountedClaim(statement, label, (Contrast(value, span, span, first=name, **where),))
-        for statement, (value, span), name in (
-            (f"the fall to λ = 1/2 is gentle, at most {limit}", gentle, limit),
-            ("it collapses by λ = 1/4: the second fall is larger", collapse, second),
-        )
+        CountedClaim(f"the fall to λ = 1/2 is gentle, at most {limit}", label, (gentle,)),
+        CountedClaim("it collapses by λ = 1/4: the second fall is larger", label, (collapse,)),
     ]
 
 
@@ -177,31 +153,31 @@ def run_spectra(planned: PlannedRun) -> Results:
     rows: list[dict[str, Any]] = []
     tallies: list[CountedClaim] = []
     every: list[Contrast] = []
-    measured: Matrix = {}
+    cells: dict[str, dict[str, str]] = {}
     found = {operator: masses(spectra, amounts, operator) for operator in OPERATORS}
     for operator, mass in found.items():
         for amount, by_degree in zip(amounts, mass, strict=True):
-            spans, gains = (_bootstrap(values.T, request.seed) for values in (by_degree, by_degree - plain))
+            spans, gains = (bootstrap(values.T, request.seed) for values in (by_degree, by_degree - plain))
             where: dict[str, Any] = {"model": operator, "n_inputs": n_spectra, "keep_probability": amount}
             lifts = []
             for degree, values in enumerate(by_degree):
                 expected, value = expected_mass(operator, amount, degree), float(values.mean())
                 stated = {"operator": operator, "amount": amount, "degree": degree, "mass": value}
-                ends = {"low": spans[degree].low, "high": spans[degree].high, "expected": expected}
-                rows.append({**stated, **ends, "n_features": N_FEATURES, "n_spectra": n_spectra})
+                sizes = {"expected": expected, "n_features": N_FEATURES, "n_spectra": n_spectra}
+                rows.append({**stated, **spans[degree]._asdict(), **sizes})
                 where |= {"first": f"degree {degree} at {amount:g}", "second": f"degree {degree} at 1"}
                 lifts.append(Contrast(float((values - plain[degree]).mean()), gains[degree], **where))
                 if lifts[-1].verdict == "higher":
                     factor, exact = value / plain[degree].mean(), expected / expected_mass(operator, 1.0, degree)
-                    cells = measured.setdefault(f"{operator} raises degree {degree}", {})
-                    cells[f"at {amount:g}"] = f"to {factor:.2f} times its size (exactly {exact:.2f})"
+                    own = cells.setdefault(f"at {amount:g}", {})
+                    own[f"{operator} raises degree {degree}"] = f"to {factor:.2f} times its size (exactly {exact:.2f})"
             tallies += tally_degrees(operator, amount, lifts)
             every += lifts
     return Results(
-        {"spectra": Table.of(rows), "differences": contrast_table(every)},
+        {"spectra": Table.of(rows), "differences": Table.of_contrasts(every)},
         draw_spectra(found, amounts),
         tallies,
-        measured,
+        cells,
         f"Directions are approximate 95% bootstrap intervals over spectra, and none is said of fewer than {FEW}.",
         [f"{n_spectra} random spectr{'um' if n_spectra == 1 else 'a'} of {N_FEATURES} features; crosses: exact means."],
     )
@@ -212,9 +188,8 @@ def tally_degrees(operator: str, amount: float, lifts: Sequence[Contrast]) -> li
     if amount == 1:
         return []
     where = f"{operator} at {amount:g}"
-    spans = [Interval(0.0 - lift.interval.high, 0.0 - lift.interval.low) for lift in lifts]
-    pairs = zip(lifts, spans, strict=True)
-    turned = tuple(replace(lift, estimate=0.0 - lift.estimate, interval=span) for lift, span in pairs)
+    falls = [(lift, 0.0 - Quantity(lift.estimate, lift.interval)) for lift in lifts]
+    turned = tuple(replace(lift, estimate=fall.value, interval=fall.interval) for lift, fall in falls)
     if operator == "flipping":
         return [CountedClaim("the mass of degrees 1 and more falls", where, turned[1:])]
     first = next((degree for degree, lift in enumerate(lifts) if degree > 0 and lift.verdict == "lower"), 1)
@@ -237,10 +212,6 @@ def expected_mass(operator: str, amount: float, degree: int, *, n_features: int 
     """
     lifted = (1 + (1 - amount) ** 2) ** ((n_features - degree) / 2) if operator == "masking" else 1.0
     return math.comb(n_features, degree) * math.sqrt(2 / math.pi) * amount**degree * lifted
-
-
-def _bootstrap(values: NDArray[np.float64], key: int) -> list[Interval]:
-    return bootstrap_means(values, n_resamples=N_RESAMPLES, confidence=CONFIDENCE, key=key)
 
 
 def draw_spectra(found: Mapping[str, NDArray[np.float64]], amounts: Sequence[float]) -> Figure:
@@ -276,16 +247,16 @@ def run_batching(planned: PlannedRun) -> Results:
     figure, [panels] = make_panels(1, len(planned.subjects), size=(3.3, 2.1))
     rows: list[dict[str, Any]] = []
     tallies: list[CountedClaim] = []
-    measured: Matrix = {}
+    cells: dict[str, dict[str, str]] = {}
     for place, (subject, axes) in enumerate(zip(planned.subjects, panels, strict=True)):
         inputs = subject.first_inputs()
         times = time_batches(inputs.__getitem__, SIZES, n_inputs=len(inputs), n_masks=N_MASKS)
         label = f"{subject.name}, {counted(len(inputs), 'input')}"
         plot_times({str(size): seconds for size, seconds in times.items()}, title=label, ax=axes)
         axes.set_ylabel("" if place else "batch size")
-        gains = []
+        gains, own = [], cells.setdefault(label, {})
         for size in SIZES:
-            faster, (low, high) = speed_up(times, size, planned.request.seed)
+            faster, (low, high) = factor = speed_up(times, size, planned.request.seed)
             mean = 1e3 * float(np.mean(times[size]))
             deviation = 1e3 * float(np.std(times[size], ddof=1)) if len(inputs) > 1 else 0.0
             stated = {"model": subject.name, "batch_size": size, "n_inputs": len(inputs), "n_masks": N_MASKS}
@@ -294,29 +265,30 @@ def run_batching(planned: PlannedRun) -> Results:
             cell = f"{mean:.2f} ± {deviation:.2f} ms"
             if size != 1:
                 where: dict[str, Any] = {"model": subject.name, "first": f"batch size {size}", "second": "batch size 1"}
-                gains.append(Contrast(faster - 1, Interval(low - 1, high - 1), n_inputs=len(inputs), **where))
+                gains.append(Contrast(*(factor - 1.0), n_inputs=len(inputs), **where))
                 cell += f" ({faster:.1f}× [{low:.1f}, {high:.1f}])"
-            measured.setdefault(f"a pass at batch size {size}", {})[label] = cell
+            own[f"a pass at batch size {size}"] = cell
         tallies.append(CountedClaim("a pass in a batch is faster than alone", label, tuple(gains)))
     note_below(figure, "Whiskers: one standard deviation over inputs.")
+    contrasts = [contrast for tally in tallies for contrast in tally.contrasts]
     return Results(
-        {"times": Table.of(rows), "differences": contrast_table(c for tally in tallies for c in tally.contrasts)},
+        {"times": Table.of(rows), "differences": Table.of_contrasts(contrasts)},
         figure,
         tallies,
-        measured,
+        cells,
         f"Higher: the approximate 95% bootstrap interval of the speed-up is above 1, of {FEW} inputs or more.",
         ["Times are processor times of this machine, ± one standard deviation, and differ in every run."],
     )
 
 
-def speed_up(times: Times, size: int, key: int) -> tuple[float, Interval]:
+def speed_up(times: Times, size: int, key: int) -> Quantity:
     """How many times less time a pass takes at this batch size than alone: of mean times, resampling inputs."""
     alone, together = np.array(times[1]), np.array(times[size])
     estimate = float(alone.mean() / together.mean())
     # The ratio of means r solves mean(alone - r·together) = 0: linearised at the estimate, it is a mean over inputs.
     shifted = estimate + (alone - estimate * together) / together.mean()
-    [interval] = _bootstrap(shifted[:, None], key)
-    return estimate, interval
+    [interval] = bootstrap(shifted[:, None], key)
+    return Quantity(estimate, interval)
 
 
 def time_batches(bind: Bind, sizes: Sequence[int | None], *, n_inputs: int, n_masks: int) -> Times:

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, cycle, groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.bounds import Interval
 from holdfast.errors import StudyError, StudyMismatchError
-from holdfast.report.figures.curves import Line, band_of, plot_lines
-from holdfast.report.figures.style import COLOURS, LineStyle, entitle, legend_below, look_of, make_panels
-from holdfast.reproduce.experiment import PlannedRun, StudyPreset, Subject
+from holdfast.report.figures.curves import Line, band_of, mean_line, plot_lines
+from holdfast.report.figures.style import COLOURS, LineStyle, entitle, legend_below, look_of, make_panels, shades
+from holdfast.reproduce.experiment import Panels, PlannedRun, StudyPreset, Subject
 from holdfast.reproduce.findings import (
     BY_BOOTSTRAP,
     CONFIDENCE,
     N_RESAMPLES,
     Contrast,
     CountedClaim,
-    Matrix,
+    Quantity,
     Results,
     Table,
-    contrast_table,
     paired,
     ratio,
     share,
@@ -35,9 +35,9 @@ from holdfast.study.columns import FEW, Columns, read_columns
 from holdfast.study.local import Engine, InProcess
 from holdfast.study.records import unpack_text
 from holdfast.study.run import LiveBar, run_study
-from holdfast.study.spec import CertifySpec, MethodSpec, MusSpec, SmoothingSpec, StudySpec
+from holdfast.study.spec import CertifySpec, GroupKey, MethodSpec, MusSpec, SmoothingSpec, StudySpec
 from holdfast.study.store import COLUMNS, Store
-from holdfast.study.summary import GroupSummary, MeanAt, StudySummary, summarize_study
+from holdfast.study.summary import GroupSummary, MeanAt, PairedDifference, StudySummary, summarize_study
 from holdfast.words import counted, listed, method_label, percent
 
 if TYPE_CHECKING:
@@ -77,11 +77,6 @@ SELECT i.top_fraction, max(x.n_features - i.n_selected) FROM items i JOIN inputs
 WHERE i.input < ? GROUP BY i.top_fraction
 """
 
-_VOTED = """
-SELECT i.method, i.top_fraction, i.keep_probability, i.mus, x.label FROM items i JOIN inputs x USING (input)
-WHERE i.input < ? ORDER BY i.item
-"""
-
 
 class InterruptedStudyError(StudyError):
     """Somebody asked to stop; the same command goes on from there."""
@@ -94,7 +89,6 @@ class Studied:
     subject: Subject
     summary: StudySummary
     path: Path
-    _columns: dict[Any, Columns] = field(default_factory=dict, repr=False)
 
     @property
     def label(self) -> str:
@@ -106,45 +100,35 @@ class Studied:
         """Whether there are certificates of single inputs."""
         return self.summary.precision == "per-input"
 
-    @property
-    def methods(self) -> list[str]:
-        """The methods, in the order of the study."""
-        return list(dict.fromkeys(group.method for group in self.summary.groups))
-
-    def columns(self, group: GroupSummary) -> Columns:
-        """Rates per input of one group, at its radii; read once."""
-        if group.key not in self._columns:
-            with Store(self.path) as store:
-                asked = store.spec.certify.radii
-                columns = read_columns(store, group.key)
-            places = [asked.index(radius) for radius in group.radii]
-            rates, all_agreed = columns.rates[:, places], columns.all_agreed[:, places]
-            self._columns[group.key] = replace(columns, rates=rates, all_agreed=all_agreed)
-        return self._columns[group.key]
+    @cached_property
+    def columns(self) -> dict[GroupKey, Columns]:
+        """Rates per input of each group, at its radii; every group is about the same inputs."""
+        columns = {}
+        with Store(self.path) as store:
+            for group in self.summary.groups:
+                stored, n = read_columns(store, group.key), len(group.radii)
+                columns[group.key] = replace(stored, rates=stored.rates[:, :n], all_agreed=stored.all_agreed[:, :n])
+        return columns
 
     def voted(self, group: GroupSummary, keep: float) -> NDArray[np.bool_]:
         """Whether votes at a keep probability certify each input (n,) at each radius (R,)."""
-        return np.asarray(self.columns(group).voted[keep][:, None] >= np.array(group.radii))
+        return np.asarray(self.columns[group.key].voted[keep][:, None] >= np.array(group.radii))
 
-    def common(self, group: GroupSummary, other: GroupSummary) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows of two groups that are about the same inputs."""
-        inputs, others = self.columns(group).inputs, self.columns(other).inputs
-        _, here, there = np.intersect1d(inputs, others, assume_unique=True, return_indices=True)
-        return here, there
+    def where(self, cut: GroupSummary | PairedDifference, first: str, second: str) -> dict[str, Any]:
+        """The fields of a contrast that say what is compared."""
+        names = {"model": self.subject.name, "first": first, "second": second}
+        return {**names, "top_fraction": cut.top_fraction, "keep_probability": cut.keep_probability}
 
 
 def run_studies(planned: PlannedRun, preset: StudyPreset) -> Results:
     """Run the studies of all subjects that were asked for, or what is left of them; then count, draw and tabulate."""
     finished = [study_subject(planned, preset, subject) for subject in planned.subjects]
-    contrasts = {studied.subject.name: preset.contrasts(studied, planned.request.seed) for studied in finished}
-    measured: Matrix = {}
-    for studied in finished:
-        for quantity, cell in preset.measure(studied, contrasts[studied.subject.name]).items():
-            measured.setdefault(quantity, {})[studied.label] = cell
+    compared = [(studied, preset.contrasts(studied, planned.request.seed)) for studied in finished]
+    cells = {studied.label: preset.measure(studied, contrasts) for studied, contrasts in compared}
     tallies = []
     for claim in planned.experiment.claims:
-        for studied in finished:
-            about = tuple(filter(claim.applies, contrasts[studied.subject.name]))
+        for studied, contrasts in compared:
+            about = tuple(filter(claim.applies, contrasts))
             if about and claim.kind in (None, studied.subject.kind):
                 tallies.append(CountedClaim(claim.statement, studied.label, about, claim.expected))
     means = [
@@ -153,14 +137,14 @@ def run_studies(planned: PlannedRun, preset: StudyPreset) -> Results:
         for group in studied.summary.groups
         for row in group.rows()
     ]
-    differences = contrast_table(contrast for some in contrasts.values() for contrast in some)
+    differences = Table.of_contrasts(contrast for _, contrasts in compared for contrast in contrasts)
     tables = {"curves": Table.of(means), "differences": differences}
     per_input = all(studied.per_input for studied in finished)
     if per_input:
         tables["certificates"] = Table(ITEM_COLUMNS, lambda: (row for studied in finished for row in _rows(studied)))
     short = [(studied.subject, studied.summary.n_skipped, studied.summary.n_inputs) for studied in finished]
     how = BY_BOOTSTRAP if per_input else BY_MEANS
-    return Results(tables, preset.draw(finished), tallies, measured, how, too_short(short))
+    return Results(tables, draw_studies(finished, preset), tallies, cells, how, too_short(short))
 
 
 def _rows(studied: Studied) -> Iterator[dict[str, Any]]:
@@ -197,11 +181,11 @@ def study_subject(planned: PlannedRun, preset: StudyPreset, subject: Subject) ->
         if isinstance(error.cause or error, StudyMismatchError):
             error.add_hint(f"With `holdfast reproduce`: choose another --output, or remove {path}.")
         raise
-    if done.stopped and not done.status.n_done:
-        raise InterruptedStudyError("Stopped. Nothing was stored yet; the same command begins again.")
     if done.stopped:
-        stored = f"{counted(done.status.n_done, 'item')} {'is' if done.status.n_done == 1 else 'are'} stored in {path}"
-        raise InterruptedStudyError(f"Stopped. {stored}; the same command goes on from there.")
+        n = done.status.n_done
+        stored = f"{counted(n, 'item')} {'is' if n == 1 else 'are'} stored in {path}" if n else "Nothing was stored yet"
+        goes_on = "goes on from there" if n else "begins again"
+        raise InterruptedStudyError(f"Stopped. {stored}; the same command {goes_on}.")
     if done.status.failures:  # nothing is concluded from a part
         number, reason = next(iter(done.status.failures.items()))
         raise StudyError(
@@ -223,10 +207,10 @@ def study_spec(planned: PlannedRun, preset: StudyPreset, subject: Subject) -> St
     if request.precision == "data-set":
         certify = CertifySpec(asked, precision="data-set", half_width=HALF_WIDTH, confidence=CONFIDENCE)
     keep = tuple(request.keep or preset.keep)
-    n, least, there = subject.data.n, subject.data.min_features, len(subject.inputs)
-    if least > 1 and (n is None or n <= there):  # of more inputs than there are the study itself complains
-        long = subject.long_inputs(n or 1, least)
-        n = n and (long.numbers[-1] + 1 if len(long) == n else there)
+    n = subject.data.n
+    if subject.data.min_features > 1 and (n is None or n <= len(subject.inputs)):  # of more, the study complains
+        taken = subject.first(n or 1, min_features=subject.data.min_features).first_inputs()  # of all, one is enough
+        n = n and subject.n_seen(taken)
     spec = StudySpec(
         model=subject.model,
         data=replace(subject.data, n=n, order="first"),  # what was found is about these
@@ -261,35 +245,33 @@ def without_repeats(summary: StudySummary, left: dict[float, int]) -> StudySumma
 
 
 def method_contrasts(studied: Studied, key: int) -> list[Contrast]:
-    """Every pair of methods at every fraction, keep probability and radius.
+    """Every pair of methods at every fraction and radius.
 
     Input by input where there are certificates of inputs, with the bootstrap of the summary; from the two means' own
     intervals where there are only mean curves.
     """
-    summary, contrasts = studied.summary, []
-    for fraction, keep in dict.fromkeys((group.top_fraction, group.keep_probability) for group in summary.groups):
-        cut = {"top_fraction": fraction, "keep_probability": keep}
-        for first, second in combinations(studied.methods, 2):
-            where: dict[str, Any] = {"model": studied.subject.name, "first": first, "second": second, **cut}
-            if not studied.per_input:
-                contrasts += mean_contrasts(summary.group(first, **cut), summary.group(second, **cut), **where)
-                continue
-            pair = summary.difference(first, second, **cut)
-            for at in pair:
-                where |= {"radius": at.radius, "n_inputs": pair.n_inputs}
-                contrasts.append(Contrast(at.mean, at.approximate, at.guaranteed, at.joint, **where))
+    contrasts = []
+    for pair in studied.summary.differences:
+        where = studied.where(pair, pair.first, pair.second)
+        for at in pair:
+            intervals = (at.approximate, at.guaranteed, at.joint)
+            contrasts.append(Contrast(at.mean, *intervals, pair.n_inputs, radius=at.radius, **where))
+    if not studied.per_input:
+        by_fraction = sorted(studied.summary.groups, key=attrgetter("top_fraction"))
+        for _, groups in groupby(by_fraction, key=attrgetter("top_fraction")):
+            for group, other in combinations(groups, 2):
+                contrasts += mean_contrasts(group, other, **studied.where(group, group.method, other.method))
     return contrasts
 
 
 def mean_contrasts(group: GroupSummary, other: GroupSummary, **where: Any) -> list[Contrast]:
-    """Two mean curves with intervals of their own: their difference lies between the farthest ends."""
+    """Two mean curves with intervals of their own."""
     contrasts = []
     for mean, below in zip(group.soft, other.soft, strict=True):
-        (low, high), (least, most) = band_of(mean, group.n_inputs), band_of(below, group.n_inputs)
-        span = Interval(low - most, high - least)
-        sure = span if mean.approximate is None and below.approximate is None else None
-        where |= {"radius": mean.radius, "n_inputs": group.n_inputs, "bootstrap": False}
-        contrasts.append(Contrast(mean.mean - below.mean, span, sure, **where))
+        first, second = (Quantity(at.mean, band_of(at, group.n_inputs)) for at in (mean, below))
+        contrast = Contrast.certain(first - second, radius=mean.radius, n_inputs=group.n_inputs, **where)
+        is_sure = mean.approximate is None and below.approximate is None
+        contrasts.append(contrast if is_sure else replace(contrast, guaranteed=None))
     return contrasts
 
 
@@ -297,28 +279,23 @@ def vote_contrasts(studied: Studied, key: int) -> list[Contrast]:
     """For every method, keep probability and radius: the shares that SCA and MuS certify, input by input."""
     contrasts = []
     for group in studied.summary.groups:
-        columns = studied.columns(group)
+        columns = studied.columns[group.key]
         for keep in columns.voted:
-            where: dict[str, Any] = {"model": studied.subject.name, "second": f"{group.method}, MuS at {keep!r}"}
-            where |= {"top_fraction": group.top_fraction, "keep_probability": 1.0, "mus_keep_probability": keep}
             for kind, rates in (("soft", columns.rates), ("hard", columns.all_agreed)):
-                name, certified = f"{group.method}, SCA-{kind}", studied.voted(group, keep)
-                contrasts += paired(rates, certified, key=key, radii=group.radii, first=name, **where)
+                where = studied.where(group, f"{group.method}, SCA-{kind}", f"{group.method}, MuS at {keep!r}")
+                where |= {"mus_keep_probability": keep, "radii": group.radii}
+                contrasts += paired(rates, studied.voted(group, keep), key=key, **where)
     return contrasts
 
 
 def mus_contrasts(studied: Studied, key: int) -> list[Contrast]:
     """Every pair of methods wherever MuS can certify anything, by MuS and then by SCA-soft at the same radii."""
-    groups = {group.method: group for group in studied.summary.groups}
     contrasts = []
-    for first, second in combinations(groups, 2):
-        here, there = studied.common(groups[first], groups[second])
-        for keep in studied.columns(groups[first]).voted:
-            certified = studied.voted(groups[first], keep)[here], studied.voted(groups[second], keep)[there]
-            where: dict[str, Any] = dict.fromkeys(("keep_probability", "mus_keep_probability"), keep)
-            where |= {"model": studied.subject.name, "first": f"{first}, MuS", "second": f"{second}, MuS"}
-            where |= {"top_fraction": groups[first].top_fraction, "radii": groups[first].radii}
-            each = paired(*certified, key=key, **where)
+    for group, other in combinations(studied.summary.groups, 2):
+        for keep in studied.columns[group.key].voted:
+            where = studied.where(group, f"{group.method}, MuS", f"{other.method}, MuS")
+            where |= {"keep_probability": keep, "mus_keep_probability": keep, "radii": group.radii}
+            each = paired(studied.voted(group, keep), studied.voted(other, keep), key=key, **where)
             contrasts += [contrast for contrast in each if not contrast.beyond_votes]
     radii = {contrast.radius for contrast in contrasts}
     return contrasts + [contrast for contrast in method_contrasts(studied, key) if contrast.radius in radii]
@@ -331,26 +308,25 @@ def smoothing_contrasts(studied: Studied, key: int) -> list[Contrast]:
     """
     groups = studied.summary.groups
     plain = {group.method: group for group in groups if group.keep_probability == 1}
-    smoothed = [group for group in groups if group.keep_probability != 1 and group.method in plain]
     contrasts, gains = [], []
-    for group in smoothed:
-        first, second = f"{group.method}, λ = {group.keep_probability:g}", f"{group.method}, λ = 1"
-        where: dict[str, Any] = {"model": studied.subject.name, "first": first, "second": second}
-        where |= {"top_fraction": group.top_fraction, "keep_probability": group.keep_probability}
-        if not studied.per_input:
-            contrasts += mean_contrasts(group, plain[group.method], **where)
+    for group in groups:
+        other = plain.get(group.method, group)
+        if other is group:
             continue
-        here, there = studied.common(group, plain[group.method])
-        rates, others = studied.columns(group).rates[here], studied.columns(plain[group.method]).rates[there]
+        where = studied.where(group, f"{group.method}, λ = {group.keep_probability:g}", f"{group.method}, λ = 1")
+        if not studied.per_input:
+            contrasts += mean_contrasts(group, other, **where)
+            continue
+        rates, others = studied.columns[group.key].rates, studied.columns[other.key].rates
         contrasts += paired(rates, others, key=key, radii=group.radii, **where)
         gains.append(rates - others)
     small = np.array(groups[0].radii) <= SMALL
     if gains and small.any() and not small.all():
         # Each input's gains, averaged over keep probabilities, then over the radii of each kind.
         values = np.mean(gains, axis=0)
-        near, far = values[:, small].mean(axis=1)[:, None], values[:, ~small].mean(axis=1)[:, None]
-        where = {"model": studied.subject.name, "first": f"gain up to radius {SMALL}", "second": "gain beyond"}
-        contrasts += paired(near, far, key=key, reach=2.0, **where)
+        near, far = (values[:, radii].mean(axis=1)[:, None] for radii in (small, ~small))
+        names = {"first": f"gain up to radius {SMALL}", "second": "gain beyond"}
+        contrasts += paired(near, far, key=key, reach=2.0, model=studied.subject.name, **names)
     return contrasts
 
 
@@ -384,12 +360,8 @@ def measure_votes(studied: Studied, contrasts: Sequence[Contrast]) -> dict[str, 
     least = min(votes.keep_probability for votes in group.mus)
     place = max([i for i, radius in enumerate(group.radii) if 2 * least * radius < 1], default=0)
     best = max(group.mus, key=lambda votes: (votes.rates[place].mean, -votes.keep_probability))
-    beyond = [
-        mean.mean > 0
-        for votes in (votes for each in studied.summary.groups for votes in each.mus)
-        for mean in votes.rates
-        if 2 * votes.keep_probability * mean.radius >= 1
-    ]
+    every = [votes for each in studied.summary.groups for votes in each.mus]
+    beyond = [at.mean > 0 for votes in every for at in votes.rates if 2 * votes.keep_probability * at.radius >= 1]
     name, lower = method_label(group.method), {}
     for keep in (votes.keep_probability for votes in group.mus):
         own = [c for c in contrasts if c.mus_keep_probability == keep and not c.beyond_votes]
@@ -426,11 +398,12 @@ def _rate_at(mean: MeanAt, group: GroupSummary) -> str:
 def classes_of_votes(studied: Studied) -> dict[str, str]:
     """How many classes the smoothed model gives to the explanations of the study, and how often the right one."""
     votes: dict[float, list[tuple[str, int | None]]] = {}
-    wanted = {tuple(group.key) for group in studied.summary.groups}
+    groups, n_inputs = {group.key for group in studied.summary.groups}, studied.summary.n_inputs
     with Store(studied.path) as store:
-        for *key, packed, label in store.query(_VOTED, studied.summary.n_inputs):
-            for vote in map(json.loads, json.loads(unpack_text(packed))) if tuple(key) in wanted else ():
-                votes.setdefault(vote["keep_probability"], []).append((json.dumps(vote["prediction"]), label))
+        for record in store.records():
+            is_asked = record.item.group in groups and record.input < n_inputs
+            for vote in map(json.loads, json.loads(unpack_text(record.mus))) if is_asked else ():
+                votes.setdefault(vote["keep_probability"], []).append((json.dumps(vote["prediction"]), record.label))
     cells = {}
     for keep, pairs in sorted(votes.items()):
         labelled = [vote == json.dumps(label) for vote, label in pairs if label is not None and label >= 0]
@@ -449,105 +422,77 @@ _VOTE_STYLES = (
     LineStyle(COLOURS["purple"], (0, (4, 1)), "P"),
 )
 
-Panel = tuple[tuple[str, ...], list[Line]]
-"""The lines of its title, and what is drawn."""
+
+def method_panels(studied: Studied) -> Panels:
+    """A panel per fraction, named where there are several, with a line per method."""
+    panels: Panels = {}
+    groups = studied.summary.groups
+    several = len({group.top_fraction for group in groups}) > 1
+    for group in groups:
+        lines = panels.setdefault(f"top {percent(group.top_fraction)}" if several else "", [])
+        lines.append(mean_line(method_label(group.method), group, group.soft, look_of(group.method)))
+    return panels
 
 
-def draw_methods(finished: Sequence[Studied]) -> Figure:
-    """A panel per model, or a row of panels per model with one per fraction."""
-    fractions = list(dict.fromkeys(group.top_fraction for group in finished[0].summary.groups))
-    single = len(fractions) == 1
-    panels: list[Panel] = []
-    for studied in finished:
-        for fraction in fractions:
-            groups = [group for group in studied.summary.groups if group.top_fraction == fraction]
-            lines = [_line(method_label(group.method), group, group.soft, look_of(group.method)) for group in groups]
-            panels.append(((studied.label, *([] if single else [f"top {percent(fraction)}"])), lines))
-    if single:
-        return _grid([panels], finished, size=(3.2, 2.7))
-    n = len(fractions)
-    return _grid([panels[at : at + n] for at in range(0, len(panels), n)], finished, size=(2.6, 2.3))
+def vote_panels(studied: Studied) -> Panels:
+    """A panel per method: SCA-soft, SCA-hard, and MuS at each keep probability."""
+    panels: Panels = {}
+    for group in studied.summary.groups:
+        lines = [
+            mean_line("SCA-soft", group, group.soft, _SOFT, width=3.2),
+            mean_line("SCA-hard", group, group.hard, _HARD),
+        ]
+        for votes, look in zip(group.mus, cycle(_VOTE_STYLES), strict=False):
+            lines.append(mean_line(f"MuS, λ = {ratio(votes.keep_probability)}", group, votes.rates, look))
+        panels[method_label(group.method)] = lines
+    return panels
 
 
-def draw_votes(finished: Sequence[Studied]) -> Figure:
-    """A panel per model and method: SCA-soft, SCA-hard, and MuS at each keep probability."""
-    panels: list[list[Panel]] = []
-    for studied in finished:
-        row: list[Panel] = []
-        for group in studied.summary.groups:
-            lines = [
-                replace(_line("SCA-soft", group, group.soft, _SOFT), width=3.2),
-                _line("SCA-hard", group, group.hard, _HARD),
-            ]
-            for place, votes in enumerate(group.mus):
-                look = _VOTE_STYLES[place % len(_VOTE_STYLES)]
-                lines.append(_line(f"MuS, λ = {ratio(votes.keep_probability)}", group, votes.rates, look))
-            row.append(((studied.label, method_label(group.method)), lines))
-        panels.append(row)
-    figure = _grid(panels, finished, size=(2.5, 2.3))
-    for axes in figure.axes[: -max(map(len, panels))]:
-        axes.set_xlabel("")
-    return figure
+def mus_panels(studied: Studied) -> Panels:
+    """A panel per keep probability, with a line per method."""
+    panels: Panels = {}
+    for group in studied.summary.groups:
+        for votes in group.mus:
+            lines = panels.setdefault(f"λ = {ratio(votes.keep_probability)}", [])
+            lines.append(mean_line(method_label(group.method), group, votes.rates, look_of(group.method)))
+    return panels
 
 
-def draw_mus(finished: Sequence[Studied]) -> Figure:
-    """A row of panels per model, one per keep probability, with a line per method."""
-    panels: list[list[Panel]] = [[] for _ in finished]
-    for row, studied in zip(panels, finished, strict=True):
-        groups = [(group, method_label(group.method), look_of(group.method)) for group in studied.summary.groups]
-        for place, votes in enumerate(groups[0][0].mus):
-            lines = [_line(label, group, group.mus[place].rates, look) for group, label, look in groups]
-            row.append(((studied.label, f"λ = {ratio(votes.keep_probability)}"), lines))
-    return _grid(panels, finished, size=(2.5, 2.2), y="certified by MuS")
+def smoothing_panels(studied: Studied) -> Panels:
+    """Small radii above, all radii below; black for the model itself, then from dark to light."""
+    panels: Panels = {"small radii": [], "all radii": []}
+    groups = studied.summary.groups
+    several = len({group.method for group in groups}) > 1
+    for place, (group, shade) in enumerate(zip(groups, shades(len(groups)), strict=True)):
+        name = f"λ = {group.keep_probability:g}" + (f", {group.method}" if several else "")
+        look = replace(look_of("", place), colour="#000000" if group.keep_probability == 1 else shade)
+        small = [mean for mean in group.soft if mean.radius <= SMALL]
+        panels["small radii"].append(mean_line(name, group, small or group.soft, look))
+        panels["all radii"].append(mean_line(name, group, group.soft, look))
+    return panels
 
 
-def draw_smoothing(finished: Sequence[Studied]) -> Figure:
-    """Small radii above, all radii below, a column per model; black for the model itself, then from dark to light."""
-    import matplotlib
-    from matplotlib.colors import to_hex
-
-    rows: list[list[Panel]] = [[], []]
-    for studied in finished:
-        groups = studied.summary.groups
-        shades = [to_hex(colour) for colour in matplotlib.colormaps["viridis"](np.linspace(0.1, 0.85, len(groups)))]
-        whole, near = [], []
-        for place, (group, shade) in enumerate(zip(groups, shades, strict=True)):
-            name = f"λ = {group.keep_probability:g}" + (f", {group.method}" if len(studied.methods) > 1 else "")
-            look = replace(look_of("", place), colour="#000000" if group.keep_probability == 1 else shade)
-            small = [mean for mean in group.soft if mean.radius <= SMALL]
-            near.append(_line(name, group, small or group.soft, look))
-            whole.append(_line(name, group, group.soft, look))
-        rows[0].append(((studied.label, "small radii"), near))
-        rows[1].append(((studied.label, "all radii"), whole))
-    return _grid(rows, finished, size=(3.1, 2.5))
-
-
-def _line(label: str, group: GroupSummary, means: Sequence[MeanAt], look: LineStyle) -> Line:
-    return Line.of(label, [(mean.radius, mean.mean, band_of(mean, group.n_inputs)) for mean in means], look=look)
-
-
-def _grid(
-    panels: Sequence[Sequence[Panel]],
-    finished: Sequence[Studied],
-    *,
-    size: tuple[float, float],
-    y: str = "stability rate",
-) -> Figure:
-    """Panels in rows, labelled at the left, with one legend; places that a row leaves empty stay blank."""
-    figure, grid = make_panels(len(panels), max(map(len, panels)), size=size)
-    for row, axes_of_row in zip(panels, grid, strict=True):
+def draw_studies(finished: Sequence[Studied], preset: StudyPreset) -> Figure:
+    """The panels of each model in a row, or in a column, with one legend; places that a row leaves empty stay blank."""
+    rows: Sequence[Sequence[tuple[str, str, list[Line]]]]
+    rows = [[(studied.label, *panel) for panel in preset.panels(studied).items()] for studied in finished]
+    if preset.models_across:
+        rows = list(zip(*rows, strict=True))
+    figure, grid = make_panels(len(rows), max(map(len, rows)), size=preset.panel_size)
+    for row, axes_of_row in zip(rows, grid, strict=True):
         for axes in axes_of_row[len(row) :]:
             axes.set_visible(False)
-        for place, ((title, lines), axes) in enumerate(zip(row, axes_of_row, strict=False)):
+        for place, ((label, title, lines), axes) in enumerate(zip(row, axes_of_row, strict=False)):
             plot_lines(lines, ax=axes, legend=False)
-            entitle(axes, *title)
-            axes.set_ylabel("" if place else y)
+            entitle(axes, label, title)
+            axes.set_ylabel("" if place else preset.y_label)
+            if preset.shared_x and axes_of_row is not grid[-1]:
+                axes.set_xlabel("")
     level = percent(finished[0].summary.groups[0].confidence)
     few = [studied.summary.groups[0].n_inputs < FEW for studied in finished]
     sure = f"guaranteed {level} intervals for the mean over the population"
-    if all(few) or not all(studied.per_input for studied in finished):
-        note = f"Bands: {sure}."
-    else:
+    note = f"Bands: {sure}."
+    if not all(few) and all(studied.per_input for studied in finished):
         where = f"; {sure} where there are fewer than {FEW} inputs" if any(few) else ""
         note = f"Bands: {level} intervals over inputs by the bootstrap, which are approximate{where}."
     legend_below(figure, grid[0][0], note=note)

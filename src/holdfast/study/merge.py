@@ -10,10 +10,10 @@ from pathlib import Path
 
 from holdfast.atomic import replacing
 from holdfast.errors import InvalidValueError, StoreError, StudyError
-from holdfast.showing import Shown
 from holdfast.study.records import Listed, check_listing, stored_json
 from holdfast.study.spec import MethodSpec, StudySpec, check_same_question
 from holdfast.study.store import Store, StoreWriter
+from holdfast.terminal import Shown
 from holdfast.validation import check_list, check_path
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from holdfast.attribution.task import Attribution
+from holdfast.attribution.methods import Attribution
 from holdfast.certification.curve import StabilityCurve
 from holdfast.certification.hard import HardCertificate
 from holdfast.certification.serialization import SCHEMA_VERSION, Value

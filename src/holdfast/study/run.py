@@ -19,7 +19,6 @@ from typing import Any, TextIO
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
 from holdfast.inputs.data.dataset import Dataset
-from holdfast.showing import Shown
 from holdfast.study.local import Engine, Event, GivenUp, InProcess, Processes
 from holdfast.study.means import run_means
 from holdfast.study.on_ray import Ray
@@ -28,7 +27,7 @@ from holdfast.study.spec import StudySpec, check_spec
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.store import StoreWriter
 from holdfast.study.worker import check_packages, study_inputs
-from holdfast.terminal import TerminalBar, neutral, unescaped
+from holdfast.terminal import Shown, TerminalBar, neutral, unescaped
 from holdfast.validation import check_list, check_name, check_path, check_seconds, check_whole, shown
 from holdfast.words import duration
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.certification.mean_curve import MeanCurve
-from holdfast.showing import Shown
 from holdfast.study.spec import GroupKey
 from holdfast.study.store import GROUP, OF_STUDY, Store
+from holdfast.terminal import Shown
 from holdfast.words import bracket, calls, counted
 
 _BY_GROUP = f"""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from holdfast.atomic import is_current, open_lock, try_lock
-from holdfast.attribution.task import Attribution
+from holdfast.attribution.methods import Attribution
 from holdfast.certification.mean_curve import MeanCurve
 from holdfast.errors import HoldfastError, StoreError, StudyError
 from holdfast.evaluation import Evaluator

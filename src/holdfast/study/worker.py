@@ -11,8 +11,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from holdfast.attribution.methods import GRADIENT_METHODS, attribute
-from holdfast.attribution.task import Attribution, check_differentiable, predicted
+from holdfast.attribution.methods import GRADIENT_METHODS, Attribution, attribute, check_differentiable, predicted
 from holdfast.certification.curve import certify_radii
 from holdfast.errors import HoldfastError, InvalidValueError, StudyError
 from holdfast.evaluation import Evaluator, steady_batch_size

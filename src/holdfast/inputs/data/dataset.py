@@ -1,23 +1,42 @@
-"""Inputs, their labels and what the labels are called: one frozen value; and labels as numbers of classes."""
+"""Inputs, their labels and what the labels are called: one frozen value, loaded by a name.
+
+The data that come with holdfast, or with scikit-learn, are loaded here. Which of their rows are the test split is
+written down in ``box``, with a digest of the data it was written for.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.validation import shown
+from holdfast.errors import InvalidValueError
+from holdfast.extras import import_extra
+from holdfast.inputs.source import load_source
+from holdfast.validation import check_list, check_name, shown
 
 UNKNOWN = -1
 """The label of an input of which nobody says what it is."""
 
-_MOST_DIGITS = 6
-"""Whole numbers of so many digits are taken for names, not for numbers of classes."""
+_MOST_DIGITS = 6  # whole numbers of so many digits are taken for names, not for numbers of classes
+
+
+BOX = Path(__file__).parent / "box"
+"""Where the splits and the sentences are."""
+
+SPLITS = ("test", "train")
+
+SENTIMENTS = ("negative", "neutral", "positive")
+"""The classes of the sentences."""
+
+NAMES = ("digits", "sentences", "cancer")
+"""The data sets that come with holdfast."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +123,77 @@ class Dataset:
         return classes.index(self.classes[label]) if classes and set(self.classes) <= set(classes) else label
 
 
+def load(spec: str, **options: Any) -> Dataset:
+    """Load inputs with their labels from what names them.
+
+    Parameters
+    ----------
+    spec : str
+        ``bundled:digits``, ``bundled:sentences`` or ``bundled:cancer``: the inputs that come with
+        holdfast, for the models that do. ``images:<folder>``: image files, in a folder per class.
+        ``tweeteval:<folder>``: texts and labels, line by line. ``table:<file>``: rows of a ``.csv`` or
+        ``.parquet`` file. ``hf:<folder>``: what the ``datasets`` library saved to disk.
+    **options
+        ``bundled``: ``split`` ("test": inputs no bundled model was trained on; or "train").
+        ``images``: ``labels`` (a CSV file with the columns file and label), ``classes``.
+        ``tweeteval``: ``split``. ``table``: ``target`` (the column of labels), ``drop``,
+        ``background`` (a file with rows that hidden columns are filled from), ``classes``. ``hf``:
+        ``split``, ``input`` and ``label`` (columns). ``classes`` are the names of the classes in the
+        order of the model's.
+
+    Returns
+    -------
+    dataset : Dataset
+        Inputs, labels and the names of the classes, always in the same order. Images are opened when
+        they are asked for, and not kept.
+
+    Examples
+    --------
+    >>> sentences = load("bundled:sentences")
+    >>> sentences.kind, sentences.classes, len(sentences)
+    ('text', ('negative', 'neutral', 'positive'), 200)
+    """
+    dataset: Dataset = load_source(spec, "data", options)
+    return dataset
+
+
+def load_bundled(name: str, *, split: str = "test") -> Dataset:
+    """The data set of this name, its test split or the rest: handwritten digits as grey bytes (n, 8, 8, 1), sentences
+    labelled by those who wrote them for holdfast, or measurements (n, 30) of cell nuclei in breast masses.
+    """
+    check_name(name, "data", NAMES)
+    check_name(split, "split", SPLITS)
+    if name == "sentences":
+        if split != "test":
+            must = "be 'test' for bundled:sentences, which no model is trained on"
+            raise InvalidValueError(argument="split", must=must, got=repr(split))
+        lines = (BOX / "sentences.tsv").read_text(encoding="utf-8").splitlines()
+        labels, texts = zip(*(line.split("\t") for line in lines), strict=True)
+        numbers = np.array([SENTIMENTS.index(label) for label in labels], dtype=np.intp)
+        return Dataset("bundled:sentences", "text", texts, numbers, SENTIMENTS)
+    source = import_extra("sklearn.datasets", "This data needs")
+    data = source.load_digits() if name == "digits" else source.load_breast_cancer()
+    record = json.loads((BOX / f"{name}.json").read_text(encoding="utf-8"))
+    if digest_arrays(data.data, data.target) != record["sha256"]:
+        rule = f"bundled:{name} must be the data its test split was chosen from"
+        raise InvalidValueError(f"{rule}; this scikit-learn has other data.")
+    test = np.array(record["test"], dtype=np.intp)
+    rows = test if split == "test" else np.setdiff1d(np.arange(len(data.target)), test)
+    kind, inputs = "table", data.data[rows]
+    if name == "digits":  # grey levels 0…16
+        kind, inputs = "image", np.rint(data.images[rows] * (255 / 16)).astype(np.uint8)[..., None]
+    classes = tuple(str(label) for label in data.target_names)
+    return Dataset(f"bundled:{name}", kind, inputs, np.asarray(data.target[rows], dtype=np.intp), classes)
+
+
+def digest_arrays(*arrays: Any) -> str:
+    """SHA-256 of numbers as little-endian float64, whatever type they came in."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+    return digest.hexdigest()
+
+
 def digest_bytes(content: bytes) -> str:
     """The first 16 digits of the SHA-256."""
     return hashlib.sha256(content).hexdigest()[:16]
@@ -118,9 +208,7 @@ def number_labels(words: Sequence[str], classes: Any = None) -> tuple[NDArray[np
     distinct = sorted(set(words))
     if classes is not None:
         must = "be a list of distinct names"
-        if isinstance(classes, str) or not isinstance(classes, Iterable):
-            raise InvalidTypeError(argument="classes", must=must, got=shown(classes))
-        names = tuple(str(name) for name in classes)
+        names = tuple(map(str, check_list(classes, "classes", must)))
         if not names or len(set(names)) < len(names):
             raise InvalidValueError(argument="classes", must=must, got=shown(classes))
     elif all(len(word) < _MOST_DIGITS and word.isdecimal() and word == str(int(word)) for word in distinct):

@@ -16,9 +16,7 @@ from holdfast.inputs.data.files import FrameRows, ImageFiles, split_target
 from holdfast.masking.image.pixels import is_picture, is_tensor
 from holdfast.validation import check_list, did_you_mean, is_number, shown
 
-_AXES = {1: "text", 2: "table", 4: "image"}
-"""Axes of an array of inputs → their kind, where nobody says."""
-
+_AXES = {1: "text", 2: "table", 4: "image"}  # axes of an array of inputs → their kind, where nobody says
 _MUST = "be the name of data, or a list of texts, images or rows, an array of them, or a data frame"
 _HINT = "Say what they are with `kind`: image, text or table."
 

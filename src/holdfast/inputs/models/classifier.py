@@ -1,11 +1,11 @@
-"""Images, texts or rows → scores (b, n_classes), or bound one by one into a ``MaskedModel``.
+"""Images, texts or rows → scores (b, n_classes), or bound one by one into a ``MaskedModel``, by a loaded model.
 
 Behind a ``Classifier`` are engines for torch modules, ONNX sessions, estimators and functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
-from holdfast.masking.classes import telling_names
+from holdfast.inputs.source import load_source
 from holdfast.masking.onnx import ImageSession
 from holdfast.masking.speed import Runner
-from holdfast.masking.table.predictors import Predictor
-from holdfast.masking.torch import import_torch, score_tensor, to_numpy
+from holdfast.masking.table.mask_tabular import Predictor, mask_tabular
+from holdfast.masking.torch import import_torch, score_tensor, telling_names, to_numpy
 from holdfast.types import MaskedModel
-from holdfast.validation import check_name, check_whole, shown
+from holdfast.validation import check_list, check_name, check_whole, shown
 
 KINDS = ("image", "text", "table")
 """What a classifier can be asked about."""
@@ -114,6 +114,59 @@ class Classifier:
         own = {"features" if self.kind == "text" else "groups": groups, "fill": fill}
         own |= {"fingerprint": self.fingerprint, "classes": telling_names(self.classes)}
         return self.engine.bind(input, **({name: value for name, value in own.items() if value is not None} | options))
+
+
+def load(
+    spec: str,
+    *,
+    device: Any = None,
+    dtype: Any = None,
+    kind: str | None = None,
+    trusted: Iterable[str] = (),
+    **options: Any,
+) -> Classifier:
+    """Load a classifier, with its preprocessing, from what names it.
+
+    Parameters
+    ----------
+    spec : str
+        ``hf:<hub id or folder>``, ``onnx:<file>``, ``skops:<file>``, ``bundled:<name>`` or
+        ``python:<module>:<factory>``.
+    device : str or torch.device, optional
+        Where to compute; the CPU unless asked.
+    dtype : str or torch.dtype, optional
+        The number type of the weights; float32 unless asked, whatever the file holds.
+    kind : {"image", "text", "table"}, optional
+        What it classifies, where the source leaves that open.
+    trusted : iterable of str
+        The types a skops file may create besides scikit-learn's own.
+    **options
+        ``hf``: ``revision`` (of a hub id), ``download`` (False: only from the cache), ``max_length`` (cut
+        longer texts), ``autocast`` and ``compile`` (as in ``mask_image``). ``onnx``: ``classes``, ``preprocess``,
+        ``threads``. ``skops``: ``classes``. ``bundled``: ``max_length``, ``autocast``, ``compile`` for torch
+        models. ``python``: ``classes``, ``preprocess``, ``tokenizer``, ``max_length``, ``autocast``,
+        ``compile``, ``fingerprint``.
+
+    Returns
+    -------
+    classifier : Classifier
+        In evaluation mode. Loading leaves random generators, number types, log levels and import
+        paths as they were.
+
+    Examples
+    --------
+    >>> load("pkl:")
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.InvalidValueError: `model` must start with one of hf:, onnx:, skops:, bundled:, python:, got 'pkl:'.
+    """
+    names = tuple(check_list(trusted, "trusted", "be a list of type names"))
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidTypeError(argument="trusted", must="be a list of type names", got=shown(trusted))
+    own = {"device": device, "dtype": dtype, "kind": kind, "trusted": names or None}
+    options |= {name: value for name, value in own.items() if value is not None}
+    classifier: Classifier = load_source(spec, "model", options)
+    return classifier
 
 
 _PLURALS = {"image": "images", "text": "texts", "table": "rows"}
@@ -255,8 +308,6 @@ class PredictorOnRows:
         return as_scores(self.predictor(rows), self.classes)
 
     def bind(self, row: Any, /, **settings: Any) -> MaskedModel:
-        from holdfast.masking.table.mask_tabular import mask_tabular
-
         return mask_tabular(self.source, row, **settings)
 
 

@@ -26,7 +26,7 @@ from holdfast.inputs.models.classifier import KINDS, Classifier, ClassifierEngin
 from holdfast.inputs.source import PICKLES, SAVE, check_options, refuse_pickle
 from holdfast.masking.onnx import external_files, open_session
 from holdfast.masking.speed import Acceleration, Runner
-from holdfast.masking.table.predictors import as_predictor
+from holdfast.masking.table.mask_tabular import as_predictor
 from holdfast.masking.torch import device_of, dtype_of, is_module
 from holdfast.validation import check_name, check_unpacked, check_whole, shown
 

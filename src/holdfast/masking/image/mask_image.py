@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.classes import classes_of
 from holdfast.masking.image.fills import Drop, ImageFill, as_fill
-from holdfast.masking.image.groups import check_groups, describe_groups
 from holdfast.masking.image.models import ArrayImageModel, ImageModel, ModuleImageModel, TensorBatches, TensorImageModel
 from holdfast.masking.image.patches import patch_grid
-from holdfast.masking.image.pixels import Pixels, digest_pixels, is_tensor, open_picture, pixels, repaint, scale_bytes
-from holdfast.masking.onnx import ImageSession, open_session
+from holdfast.masking.image.pixels import (
+    Pixels,
+    check_groups,
+    describe_groups,
+    digest_pixels,
+    is_tensor,
+    open_picture,
+    pixels,
+    repaint,
+    scale_bytes,
+)
+from holdfast.masking.onnx import ImageSession, is_onnx
 from holdfast.masking.speed import Acceleration, Runner
-from holdfast.masking.torch import device_of, dtype_of, fingerprint_live, import_torch, is_module, is_session, warn_half
+from holdfast.masking.torch import classes_of, device_of, dtype_of, fingerprint_live, import_torch, is_module, warn_half
 from holdfast.types import Provenance
 from holdfast.validation import check_flag, check_name, check_whole, shown
 
@@ -116,8 +123,8 @@ def mask_image(
     """
     classifier, preprocess = _without_pipeline(classifier, preprocess)
     target = classifier
-    if isinstance(classifier, (str, Path)) or is_session(classifier):
-        target = ImageSession.of(classifier if is_session(classifier) else open_session(classifier))
+    if is_onnx(classifier):
+        target = ImageSession.of(classifier)
     elif not callable(classifier):
         kinds = "a torch module, an ONNX Runtime session, the name of an .onnx file, or a callable on batches of images"
         raise InvalidTypeError(argument="classifier", must=f"be {kinds}", got=shown(classifier))

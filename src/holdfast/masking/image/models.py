@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, ModelError
-from holdfast.masking.image.groups import Groups
 from holdfast.masking.image.patches import PatchDrop, bind_patches
-from holdfast.masking.image.pixels import Pixels
+from holdfast.masking.image.pixels import Groups, Pixels
 from holdfast.masking.onnx import ImageSession
 from holdfast.masking.speed import BatchProbe, Runner, batch_probe, layout_probe
 from holdfast.masking.torch import evaluating_module, forward_parameters, import_torch, score_tensor, to_numpy

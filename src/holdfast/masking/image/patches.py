@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
-from holdfast.masking.image.groups import Groups
+from holdfast.masking.image.pixels import Groups
 from holdfast.masking.speed import group_by_length, pass_overhead, same_scores
 from holdfast.masking.torch import forward_parameters, import_torch, notes_of, score_tensor, weights_mark
 from holdfast.randomness import stream

@@ -172,9 +172,7 @@ def first_few(names: Iterable[str]) -> str:
 def _check_map(groups: Any, shape: tuple[int, ...]) -> NDArray[np.intp]:
     shapes = " or ".join(str(shape[:n]) for n in range(1, len(shape) + 1))
     must = f"be whole numbers of shape {shapes}"
-    of_label = as_array(groups, "groups", must)
-    if of_label.dtype.kind not in "iu":
-        raise InvalidTypeError(argument="groups", must=must, got=of_label.dtype)
+    of_label = as_array(groups, "groups", must, kinds="iu")
     if of_label.ndim == 0 or of_label.shape != shape[: of_label.ndim]:
         raise InvalidValueError(argument="groups", must=must, got=f"shape {of_label.shape}")
     if of_label.min() < ALWAYS_SHOWN:

@@ -8,11 +8,10 @@ from typing import Any
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.fingerprints import name_of
-from holdfast.masking.classes import classes_of
 from holdfast.masking.speed import Acceleration, Runner
 from holdfast.masking.text.strings import TextModel, ask_one_by_one, normalise_answer, preview, read_source, refuse
 from holdfast.masking.text.tokens import TOKEN_FILLS, TokenModel, move_module, token_fill, tokenize
-from holdfast.masking.torch import fingerprint_live, is_module, warn_half
+from holdfast.masking.torch import classes_of, fingerprint_live, is_module, warn_half
 from holdfast.validation import check_flag, check_name, check_whole
 
 _REPLACE = "replace:"

@@ -4,15 +4,8 @@ Every function draws on the axes it is given, or on new ones, and returns them. 
 saved, and matplotlib's global state stays as it is.
 """
 
-from holdfast.report.figures.curves import (
-    Line,
-    lines_of,
-    plot_accuracy,
-    plot_curves,
-    plot_lines,
-    plot_spectra,
-    plot_times,
-)
+from holdfast.report.figures.boolean_plots import plot_spectra
+from holdfast.report.figures.curves import Line, lines_of, plot_accuracy, plot_curves, plot_lines, plot_times
 from holdfast.report.figures.examples import plot_example_image, plot_example_text
 from holdfast.report.figures.style import COLOURS, LineStyle, make_panels, save_figure
 

@@ -15,8 +15,8 @@ from holdfast.boolean.operators import flip_operator, mask_operator
 from holdfast.boolean.profiles import degree_mass
 from holdfast.boolean.tables import Table, as_table
 from holdfast.randomness import stream, stream_key
-from holdfast.report.figures.style import COLOURS, CYCLE, as_axes, look_of, tidy, whole_ticks
-from holdfast.showing import Shown
+from holdfast.report.figures.style import COLOURS, CYCLE, as_axes, look_of, shades, tidy
+from holdfast.terminal import Shown
 from holdfast.types import Rng
 from holdfast.validation import check_flag, check_list, check_name, check_numbers, check_size, check_whole, drawing
 
@@ -101,14 +101,33 @@ def plot_contraction(result: SpectralContraction, *, log: bool = True, ax: Axes 
     """
     axes = as_axes(ax, size=_SIZE)
     letter = {"masking": "λ", "flipping": "ρ"}[result.operator]
-    shades = _shades(len(result.amounts))
-    for place, (amount, mass, shade) in enumerate(zip(result.amounts, result.mass, shades, strict=True)):
+    lines = zip(result.amounts, result.mass, shades(len(result.amounts)), strict=True)
+    for place, (amount, mass, shade) in enumerate(lines):
         colour, look = "black" if amount == 1 else shade, look_of("", place)
         drawn: dict[str, Any] = {"ls": look.style, "marker": look.marker, "ms": 3.5, "lw": 1.6, "color": colour}
         axes.plot(np.arange(len(mass)), mass, **drawn, label=f"{letter} = {amount:g}")
     _finish(axes, "degree k", f"{_MASS_NAMES[result.basis]} at degree k", f"Random {result.operator}", log=log)
     axes.legend(frameon=False)
     return axes
+
+
+@drawing
+def plot_spectra(result: SpectralContraction, *, log: bool = True, ax: Axes | None = None) -> Axes:
+    """Draw the mass per degree of a spectrum, one line per amount of smoothing.
+
+    Parameters
+    ----------
+    result : SpectralContraction
+        What ``hf.boolean.figures.contraction`` returned.
+    log : bool
+        Whether mass is on a logarithmic axis.
+
+    Examples
+    --------
+    >>> plot_spectra(contraction([0.25, -0.25, -0.25, 0.25], [1.0, 0.5])).get_title()
+    'Random masking'
+    """
+    return plot_contraction(result, log=log, ax=as_axes(ax))
 
 
 @drawing
@@ -122,7 +141,7 @@ def plot_degree_profile(
     """
     axes = as_axes(ax, size=_SIZE)
     width = 0.8 / max(1, len(profiles))
-    for j, ((label, profile), shade) in enumerate(zip(profiles.items(), _shades(len(profiles)), strict=True)):
+    for j, ((label, profile), shade) in enumerate(zip(profiles.items(), shades(len(profiles)), strict=True)):
         values = check_numbers(profile, "profiles")[check_whole(first, "first") :]
         places = first + np.arange(len(values)) + (j - (len(profiles) - 1) / 2) * width
         axes.bar(places, values, width=width * 0.92, color=shade, label=label)
@@ -178,16 +197,8 @@ def plot_bounds(
     return axes
 
 
-def _shades(n: int) -> list[Any]:
-    """Colours that are told apart in print and by the colour-blind."""
-    import matplotlib
-
-    return list(matplotlib.colormaps["viridis"](np.linspace(0.1, 0.85, max(n, 1))))[:n]
-
-
 def _finish(axes: Axes, xlabel: str, ylabel: str, title: str, *, log: bool = False) -> None:
-    tidy(axes, x=xlabel, y=ylabel, title=title)
-    whole_ticks(axes)
+    tidy(axes, x=xlabel, y=ylabel, title=title, whole_x=True)
     if check_flag(log, "log"):
         axes.set_yscale("log")
     else:

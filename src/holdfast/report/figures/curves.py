@@ -1,4 +1,4 @@
-"""Results → axes: rates over radii, accuracy over the keep probability, spectra, seconds per pass."""
+"""Results → axes: rates over radii, accuracy over the keep probability, seconds per pass."""
 
 from __future__ import annotations
 
@@ -11,20 +11,10 @@ from holdfast.certification.comparison import Comparison
 from holdfast.certification.curve import StabilityCurve
 from holdfast.certification.mean_curve import MeanCurve
 from holdfast.errors import InvalidTypeError
-from holdfast.report.figures.boolean_plots import SpectralContraction, plot_contraction
-from holdfast.report.figures.style import (
-    COLOURS,
-    LineStyle,
-    as_axes,
-    literal,
-    look_of,
-    shade_between,
-    tidy,
-    whole_ticks,
-)
+from holdfast.report.figures.style import COLOURS, LineStyle, as_axes, literal, look_of, shade_between, tidy
 from holdfast.smoothing import SmoothedAccuracy
 from holdfast.study.columns import FEW
-from holdfast.study.summary import MeanAt, StudySummary
+from holdfast.study.summary import GroupSummary, MeanAt, StudySummary
 from holdfast.validation import check_numbers, drawing
 from holdfast.words import method_label
 
@@ -111,8 +101,7 @@ def plot_lines(lines: Sequence[Line], *, ax: Axes | None = None, legend: bool = 
         axes.plot(line.radii, line.values, marker=marker, ms=2.6, zorder=order, **drawn)
         if line.low != line.high:
             shade_between(axes, line.radii, line.low, line.high, colour=look.colour, n_bands=len(lines))
-    tidy(axes, x="radius (features added)", y="stability rate")
-    whole_ticks(axes)
+    tidy(axes, x="radius (features added)", y="stability rate", whole_x=True)
     axes.set_ylim(-0.02, 1.03)
     if legend and len(lines) > 1:
         axes.legend(frameon=False, handlelength=3.2)
@@ -149,10 +138,15 @@ def _study_lines(summary: StudySummary) -> tuple[Line, ...]:
             "top_fraction": f"top {group.top_fraction:.3g}",
             "keep_probability": f"λ = {group.keep_probability:g}",
         }
-        points = [(mean.radius, mean.mean, band_of(mean, group.n_inputs)) for mean in group.soft]
         look = look_of(group.method if varying == ["method"] else "", place)
-        lines.append(Line.of(", ".join(words[name] for name in varying), points, look=look))
+        lines.append(mean_line(", ".join(words[name] for name in varying), group, group.soft, look))
     return tuple(lines)
+
+
+def mean_line(label: str, group: GroupSummary, means: Sequence[MeanAt], look: LineStyle, *, width: float = 1.5) -> Line:
+    """Means of a group over radii."""
+    points = [(mean.radius, mean.mean, band_of(mean, group.n_inputs)) for mean in means]
+    return Line.of(label, points, look=look, width=width)
 
 
 def band_of(mean: MeanAt, n_inputs: int) -> Interval:
@@ -208,26 +202,6 @@ def plot_accuracy(
     if len(named) > 1:
         axes.legend(frameon=False)
     return axes
-
-
-@drawing
-def plot_spectra(result: SpectralContraction, *, log: bool = True, ax: Axes | None = None) -> Axes:
-    """Draw the mass per degree of a spectrum, one line per amount of smoothing.
-
-    Parameters
-    ----------
-    result : SpectralContraction
-        What ``hf.boolean.figures.contraction`` returned.
-    log : bool
-        Whether mass is on a logarithmic axis.
-
-    Examples
-    --------
-    >>> from holdfast.report.figures.boolean_plots import contraction
-    >>> plot_spectra(contraction([0.25, -0.25, -0.25, 0.25], [1.0, 0.5])).get_title()
-    'Random masking'
-    """
-    return plot_contraction(result, log=log, ax=as_axes(ax))
 
 
 @drawing

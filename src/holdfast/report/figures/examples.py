@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.attribution.task import Attribution
+from holdfast.attribution.methods import Attribution
 from holdfast.certification.certificate import Certificate
 from holdfast.certification.comparison import Comparison
 from holdfast.certification.curve import StabilityCurve
@@ -16,7 +16,7 @@ from holdfast.certification.radius import RadiusCertificate
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.report.card import feature_words, is_image
 from holdfast.report.figures.curves import plot_curves
-from holdfast.report.figures.style import COLOURS, as_axes, bare, entitle, literal, tidy, whole_ticks
+from holdfast.report.figures.style import COLOURS, as_axes, bare, entitle, literal, tidy
 from holdfast.types import Mask
 from holdfast.validation import check_numbers, drawing
 from holdfast.witness import Witness
@@ -230,9 +230,8 @@ def plot_trail(result: RadiusCertificate, *, ax: Axes | None = None) -> Axes:
             rates = [step.n_agreed / step.n_evaluated for step in steps]
             radii = [step.radius for step in steps]
             axes.plot(radii, rates, ls="", marker=marker, color=COLOURS[colour], label=label, clip_on=False)
-    tidy(axes, x="radius (features added)", y="share that agreed")
+    tidy(axes, x="radius (features added)", y="share that agreed", whole_x=True)
     entitle(axes, f"rate ≥ {result.min_rate} certified up to radius {result.radius}")
-    whole_ticks(axes)
     axes.set_ylim(-0.02, 1.03)
     axes.legend(frameon=False, loc="lower left")
     return axes

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import numpy as np
+
 from holdfast.atomic import replacing
 from holdfast.extras import import_extra
 from holdfast.validation import check_amount, check_whole, drawing
@@ -78,6 +80,14 @@ def look_of(name: str, place: int = 0) -> LineStyle:
     return LineStyle(COLOURS[CYCLE[at]], DASHES[at], MARKERS[at])
 
 
+def shades(n: int) -> list[str]:
+    """Colours from dark to light that are told apart in print and by the colour-blind."""
+    import matplotlib
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colour) for colour in matplotlib.colormaps["viridis"](np.linspace(0.1, 0.85, n))]
+
+
 @contextmanager
 def themed() -> Iterator[None]:
     """Matplotlib with the settings of these figures, and as it was afterwards."""
@@ -136,8 +146,14 @@ def entitle(axes: Axes, *lines: str) -> None:
     axes.set_title(literal("\n".join(piece for part in parts for piece in textwrap.wrap(part, n_letters))))
 
 
-def tidy(axes: Axes, *, x: str = "", y: str = "", title: str = "", grid: Literal["x", "y"] = "y") -> Axes:
-    """Labels, and as little frame as reads well."""
+def tidy(
+    axes: Axes, *, x: str = "", y: str = "", title: str = "", grid: Literal["x", "y"] = "y", whole_x: bool = False
+) -> Axes:
+    """Labels, and as little frame as reads well; radii and degrees are whole numbers."""
+    if whole_x:
+        from matplotlib.ticker import MaxNLocator
+
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
     axes.set(xlabel=literal(x), ylabel=literal(y), title=literal(title))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis=grid, alpha=0.25, lw=0.6)
@@ -153,13 +169,6 @@ def shade_between(
 
     face, edge = to_rgba(colour, min(0.14, 0.3 / n_bands)), to_rgba(colour, 0.35)
     axes.fill_between(at, low, high, facecolor=face, edgecolor=edge, lw=0.5)
-
-
-def whole_ticks(axes: Axes) -> None:
-    """Radii and degrees are whole numbers."""
-    from matplotlib.ticker import MaxNLocator
-
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
 
 
 def bare(axes: Axes, title: str = "") -> Axes:
