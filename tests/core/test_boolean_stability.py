@@ -336,6 +336,12 @@ ONE = [0.0, 1.0]
         (lambda: boolean.stability_bound(ONE, [True], radius=1), InvalidTypeError, "only several have a top class"),
         (lambda: boolean.stability_bound([ONE, ONE], [True, False], radius=1, margin=1), InvalidValueError, "features"),
         (lambda: boolean.stability_bound([[1, 1], [0, 1]], [False], radius=1), InvalidValueError, "are equal there"),
+        (  # a tie that rounding turns into a lead of 6e-17: the bound would be 1, and the rate is one half
+            lambda: boolean.stability_bound([[0.1 + 0.2, 0.3], [0.3, 0.1 + 0.2]], [False], radius=1),
+            InvalidValueError,
+            "are equal there, but for rounding",
+        ),
+        (lambda: boolean.hard_bound([[0.1 + 0.2, 0.3], [0, 1]], [False]), InvalidValueError, "but for rounding"),
         (
             lambda: boolean.smoothed_stability_bound(ONE, [True], radius=1, margin=1, keep_probability=2),
             InvalidValueError,

@@ -151,7 +151,7 @@ N_DRAWS = 70
 
 
 def claimed(risk: float, *, by: str = "test") -> Any:
-    """Of all pairs of counts (a, b) of draws that only one explanation survives, in which the first is claimed better."""
+    """In which of all pairs of counts (a, b) of draws that only one explanation survives the first is better."""
     table = np.zeros((N_DRAWS + 1, N_DRAWS + 1), dtype=bool)
     ends = [clopper_pearson(count, N_DRAWS, confidence=1 - risk) for count in range(N_DRAWS + 1)]
     for a in range(N_DRAWS + 1):

@@ -197,9 +197,8 @@ def test_the_budget_of_a_search_for_a_witness_is_the_most_and_not_what_is_expect
     assert cost.expected_calls < cost.most_calls / 20
 
 
-@pytest.mark.parametrize("bound", ["hoeffding", "normal"])
-def test_a_mean_curve_takes_no_more_than_planned(bound: str, tmp_path: Path) -> None:
-    certify = CertifySpec(radii=(1, 4), precision="data-set", half_width=0.1, bound=bound)
+def test_a_mean_curve_takes_no_more_than_planned(tmp_path: Path) -> None:
+    certify = CertifySpec(radii=(1, 4), precision="data-set", half_width=0.1)
     spec = StudySpec(
         SPEC.model, replace(SPEC.data, n=8), (MethodSpec("random"),), masking=SPEC.masking, certify=certify
     )
@@ -208,10 +207,8 @@ def test_a_mean_curve_takes_no_more_than_planned(bound: str, tmp_path: Path) -> 
     run_study(spec, tmp_path / "means.db")
     with Store(tmp_path / "means.db") as store:
         (curve,) = store.mean_curves().values()
-    if bound == "hoeffding":
-        # Repeated masks of small sizes are computed once.
-        assert 0.5 * plan.costs[1].expected_calls <= curve.n_calls <= plan.costs[1].expected_calls
-    assert curve.n_calls <= plan.costs[1].most_calls
+    # Repeated masks of small sizes are computed once.
+    assert 0.3 * plan.costs[1].expected_calls <= curve.n_calls <= plan.costs[1].most_calls
 
 
 def test_inputs_that_would_be_left_out_are_counted(tmp_path: Path) -> None:

@@ -188,29 +188,27 @@ def test_what_is_printed_of_a_guarantee_is_never_more_than_it(mixed: Path) -> No
 
 
 def test_mean_curves_keep_their_own_intervals(mixed_texts: Path, tmp_path: Path) -> None:
-    for bound in ("hoeffding", "normal"):
-        asked = CertifySpec(radii=(1, 3), precision="data-set", half_width=0.1, confidence=0.9, bound=bound)
-        run_study(mixed_spec(mixed_texts, certify=asked), tmp_path / f"{bound}.db")
-        summary = summarize_study(tmp_path / f"{bound}.db")
-        with Store(tmp_path / f"{bound}.db") as store:
-            curves = store.mean_curves()
-        assert summary.differences == ()
-        for group in summary:
-            curve = curves[group.key]
-            kept = [one.population for one in curve]
-            assert group.confidence == 0.9  # also of votes, though the summary was asked for at 0.95
-            assert [one.guaranteed for v in group.mus for one in v.rates] == [
-                clopper_pearson(round(one.mean * group.n_inputs), group.n_inputs, confidence=0.9)
-                for v in group.mus
-                for one in v.rates
-            ]
-            assert group.hard == ()
-            assert [one.mean for one in group.soft] == list(curve.rates)
-            assert [one.guaranteed for one in group.soft] == (kept if bound == "hoeffding" else [None, None])
-            assert [one.approximate for one in group.soft] == ([None, None] if bound == "hoeffding" else kept)
-            assert [len(one.rates) for one in group.mus] == [2, 2]
-        assert StudySummary.from_json(summary.to_json()) == summary
-        assert "confidence 0.9" in str(summary)
+    asked = CertifySpec(radii=(1, 3), precision="data-set", half_width=0.1, confidence=0.9)
+    run_study(mixed_spec(mixed_texts, certify=asked), tmp_path / "means.db")
+    summary = summarize_study(tmp_path / "means.db")
+    with Store(tmp_path / "means.db") as store:
+        curves = store.mean_curves()
+    assert summary.differences == ()
+    for group in summary:
+        curve = curves[group.key]
+        assert group.confidence == 0.9  # also of votes, though the summary was asked for at 0.95
+        assert [share.guaranteed for votes in group.mus for share in votes.rates] == [
+            clopper_pearson(round(share.mean * group.n_inputs), group.n_inputs, confidence=0.9)
+            for votes in group.mus
+            for share in votes.rates
+        ]
+        assert group.hard == ()
+        assert [mean.mean for mean in group.soft] == list(curve.rates)
+        assert [mean.guaranteed for mean in group.soft] == list(curve.population_intervals)
+        assert [mean.approximate for mean in group.soft] == [None, None]
+        assert [len(votes.rates) for votes in group.mus] == [2, 2]
+    assert StudySummary.from_json(summary.to_json()) == summary
+    assert "confidence 0.9" in str(summary)
 
 
 def test_removals_have_their_own_votes_and_swaps_none(mixed_texts: Path, tmp_path: Path) -> None:

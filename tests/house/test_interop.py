@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +65,7 @@ def test_quantus_gets_the_rates_of_certify(
     labels = np.zeros(N_IMAGES, dtype=int)
     rates = metric(network, images.numpy(), labels, given.numpy(), batch_size=batch_size)
     expected = by_hand(network, images, maps)
-    assert rates == [one.rate for one in expected]
+    assert rates == [one.rate_unbiased for one in expected]
     assert metric.certificates == expected
     assert metric(network, images.numpy(), labels, given.numpy()) == rates
     assert metric.all_evaluation_scores == rates * 2
@@ -79,7 +81,7 @@ def test_quantus_evaluates_the_metric_among_its_own(network: nn.Module, images: 
         agg_func=np.mean,
         verbose=False,
     )
-    rates = [one.rate for one in by_hand(network, images, maps)]
+    rates = [one.rate_unbiased for one in by_hand(network, images, maps)]
     assert found["given"]["stability"] == pytest.approx(np.mean(rates))
 
 
@@ -89,7 +91,7 @@ def test_quantus_asks_for_the_explanations_it_is_not_given(network: nn.Module, i
 
     metric = QuantusRate(radius=3, groups=(4, 4), rng=3)
     rates = metric(network, images.numpy(), np.zeros(N_IMAGES, dtype=int), explain_func=explain)
-    assert rates == [one.rate for one in by_hand(network, images, maps)]
+    assert rates == [one.rate_unbiased for one in by_hand(network, images, maps)]
 
 
 def test_rows_of_a_table_are_hidden_behind_the_fill() -> None:
@@ -180,3 +182,28 @@ def test_mlflow_holds_the_means_of_a_study(tmp_path: Path, monkeypatch: pytest.M
     logged = {one.step: one.value for one in client.get_metric_history(run.info.run_id, name)}
     assert logged == {one.radius: one.mean for one in group.soft}
     assert {one.path for one in client.list_artifacts(run.info.run_id)} == {"study.db", "summary.json"}
+
+
+RANKS = """
+import sys, torch, torch.distributed as dist
+from holdfast.interop.torchmetrics import MeanStabilityRate
+torch.manual_seed(0)
+metric = MeanStabilityRate(torch.nn.Linear(30, 2), radius=9, rng=0)
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=int(sys.argv[2]), world_size=2)
+rows = torch.randn(4, 30, generator=torch.Generator().manual_seed(1))
+metric.update(rows, rows)
+print([rate.item() for rate in metric.rates])
+dist.destroy_process_group()
+"""
+
+
+def test_processes_that_are_joined_after_the_metric_was_made_draw_their_own_masks(tmp_path: Path) -> None:
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", RANKS, str(tmp_path / "meet"), str(rank)], stdout=subprocess.PIPE, text=True
+        )
+        for rank in (0, 1)
+    ]
+    said = [process.communicate()[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    assert said[0] != said[1]

@@ -35,7 +35,7 @@ from holdfast.boolean.tables import (
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.validation import check_name, check_whole
 
-_ROUNDING = 1e-12  # a sum this close below its limit counts as reaching it
+_ROUNDING = 1e-12  # a sum this close below its limit counts as reaching it, and scores this much apart as equal
 
 
 def exact_rates(h: Any, selected: Any, *, margin: float | None = None, agree: Any = None) -> Table:
@@ -259,8 +259,9 @@ class _Scale:
         winner = int(reference.argmax())
         with quiet():
             leads = reference[winner] - np.delete(reference, winner)
-        if not (leads > 0).all():
-            must = "have one top class at `selected`; the largest scores are equal there"
+            rounding = _ROUNDING * float(np.abs(reference).max())
+        if not (leads > rounding).all():
+            must = "have one top class at `selected`; the largest scores are equal there, but for rounding"
             raise InvalidValueError(argument="h", must=must, hint="Give a `margin` instead.")
         return cls(leads, winner)
 

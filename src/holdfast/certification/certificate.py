@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Unpack
 
-from holdfast.bounds import Interval, check_counts, hoeffding_draws
+from holdfast.bounds import Interval, anytime_interval, check_counts, hoeffding_draws
 from holdfast.certification.question import Procedure, RateKeywords, asks
 from holdfast.certification.reference import MOST_READ, Outcome, PredictionClaim, Reference, portions, worst_of
 from holdfast.errors import InvalidTypeError, InvalidValueError
@@ -117,6 +117,21 @@ class Certificate(PredictionClaim):
             raise InvalidTypeError(argument="rate", must="be a number from 0 to 1", got=shown(rate))
         asked = Fraction(int(rate)) if rate in (0, 1) else check_share(rate, "rate")
         return Fraction(repr(self.interval.low)) >= asked
+
+    def interval_if_picked(self, n_certificates: int) -> Interval:
+        """Where the true rate lies if this certificate was picked for its result, from so many.
+
+        ``interval`` is not about a certificate that is picked because it is the lowest or the highest: of many, that
+        is the one that missed. This one holds for all at once with probability at least ``confidence``, so for
+        whichever is picked; it is wider. A point if ``exact``.
+        """
+        n = check_whole(n_certificates, "n_certificates", minimum=1)
+        if self.exact:
+            return self.interval
+        n *= self.effective_radius + 1 if self.rate_kind in WORST else 1  # the worst size is picked, too
+        return anytime_interval(
+            self.n_agreed, self.n_evaluated, confidence=1 - (1 - Fraction(str(self.confidence))) / n
+        )
 
     def __str__(self) -> str:
         change, keeps = event(self.neighborhood, self.rate_kind, self.effective_radius), f"keeps {kept(self)}"

@@ -92,7 +92,7 @@ class FillSensitivity(Value):
         """A pandas ``DataFrame``, one row per fill."""
         names = ("exact", "prediction", "consistent", "n_agreed", "n_evaluated", "n_calls")
         return make_frame(
-            {"fill": fill, "rate": cert.rate, **cert.interval._asdict()}
+            {"fill": fill, "rate": cert.rate, "rate_unbiased": cert.rate_unbiased, **cert.interval._asdict()}
             | {name: getattr(cert, name) for name in names}
             | {"masking": cert.provenance.masking}
             for fill, cert in zip(self.names, self, strict=True)

@@ -98,4 +98,4 @@ class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
             scores = scores[0] if scores.ndim == 3 and len(scores) == 1 else scores
             certificates.append(self.metric.certify(module, as_tensor(values), as_tensor(scores)))
         self.certificates += certificates
-        return [certificate.rate for certificate in certificates]
+        return [float(certificate.rate_unbiased or 0.0) for certificate in certificates]

@@ -73,9 +73,7 @@ class MeanStabilityRate(Metric):  # type: ignore[misc]
         # In a list: a module that is an attribute would become part of the metric, and of its state.
         self._classifier = [module]
         asked: Any = {"top_fraction": top_fraction, "groups": groups, "fill": fill, "reduce": reduce}
-        several = torch.distributed.is_available() and torch.distributed.is_initialized()
-        rank = torch.distributed.get_rank() if several else 0  # the number of this process among those that train
-        self.metric = RateMetric(radius, **asked, precision=precision, rng=rng, place=(str(rank),))
+        self.metric = RateMetric(radius, **asked, precision=precision, rng=rng)
         self.add_state("rates", default=[], dist_reduce_fx="cat")
 
     def update(self, inputs: Any, attributions: Any) -> None:
@@ -86,6 +84,9 @@ class MeanStabilityRate(Metric):  # type: ignore[misc]
         if len(batch) != len(maps):
             must = f"be as long as `inputs`, {len(batch)}"
             raise hf.InvalidValueError(argument="attributions", must=must, got=len(maps))
+        # The number of this process among those that train, which may be known only since the metric was made.
+        several = torch.distributed.is_available() and torch.distributed.is_initialized()
+        self.metric.place = (str(torch.distributed.get_rank() if several else 0),)
         for values, scores in zip(batch, maps, strict=True):
             certificate = self.metric.certify(self._classifier[0], values, scores)
             self.rates.append(as_tensor([certificate.rate_unbiased]).to(self.device))

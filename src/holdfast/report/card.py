@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.attribution.methods import names_of
-from holdfast.bounds import Interval
 from holdfast.certification.certificate import Certificate
 from holdfast.masking.image.pixels import grid
 from holdfast.types import MaskedModel
 from holdfast.witness import Witness
-from holdfast.words import class_label, outward, shortened
+from holdfast.words import class_label, event, outward, shortened, span
 
 Plain: TypeAlias = dict[str, Any]  # what becomes a JSON object
 MOST_PIXELS, MOST_CHARACTERS = 160, 12_000  # images are drawn at most this wide and high, and texts shown up to here
@@ -89,17 +88,29 @@ def glance(value: Any, kind: str) -> str | None:
     return ", ".join(_cell(cell) for cell in np.asarray(value, dtype=object).ravel()[:3]) + ", …"
 
 
-def describe_curve(curve: Iterable[Certificate], *, digits: int | None = None) -> Plain:
-    """Rates and intervals by radius; with few digits the intervals are rounded outwards."""
-    points = [(certificate.radius, certificate.rate, *certificate.interval) for certificate in curve]
-    if digits is not None:
-        points = [(r, round(rate, digits), *outward(Interval(*ends), digits)) for r, rate, *ends in points]
+def describe_curve(curve: Iterable[Certificate], *, picked_from: int | None = None) -> Plain:
+    """Rates and intervals by radius; of a curve picked for its result from so many, in few digits, rounded outwards."""
+    points = []
+    for certificate in curve:
+        rate, interval = certificate.rate, certificate.interval
+        if picked_from is not None:
+            rate, interval = round(rate, 4), outward(certificate.interval_if_picked(picked_from), 4)
+        points.append((certificate.radius, rate, *interval))
     return {name: [point[i] for point in points] for i, name in enumerate(("radii", "rates", "low", "high"))}
 
 
-def describe_certificate(certificate: Certificate) -> Plain:
-    """The rate, the ends of its interval, and the sentence."""
-    return {"rate": certificate.rate, **certificate.interval._asdict(), "sentence": str(certificate)}
+def describe_certificate(certificate: Certificate, *, picked_from: int | None = None) -> Plain:
+    """The rate, the ends of its interval, and the sentence; if it was picked from so many, those that hold for all."""
+    interval, sentence = certificate.interval, str(certificate)
+    if picked_from is not None and not certificate.exact:
+        interval = certificate.interval_if_picked(picked_from)
+        change = event(certificate.neighborhood, certificate.rate_kind, certificate.effective_radius)
+        sentence = (
+            f"{change} kept the prediction in {certificate.n_agreed} of {certificate.n_evaluated} random draws: in "
+            f"{span(interval)} of cases. That holds with confidence {certificate.confidence} for all {picked_from:,} "
+            "explanations of the study at once, from which this one was picked for its result."
+        )
+    return {"rate": certificate.rate, **interval._asdict(), "sentence": sentence}
 
 
 def describe_witness(witness: Witness, classes: Sequence[str]) -> Plain:

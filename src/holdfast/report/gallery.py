@@ -28,7 +28,8 @@ MOST_RADII, N_DRAWS = 10, 16  # radii of the slider, of which a curve may have m
 HOW_CHOSEN = (
     "Not a random sample: in turn the least stable inputs (by the mean rate of their explanations at the largest "
     "radius), those with an explanation that is stably predicted unlike its input, those on which the methods differ "
-    "most, those flipped by the fewest features, and the most stable."
+    "most, those flipped by the fewest features, and the most stable. Since they were picked for their results, their "
+    "intervals are wider than those of the study: they hold for all its explanations at once."
 )
 
 
@@ -78,15 +79,16 @@ def _rules(rows: InputRows) -> list[tuple[str, NDArray[np.intp]]]:
 
 def make_gallery(store: Store, source: Source, rows: InputRows, most: int, tell: Progress | None) -> list[Plain]:
     """The cards of up to ``most`` inputs."""
-    cards, chosen = [], choose_inputs(rows, most)
+    cards, chosen, n_explanations = [], choose_inputs(rows, most), len(rows.inputs) * len(rows.groups)
     for place, why in chosen.items():
-        cards.append(_card(store, source, int(rows.inputs[place]), name=rows.names[place]) | {"why": why})
+        card = _card(store, source, int(rows.inputs[place]), name=rows.names[place], picked_from=n_explanations)
+        cards.append(card | {"why": why})
         if tell is not None:
             tell(len(cards), len(chosen))
     return cards
 
 
-def _card(store: Store, source: Source, index: int, *, name: str | None) -> Plain:
+def _card(store: Store, source: Source, index: int, *, name: str | None, picked_from: int) -> Plain:
     """Everything that the page shows of one input; methods as the study lists them, smoothed forms last."""
     places = {method.name: place for place, method in enumerate(source.spec.methods)}
 
@@ -108,11 +110,11 @@ def _card(store: Store, source: Source, index: int, *, name: str | None) -> Plai
         "facts": f"Input {index}: {n_features} features, predicted {prediction}{labelled}.",
         "not_shown": why_not,
         **input_card(value, bound, scores.feature_names, n_features=n_features, masking=masking),
-        "explanations": [_explanation(result, source, evaluator) for result in results],
+        "explanations": [_explanation(result, source, evaluator, picked_from) for result in results],
     }
 
 
-def _explanation(result: ItemResult, source: Source, evaluator: Evaluator | None) -> Plain:
+def _explanation(result: ItemResult, source: Source, evaluator: Evaluator | None, picked_from: int) -> Plain:
     """One explanation of an input: what was selected, what is certified, what flips it."""
     spec, curve = source.spec, result.curve.certificates
     certified = spec.certify.precision == "per-input"
@@ -131,8 +133,8 @@ def _explanation(result: ItemResult, source: Source, evaluator: Evaluator | None
         "prediction": class_label(curve[0].prediction, source.classes),
         "consistent": curve[0].consistent,
         "radii": list(radii),
-        "curve": describe_curve(curve if certified else (), digits=4),
-        **_certificates([certificate for certificate in curve if certified and certificate.radius in radii]),
+        "curve": describe_curve(curve if certified else (), picked_from=picked_from),
+        **_certificates([point for point in curve if certified and point.radius in radii], picked_from),
         "witness": known_flip(result, evaluator, agree=spec.certify.agree, classes=source.classes),
         "mus": [str(certificate) for certificate in result.mus],
         "draws": draws,
@@ -148,7 +150,7 @@ def spread(radii: Sequence[int]) -> tuple[int, ...]:
     return tuple(radii[round(i * step)] for i in range(MOST_RADII))
 
 
-def _certificates(certificates: Sequence[Certificate]) -> Plain:
+def _certificates(certificates: Sequence[Certificate], picked_from: int) -> Plain:
     """Sentences and JSON; what all certificates of a curve share is written once.
 
     Fields are kept as the text that ``to_json`` wrote: keys of random streams have more digits than browsers' numbers.
@@ -157,7 +159,10 @@ def _certificates(certificates: Sequence[Certificate]) -> Plain:
     names = list(texts[0]) if texts else []
     common = {name: texts[0][name] for name in names if all(text[name] == texts[0][name] for text in texts)}
     own = [{name: field for name, field in text.items() if name not in common} for text in texts]
-    described = [describe_certificate(one) | {"json": text} for one, text in zip(certificates, own, strict=True)]
+    described = [
+        describe_certificate(certificate, picked_from=picked_from) | {"json": text}
+        for certificate, text in zip(certificates, own, strict=True)
+    ]
     return {"shared": {"order": names, "fields": common}, "certificates": described}
 
 

@@ -227,15 +227,19 @@ def run_similar(planned: PlannedRun) -> Results:
     widest = max(comparison, key=lambda at: abs(at.estimate)).radius
     ends = {method: comparison.curve(method)[widest] for method in methods}
     label = f"{subject.name}, input {explained.index}"
-    cells = {f"{method_label(method)}, radius {widest}": share(at.rate, at.interval) for method, at in ends.items()}
+    n_rates = len(methods) * len(comparison.radii)
+    cells = {
+        f"{method_label(method)}, radius {widest}": share(at.rate, at.interval_if_picked(n_rates))
+        for method, at in ends.items()
+    }
     statement = " more stable than ".join(method_label(method) for method in methods)
     return Results(
         {"comparison": Table.of(rows), "differences": Table.of_contrasts(contrasts)},
         figure,
         [CountedClaim(statement, label, tuple(contrasts), expected=False)],
         {label: cells},
-        f"Higher and lower are certified, at all radii together at confidence {comparison.confidence:g}; the paper "
-        "shows two explanations that look alike and differ.",
+        f"Higher and lower, and brackets, hold at all radii together with confidence {comparison.confidence:g}; the "
+        "paper shows two explanations that look alike and differ.",
         [tell_rule(chosen, candidates)],
     )
 

@@ -15,7 +15,7 @@ from holdfast.terminal import Shown
 from holdfast.words import bracket, calls, counted
 
 _BY_GROUP = f"""
-SELECT {GROUP}, count(*), sum(r.rate), sum(i.n_computed), sum(i.seconds)
+SELECT {GROUP}, count(*), sum(r.rate_unbiased), sum(i.n_computed), sum(i.seconds)
 FROM items i LEFT JOIN rates r ON r.item = i.item AND r.radius = ? WHERE i.{OF_STUDY} GROUP BY {GROUP}
 """
 
@@ -28,7 +28,7 @@ _COUNTS = "SELECT (SELECT coalesce(sum(n_calls), 0) FROM attributions), (SELECT 
 class MethodStatus(Shown):
     """What is known of one method so far.
 
-    ``mean_rate`` is the mean of its items' rates at the largest radius, over whatever is done; None if
+    ``mean_rate`` is the mean of its items' unbiased rates at the largest radius, over whatever is done; None if
     nothing is, or if items hold explanations only (precision "data-set").
     """
 
