@@ -94,7 +94,7 @@ def _make_test(t: Fraction, sure: Fraction, first: int, last: int) -> RateTest:
     later = np.unique(np.geomspace(first, last, N_LOOKS).round().astype(int)).tolist()
     looks, risk = (*early, *later), 1 - sure
     earliest = max(_FIRST_SHARE * risk, t**first)
-    walk, said_yes, said_no = _DisagreementWalk(t), Fraction(0), Fraction(0)
+    walk, said_yes, said_no = DisagreementWalk(t), Fraction(0), Fraction(0)
     boundaries = []
     for j, n in enumerate(looks):
         walk.draw_until(n)
@@ -112,7 +112,7 @@ def _spent(step: int, n_steps: int) -> Fraction:
     return Fraction(math.isqrt(step * 4**20 // max(1, n_steps)), 2**20)
 
 
-class _DisagreementWalk:
+class DisagreementWalk:
     """Distribution of the number of disagreements among runs not yet ended, in whole numbers.
 
     The probability of ``first + i`` disagreements is weight[i] / scale. Exact while the scale has at
