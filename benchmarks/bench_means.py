@@ -1,8 +1,8 @@
 """Means: model calls of a data set's mean curve within ±.01 against 150 per input and radius.
 
 A thousand handwritten digits, 64 features, explanations of 16, all 48 radii: by LIME, whose rates are near 1, and
-random ones, whose rates are anywhere. The digits are the test split and the first of the training split. Then inputs alike at
-one radius, against the draws of Hoeffding's inequality.
+random ones, whose rates are anywhere. The digits are the test split and the first of the training split. Then inputs
+alike at one radius, against the draws of Hoeffding's inequality.
 """
 
 from __future__ import annotations

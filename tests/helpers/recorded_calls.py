@@ -199,9 +199,9 @@ def subjects() -> list[Callable[[], Any]]:
 
 
 CALLS |= {
-    "mean_curve: hoeffding": lambda: hf.mean_curve(subjects(), radii=[1, 4, 12], half_width=0.1, rng=8),
-    "mean_curve: normal, simultaneous": lambda: hf.mean_curve(
-        subjects(), radii=[2, 6], half_width=0.08, bound="normal", simultaneous=True, neighborhood="swaps", rng=8
+    "mean_curve": lambda: hf.mean_curve(subjects(), radii=[1, 4, 12], half_width=0.1, rng=8),
+    "mean_curve: simultaneous": lambda: hf.mean_curve(
+        subjects(), radii=[2, 6], half_width=0.08, simultaneous=True, neighborhood="swaps", rng=8
     ),
 }
 

@@ -90,7 +90,7 @@ def test_every_engine_and_number_of_workers_gives_the_same_store(
 
 @pytest.mark.slow
 def test_mean_curves_follow_explanations_that_were_made_on_ray(texts: Path, address: str, tmp_path: Path) -> None:
-    certify = CertifySpec(radii=(1, 3), precision="data-set", half_width=0.2, bound="hoeffding")
+    certify = CertifySpec(radii=(1, 3), precision="data-set", half_width=0.2)
     data = DataSpec(f"tweeteval:{texts}", n=3)
     spec = make_spec(texts, certify=certify, data=data, smoothing=SmoothingSpec((1.0,)))
     found = []

@@ -42,8 +42,8 @@ from holdfast.types import Mask, MaskedModel, Progress, Rng
 from holdfast.validation import check_list, check_selection, check_share, shown
 from holdfast.words import bracket, calls
 
-_PILOT = 1 / 128
-"""The first round, as a part of what rates of one half would need: enough to see where little is needed."""
+_PILOT, _LEAST_PILOT = 1 / 128, 64
+"""The first round, as a part of what rates of one half would need, and draws: enough to see where little is needed."""
 
 _GROWTH = 4.0
 """A round is at most so many times all before it: predictions and stakes soon rest on more."""
@@ -282,7 +282,8 @@ def bet_until(sample: StratifiedSample, weights: StratumWeights, half_width: flo
     bets = [BettingRounds() for _ in weights.table]
     goal = math.log(2 / risk)
     missing = np.full((len(bets), 2), goal)  # what bets above and below have still to win at the ends asked for
-    most = _PILOT * allocate(weights.table, np.full(len(weights.strata), 0.25), half_width**2 / (2 * goal)).sum()
+    worst = int(allocate(weights.table, np.full(len(weights.strata), 0.25), half_width**2 / (2 * goal)).sum())
+    most = max(_PILOT * worst, min(_LEAST_PILOT, worst / 4))
     while is_open := np.flatnonzero((missing > 0).any(axis=1)).tolist():
         predicted = sample.predict(weights.strata)
         rooted = weights.table * np.sqrt(missing.max(axis=1))[:, None]
