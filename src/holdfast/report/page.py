@@ -223,8 +223,9 @@ def _words(summary: StudySummary, rows: InputRows, status: StudyStatus) -> Plain
         "ranking_lead": "Methods are compared input by input, at the largest radius of the study. More stable does not "
         "mean more right: a stable explanation of a wrong prediction is stable too.",
         "table_lead": "Rates at one radius, by method: the estimated share of changes that keep the prediction, each "
-        "within the tolerance of its certificate with its confidence. ≠ marks explanations that, shown alone, get another "
-        f"prediction than the full input.{flipped if any(group.searched for group in rows.groups) else ''} Open an input to look "
+        "within the tolerance of its certificate with its confidence. ≠ marks explanations that, shown alone, get "
+        f"another prediction than the full input.{flipped if any(group.searched for group in rows.groups) else ''} "
+        "Open an input to look "
         f"closer.{cut if len(rows.inputs) == MOST_INPUTS < status.n_inputs else ''}",
     }
 
