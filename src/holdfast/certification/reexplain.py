@@ -12,7 +12,7 @@ import numpy as np
 
 from holdfast.attribution.external import from_array
 from holdfast.attribution.methods import GRADIENT_METHODS, METHODS, Attribution, attribute
-from holdfast.bounds import Interval, clopper_pearson
+from holdfast.bounds import Interval, chernoff, clopper_pearson
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.question import Question, RateKeywords
 from holdfast.certification.serialization import Value
@@ -271,23 +271,4 @@ def bound_mean_of_pairs(mean: float, n: int, risk: float) -> Interval:
     as for n/2 independent pairs, rounded down. Every expectation outside the interval would have
     produced a mean this far away with probability at most ``risk``.
     """
-    limit = math.log(2 / risk) / (n // 2)
-    return Interval(_farthest(mean, 0.0, limit), _farthest(mean, 1.0, limit))
-
-
-def _farthest(mean: float, end: float, limit: float) -> float:
-    """The point towards ``end`` at which the relative entropy of the mean reaches the limit, by halving."""
-    if _entropy(mean, end) <= limit:
-        return end
-    inside, outside = mean, end
-    for _ in range(60):
-        middle = (inside + outside) / 2
-        inside, outside = (middle, outside) if _entropy(mean, middle) <= limit else (inside, middle)
-    return outside
-
-
-def _entropy(mean: float, point: float) -> float:
-    """Relative entropy of Bernoulli(mean) from Bernoulli(point)."""
-    parts = [(mean, point), (1 - mean, 1 - point)]
-    impossible = any(m > 0 and p <= 0 for m, p in parts)
-    return math.inf if impossible else sum(m * math.log(m / p) for m, p in parts if m > 0)
+    return chernoff(mean, n // 2, confidence=1 - risk)
