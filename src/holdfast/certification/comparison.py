@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from holdfast.words import calls, quoted
 
 
 @dataclass(frozen=True, eq=False)
-class Difference(Value):
+class Difference(Value, schema="holdfast.difference"):
     """How much larger the rate of ``first`` is than that of ``second`` at one radius.
 
     ``estimate`` is unbiased; ``paired`` says that the interval comes from the draws on which the two
@@ -41,8 +41,6 @@ class Difference(Value):
     interval: Interval
     paired: bool
 
-    schema: ClassVar[str] = "holdfast.difference"
-
     @property
     def better(self) -> str | None:
         """The explanation certified to be more stable, or None if the draws cannot tell."""
@@ -55,7 +53,7 @@ class Difference(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Value):
+class Comparison(Value, schema="holdfast.comparison"):
     """Which of several explanations of one prediction is more stable.
 
     With probability at least ``confidence`` all ``differences`` lie in their intervals at once, so
@@ -69,8 +67,6 @@ class Comparison(Value):
     confidence: float
     n_calls: int
     n_rounds: int
-
-    schema: ClassVar[str] = "holdfast.comparison"
 
     def check(self) -> None:
         """Raise if the parts do not belong together."""
