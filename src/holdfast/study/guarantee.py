@@ -15,11 +15,10 @@ from holdfast.bounds import certified_count, certified_share, check_counts
 from holdfast.certification.radius import certified_radius
 from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError, StudyError
-from holdfast.study.means import explained
 from holdfast.study.spec import NO_TRUST, GroupKey, StudySpec, Trust
 from holdfast.study.status import status_of
 from holdfast.study.store import GROUP, OF_STUDY, Store
-from holdfast.study.worker import item_rng, naming_input, study_inputs
+from holdfast.study.worker import explained, item_rng, naming_input, study_inputs
 from holdfast.terminal import as_progress
 from holdfast.types import Progress
 from holdfast.validation import check_flag, check_name, check_share, check_whole, shown

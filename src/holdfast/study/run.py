@@ -1,33 +1,37 @@
-"""A study and a file → the file filled with its items; calling it again goes on where it stopped."""
+"""A study and a file → the file filled with its items, and their mean curves; calling it again goes on."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import signal
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import UserDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
 
-from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
+from holdfast.certification.mean_curve import InputCounts, mean_curve
+from holdfast.errors import InvalidTypeError, InvalidValueError, StoreError, StudyError
 from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.inputs import Inputs
 from holdfast.study.local import Engine, Event, GivenUp, InProcess, Processes
-from holdfast.study.means import run_means
 from holdfast.study.on_ray import Ray
-from holdfast.study.records import Record, Task, check_listing, inputs_of, items_of, list_inputs, tasks_of
-from holdfast.study.spec import StudySpec, check_spec
+from holdfast.study.records import Record, Task, check_listing, inputs_of, items_of, list_inputs, stored_json, tasks_of
+from holdfast.study.spec import GroupKey, StudySpec, check_spec
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.store import StoreWriter
-from holdfast.study.worker import check_packages, study_inputs
+from holdfast.study.worker import at_input, check_packages, explained, item_rng, study_inputs
 from holdfast.terminal import Shown, TerminalBar, neutral, unescaped
+from holdfast.types import Mask, MaskedModel, Progress
 from holdfast.validation import check_list, check_name, check_path, check_seconds, check_whole, shown
 from holdfast.words import duration
 
@@ -35,6 +39,8 @@ _VERSIONED = ("holdfast", "numpy", "scipy", "torch", "transformers", "scikit-lea
 _SECONDS_TOGETHER = 1.0  # signals within this time of the first are one request: a key held down, or every process told
 _WIDTH = 24
 _SECONDS_BETWEEN_LINES = 0.1
+_MEAN_FIELDS = ("radii", "confidence", "simultaneous", "agree", "neighborhood", "half_width", "bound")
+"""What of a question counts for a mean: it has a width in place of a tolerance and a plan."""
 _Watcher = Callable[["Moment"], None]
 
 
@@ -269,6 +275,69 @@ class _Session:
         self.moment = replace(moment, seconds=self.seconds, means=means)
         if self._watch is not None:
             self._watch(self.moment)
+
+
+class StoppedError(Exception):
+    """Somebody asked to stop; what was finished is stored."""
+
+
+class StoredAnswers(UserDict[str, InputCounts]):
+    """The answers of inputs for one mean curve, each stored as it comes."""
+
+    def __init__(self, store: StoreWriter, scope: str, stop: Callable[[], bool]) -> None:
+        super().__init__()
+        self._store, self._scope, self._stop = store, scope, stop
+        for question, content in store.query("SELECT question, content FROM answers WHERE scope = ?", scope):
+            n_agreed, consistent, n_calls = stored_json(content, list)
+            self.data[question] = InputCounts(tuple(n_agreed), consistent, n_calls)
+
+    def __setitem__(self, key: str, answer: InputCounts) -> None:
+        self._store.add_answer(self._scope, key, json.dumps(answer))
+        self.data[key] = answer
+        if self._stop():
+            raise StoppedError
+
+
+def run_means(
+    spec: StudySpec,
+    store: StoreWriter,
+    inputs: Inputs,
+    *,
+    stop: Callable[[], bool],
+    progress: Callable[[], Progress] | None = None,
+    timeout: float | None = None,
+) -> None:
+    """Compute the mean curves that are asked for and not stored yet; ``progress`` makes a bar for each."""
+    at_work: int
+
+    def subject(group: GroupKey, index: int) -> tuple[MaskedModel, Mask]:
+        nonlocal at_work
+        at_work = index  # inputs are asked one after the other
+        return explained(spec, store, inputs, group, index, timeout=timeout)
+
+    for group in spec.mean_groups:
+        numbers = store.group_inputs(group)
+        # A mean over other inputs than these is another mean.
+        if not numbers or store.mean(group) is not None:
+            continue
+        at_work = numbers[0]
+        scope = f"{group.name}/{hashlib.sha256(repr(numbers).encode()).hexdigest()[:16]}"
+        question: dict[str, Any] = {name: getattr(spec.certify, name) for name in _MEAN_FIELDS}
+        try:
+            curve = mean_curve(
+                [partial(subject, group, index) for index in numbers],
+                **question,
+                memory=StoredAnswers(store, scope, stop),
+                progress=None if progress is None else progress(),
+                rng=item_rng(spec, "mean", group.method, repr(group.top_fraction), repr(group.keep_probability)),
+            )
+        except StoppedError:
+            return
+        except StoreError:
+            raise
+        except Exception as error:
+            raise at_input(at_work, error) from error
+        store.add_mean_curve(group, curve.to_json(), numbers)
 
 
 @dataclass(frozen=True)
