@@ -215,12 +215,12 @@ class OwnError(InvalidValueError):
 
 def test_errors_are_sent_by_what_they_say_if_another_process_may_not_know_their_class() -> None:
     for error in (OwnError("Not today."), KeyError("moods")):
-        _, (sent, _) = error_message(error)
+        _, sent = error_message(error)
         assert type(sent) is StudyError
         assert str(sent) == str(error)
         assert at_input(3, error).cause is None
     ours = ModelError("The model returned NaN.")
-    assert error_message(ours)[1][0] is at_input(3, ours).cause is ours
+    assert error_message(ours)[1] is at_input(3, ours).cause is ours
     at_first = at_input(3, ours)
     assert str(at_first) == "Input 3: ModelError: The model returned NaN."
     assert at_input(4, at_first).cause is ours
