@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections import UserDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -30,15 +30,13 @@ from holdfast.study.spec import GroupKey, StudySpec, check_spec
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.store import StoreWriter
 from holdfast.study.worker import at_input, check_packages, explained, item_rng, study_inputs
-from holdfast.terminal import Shown, TerminalBar, neutral, unescaped
+from holdfast.terminal import SECONDS_BETWEEN_LINES, Shown, TerminalBar, neutral, share_done, unescaped
 from holdfast.types import Mask, MaskedModel, Progress
 from holdfast.validation import check_list, check_name, check_path, check_seconds, check_whole, shown
 from holdfast.words import duration
 
 _VERSIONED = ("holdfast", "numpy", "scipy", "torch", "transformers", "scikit-learn", "onnxruntime", "shapiq")
 _SECONDS_TOGETHER = 1.0  # signals within this time of the first are one request: a key held down, or every process told
-_WIDTH = 24
-_SECONDS_BETWEEN_LINES = 0.1
 _MEAN_FIELDS = ("radii", "confidence", "simultaneous", "agree", "neighborhood", "half_width", "bound")
 """What of a question counts for a mean: it has a width in place of a tolerance and a plan."""
 _Watcher = Callable[["Moment"], None]
@@ -281,19 +279,18 @@ class StoppedError(Exception):
     """Somebody asked to stop; what was finished is stored."""
 
 
-class StoredAnswers(UserDict[str, InputCounts]):
+class StoredAnswers(dict[str, InputCounts]):
     """The answers of inputs for one mean curve, each stored as it comes."""
 
     def __init__(self, store: StoreWriter, scope: str, stop: Callable[[], bool]) -> None:
-        super().__init__()
         self._store, self._scope, self._stop = store, scope, stop
         for question, content in store.query("SELECT question, content FROM answers WHERE scope = ?", scope):
-            n_agreed, consistent, n_calls = stored_json(content, list)
-            self.data[question] = InputCounts(tuple(n_agreed), consistent, n_calls)
+            n_agreed, *rest = stored_json(content, list)
+            super().__setitem__(question, InputCounts(tuple(n_agreed), *rest))
 
     def __setitem__(self, key: str, answer: InputCounts) -> None:
         self._store.add_answer(self._scope, key, json.dumps(answer))
-        self.data[key] = answer
+        super().__setitem__(key, answer)
         if self._stop():
             raise StoppedError
 
@@ -386,8 +383,7 @@ class Moment:
         return left / self.items_per_second if self.n_new else None
 
     def __str__(self) -> str:
-        filled = _WIDTH * self.n_done // max(1, self.n_items)
-        parts = [f"{'█' * filled}{'░' * (_WIDTH - filled)} {self.n_done}/{self.n_items} items"]
+        parts = [f"{share_done(self.n_done, self.n_items, width=24)} {self.n_done}/{self.n_items} items"]
         if self.seconds_left is not None:
             parts += [f"{self.items_per_second:.2f}/s", f"{duration(self.seconds_left)} left"]
         parts += [f"{self.n_skipped} inputs left out"] * (self.n_skipped > 0)
@@ -404,7 +400,7 @@ class LiveBar:
 
     def __call__(self, moment: Moment) -> None:
         now = time.monotonic()
-        if now - self._drawn >= _SECONDS_BETWEEN_LINES or moment.n_done >= moment.n_items:
+        if now - self._drawn >= SECONDS_BETWEEN_LINES or moment.n_done >= moment.n_items:
             self._drawn = now
             self._out.write(f"\r\x1b[K{self._label}{moment}")
             self._out.flush()
@@ -414,16 +410,10 @@ class LiveBar:
         return TerminalBar(self._out, what=f"masks of {self._label.strip()}" if self._label else "masks")
 
 
-class JsonLines:
+def write_json_line(moment: Moment, out: TextIO | None = None) -> None:
     """One JSON object per event, for programs."""
-
-    def __init__(self, out: TextIO | None = None) -> None:
-        self._out = out or sys.stderr
-
-    def __call__(self, moment: Moment) -> None:
-        content = asdict(moment) | {"items_per_second": moment.items_per_second, "seconds_left": moment.seconds_left}
-        self._out.write(json.dumps(content) + "\n")
-        self._out.flush()
+    content = asdict(moment) | {"items_per_second": moment.items_per_second, "seconds_left": moment.seconds_left}
+    print(json.dumps(content), file=out or sys.stderr, flush=True)
 
 
 def as_watcher(progress: Any) -> _Watcher | None:
@@ -433,7 +423,7 @@ def as_watcher(progress: Any) -> _Watcher | None:
     if progress is True:
         return LiveBar()
     if progress == "json":
-        return JsonLines()
+        return write_json_line
     if callable(progress):
         return progress  # type: ignore[no-any-return]
     must = "be True, False, None, 'json' or a function of a Moment"
