@@ -26,7 +26,7 @@ from holdfast.randomness import stream, stream_key
 from holdfast.study.records import unpack_text
 from holdfast.study.spec import GroupKey
 from holdfast.study.status import status_of
-from holdfast.study.store import GROUP, ITEMS, OF_STUDY, Store
+from holdfast.study.store import Store, group_rows
 from holdfast.types import Rng
 from holdfast.validation import check_share, check_whole, shown
 from holdfast.words import bracket, calls
@@ -38,17 +38,6 @@ _Kind = TypeVar("_Kind")
 _Bootstrap = Callable[..., list[Interval]]
 
 _TOTALS = {"n_calls": int, "seconds": float, "attribution_calls": int, "attribution_seconds": float}
-_ITEMS = f"""
-SELECT input, n_selected, n_features, consistent, {", ".join(_TOTALS)}
-FROM {ITEMS} WHERE ({GROUP}) = (?, ?, ?) AND {OF_STUDY} ORDER BY input
-"""
-
-_RATES = f"""
-SELECT r.rate_unbiased, r.n_agreed = r.n_evaluated FROM items i JOIN rates r USING (item)
-WHERE ({GROUP}) = (?, ?, ?) AND i.{OF_STUDY} ORDER BY i.input, r.radius
-"""
-
-_VOTED = f"SELECT mus FROM items WHERE ({GROUP}) = (?, ?, ?) AND {OF_STUDY} ORDER BY input"
 
 
 @dataclass(frozen=True, eq=False)
@@ -428,13 +417,14 @@ class Columns:
 
 def read_columns(store: Store, key: GroupKey) -> Columns:
     """The columns of one group, at the radii of the study; without rates if no single input is certified."""
-    spec, which = store.spec, (*key, json.dumps(store.inputs()))
-    certify, keeps = spec.certify, spec.mus.keep_probabilities
-    rows = np.array(list(store.query(_ITEMS, *which)), dtype=np.float64).reshape(-1, 8)
+    certify, keeps = store.spec.certify, store.spec.mus.keep_probabilities
+    columns = ("input", "n_selected", "n_features", "consistent", *_TOTALS)
+    rows = np.array(list(group_rows(store, key, ", ".join(columns))), dtype=np.float64).reshape(-1, len(columns))
     inputs, n_selected, n_features = rows[:, :3].astype(np.int64).T
     rates = all_agreed = np.zeros((len(rows), 0))
     if certify.item_radii:
-        flat = np.fromiter(chain.from_iterable(store.query(_RATES, *which)), dtype=np.float64)
+        stored = group_rows(store, key, "rate_unbiased, n_agreed = n_evaluated", by_radius=True)
+        flat = np.fromiter(chain.from_iterable(stored), dtype=np.float64)
         shape = (len(rows), len(certify.item_radii), 2)
         if flat.size != np.prod(shape):
             raise StoreError(f"{str(store.path)!r} has items without a rate for each radius of its study.")
@@ -445,7 +435,7 @@ def read_columns(store: Store, key: GroupKey) -> Columns:
     if keeps and certify.neighborhood != "swaps":  # votes have no radius of swaps
         adds = certify.neighborhood == "additions"
         name, n_free = ("radius", n_features - n_selected) if adds else ("removal_radius", n_selected)
-        votes = [json.loads(unpack_text(packed)) for (packed,) in store.query(_VOTED, *which)]
+        votes = [json.loads(unpack_text(packed)) for (packed,) in group_rows(store, key, "mus")]
         radii = np.array([[json.loads(text)[name] for text in texts] for texts in votes], dtype=np.int64)
         radii = radii.reshape(len(rows), len(keeps))
         reach = np.where(radii >= n_free[:, None], np.iinfo(np.int64).max, radii)
