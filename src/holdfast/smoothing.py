@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -335,7 +335,7 @@ def selective_keep(smoothed: Any, keep_probability: float) -> NDArray[np.float64
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothedAccuracy(Value):
+class SmoothedAccuracy(Value, schema="holdfast.smoothed_accuracy"):
     """How often a smoothed classifier is right, for several keep probabilities.
 
     Every input is smoothed with random masks of its own. Each interval on its own contains, with
@@ -363,8 +363,6 @@ class SmoothedAccuracy(Value):
     confidence: float
     n_calls: int
     rng_key: int
-
-    schema: ClassVar[str] = "holdfast.smoothed_accuracy"
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""

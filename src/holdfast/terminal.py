@@ -22,9 +22,8 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u
 
 _SEARCH: ContextVar[Progress | None] = ContextVar("search", default=None)
 
-_WIDTH = 30
 _LONGEST_LINE, _LONGEST_FIELD = 120, 40
-_SECONDS_BETWEEN_LINES = 0.1
+SECONDS_BETWEEN_LINES = 0.1
 
 
 def neutral(text: str) -> str:
@@ -77,12 +76,18 @@ class TerminalBar:
         now = time.monotonic()
         if done >= total:
             self._out.write("\r\x1b[K")
-        elif now - self._drawn >= _SECONDS_BETWEEN_LINES:
+        elif now - self._drawn >= SECONDS_BETWEEN_LINES:
             self._drawn = now
-            filled, rate = _WIDTH * done // max(1, total), done / max(now - self._started, 1e-9)
+            rate = done / max(now - self._started, 1e-9)
             pace = f"{rate:.0f}/s, ≤ {(total - done) / max(rate, 1e-9):.0f} s left"
-            self._out.write(f"\r{'█' * filled}{'░' * (_WIDTH - filled)} {done}/{total} {self._what}, {pace}")
+            self._out.write(f"\r{share_done(done, total, width=30)} {done}/{total} {self._what}, {pace}")
         self._out.flush()
+
+
+def share_done(done: int, total: int, *, width: int) -> str:
+    """The share that is done as a bar."""
+    filled = width * done // max(1, total)
+    return "█" * filled + "░" * (width - filled)
 
 
 def as_progress(progress: Any, *, what: str = "masks") -> Progress | None:

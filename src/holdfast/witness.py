@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ _LEAST_REPEATED, _MOST_REPEATED, _PORTION = 20_000, 1_000_000, 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Witness(Value):
+class Witness(Value, schema="holdfast.witness"):
     """The smallest set of additions found that changes the prediction.
 
     Attributes
@@ -75,8 +75,6 @@ class Witness(Value):
     agree: str
     provenance: Provenance
 
-    schema: ClassVar[str] = "holdfast.witness"
-
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         check_mask(self.selected, "selected")
@@ -108,7 +106,7 @@ class Witness(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class StabilityBracket(Value):
+class StabilityBracket(Value, schema="holdfast.stability_bracket"):
     """Bounds on the hard radius of one function: at least ``low``, below ``below``.
 
     Attributes
@@ -131,8 +129,6 @@ class StabilityBracket(Value):
     certificate: HardCertificate | None
     witness: Witness
     n_calls: int
-
-    schema: ClassVar[str] = "holdfast.stability_bracket"
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""

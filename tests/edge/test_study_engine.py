@@ -22,7 +22,7 @@ from holdfast.inputs.data.dataset import Dataset
 from holdfast.inputs.models.classifier import Classifier
 from holdfast.study.local import Engine, Event, InProcess, Processes, error_message
 from holdfast.study.records import ItemResult, Record, Task, tasks_of
-from holdfast.study.run import JsonLines, LiveBar, Moment, make_engine, run_study
+from holdfast.study.run import LiveBar, Moment, make_engine, run_study, write_json_line
 from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, StudySpec
 from holdfast.study.status import study_status
 from holdfast.study.store import Store
@@ -215,12 +215,12 @@ class OwnError(InvalidValueError):
 
 def test_errors_are_sent_by_what_they_say_if_another_process_may_not_know_their_class() -> None:
     for error in (OwnError("Not today."), KeyError("moods")):
-        _, (sent, _) = error_message(error)
+        _, sent = error_message(error)
         assert type(sent) is StudyError
         assert str(sent) == str(error)
         assert at_input(3, error).cause is None
     ours = ModelError("The model returned NaN.")
-    assert error_message(ours)[1][0] is at_input(3, ours).cause is ours
+    assert error_message(ours)[1] is at_input(3, ours).cause is ours
     at_first = at_input(3, ours)
     assert str(at_first) == "Input 3: ModelError: The model returned NaN."
     assert at_input(4, at_first).cause is ours
@@ -388,10 +388,10 @@ def test_progress_tells_counts_and_means_as_they_are(texts: Path, tmp_path: Path
     # Random explanations of these texts are neither all stable nor all unstable.
     spec = make_spec(texts, methods=(MethodSpec("occlusion"), MethodSpec("random")))
     out, bar = io.StringIO(), io.StringIO()
-    lines, draw = JsonLines(out), LiveBar(bar)
+    draw = LiveBar(bar)
 
     def both(moment: Moment) -> None:
-        lines(moment)
+        write_json_line(moment, out)
         draw(moment)
 
     run = run_study(spec, tmp_path / "a.db", progress=both)

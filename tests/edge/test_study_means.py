@@ -15,11 +15,10 @@ import holdfast as hf
 from holdfast.bounds import Interval
 from holdfast.cli import main
 from holdfast.errors import StudyError
-from holdfast.study import means, run
+from holdfast.study import run, worker
 from holdfast.study.export import export_study, study_frame
-from holdfast.study.means import StoredAnswers
 from holdfast.study.merge import merge_studies
-from holdfast.study.run import run_study
+from holdfast.study.run import StoredAnswers, run_means, run_study
 from holdfast.study.spec import (
     CertifySpec,
     DataSpec,
@@ -79,7 +78,7 @@ def test_a_stored_mean_is_what_the_library_computes(finished: Path) -> None:
 
 
 def test_running_again_computes_nothing(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(means, "mean_curve", lambda *_, **__: pytest.fail("a stored curve was computed again"))
+    monkeypatch.setattr(run, "mean_curve", lambda *_, **__: pytest.fail("a stored curve was computed again"))
     assert run_study(make_spec(), finished).n_new == 0
 
 
@@ -249,8 +248,10 @@ def test_an_explained_input_that_would_be_left_out_now_is_named(
     explained: tuple[StudySpec, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec, path = explained
-    bind = means.bind_input
-    monkeypatch.setattr(means, "bind_input", lambda *given: Skipped(2, "unreadable") if given[2] == 2 else bind(*given))
+    bind = worker.bind_input
+    monkeypatch.setattr(
+        worker, "bind_input", lambda *given: Skipped(2, "unreadable") if given[2] == 2 else bind(*given)
+    )
     with pytest.raises(StudyError, match=r"^Input 2: its explanation is stored, but now .* left out \(unreadable\)"):
         run_study(spec, path)
 
@@ -287,7 +288,7 @@ def test_errors_before_any_input_is_read_name_the_first_of_their_own_mean(explai
             StoreWriter(path, spec, settings={}, versions={}) as writer,
             pytest.raises(StudyError, match=r"^Input 1: OSError: no terminal"),
         ):
-            means.run_means(spec, writer, inputs, stop=lambda: False, progress=progress)
+            run_means(spec, writer, inputs, stop=lambda: False, progress=progress)
 
 
 def test_json_of_a_study_about_means(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

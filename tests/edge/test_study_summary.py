@@ -17,14 +17,14 @@ from holdfast.bounds import betting_mean, clopper_pearson
 from holdfast.cli import main
 from holdfast.errors import InvalidTypeError, InvalidValueError, StoreError, StudyError
 from holdfast.randomness import stream
-from holdfast.study import StudySummary, columns, summarize_study
+from holdfast.study import StudySummary, summarize_study
 from holdfast.study import summary as summaries
-from holdfast.study.columns import read_columns
 from holdfast.study.records import pack_text, unpack_text
 from holdfast.study.run import run_study
 from holdfast.study.schema import seal_all
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec
 from holdfast.study.store import Store
+from holdfast.study.summary import read_columns
 from tests.helpers.mixed_texts import LENGTHS, RADII, items, mixed_spec
 from tests.helpers.oracles import exact_rate
 from tests.helpers.study_support import edit, write_texts
@@ -102,8 +102,8 @@ def test_bootstrap_intervals_equal_a_direct_computation(mixed: Path) -> None:
 
 def test_many_resamples_are_the_same_as_in_one_go(monkeypatch: pytest.MonkeyPatch, mixed: Path) -> None:
     whole = summarize_study(mixed, n_resamples=64)
-    monkeypatch.setattr(columns, "_TOGETHER", 7 * len(LENGTHS))
-    columns._resamples.cache_clear()
+    monkeypatch.setattr(summaries, "_TOGETHER", 7 * len(LENGTHS))
+    summaries._resamples.cache_clear()
     assert summarize_study(mixed, n_resamples=64) == whole
 
 

@@ -26,8 +26,7 @@ from holdfast.reproduce.findings import (
 )
 from holdfast.reproduce.measures import speed_up, tally_degrees, tally_losses
 from holdfast.reproduce.studies import BY_MEANS, mean_contrasts, measure_methods, method_contrasts
-from holdfast.study.columns import FEW
-from holdfast.study.summary import MeanAt
+from holdfast.study.summary import FEW, MeanAt
 from tests.helpers.reproduce_support import read_rows, request, texts_subject
 from tests.helpers.summary_support import DOWN, OPEN, UP, WEAK, difference, group, studied
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ _N_ROUNDINGS, _CELLS_AT_ONCE = 8, 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class Attribution(Value):
+class Attribution(Value, schema="holdfast.attribution"):
     """How much each feature matters for one prediction, by one method.
 
     Scores carry no guarantee: that features with large scores suffice for the prediction is what
@@ -82,8 +82,6 @@ class Attribution(Value):
     details: Mapping[str, Any] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
     target_name: str | None = None
-
-    schema: ClassVar[str] = "holdfast.attribution"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scores", frozen_numbers(self.scores))

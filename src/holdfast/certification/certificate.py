@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 from holdfast.bounds import Interval, anytime_interval, check_counts, hoeffding_draws
 from holdfast.certification.question import Procedure, RateKeywords, asks
@@ -24,7 +24,7 @@ DRAWS = ("single", "pooled", "paired")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Certificate(PredictionClaim):
+class Certificate(PredictionClaim, schema="holdfast.certificate"):
     """How often a prediction survives random changes to its explanation, with a guarantee.
 
     Before drawing, the probability that the whole procedure (stopping included) ends with
@@ -75,8 +75,6 @@ class Certificate(PredictionClaim):
     consistent: bool
     rate_kind: str
     draws: str
-
-    schema: ClassVar[str] = "holdfast.certificate"
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -30,7 +30,7 @@ _TAIL_ERROR = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Difference(Value):
+class Difference(Value, schema="holdfast.difference"):
     """How much larger the rate of ``first`` is than that of ``second`` at one radius.
 
     Attributes
@@ -54,8 +54,6 @@ class Difference(Value):
     first_only: int | None
     second_only: int | None
     risk: float
-
-    schema: ClassVar[str] = "holdfast.difference"
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
@@ -84,7 +82,7 @@ class Difference(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Value):
+class Comparison(Value, schema="holdfast.comparison"):
     """Which of several explanations of one prediction is more stable.
 
     With probability at least ``confidence`` every claim of ``ranking`` is true, at all radii. With that
@@ -98,8 +96,6 @@ class Comparison(Value):
     confidence: float
     n_calls: int
     n_rounds: int
-
-    schema: ClassVar[str] = "holdfast.comparison"
 
     def check(self) -> None:
         """Raise if the parts do not belong together."""

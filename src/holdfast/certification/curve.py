@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 from holdfast.bounds import Interval
 from holdfast.certification.certificate import Certificate, make_certificate
@@ -29,7 +29,7 @@ _MOST_ROWS = 24
 
 
 @dataclass(frozen=True, eq=False)
-class StabilityCurve(Value):
+class StabilityCurve(Value, schema="holdfast.stability_curve"):
     """Stability rates over radii, from shared model calls.
 
     If ``simultaneous``, all intervals contain their true rates at once with probability at least
@@ -51,8 +51,6 @@ class StabilityCurve(Value):
     simultaneous: bool
     n_calls: int
     n_rounds: int
-
-    schema: ClassVar[str] = "holdfast.stability_curve"
 
     def check(self) -> None:
         """Raise if the certificates are not one curve."""

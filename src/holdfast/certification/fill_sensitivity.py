@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.question import RateKeywords, asks
@@ -20,7 +20,7 @@ from holdfast.words import NOT_RIGHT, bracket, calls, counted, event, lower_firs
 
 
 @dataclass(frozen=True, eq=False)
-class FillSensitivity(Value):
+class FillSensitivity(Value, schema="holdfast.fill_sensitivity"):
     """How the stability of one explanation moves with what hidden features look like.
 
     Each certificate holds on its own at its confidence; nothing is promised of all of them at once
@@ -40,8 +40,6 @@ class FillSensitivity(Value):
     names: tuple[str, ...]
     certificates: tuple[Certificate, ...]
     n_calls: int
-
-    schema: ClassVar[str] = "holdfast.fill_sensitivity"
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 from holdfast.bounds import check_counts, smallest_power_within
 from holdfast.certification.question import PrecisionKeywords, Procedure, asks
@@ -27,7 +27,7 @@ VOTED = ("mus", "bernoulli")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HardCertificate(PredictionClaim):
+class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
     """How far an explanation can be changed with no change of the prediction at all.
 
     Attributes
@@ -78,8 +78,6 @@ class HardCertificate(PredictionClaim):
     keep_probability: float | tuple[float, ...] | None = None
     n_levels: int | None = None
     criterion: str | None = None
-
-    schema: ClassVar[str] = "holdfast.hard_certificate"
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""

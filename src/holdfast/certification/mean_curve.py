@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +75,7 @@ class MeanRate(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MeanCurve(Value):
+class MeanCurve(Value, schema="holdfast.mean_curve"):
     """The mean stability rate of many explanations, radius by radius; no single one is certified.
 
     Two means are kept apart. ``intervals`` are about these inputs: the average of their true rates.
@@ -111,8 +111,6 @@ class MeanCurve(Value):
     neighborhood: str
     agree: str
     rng_key: int
-
-    schema: ClassVar[str] = "holdfast.mean_curve"
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""

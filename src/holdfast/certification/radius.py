@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 from holdfast.bounds import check_counts
 from holdfast.certification.question import JudgeKeywords, Procedure, asks
@@ -24,7 +24,7 @@ _MOST_DRAWS = 5_000
 
 
 @dataclass(frozen=True, eq=False)
-class RadiusStep(Value):
+class RadiusStep(Value, schema="holdfast.radius_step"):
     """What was found at one tested radius.
 
     ``answer`` is True if the minimum rate was certified, False if a smaller rate was, None if the
@@ -38,11 +38,9 @@ class RadiusStep(Value):
     n_evaluated: int
     exact: bool
 
-    schema: ClassVar[str] = "holdfast.radius_step"
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RadiusCertificate(PredictionClaim):
+class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
     """Up to which radius the stability rate is certified to be at least ``min_rate``.
 
     With probability at least ``confidence``, every tested radius up to ``radius`` has a rate of at
@@ -67,8 +65,6 @@ class RadiusCertificate(PredictionClaim):
     trail: tuple[RadiusStep, ...]
     max_draws: int
     consistent: bool
-
-    schema: ClassVar[str] = "holdfast.radius_certificate"
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""

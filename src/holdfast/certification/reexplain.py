@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ _PAPER_SHARE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Reexplanation(Value):
+class Reexplanation(Value, schema="holdfast.reexplanation"):
     """How far repeated explanations of one prediction agree, and how far their stability rates differ.
 
     Two statements, each true with probability at least ``confidence``. The expected overlap of two
@@ -67,8 +67,6 @@ class Reexplanation(Value):
     confidence: float
     n_calls: int
     rng_key: int
-
-    schema: ClassVar[str] = "holdfast.reexplanation"
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""

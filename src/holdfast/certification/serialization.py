@@ -48,8 +48,7 @@ class Value(Shown):
         super().__init_subclass__()
         if schema is not None:
             cls.schema = schema
-        if "schema" in vars(cls):
-            _KINDS[cls.schema] = cls
+            _KINDS[schema] = cls
 
     def to_json(self, about: Mapping[str, Any] | None = None) -> str:
         """The value as JSON text with a schema version; ``from_json`` gives it back.

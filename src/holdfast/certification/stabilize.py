@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -24,7 +24,7 @@ _N_SIZES = 16
 
 
 @dataclass(frozen=True, eq=False)
-class SizeStep(Value):
+class SizeStep(Value, schema="holdfast.size_step"):
     """What was found at one tested size of the selection.
 
     ``answer`` is True if the minimum rate was certified, False if a smaller rate was, None if the
@@ -40,11 +40,9 @@ class SizeStep(Value):
     consistent: bool
     prediction_name: str | None = None
 
-    schema: ClassVar[str] = "holdfast.size_step"
-
 
 @dataclass(frozen=True, eq=False)
-class StableSelection(Value):
+class StableSelection(Value, schema="holdfast.stable_selection"):
     """The leading features of a ranking, as many as are certified stable.
 
     Sizes were tested from the full set downwards, on a grid fixed in advance, each by a one-sided
@@ -77,8 +75,6 @@ class StableSelection(Value):
     needs_consistent: bool
     method: str
     n_calls: int
-
-    schema: ClassVar[str] = "holdfast.stable_selection"
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +38,7 @@ _MOST_SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Recheck(Value):
+class Recheck(Value, schema="holdfast.recheck"):
     """What became of a stored result when its whole question was asked again.
 
     Attributes
@@ -68,8 +68,6 @@ class Recheck(Value):
     compares_cost: bool
     notes: tuple[str, ...]
     smallest_margins: tuple[float, ...]
-
-    schema: ClassVar[str] = "holdfast.recheck"
 
     @property
     def confirmed(self) -> bool:

@@ -173,8 +173,9 @@ def show_plan(options: argparse.Namespace) -> None:
 
 def run_results(options: argparse.Namespace) -> int | None:
     """Run the study into its file of results; a second Ctrl-C ends it with one line."""
-    from holdfast.study.run import JsonLines
+    from holdfast.study.run import write_json_line
 
+    watch = partial(write_json_line, out=sys.stdout) if options.json else sys.stderr.isatty() and not options.quiet
     reserved = {name: value for name, value in options.settings.items() if name.startswith(("cpus", "gpus"))}
     engine, _, address = options.engine.partition(":")
     if (reserved or address) and engine != "ray":
@@ -192,7 +193,7 @@ def run_results(options: argparse.Namespace) -> int | None:
             workers=options.workers,
             timeout=options.settings.get("timeout"),
             inputs_per_worker=options.settings.get("inputs_per_worker"),
-            progress=JsonLines(sys.stdout) if options.json else sys.stderr.isatty() and not options.quiet,
+            progress=watch,
         )
     except KeyboardInterrupt as interrupt:
         print(after_bar(), end="", file=sys.stderr)

@@ -12,9 +12,8 @@ from holdfast.bounds import Interval, betting_mean
 from holdfast.report.card import Plain
 from holdfast.report.rows import Floats, GroupColumns, InputRows
 from holdfast.smoothing import SmoothedAccuracy
-from holdfast.study.columns import read_columns
 from holdfast.study.store import Store
-from holdfast.study.summary import GroupSummary, MusSummary, StudySummary
+from holdfast.study.summary import GroupSummary, MusSummary, StudySummary, read_columns
 from holdfast.validation import check_share
 from holdfast.words import counted, event, listed, lower_first, method_label, percent, span
 

@@ -17,7 +17,7 @@ from holdfast.report.card import Plain
 from holdfast.smoothing import SmoothedAccuracy, smoothed_accuracy
 from holdfast.study.records import Listed, ordered, unpack_text
 from holdfast.study.spec import GroupKey, StudySpec, Trust
-from holdfast.study.store import GROUP, OF_STUDY, Store
+from holdfast.study.store import OF_STUDY, Store, group_rows
 from holdfast.study.worker import Skipped, bind_input, item_rng, study_inputs
 from holdfast.types import MaskedModel, Progress
 from holdfast.validation import check_whole
@@ -135,8 +135,6 @@ def study_accuracy(
 
 MOST_INPUTS = 20_000  # the table of a page holds this many inputs; means are over all of them whatever the page shows
 _INPUTS = f"SELECT input, name, label, prediction FROM inputs WHERE {OF_STUDY} ORDER BY input LIMIT ?"
-_RATES = f"SELECT i.input, r.radius, r.rate FROM items i JOIN rates r USING (item) WHERE ({GROUP}) = (?, ?, ?)"
-_ITEMS = f"SELECT input, consistent, witness FROM items WHERE ({GROUP}) = (?, ?, ?)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,10 +217,10 @@ def _read_group(store: Store, key: GroupKey, inputs: NDArray[np.int64]) -> Group
     row_of = {radius: i for i, radius in enumerate(radii)}
     rates = np.full((len(radii), len(inputs)), np.nan)
     consistent, flips = np.full((2, len(inputs)), np.nan)
-    for index, radius, rate in store.query(_RATES, *key) if radii else ():
+    for index, radius, rate in group_rows(store, key, "input, radius, rate", by_radius=True) if radii else ():
         if index in place:
             rates[row_of[radius], place[index]] = rate
-    for index, is_consistent, witness in store.query(_ITEMS, *key):
+    for index, is_consistent, witness in group_rows(store, key, "input, consistent, witness"):
         if index in place:
             consistent[place[index]] = is_consistent
             if witness is not None:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from holdfast.atomic import replacing
 from holdfast.bounds import Interval, betting_mean
 from holdfast.report.figures.style import save_figure
-from holdfast.study.columns import FEW, bootstrap_means
 from holdfast.study.export import write_csv, write_parquet
+from holdfast.study.summary import FEW, bootstrap_means
 from holdfast.words import counted, listed, outward, percent
 
 if TYPE_CHECKING:

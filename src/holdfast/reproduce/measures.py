@@ -23,7 +23,7 @@ from holdfast.report.figures.style import COLOURS, entitle, make_panels, note_be
 from holdfast.reproduce.experiment import PlannedRun, Subject
 from holdfast.reproduce.findings import CONFIDENCE, Contrast, CountedClaim, Quantity, Results, Table, bootstrap, share
 from holdfast.smoothing import SmoothedAccuracy, smoothed_accuracy
-from holdfast.study.columns import FEW
+from holdfast.study.summary import FEW
 from holdfast.terminal import TerminalBar
 from holdfast.words import counted, percent
 

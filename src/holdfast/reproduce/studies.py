@@ -31,13 +31,21 @@ from holdfast.reproduce.findings import (
     ratio,
     share,
 )
-from holdfast.study.columns import FEW, Columns, read_columns
 from holdfast.study.local import Engine, InProcess
 from holdfast.study.records import unpack_text
 from holdfast.study.run import LiveBar, run_study
 from holdfast.study.spec import CertifySpec, GroupKey, MethodSpec, MusSpec, SmoothingSpec, StudySpec
 from holdfast.study.store import COLUMNS, Store
-from holdfast.study.summary import GroupSummary, MeanAt, PairedDifference, StudySummary, summarize_study
+from holdfast.study.summary import (
+    FEW,
+    Columns,
+    GroupSummary,
+    MeanAt,
+    PairedDifference,
+    StudySummary,
+    read_columns,
+    summarize_study,
+)
 from holdfast.words import counted, listed, method_label, percent
 
 if TYPE_CHECKING:

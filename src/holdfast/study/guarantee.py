@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -15,20 +14,14 @@ from holdfast.bounds import certified_count, certified_share, check_counts
 from holdfast.certification.radius import certified_radius
 from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError, StudyError
-from holdfast.study.means import explained
 from holdfast.study.spec import NO_TRUST, GroupKey, StudySpec, Trust
 from holdfast.study.status import status_of
-from holdfast.study.store import GROUP, OF_STUDY, Store
-from holdfast.study.worker import item_rng, naming_input, study_inputs
+from holdfast.study.store import Store, group_rows
+from holdfast.study.worker import explained, item_rng, naming_input, study_inputs
 from holdfast.terminal import as_progress
 from holdfast.types import Progress
 from holdfast.validation import check_flag, check_name, check_share, check_whole, shown
 from holdfast.words import calls, event, lower_first
-
-_STORED = f"""
-SELECT r.low, r.high, i.consistent FROM items i JOIN rates r USING (item)
-WHERE ({GROUP}) = (?, ?, ?) AND i.{OF_STUDY} AND r.radius = ? ORDER BY i.input
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +211,8 @@ def study_guarantee(
                 # A certificate's interval misses the true rate with probability at most 1 - confidence, whatever that
                 # rate is, so a lower end of `min_rate` or more is as wrong a yes as that at most; and so is a no.
                 risk = 1 - check_share(certify.confidence, "certify.confidence")
-                for low, high, alone in store.query(_STORED, *key, json.dumps(store.inputs()), radius):
+                rows = group_rows(store, key, "radius, low, high, consistent", by_radius=True)
+                for low, high, alone in (row[1:] for row in rows if row[0] == radius):
                     refuted = False if Fraction(repr(high)) < rate else None
                     tests.append(_Test(True if Fraction(repr(low)) >= rate else refuted, bool(alone)))
         if not stored:  # takes long, and leaves the file to a writer meanwhile

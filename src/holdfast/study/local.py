@@ -15,13 +15,13 @@ import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from holdfast.errors import HoldfastError, StudyError
+from holdfast.errors import StudyError
 from holdfast.inputs.inputs import Inputs
 from holdfast.study.records import ItemResult, Record, Task
 from holdfast.study.spec import StudySpec
@@ -229,7 +229,7 @@ class Pool(Generic[_PoolWorker]):
         worker.heard_at = time.monotonic()
         for kind, content in messages:
             if kind == ERROR:
-                raise error_of(content)
+                raise content
             if kind == EVENT:
                 assert worker.task is not None
                 # Of an input that is left out, nothing is left to do.
@@ -325,20 +325,38 @@ class ChildProcess(PoolWorker):
 
 
 def _serve(pipe: Connection[Any, Any], spec: StudySpec, load: Load, n_threads: int) -> None:
-    """What a worker process does: load once, then run tasks until there are none, or a stop is asked for."""
+    """What a worker process does: run what it is sent until there is no more, or a stop is asked for."""
     # Ctrl-C reaches every process of the terminal; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
-    with sending_errors(pipe):
+    with suppress(OSError):  # nobody listens any more
+        for kind, content in run_worker(spec, load, n_threads, iter(pipe.recv, None)):
+            pipe.send((kind, content))
+            if kind == EVENT and pipe.poll():
+                pipe.send((DONE, None))
+                return
+
+
+def run_worker(spec: StudySpec, load: Load, n_threads: int, tasks: Iterator[Task]) -> Iterator[Message]:
+    """What a worker says, wherever it is: that it is loaded, the events and the end of each task, or its error."""
+    try:
         worker = load(spec)
-        share_cores(n_threads)
-        pipe.send((READY, None))
-        while isinstance(task := pipe.recv(), Task):
+        if (torch := sys.modules.get("torch")) is not None:  # it gets no more threads than are this worker's due
+            torch.set_num_threads(min(n_threads, torch.get_num_threads()))
+        yield READY, None
+        for task in tasks:
             for event in events_of(worker, task):
-                pipe.send((EVENT, event))
-                if pipe.poll():
-                    break
-            pipe.send((DONE, None))
+                yield EVENT, event
+            yield DONE, None
+    except Exception as error:
+        yield error_message(error)
+
+
+def error_message(error: Exception) -> Message:
+    """What went wrong, as another process can read it: our own errors as they are, others by what they say."""
+    readable = error if is_own(error) else StudyError(str(error))
+    readable.add_note(f"In a worker process:\n{traceback.format_exc()}")
+    return ERROR, readable
 
 
 def end_with_parent(clean: Callable[[], object] = lambda: None) -> None:
@@ -352,31 +370,3 @@ def end_with_parent(clean: Callable[[], object] = lambda: None) -> None:
             os._exit(1)
 
     threading.Thread(target=wait_for_parent, daemon=True).start()
-
-
-@contextmanager
-def sending_errors(pipe: Connection[Any, Any]) -> Iterator[None]:
-    """Errors inside are sent to the parent, unless it listens no more."""
-    try:
-        yield
-    except Exception as error:
-        with suppress(OSError):
-            pipe.send(error_message(error))
-
-
-def error_message(error: Exception) -> Message:
-    """What went wrong, as another process can read it: our own errors as they are, others by what they say."""
-    return ERROR, (error if is_own(error) else StudyError(str(error)), traceback.format_exc())
-
-
-def error_of(content: tuple[HoldfastError, str]) -> HoldfastError:
-    """What went wrong in a worker, with its trace."""
-    error, trace = content
-    error.add_note(f"In a worker process:\n{trace}")
-    return error
-
-
-def share_cores(n_threads: int) -> None:
-    """Leave torch no more threads than are this worker's due."""
-    if (torch := sys.modules.get("torch")) is not None:
-        torch.set_num_threads(min(n_threads, torch.get_num_threads()))

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from multiprocessing.connection import Connection
@@ -28,10 +28,10 @@ from holdfast import __version__
 from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
 from holdfast.extras import check_installed
 from holdfast.study import local
-from holdfast.study.local import DONE, ERROR, EVENT, READY, Event, Message, WorkerDied
+from holdfast.study.local import DONE, ERROR, EVENT, Event, Message, WorkerDied
 from holdfast.study.records import Task
 from holdfast.study.spec import StudySpec
-from holdfast.study.worker import Load, Worker, load_worker
+from holdfast.study.worker import Load, load_worker
 from holdfast.validation import check_amount, check_number, check_seconds, check_whole, shown
 
 _WANT = "want"  # what the driver says when it has room for a task
@@ -136,7 +136,7 @@ class Ray:
                     elif kind == _WANT:
                         driver.send(None if stopping else next(tasks, None))
                     elif kind == ERROR:
-                        raise local.error_of(content)
+                        raise content
                     else:
                         return
                 if not stopping and stop():
@@ -177,13 +177,16 @@ def _drive(pipe: Connection[Any, Any], engine: Ray, spec: StudySpec, folder: str
     _ignore_signals()
     local.end_with_parent(clean_late)
     try:
-        with local.sending_errors(pipe), _connected(engine, folder):
+        with _connected(engine, folder):
             cluster = _Cluster(engine, spec)
             limits = replace(engine, n_workers=engine.n_workers or cluster.n_places)
             pool = local.Pool(limits, iter(ask, None), start=lambda: _RayWorker(cluster), wait=cluster.wait)
             for event in pool.run(stops):
                 pipe.send((EVENT, event))
             pipe.send((DONE, None))
+    except Exception as error:
+        with suppress(OSError):  # nobody listens any more
+            pipe.send(local.error_message(error))
     finally:  # the parent does this too, unless it was killed
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -235,8 +238,8 @@ class Actor:
         if os.path.isdir(folder):
             os.chdir(folder)
         sys.path.extend(place for place in places if place not in sys.path and os.path.exists(place))
-        self._worker: Worker | None = None
-        self._events: Iterator[Event] = iter(())
+        self._task: Task | None = None
+        self._messages: Iterator[Message] = iter(())
 
     def place(self) -> tuple[str, str, str]:
         """Its node, the name of that machine, and the version of holdfast there."""
@@ -246,27 +249,19 @@ class Actor:
 
     def load(self, spec: StudySpec, load: Load, n_threads: int) -> list[Message]:
         """Load the model and the data."""
-        try:
-            self._worker = load(spec)
-            local.share_cores(n_threads)
-        except Exception as error:
-            return [local.error_message(error)]
-        return [(READY, None)]
+        self._messages = local.run_worker(spec, load, n_threads, iter(lambda: self._task, None))
+        return [next(self._messages)]
 
     def step(self, task: Task | None = None) -> list[Message]:
         """At least one event more, of a new task if there is one, or that the task is done."""
         if task is not None:
-            assert self._worker is not None
-            self._events = local.events_of(self._worker, task)
+            self._task = task
         messages, until = list[Message](), time.monotonic() + _SECONDS_TOGETHER
-        try:
-            for event in self._events:
-                messages.append((EVENT, event))
-                if time.monotonic() >= until:
-                    return messages
-        except Exception as error:
-            return [*messages, local.error_message(error)]
-        return [*messages, (DONE, None)]
+        for message in self._messages:
+            messages.append(message)
+            if message[0] != EVENT or time.monotonic() >= until:
+                break
+        return messages
 
 
 class _Cluster:

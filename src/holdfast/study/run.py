@@ -1,7 +1,8 @@
-"""A study and a file → the file filled with its items; calling it again goes on where it stopped."""
+"""A study and a file → the file filled with its items, and their mean curves; calling it again goes on."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import signal
@@ -12,29 +13,32 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
 
-from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
+from holdfast.certification.mean_curve import InputCounts, mean_curve
+from holdfast.errors import InvalidTypeError, InvalidValueError, StoreError, StudyError
 from holdfast.inputs.data.dataset import Dataset
+from holdfast.inputs.inputs import Inputs
 from holdfast.study.local import Engine, Event, GivenUp, InProcess, Processes
-from holdfast.study.means import run_means
 from holdfast.study.on_ray import Ray
-from holdfast.study.records import Record, Task, check_listing, inputs_of, items_of, list_inputs, tasks_of
-from holdfast.study.spec import StudySpec, check_spec
+from holdfast.study.records import Record, Task, check_listing, inputs_of, items_of, list_inputs, stored_json, tasks_of
+from holdfast.study.spec import GroupKey, StudySpec, check_spec
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.store import StoreWriter
-from holdfast.study.worker import check_packages, study_inputs
-from holdfast.terminal import Shown, TerminalBar, neutral, unescaped
+from holdfast.study.worker import at_input, check_packages, explained, item_rng, study_inputs
+from holdfast.terminal import SECONDS_BETWEEN_LINES, Shown, TerminalBar, neutral, share_done, unescaped
+from holdfast.types import Mask, MaskedModel, Progress
 from holdfast.validation import check_list, check_name, check_path, check_seconds, check_whole, shown
 from holdfast.words import duration
 
 _VERSIONED = ("holdfast", "numpy", "scipy", "torch", "transformers", "scikit-learn", "onnxruntime", "shapiq")
 _SECONDS_TOGETHER = 1.0  # signals within this time of the first are one request: a key held down, or every process told
-_WIDTH = 24
-_SECONDS_BETWEEN_LINES = 0.1
+_MEAN_FIELDS = ("radii", "confidence", "simultaneous", "agree", "neighborhood", "half_width")
+"""What of a question counts for a mean: it has a width in place of a tolerance and a plan."""
 _Watcher = Callable[["Moment"], None]
 
 
@@ -271,6 +275,68 @@ class _Session:
             self._watch(self.moment)
 
 
+class StoppedError(Exception):
+    """Somebody asked to stop; what was finished is stored."""
+
+
+class StoredAnswers(dict[str, InputCounts]):
+    """The answers of inputs for one mean curve, each stored as it comes."""
+
+    def __init__(self, store: StoreWriter, scope: str, stop: Callable[[], bool]) -> None:
+        self._store, self._scope, self._stop = store, scope, stop
+        for question, content in store.query("SELECT question, content FROM answers WHERE scope = ?", scope):
+            n_agreed, *rest = stored_json(content, list)
+            super().__setitem__(question, InputCounts(tuple(n_agreed), *rest))
+
+    def __setitem__(self, key: str, answer: InputCounts) -> None:
+        self._store.add_answer(self._scope, key, json.dumps(answer))
+        super().__setitem__(key, answer)
+        if self._stop():
+            raise StoppedError
+
+
+def run_means(
+    spec: StudySpec,
+    store: StoreWriter,
+    inputs: Inputs,
+    *,
+    stop: Callable[[], bool],
+    progress: Callable[[], Progress] | None = None,
+    timeout: float | None = None,
+) -> None:
+    """Compute the mean curves that are asked for and not stored yet; ``progress`` makes a bar for each."""
+    at_work: int
+
+    def subject(group: GroupKey, index: int) -> tuple[MaskedModel, Mask]:
+        nonlocal at_work
+        at_work = index  # inputs are asked one after the other
+        return explained(spec, store, inputs, group, index, timeout=timeout)
+
+    for group in spec.mean_groups:
+        numbers = store.group_inputs(group)
+        # A mean over other inputs than these is another mean.
+        if not numbers or store.mean(group) is not None:
+            continue
+        at_work = numbers[0]
+        scope = f"{group.name}/{hashlib.sha256(repr(numbers).encode()).hexdigest()[:16]}"
+        question: dict[str, Any] = {name: getattr(spec.certify, name) for name in _MEAN_FIELDS}
+        try:
+            curve = mean_curve(
+                [partial(subject, group, index) for index in numbers],
+                **question,
+                memory=StoredAnswers(store, scope, stop),
+                progress=None if progress is None else progress(),
+                rng=item_rng(spec, "mean", group.method, repr(group.top_fraction), repr(group.keep_probability)),
+            )
+        except StoppedError:
+            return
+        except StoreError:
+            raise
+        except Exception as error:
+            raise at_input(at_work, error) from error
+        store.add_mean_curve(group, curve.to_json(), numbers)
+
+
 @dataclass(frozen=True)
 class Moment:
     """A study at one moment; as a text, one line.
@@ -317,8 +383,7 @@ class Moment:
         return left / self.items_per_second if self.n_new else None
 
     def __str__(self) -> str:
-        filled = _WIDTH * self.n_done // max(1, self.n_items)
-        parts = [f"{'█' * filled}{'░' * (_WIDTH - filled)} {self.n_done}/{self.n_items} items"]
+        parts = [f"{share_done(self.n_done, self.n_items, width=24)} {self.n_done}/{self.n_items} items"]
         if self.seconds_left is not None:
             parts += [f"{self.items_per_second:.2f}/s", f"{duration(self.seconds_left)} left"]
         parts += [f"{self.n_skipped} inputs left out"] * (self.n_skipped > 0)
@@ -335,7 +400,7 @@ class LiveBar:
 
     def __call__(self, moment: Moment) -> None:
         now = time.monotonic()
-        if now - self._drawn >= _SECONDS_BETWEEN_LINES or moment.n_done >= moment.n_items:
+        if now - self._drawn >= SECONDS_BETWEEN_LINES or moment.n_done >= moment.n_items:
             self._drawn = now
             self._out.write(f"\r\x1b[K{self._label}{moment}")
             self._out.flush()
@@ -345,16 +410,10 @@ class LiveBar:
         return TerminalBar(self._out, what=f"masks of {self._label.strip()}" if self._label else "masks")
 
 
-class JsonLines:
+def write_json_line(moment: Moment, out: TextIO | None = None) -> None:
     """One JSON object per event, for programs."""
-
-    def __init__(self, out: TextIO | None = None) -> None:
-        self._out = out or sys.stderr
-
-    def __call__(self, moment: Moment) -> None:
-        content = asdict(moment) | {"items_per_second": moment.items_per_second, "seconds_left": moment.seconds_left}
-        self._out.write(json.dumps(content) + "\n")
-        self._out.flush()
+    content = asdict(moment) | {"items_per_second": moment.items_per_second, "seconds_left": moment.seconds_left}
+    print(json.dumps(content), file=out or sys.stderr, flush=True)
 
 
 def as_watcher(progress: Any) -> _Watcher | None:
@@ -364,7 +423,7 @@ def as_watcher(progress: Any) -> _Watcher | None:
     if progress is True:
         return LiveBar()
     if progress == "json":
-        return JsonLines()
+        return write_json_line
     if callable(progress):
         return progress  # type: ignore[no-any-return]
     must = "be True, False, None, 'json' or a function of a Moment"

@@ -32,7 +32,7 @@ OF_STUDY = "input IN (SELECT value FROM json_each(?))"
 
 _LARGEST = 2**63 - 1
 
-ITEMS = """(
+_ITEMS = """(
     SELECT i.*, x.name, x.label, x.prediction AS full_prediction, x.n_features, x.model_fingerprint,
         x.input_fingerprint, a.content AS attribution, a.n_calls AS attribution_calls, a.seconds AS attribution_seconds
     FROM items i JOIN inputs x USING (input) JOIN attributions a USING (input, method)
@@ -49,10 +49,10 @@ model_fingerprint string, input_fingerprint string
 COLUMNS = dict(column.split() for column in _COLUMNS.split(","))
 """The columns of the flat table, one row per item and radius, and their types as Arrow calls them."""
 
-_ROWS = f"SELECT {', '.join(COLUMNS)} FROM {ITEMS} JOIN rates USING (item) ORDER BY input, {GROUP}, radius"
+_ROWS = f"SELECT {', '.join(COLUMNS)} FROM {_ITEMS} JOIN rates USING (item) ORDER BY input, {GROUP}, radius"
 
 _RECORDS = f"""
-SELECT item, {", ".join(Record._fields[:-1])} FROM {ITEMS} WHERE input BETWEEN ? AND ? ORDER BY input, {GROUP}
+SELECT item, {", ".join(Record._fields[:-1])} FROM {_ITEMS} WHERE input BETWEEN ? AND ? ORDER BY input, {GROUP}
 """
 
 _ADD_INPUT = """
@@ -230,8 +230,7 @@ class Store:
 
     def group_inputs(self, group: GroupKey) -> tuple[int, ...]:
         """The inputs of the study whose explanation of this kind is stored, in increasing order."""
-        statement = f"SELECT input FROM items WHERE ({GROUP}) = (?, ?, ?) AND {OF_STUDY} ORDER BY input"
-        return tuple(index for (index,) in self.query(statement, *group, json.dumps(self.inputs())))
+        return tuple(index for (index,) in group_rows(self, group, "input"))
 
     def first_difference(self, index: int, bound: MaskedModel) -> tuple[str, Any, Any] | None:
         """What is another than when the input was explained: its name, what it was and what it is; None if nothing."""
@@ -292,6 +291,13 @@ class Store:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close()
+
+
+def group_rows(store: Store, group: GroupKey, columns: str, *, by_radius: bool = False) -> Iterator[Row]:
+    """Some columns of the items of a group that are of the study's inputs, by input; with ``by_radius``, of rates."""
+    table, order = (f"{_ITEMS} JOIN rates USING (item)", "input, radius") if by_radius else (_ITEMS, "input")
+    statement = f"SELECT {columns} FROM {table} WHERE ({GROUP}) = (?, ?, ?) AND {OF_STUDY} ORDER BY {order}"
+    return store.query(statement, *group, json.dumps(store.inputs()))
 
 
 class WriterLock:

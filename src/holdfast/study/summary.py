@@ -1,15 +1,17 @@
 """A file of results → what it says about its methods: means over inputs, and differences, with their intervals.
 
-Each mean has two intervals, kept apart: the bootstrap, which is approximate, and one that is guaranteed.
+Each mean has two intervals, kept apart: the bootstrap, which is approximate, and one that is guaranteed. Only the
+tables of a file are read: certificates are not decoded, but for the radii of hard certificates by votes.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import combinations, groupby
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from itertools import chain, combinations, groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,19 +21,23 @@ from numpy.typing import NDArray
 from holdfast.bounds import Interval, betting_mean, clopper_pearson
 from holdfast.certification.mean_curve import MeanCurve
 from holdfast.certification.serialization import Value, make_frame
-from holdfast.errors import InvalidValueError, StudyError
-from holdfast.randomness import stream_key
-from holdfast.study.columns import Columns, bootstrap_means, read_columns
+from holdfast.errors import InvalidValueError, StoreError, StudyError
+from holdfast.randomness import stream, stream_key
+from holdfast.study.records import unpack_text
 from holdfast.study.spec import GroupKey
 from holdfast.study.status import status_of
-from holdfast.study.store import Store
+from holdfast.study.store import Store, group_rows
 from holdfast.types import Rng
 from holdfast.validation import check_share, check_whole, shown
 from holdfast.words import bracket, calls
 
+FEW = 20  # below this number of inputs the bootstrap does not hold its level: its intervals are too narrow
 _MOST_RADII = 8  # rows of a printed table
+_TOGETHER = 2_000_000  # resampled indices held at a time
 _Kind = TypeVar("_Kind")
 _Bootstrap = Callable[..., list[Interval]]
+
+_TOTALS = {"n_calls": int, "seconds": float, "attribution_calls": int, "attribution_seconds": float}
 
 
 @dataclass(frozen=True, eq=False)
@@ -378,6 +384,98 @@ def _only(among: tuple[_Kind, ...], wanted: dict[str, Any], what: str) -> _Kind:
     raise InvalidValueError(argument=what, must=must, got=len(matching), hint=hint)
 
 
+@dataclass(frozen=True)
+class Columns:
+    """The items of one group, by increasing input; n inputs, R radii, which are the study's.
+
+    Attributes
+    ----------
+    totals : dict
+        Model calls and seconds of all items, and of their attributions.
+    rates : float array (n, R)
+        Unbiased rates; the value at a radius beyond the features there are is that of the largest there is.
+    all_agreed : Boolean array (n, R)
+        Whether no draw at this radius changed the prediction.
+    voted : dict of int arrays (n,)
+        By keep probability, the radius that votes certify; as large as can be asked for if it covers
+        every feature there is.
+    """
+
+    radii: tuple[int, ...]
+    inputs: NDArray[np.int64]
+    consistent: NDArray[np.bool_]
+    totals: dict[str, Any]
+    rates: NDArray[np.float64]
+    all_agreed: NDArray[np.bool_]
+    voted: dict[float, NDArray[np.int64]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+def read_columns(store: Store, key: GroupKey) -> Columns:
+    """The columns of one group, at the radii of the study; without rates if no single input is certified."""
+    certify, keeps = store.spec.certify, store.spec.mus.keep_probabilities
+    columns = ("input", "n_selected", "n_features", "consistent", *_TOTALS)
+    rows = np.array(list(group_rows(store, key, ", ".join(columns))), dtype=np.float64).reshape(-1, len(columns))
+    inputs, n_selected, n_features = rows[:, :3].astype(np.int64).T
+    rates = all_agreed = np.zeros((len(rows), 0))
+    if certify.item_radii:
+        stored = group_rows(store, key, "rate_unbiased, n_agreed = n_evaluated", by_radius=True)
+        flat = np.fromiter(chain.from_iterable(stored), dtype=np.float64)
+        shape = (len(rows), len(certify.item_radii), 2)
+        if flat.size != np.prod(shape):
+            raise StoreError(f"{str(store.path)!r} has items without a rate for each radius of its study.")
+        rates, all_agreed = flat.reshape(shape).transpose(2, 0, 1).copy()
+        if np.isnan(rates).any():
+            raise StoreError(f"{str(store.path)!r} has rates without an unbiased estimate; they have no mean.")
+    voted: dict[float, NDArray[np.int64]] = {}
+    if keeps and certify.neighborhood != "swaps":  # votes have no radius of swaps
+        adds = certify.neighborhood == "additions"
+        name, n_free = ("radius", n_features - n_selected) if adds else ("removal_radius", n_selected)
+        votes = [json.loads(unpack_text(packed)) for (packed,) in group_rows(store, key, "mus")]
+        radii = np.array([[json.loads(text)[name] for text in texts] for texts in votes], dtype=np.int64)
+        radii = radii.reshape(len(rows), len(keeps))
+        reach = np.where(radii >= n_free[:, None], np.iinfo(np.int64).max, radii)
+        voted = dict(zip(keeps, reach.T, strict=True))
+    return Columns(
+        radii=certify.radii,
+        inputs=inputs,
+        consistent=rows[:, 3].astype(bool),
+        totals={name: kind(column.sum()) for (name, kind), column in zip(_TOTALS.items(), rows.T[4:], strict=True)},
+        rates=rates,
+        all_agreed=all_agreed.astype(bool),
+        voted=voted,
+    )
+
+
+def bootstrap_means(values: NDArray[Any], *, n_resamples: int, confidence: float, key: int) -> list[Interval]:
+    """Percentile intervals for the mean of each column of values (n, R), by resampling rows: usual, and approximate.
+
+    Resamples depend on the key and the number of rows only: columns, and groups over the same inputs, share them.
+    """
+    parts = _resamples(len(values), n_resamples, key)
+    means = np.concatenate([part.astype(np.float64) @ values.astype(np.float64) for part in parts]) / len(values)
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    return list(map(Interval, low.tolist(), high.tolist()))
+
+
+@lru_cache(maxsize=2)
+def _resamples(n: int, n_resamples: int, key: int) -> tuple[NDArray[np.unsignedinteger[Any]], ...]:
+    """How often each resample has each of n rows, in parts; groups over equally many inputs share them.
+
+    In the smallest type that holds a row drawn n times: many resamples of many inputs are kept.
+    """
+    rng, step = stream(key, "bootstrap"), max(1, _TOGETHER // n)
+    parts = []
+    for start in range(0, n_resamples, step):
+        size = min(step, n_resamples - start)
+        flat = rng.integers(n, size=(size, n)) + n * np.arange(size)[:, None]
+        counts = np.bincount(flat.ravel(), minlength=size * n).reshape(size, n)
+        parts.append(counts.astype(np.min_scalar_type(n)))
+    return tuple(parts)
+
+
 def summarize_study(
     results: str | Path | Store, *, confidence: float = 0.95, n_resamples: int = 1000, rng: Rng = 0
 ) -> StudySummary:
@@ -444,7 +542,7 @@ def _group(
     key: GroupKey, columns: Columns, curve: MeanCurve | None, confidence: float, bootstrap: _Bootstrap
 ) -> GroupSummary:
     """The means of a group: those of its columns or, if there is a mean curve, that one's with its own intervals."""
-    radii = np.array(columns.radii)
+    radii, totals = np.array(columns.radii), dict(columns.totals)
 
     def shares(flags: NDArray[np.bool_]) -> tuple[MeanAt, ...]:
         """An input drawn at random is among them or not, so that the exact interval is that of counts."""
@@ -458,16 +556,14 @@ def _group(
         soft = tuple(map(MeanAt, columns.radii, columns.rates.mean(axis=0).tolist(), near, sure))
     else:
         confidence = curve.confidence  # one confidence for all intervals of a group
+        totals["n_calls"] += curve.n_calls
         soft = tuple(MeanAt(point.radius, point.rate, None, point.population) for point in curve)
     return GroupSummary(
         *key,
         confidence=confidence,
         n_inputs=len(columns),
         n_consistent=int(columns.consistent.sum()),
-        n_calls=columns.n_calls + (0 if curve is None else curve.n_calls),
-        attribution_calls=columns.attribution_calls,
-        seconds=columns.seconds,
-        attribution_seconds=columns.attribution_seconds,
+        **totals,
         soft=soft,
         hard=shares(columns.all_agreed) if curve is None else (),
         mus=tuple(MusSummary(keep, shares(reach[:, None] >= radii)) for keep, reach in columns.voted.items()),

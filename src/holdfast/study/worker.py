@@ -13,7 +13,7 @@ import numpy as np
 
 from holdfast.attribution.methods import GRADIENT_METHODS, Attribution, attribute, check_differentiable, predicted
 from holdfast.certification.curve import certify_radii
-from holdfast.errors import HoldfastError, InvalidValueError, StudyError
+from holdfast.errors import HoldfastError, InvalidValueError, StoreError, StudyError, StudyMismatchError
 from holdfast.evaluation import Evaluator, steady_batch_size
 from holdfast.inputs import data as datasets
 from holdfast.inputs import models
@@ -25,8 +25,9 @@ from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.selection import top_fraction
 from holdfast.smoothing import smooth
 from holdfast.study.records import Item, ItemResult, Task, unpack_text
-from holdfast.study.spec import DataSpec, MaskingSpec, ModelSpec, StudySpec
-from holdfast.types import MaskedModel, Rng
+from holdfast.study.spec import DataSpec, GroupKey, MaskingSpec, ModelSpec, StudySpec
+from holdfast.study.store import Store
+from holdfast.types import Mask, MaskedModel, Rng
 from holdfast.witness import find_witness
 
 _Subject = tuple[str | None, int | None, Any]  # the name of an input, its label and its prediction
@@ -89,11 +90,8 @@ class Worker:
         """All that a study asks of one item."""
         start, n_before, spec = time.perf_counter(), shared.n_calls, self._spec
         selected = top_fraction(attribution, item.top_fraction)
-        model: MaskedModel
-        model = evaluator = Evaluator(shared)
-        if item.keep_probability != 1:  # all keep probabilities of an input share their random numbers
-            rng = item_rng(spec, "smooth", item.input)
-            model = smooth(evaluator, item.keep_probability, spec.smoothing.n_samples, rng=rng)
+        evaluator = Evaluator(shared)
+        model = _smoothed(evaluator, spec, item.keep_probability, item.input)
         parts = (item.input, item.method, repr(item.top_fraction), repr(item.keep_probability))
         draws: Rng = CANONICAL if is_canonical(spec.seed) else item_rng(spec, "certify", *parts)
         curve = certify_radii(model, selected, **spec.certify.item_keywords, rng=draws)
@@ -127,6 +125,33 @@ def bind_input(spec: StudySpec, inputs: Inputs, index: int) -> MaskedModel | Ski
     if model.n_features < spec.data.min_features:
         return Skipped(index, f"{model.n_features} features, fewer than {spec.data.min_features}")
     return model
+
+
+def explained(
+    spec: StudySpec, store: Store, inputs: Inputs, group: GroupKey, index: int, *, timeout: float | None = None
+) -> tuple[MaskedModel, Mask]:
+    """One input bound to the model, smoothed if asked, and its stored explanation."""
+    bound, attribution = bind_input(spec, inputs, index), store.attribution(index, group.method)
+    if isinstance(bound, Skipped):
+        raise StudyMismatchError(
+            f"its explanation is stored, but now it would be left out ({bound.reason}). What is asked is about the "
+            "inputs that were explained: put it back as it was, or use another file."
+        )
+    if attribution is None:
+        raise StoreError(f"{str(store.path)!r} has no scores by {group.method} for input {index}, though it has items.")
+    difference = store.first_difference(index, bound)
+    if difference is not None:
+        raise StudyMismatchError(
+            "the {} is another than the one that was explained (it was {}, and is now {}). "
+            "A file holds results of one model and one data set.".format(*difference)
+        )
+    model = _smoothed(steady(bound, spec, timeout=timeout), spec, group.keep_probability, index)
+    return model, top_fraction(attribution, group.top_fraction)
+
+
+def _smoothed(model: MaskedModel, spec: StudySpec, keep: float, index: int) -> MaskedModel:
+    """The model under a keep probability; all keep probabilities of an input share their random numbers."""
+    return model if keep == 1 else smooth(model, keep, spec.smoothing.n_samples, rng=item_rng(spec, "smooth", index))
 
 
 Load = Callable[[StudySpec], Worker]  # a function of a module, so that another process can be told its name

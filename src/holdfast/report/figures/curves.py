@@ -13,8 +13,7 @@ from holdfast.certification.mean_curve import MeanCurve
 from holdfast.errors import InvalidTypeError
 from holdfast.report.figures.style import COLOURS, LineStyle, as_axes, literal, look_of, shade_between, tidy
 from holdfast.smoothing import SmoothedAccuracy
-from holdfast.study.columns import FEW
-from holdfast.study.summary import GroupSummary, MeanAt, StudySummary
+from holdfast.study.summary import FEW, GroupSummary, MeanAt, StudySummary
 from holdfast.validation import check_numbers, drawing
 from holdfast.words import method_label
 
