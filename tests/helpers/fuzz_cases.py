@@ -135,7 +135,7 @@ QUESTIONS = {
         hf.mean_curve,
         lambda: (
             {"subjects": [lambda: (model(), SELECTED)] * 2, "radii": [1, 2], "half_width": 0.3, "rng": 0}
-            | {"confidence": 0.8, "bound": "hoeffding", "simultaneous": False, "memory": None}
+            | {"confidence": 0.8, "simultaneous": False, "memory": None}
         ),
         fixed=("half_width",),  # a small one asks for draws without end, and gets them
     ),

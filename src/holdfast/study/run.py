@@ -260,7 +260,7 @@ class _Session:
             self._store.add(event)
             if not self._spec.certify.of_means:  # otherwise nothing is certified yet
                 total, count = self._sums[event.method]
-                self._sums[event.method] = [total + event.rates[-1][2], count + 1]  # at the largest radius
+                self._sums[event.method] = [total + event.rates[-1][3], count + 1]  # unbiased, at the largest radius
             moment = replace(moment, n_done=moment.n_done + 1, n_new=moment.n_new + 1, key=event.key)
         elif isinstance(event, GivenUp):
             self._store.give_up(index, event.reason, n_tries=event.n_tries, items=event.items)

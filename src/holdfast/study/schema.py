@@ -257,7 +257,8 @@ def broken_seals(connection: sqlite3.Connection) -> list[str]:
 
 
 def _digest_of(connection: sqlite3.Connection, table: str) -> str:
-    return _digest(sum(map(_hash, connection.execute(f"SELECT * FROM {table}"))))
+    statement = f"SELECT * FROM {table}"
+    return _digest(sum(map(_hash, connection.execute(statement))))
 
 
 def _hash(row: tuple[Any, ...]) -> int:
