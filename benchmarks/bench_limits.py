@@ -4,7 +4,8 @@ Weak duality over policies: for any weights of the promise "a miss has probabili
 rule that minimises expected draws plus weighted misses is found by going backwards through all counts, and
 what it costs, less the weights times δ, is at most the expected draws of every rule that keeps the promise: of all
 looks, randomised or not. Good weights are found by ascent; bad ones only make the bound weaker, never false. Rules may
-draw beyond the last count that is followed: there they are let off without a miss.
+draw beyond the last count that is followed: there they are let off without a miss. Tests say yes or no,
+or go on.
 """
 
 from __future__ import annotations

@@ -322,6 +322,10 @@ def test_nothing_of_this_changes_its_input() -> None:
 ONE = [0.0, 1.0]
 
 
+def test_a_far_smaller_score_of_a_third_class_does_not_make_a_tie() -> None:
+    assert boolean.stability_bound([[1, 0.9995, -1e9], [1, 0.9995, -1e9]], [False], radius=1) == 1.0
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

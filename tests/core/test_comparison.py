@@ -213,7 +213,19 @@ def test_the_sign_test_is_the_exact_one(a: int, b: int) -> None:
 
 def test_counts_and_risks_that_cannot_be_are_refused() -> None:
     found = compare(score_table(12, seed=3), explanations("110000000000", "001110000000"), [9], rng=0)
-    for change in ({"first_only": -1}, {"second_only": None}, {"risk": 0.2}):
+    counts = found.differences[0].first_only, found.differences[0].second_only
+    assert None not in counts
+    wrong = [
+        {"first_only": -1},
+        {"second_only": None},
+        {"risk": 0.2},
+        {"first_only": 0, "second_only": 10**6},
+        {"first_only": counts[0] + 60, "second_only": counts[1] + 60},
+        {"first_only": None, "second_only": None},
+        {"estimate": 7.0},
+        {"interval": Interval(0.1, 0.2)},
+    ]
+    for change in wrong:
         edited = replace(found, differences=(replace(found.differences[0], **change),))
         with pytest.raises((InvalidTypeError, InvalidValueError)):
             Comparison.from_json(edited.to_json())

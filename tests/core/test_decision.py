@@ -125,6 +125,13 @@ def test_a_rate_halfway_to_one_or_well_below_is_told_with_high_probability() -> 
     assert answers.at(F(80, 100))[1] > F(99, 100)
 
 
+@pytest.mark.parametrize(("min_rate", "max_draws"), [(0.997, 800), (0.999, 2500), (0.9973, 900), (0.9, 25)])
+def test_a_budget_just_above_the_least_can_say_yes(min_rate: float, max_draws: int) -> None:
+    test = rate_test(min_rate, 0.9, max_draws)
+    assert test.fewest_for_yes == max_draws
+    assert F(repr(min_rate)) ** max_draws <= F(1, 10)
+
+
 def test_a_larger_budget_tells_more() -> None:
     few, many = (Answers(rate_test(0.9, 0.9, max_draws)).at(F(95, 100)) for max_draws in (60, 600))
     assert few[2] > many[2]

@@ -354,7 +354,20 @@ def test_inputs_of_different_lengths_are_weighed_by_their_own_sizes():
 def test_an_explanation_of_everything_is_stable():
     curve = hf.mean_curve([lambda: (score_table(4), np.ones(4, dtype=bool))], radii=[0, 3], rng=0)
     assert curve.rates == (1.0, 1.0)
+    assert curve.intervals == (Interval(1.0, 1.0),) * 2
     assert curve.n_draws == 0
+    assert curve.n_consistent == 1
+
+
+def test_nothing_is_drawn_for_radius_zero():
+    curve = hf.mean_curve(as_subjects(explained(4)), radii=[0, 2], half_width=0.1, rng=0)
+    assert curve[0].interval == (1.0, 1.0)
+    assert curve[2].interval.low < curve[2].interval.high
+
+
+def test_confidence_so_near_one_that_floats_cannot_halve_the_risk_is_kept():
+    curve = hf.mean_curve(as_subjects(explained(2)), radii=[2], half_width=0.4, confidence=1 - 1e-15, rng=0)
+    assert curve[2].population.low <= curve[2].interval.low
 
 
 def test_smoothed_models_have_mean_curves():

@@ -61,9 +61,9 @@ def test_what_was_enumerated_is_a_fact_however_it_was_picked() -> None:
     assert exact.interval_if_picked(1000) == exact.interval
 
 
-def test_the_worst_of_several_sizes_was_picked_too() -> None:
+def test_the_worst_of_several_sizes_has_none() -> None:
     model = mask_function(lambda masks: masks[:, 1:].sum(axis=1) % 5 > 0, n_features=24)
-    worst = certify(model, np.arange(24) < 1, radius=9, rate_kind="worst_size", rng=0)
-    alone = certify(model, np.arange(24) < 1, radius=9, rate_kind="worst_size", rng=0).interval_if_picked(1)
-    assert worst.interval_if_picked(2).high >= alone.high
-    assert alone.low <= worst.rate <= alone.high
+    for kind in ("worst_size", "worst_size_lower"):
+        worst = certify(model, np.arange(24) < 1, radius=9, rate_kind=kind, rng=0)
+        with pytest.raises(InvalidValueError, match="`rate_kind` must be that of one rate, got"):
+            worst.interval_if_picked(2)

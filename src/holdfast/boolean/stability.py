@@ -258,8 +258,9 @@ class _Scale:
             raise InvalidTypeError(argument="margin", must=must)
         winner = int(reference.argmax())
         with quiet():
-            leads = reference[winner] - np.delete(reference, winner)
-            rounding = _ROUNDING * float(np.abs(reference).max())
+            rivals = np.delete(reference, winner)
+            leads = reference[winner] - rivals
+            rounding = _ROUNDING * np.maximum(abs(reference[winner]), np.abs(rivals))
         if not (leads > rounding).all():
             must = "have one top class at `selected`; the largest scores are equal there, but for rounding"
             raise InvalidValueError(argument="h", must=must, hint="Give a `margin` instead.")

@@ -121,12 +121,13 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
 
         ``interval`` is not about a certificate that is picked because it is the lowest or the highest: of many, that
         is the one that missed. This one holds for all at once with probability at least ``confidence``, so for
-        whichever is picked; it is wider. A point if ``exact``.
+        whichever is picked. A point if ``exact``; not known for the worst of several sizes.
         """
         n = check_whole(n_certificates, "n_certificates", minimum=1)
         if self.exact:
             return self.interval
-        n *= self.effective_radius + 1 if self.rate_kind in WORST else 1  # the worst size is picked, too
+        if self.rate_kind in WORST:  # another size than the one whose counts are here may be the worst
+            raise InvalidValueError(argument="rate_kind", must="be that of one rate", got=shown(self.rate_kind))
         return anytime_interval(
             self.n_agreed, self.n_evaluated, confidence=1 - (1 - Fraction(str(self.confidence))) / n
         )
@@ -218,7 +219,7 @@ def certify(
     rate_kind : str
         "uniform" (all masks within the radius), "exactly" (``radius`` changes exactly), "worst_size" (the
         smallest rate over the sizes 0 … radius) or "worst_size_lower" (the same with no upper end to its
-        interval, and less than half of the draws: sizes need not share the risk).
+        interval, and fewer draws where there are many sizes: they need not share the risk).
     batch_size : int, optional
         Most rows per model call; never changes the result.
     progress : bool or callable, optional

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 
 from holdfast.bounds import Interval, clopper_pearson
-from holdfast.certification.certificate import make_certificate
+from holdfast.certification.certificate import Certificate, make_certificate
 from holdfast.certification.curve import StabilityCurve, sparkline
 from holdfast.certification.question import PlanKeywords, Procedure, asks
 from holdfast.certification.reference import Outcome, Reference, decides_early, reference_masks
@@ -108,10 +108,15 @@ class Comparison(Value, schema="holdfast.comparison"):
         pairs = {(difference.first, difference.second, difference.radius) for difference in self.differences}
         if pairs != {(a, b, radius) for a, b in combinations(self.names, 2) for radius in self.radii}:
             raise InvalidValueError(argument="differences", must="be one per pair and radius")
-        for difference in self.differences:
-            difference.check()
-            if difference.risk != float(risk_per_claim(1 - Fraction(str(self.confidence)), len(pairs))):
-                raise InvalidValueError(argument="risk", must="be an equal share of the risk, for each direction")
+        risk = risk_per_claim(1 - Fraction(str(self.confidence)), len(pairs))
+        for stated in self.differences:
+            stated.check()
+            first, second = (self.curve(name)[stated.radius] for name in (stated.first, stated.second))
+            counts = None if stated.first_only is None else (stated.first_only, stated.second_only or 0)
+            follows = make_difference(stated.first, stated.second, first, second, counts, risk)
+            near = np.allclose(stated.interval, follows.interval, rtol=0, atol=_TAIL_ERROR)
+            if not near or (stated.estimate, stated.risk) != (follows.estimate, follows.risk):
+                raise InvalidValueError(argument="differences", must="follow from the counts and the confidence")
 
     @property
     def radii(self) -> tuple[int, ...]:
@@ -290,6 +295,31 @@ def sign_test(n_for: int, n_against: int) -> float:
     return float(betainc(n_for, n_against + 1, 0.5)) * (1 + _TAIL_ERROR) if n_for else 1.0
 
 
+def make_difference(
+    name: str, rival: str, first: Certificate, second: Certificate, counts: tuple[int, int] | None, risk: Fraction
+) -> Difference:
+    """How far the first is above the second; ``counts`` are the draws in pairs that only one of the two survives."""
+    is_paired = [certificate.design is not None and certificate.plan != "sequential" for certificate in (first, second)]
+    if counts is not None:
+        n, gap = first.n_evaluated, first.n_agreed - second.n_agreed
+        if not all(is_paired) or counts[0] - counts[1] != gap or counts[0] > first.n_agreed or sum(counts) > n:
+            raise InvalidValueError(argument="first_only", must="agree with `second_only` and the rates")
+        own, rivals = (clopper_pearson(count, n, confidence=1 - risk) for count in counts)
+    else:  # a certificate's own interval, or an exact binomial one for draws made in pairs
+        if all(is_paired):
+            raise InvalidValueError(argument="first_only", must="be given for draws made in pairs")
+        own, rivals = (
+            clopper_pearson(certificate.n_agreed, certificate.n_evaluated, confidence=1 - 2 * risk)
+            if paired
+            else certificate.interval
+            for certificate, paired in zip((first, second), is_paired, strict=True)
+        )
+    interval = Interval(own.low - rivals.high, own.high - rivals.low)
+    estimate = (first.rate_unbiased or 0.0) - (second.rate_unbiased or 0.0)
+    only = (None, None) if counts is None else counts
+    return Difference(name, rival, first.radius, estimate, interval, only[0], only[1], float(risk))
+
+
 def _differences(
     names: list[str], curves: list[StabilityCurve], answers: list[_Answer], risk: Fraction
 ) -> Iterator[Difference]:
@@ -297,21 +327,10 @@ def _differences(
     pairs = list(combinations(range(len(names)), 2))
     each = risk_per_claim(risk, len(pairs) * len(curves[0]))
     for a, b in pairs:
-        for i, radius in enumerate(curves[0].radii):
-            first, second = curves[a].certificates[i], curves[b].certificates[i]
+        for i in range(len(curves[0])):
             kept, other = answers[a].agreed[i], answers[b].agreed[i]
-            counts: tuple[int | None, int | None] = (None, None)
-            if kept is not None and other is not None:  # from the draws on which they disagree
-                wins = int((kept & ~other).sum()), int((~kept & other).sum())
-                own, rival = (clopper_pearson(count, len(kept), confidence=1 - each) for count in wins)
-                counts = wins
-            else:  # a certificate's own interval, or an exact binomial one for draws made in pairs
-                own, rival = (
-                    cert.interval
-                    if agreed is None
-                    else clopper_pearson(cert.n_agreed, cert.n_evaluated, confidence=1 - 2 * each)
-                    for cert, agreed in ((first, kept), (second, other))
-                )
-            interval = Interval(own.low - rival.high, own.high - rival.low)
-            estimate = (first.rate_unbiased or 0.0) - (second.rate_unbiased or 0.0)
-            yield Difference(names[a], names[b], radius, estimate, interval, *counts, risk=float(each))
+            counts = None
+            if kept is not None and other is not None:
+                counts = int((kept & ~other).sum()), int((~kept & other).sum())
+            first, second = curves[a].certificates[i], curves[b].certificates[i]
+            yield make_difference(names[a], names[b], first, second, counts, each)

@@ -24,6 +24,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -178,6 +179,11 @@ class StratumWeights(NamedTuple):
     table: Floats
     constant: Floats
 
+    @property
+    def is_drawn(self) -> list[bool]:
+        """Of each radius, whether anything can change within it."""
+        return [bool(row.any()) for row in self.table]
+
 
 def mean_curve(
     subjects: Iterable[Explained],
@@ -195,8 +201,8 @@ def mean_curve(
 ) -> MeanCurve:
     """Estimate the mean stability rate of many explanations, within ``half_width`` at every radius.
 
-    It takes about as many draws for ten inputs as for ten thousand (and a few calls per input
-    for its prediction). How many depends on the rates: few where inputs always agree or never do.
+    How many draws it takes depends on the rates, few where inputs always agree or never do, and up to a point on the
+    number of inputs; each of them also takes a few calls for its prediction.
     The intervals are guaranteed whatever the rates are. No explanation is certified by itself: for that, use
     ``certify_radii``.
 
@@ -249,14 +255,17 @@ def mean_curve(
     risk = (1 - sure) / (len(question.radii) if simultaneous else 1)
     sample = StratifiedSample(functions, procedure, {} if memory is None else memory, as_progress(progress))
     weights = sample.weights(question.radii)
-    bets = bet_until(sample, weights, half, risk) if weights.strata else []
-    ends = [Interval(rate, rate) for rate in weights.constant.tolist()]
-    rates, intervals, shared = weights.constant.tolist(), ends, ends
-    if bets:
-        rates = [bet.mean for bet in bets]
-        intervals, shared = ([bet.interval(part) for bet in bets] for part in (risk, risk / 2))
+    bets = bet_until(sample, weights, half, risk)
+    sample.ask_all()
+    # Where nothing can change, all agree, and there is nothing to bet on.
+    rates = [bet.mean if drawn else 1.0 for bet, drawn in zip(bets, weights.is_drawn, strict=True)]
+    intervals, shared = (
+        [bet.interval(part) if drawn else Interval(1.0, 1.0) for bet, drawn in zip(bets, weights.is_drawn, strict=True)]
+        for part in (risk, risk / 2)
+    )
     # For the population, half of the risk goes to the draws and half to the inputs, whose rates are in [0, 1].
-    further = [[chernoff(end, sample.n_inputs, confidence=1 - risk / 2) for end in each] for each in shared]
+    beside = 1 - Fraction(risk) / 2
+    further = [[chernoff(end, sample.n_inputs, confidence=beside) for end in each] for each in shared]
     return MeanCurve(
         radii=question.radii,
         rates=tuple(rates),
@@ -280,6 +289,7 @@ def bet_until(sample: StratifiedSample, weights: StratumWeights, half_width: flo
     bets = [BettingRounds() for _ in weights.table]
     goal = math.log(2 / risk)
     missing = np.full((len(bets), 2), goal)  # what bets above and below have still to win at the ends asked for
+    missing[np.logical_not(weights.is_drawn)] = 0.0
     worst = int(allocate(weights.table, np.full(len(weights.strata), 0.25), half_width**2 / (2 * goal)).sum())
     most = max(_PILOT * worst, min(_LEAST_PILOT, worst / 4))
     while is_open := np.flatnonzero((missing > 0).any(axis=1)).tolist():
@@ -412,6 +422,12 @@ class StratifiedSample:
         shares = np.stack([np.bincount(steps, minlength=_LEVELS + 1) / len(steps) for steps in levels])
         prior = (np.arange(_LEVELS + 1) + 0.5) / (_LEVELS + 1)
         return Predictions(levels, shares, (self._by_level[:, 1] + 2 * prior) / (self._by_level.sum(axis=1) + 2))
+
+    def ask_all(self) -> None:
+        """Ask the inputs that nothing was drawn of for their prediction."""
+        for i in range(self.n_inputs):
+            if i not in self.consistent:
+                self._draw_for_input(i, {})
 
     def draw(self, strata: Sequence[Stratum], n_draws: NDArray[np.int64], predicted: Predictions) -> Floats:
         """One round of so many draws in each stratum; how many came, by stratum, prediction and answer, (S, L, 2)."""

@@ -127,7 +127,7 @@ def certified_radius(
     risk, and the first that is not certified ends the search. With probability at least
     ``confidence`` every tested radius up to the returned one has a rate of at least ``min_rate``:
     a false claim needs a false "yes" at the first radius whose rate is too small. If every draw
-    agrees, a few draws more than any valid test needs suffice for each radius.
+    agrees, about a fifth more draws than any valid test needs suffice for each radius.
 
     Parameters
     ----------

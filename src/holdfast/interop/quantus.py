@@ -19,8 +19,8 @@ class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
     """How often the prediction survives when more features are revealed than an explanation selects.
 
     Called like every metric of Quantus, it returns one rate per input, between 0 and 1; higher is more
-    stable. Each is within ``tolerance`` of the true rate with probability ``confidence``; the certificates
-    are kept in ``certificates``. Rates are about the prediction for the selected features, whatever
+    stable. They are unbiased, so that they can be averaged; the certificates, with their intervals and
+    guarantees, are kept in ``certificates``. Rates are about the prediction for the selected features, whatever
     ``y_batch`` says; whether that is the prediction for the whole input is ``certificate.consistent``.
 
     Parameters
@@ -98,4 +98,6 @@ class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
             scores = scores[0] if scores.ndim == 3 and len(scores) == 1 else scores
             certificates.append(self.metric.certify(module, as_tensor(values), as_tensor(scores)))
         self.certificates += certificates
-        return [float(certificate.rate_unbiased or 0.0) for certificate in certificates]
+        return [
+            float(certificate.rate_unbiased) for certificate in certificates if certificate.rate_unbiased is not None
+        ]

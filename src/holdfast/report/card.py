@@ -108,7 +108,7 @@ def describe_certificate(certificate: Certificate, *, picked_from: int | None = 
         sentence = (
             f"{change} kept the prediction in {certificate.n_agreed} of {certificate.n_evaluated} random draws: in "
             f"{span(interval)} of cases. That holds with confidence {certificate.confidence} for all {picked_from:,} "
-            "explanations of the study at once, from which this one was picked for its result."
+            "explanations at once that this one was picked from for its result."
         )
     return {"rate": certificate.rate, **interval._asdict(), "sentence": sentence}
 

@@ -29,7 +29,7 @@ HOW_CHOSEN = (
     "Not a random sample: in turn the least stable inputs (by the mean rate of their explanations at the largest "
     "radius), those with an explanation that is stably predicted unlike its input, those on which the methods differ "
     "most, those flipped by the fewest features, and the most stable. Since they were picked for their results, their "
-    "intervals are wider than those of the study: they hold for all its explanations at once."
+    "intervals hold, at each radius, for all the explanations at once that they were picked from."
 )
 
 

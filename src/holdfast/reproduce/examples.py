@@ -238,7 +238,7 @@ def run_similar(planned: PlannedRun) -> Results:
         figure,
         [CountedClaim(statement, label, tuple(contrasts), expected=False)],
         {label: cells},
-        f"Higher and lower, and brackets, hold at all radii together with confidence {comparison.confidence:g}; the "
+        f"Higher and lower, and likewise brackets, hold at all radii at once, confidence {comparison.confidence:g}; the "
         "paper shows two explanations that look alike and differ.",
         [tell_rule(chosen, candidates)],
     )
