@@ -238,8 +238,8 @@ def run_similar(planned: PlannedRun) -> Results:
         figure,
         [CountedClaim(statement, label, tuple(contrasts), expected=False)],
         {label: cells},
-        f"Higher and lower, and likewise brackets, hold at all radii at once, confidence {comparison.confidence:g}; the "
-        "paper shows two explanations that look alike and differ.",
+        f"Higher and lower, and likewise brackets, hold at all radii at once, confidence {comparison.confidence:g}; "
+        "the paper shows two explanations that look alike and differ.",
         [tell_rule(chosen, candidates)],
     )
 
