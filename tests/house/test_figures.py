@@ -155,8 +155,6 @@ def test_of_few_inputs_the_band_is_the_guaranteed_one() -> None:
     both = MeanAt(1, 0.5, rough, sure)
     assert (band_of(both, 19), band_of(both, 20)) == (sure, rough)
     assert band_of(MeanAt(1, 0.5, None, sure), 50) == sure
-    assert band_of(MeanAt(1, 0.5, rough, None), 3) == rough
-    assert band_of(MeanAt(1, 0.5, None, None), 3) == Interval(0.5, 0.5)
 
 
 def test_a_note_stands_under_the_legend() -> None:

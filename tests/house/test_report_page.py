@@ -168,7 +168,12 @@ def test_certificates_are_put_together_again_as_they_were_stored(stores: list[Pa
                     fields = one["shared"]["fields"] | own["json"]
                     text = ", ".join(f'"{name}": {fields[name]}' for name in one["shared"]["order"])
                     assert Certificate.from_json(f"{{{text}}}") == certificate
-                    assert own["sentence"].startswith(str(certificate))
+                    # Picked for its result, it is shown with the interval that holds for all it was picked from.
+                    interval = certificate.interval_if_picked(len(stored))
+                    assert (own["low"], own["high"]) == interval
+                    counts = f"in {certificate.n_agreed} of {certificate.n_evaluated} random draws"
+                    said = str(certificate) if certificate.exact else f"kept the prediction {counts}"
+                    assert said in own["sentence"]
                 assert one["selected"] == np.flatnonzero(result.selected).tolist()
 
 

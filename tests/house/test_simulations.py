@@ -330,7 +330,7 @@ def test_a_later_radius_just_below_is_certified_no_more_often_than_stated() -> N
     counts = [1, 11, 56, 176, 386, just_below(SIZES[5]), just_below(SIZES[6])]
     wrong, runs = runs_at(counts, [3, 4, 5, 6], max_draws=26)
     assert 0 < wrong <= most_failures(N_RUNS, 0.1)
-    passed = (RadiusStep(3, 3, True, 22, 22, False), RadiusStep(4, 4, True, 22, 22, False))
+    passed = (RadiusStep(3, 3, True, 26, 26, False), RadiusStep(4, 4, True, 26, 26, False))
     assert all(run.trail[:2] == passed for run in runs)
     assert is_plausible(wrong, N_RUNS, Answers(rate_test(0.9, 0.9, 26)).at(F(counts[5], SIZES[5]))[0])
     assert any(run.radius == 6 for run in runs)
@@ -424,7 +424,7 @@ def test_false_claims_are_no_more_frequent_than_stated_at_the_hardest_point(
 
 def test_going_upwards_until_one_size_passes_would_break_the_promise(hardest: MaskedModel) -> None:
     # The same single tests, each valid on its own: four chances of a false claim instead of one.
-    asked = {"min_rate": 0.9, "radius": N, "max_draws": 26, "n_runs": 120}
+    asked = {"min_rate": 0.9, "radius": N, "max_draws": 22, "n_runs": 120}
     runs = {size: seeded_runs(stabilize, hardest, RANKED, sizes=[size], **asked) for size in (1, 2, 3, 4)}
     passed = [any(runs[size][seed].size == size for size in runs) for seed in range(120)]
     assert sum(passed) > 120 * 0.25
@@ -451,7 +451,8 @@ def check_claims(runs: list[Comparison], truth: Mapping[tuple[str, int], Fractio
     # Thresholds: a risk of exactly .1 exceeds them once in 10,000 times (252 of 2,000).
     assert n_missed <= most_failures(len(runs), 0.1)
     assert n_false <= most_failures(len(runs), 0.1)
-    assert n_false <= n_missed
+    if any(pair.first_only is None for run in runs for pair in run):  # claims come from the intervals
+        assert n_false <= n_missed
     return n_missed, n_false
 
 
