@@ -436,3 +436,9 @@ def test_edited_json_that_contradicts_itself_is_refused(kind: Any, make: Any, ch
     assert kind.from_json(text).to_json() == text
     with pytest.raises(hf.InvalidValueError, match="is not a true"):
         kind.from_json(json.dumps(json.loads(text) | changes))
+
+
+def test_scores_whose_details_are_no_numbers_are_not_confirmed() -> None:
+    scores = hf.attribute(TABLE, "lime", n_samples=50, rng=3)
+    assert hf.recheck(TABLE, scores).confirmed
+    assert not hf.recheck(TABLE, dataclasses.replace(scores, details={**scores.details, "fit": ["x"]})).confirmed
