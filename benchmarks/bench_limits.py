@@ -28,15 +28,14 @@ from holdfast.plans.search import RATE_WEIGHTS, TYPICAL_RATES
 
 Floats = NDArray[np.float64]
 
-N_STEPS = 400
+N_STEPS, N_LONG_STEPS, LONG = 400, 200, 1500
+"""Steps of the ascent; fewer where more draws than this are followed, which takes minutes and a weaker bound."""
+
 LONGER = 1.6
 """How far beyond the last look of a design counts are followed."""
 
-MOST_NUMBERS = 60_000_000
-"""That are held for a bound: counts times rates."""
-
-MOST_DRAWS = 900
-"""Designs of more draws (tolerance .02) are left out: they would take hours."""
+MOST_NUMBERS, FEWEST_RATES = 200_000_000, 24
+"""That are held for a bound, counts times rates, unless these would be too few."""
 
 AT_MOST = {(0.1, 0.1): 1.1, (0.05, 0.05): 1.13}
 """Of expected draws over the bound, for the most common designs."""
@@ -77,7 +76,8 @@ class Bound:
         # How likely each count is, for every answer that would be a miss there; there is no stopping at 0.
         self._missed = [promise.is_miss(np.arange(n + 1), n) * pmf(n, promise.rates) for n in range(1, most)]
 
-    def find(self, n_steps: int = N_STEPS) -> float:
+    def find(self) -> float:
+        n_steps = N_STEPS if self._most <= LONG else N_LONG_STEPS
         rates, risk = self._promise.rates, self._promise.risk
         multipliers = np.full(len(rates), self._draws[-1].sum() / (10 * risk * len(rates)))
         best, first, second = 0.0, np.zeros(len(rates)), np.zeros(len(rates))
@@ -115,7 +115,7 @@ class Bound:
 def estimation_bound(tolerance: Fraction, risk: Fraction, most: int) -> float:
     """For rules that state k/n ± tolerance when they stop."""
     eps = float(tolerance)
-    rates = np.linspace(eps / 50, 1 - eps / 50, min(800, 2 * MOST_NUMBERS // most**2))
+    rates = np.linspace(eps / 50, 1 - eps / 50, min(800, max(FEWEST_RATES, 2 * MOST_NUMBERS // most**2)))
 
     def is_miss(k: Any, n: int) -> Any:
         return (abs(k[:, None] / n - rates) > eps + 1e-12)[None]
@@ -172,8 +172,6 @@ def run() -> Iterator[Figure]:
     for goal, _ in shipped_goals():
         design = make_plan("sequential", tolerance=goal.tolerance, confidence=1 - goal.risk).design
         label = f"ε={float(goal.tolerance):g}, δ={float(goal.risk):.3g}"
-        if design.max_draws > MOST_DRAWS:
-            continue
         draws = float(RATE_WEIGHTS @ [design.expected_draws(rate) for rate in TYPICAL_RATES])
         bound = estimation_bound(goal.tolerance, goal.risk, math.ceil(LONGER * design.max_draws))
         yield Figure(f"{label}: draws on average over typical rates", draws)
