@@ -129,6 +129,13 @@ def clopper_pearson(
     return Interval(low, high)
 
 
+def sign_test(n_for: int, n_against: int) -> float:
+    """P(Bin(n, ½) ≥ n_for), n the draws of both kinds: how likely so many are if neither kind is likelier."""
+    from scipy.special import betainc
+
+    return float(betainc(n_for, n_against + 1, 0.5)) * (1 + _TAIL_ERROR) if n_for else 1.0
+
+
 def anytime_interval(n_agreed: int, n_evaluated: int, *, confidence: float | Fraction = 0.9) -> Interval:
     """Interval that is valid after every draw at once: a confidence sequence.
 

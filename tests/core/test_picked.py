@@ -31,12 +31,12 @@ def picked(n_studies: int) -> np.ndarray:
 def test_the_least_stable_of_equal_inputs_usually_miss_and_their_own_interval_holds() -> None:
     from dataclasses import replace
 
-    studies, one = picked(2000), certificate()
+    studies, stated = picked(2000), certificate()
     k, n = studies.reshape(2, -1)
     assert np.mean(abs(k / n - RATE) > 0.1) > 0.5
     missed = {}
     for pair in set(zip(k.tolist(), n.tolist(), strict=True)):
-        interval = replace(one, n_agreed=pair[0], n_evaluated=pair[1]).interval_if_picked(N_INPUTS)
+        interval = replace(stated, n_agreed=pair[0], n_evaluated=pair[1]).interval_if_picked(N_INPUTS)
         missed[pair] = not interval.low <= RATE <= interval.high
     any_missed = [
         any(missed[pair] for pair in zip(study[0].tolist(), study[1].tolist(), strict=True))
@@ -46,12 +46,12 @@ def test_the_least_stable_of_equal_inputs_usually_miss_and_their_own_interval_ho
 
 
 def test_the_more_it_was_picked_from_the_wider_it_is() -> None:
-    one = certificate()
-    intervals = [one.interval_if_picked(n) for n in (1, 10, 1000)]
+    stated = certificate()
+    intervals = [stated.interval_if_picked(n) for n in (1, 10, 1000)]
     assert [interval.low for interval in intervals] == sorted((interval.low for interval in intervals), reverse=True)
-    assert all(interval.low <= one.rate <= interval.high for interval in intervals)
+    assert all(interval.low <= stated.rate <= interval.high for interval in intervals)
     with pytest.raises(InvalidValueError, match="`n_certificates` must be a whole number ≥ 1, got 0"):
-        one.interval_if_picked(0)
+        stated.interval_if_picked(0)
 
 
 def test_what_was_enumerated_is_a_fact_however_it_was_picked() -> None:

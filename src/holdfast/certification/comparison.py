@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from holdfast.bounds import Interval, clopper_pearson
+from holdfast.bounds import Interval, clopper_pearson, sign_test
 from holdfast.certification.certificate import Certificate, make_certificate
 from holdfast.certification.curve import StabilityCurve, sparkline
 from holdfast.certification.question import PlanKeywords, Procedure, asks
@@ -25,8 +25,8 @@ from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_label, check_selection, check_share, check_whole, shown
 from holdfast.words import calls, quoted
 
-_TAIL_ERROR = 1e-9
-"""Relative float error of a binomial tail, and more."""
+_ROUNDING = 1e-9
+"""By which the ends of an interval may differ where they are computed by another version of SciPy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ class Comparison(Value, schema="holdfast.comparison"):
             first, second = (self.curve(name)[stated.radius] for name in (stated.first, stated.second))
             counts = None if stated.first_only is None else (stated.first_only, stated.second_only or 0)
             follows = make_difference(stated.first, stated.second, first, second, counts, risk)
-            near = np.allclose(stated.interval, follows.interval, rtol=0, atol=_TAIL_ERROR)
+            near = np.allclose(stated.interval, follows.interval, rtol=0, atol=_ROUNDING)
             if not near or (stated.estimate, stated.risk) != (follows.estimate, follows.risk):
                 raise InvalidValueError(argument="differences", must="follow from the counts and the confidence")
 
@@ -286,13 +286,6 @@ def _run_in_pairs(
 def risk_per_claim(risk: Fraction, n_differences: int) -> Fraction:
     """What each difference may risk in each direction, so that no claim is false at once."""
     return risk / (2 * n_differences)
-
-
-def sign_test(n_for: int, n_against: int) -> float:
-    """P(Bin(n, ½) ≥ n_for), n the draws of both kinds: how likely so many are if neither kind is likelier."""
-    from scipy.special import betainc
-
-    return float(betainc(n_for, n_against + 1, 0.5)) * (1 + _TAIL_ERROR) if n_for else 1.0
 
 
 def make_difference(
