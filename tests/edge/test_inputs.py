@@ -376,3 +376,8 @@ def test_what_would_have_no_effect_is_refused_when_inputs_are_bound(argument: st
     with pytest.raises(hf.HoldfastError) as caught:
         hf.bind(mood, ["a good day", "so bad"], **{argument: value})
     assert caught.value.argument == argument
+
+
+def test_an_array_that_would_have_no_effect_is_refused_like_anything_else() -> None:
+    with pytest.raises(hf.InvalidValueError, match="`background` must be left out, where it would have no effect"):
+        hf.bind(lambda texts: ["a"] * len(texts), ["a b", "c"], kind="text", background=np.True_)

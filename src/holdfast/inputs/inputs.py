@@ -299,9 +299,10 @@ def _check_use(inputs: Inputs, model: Any, data: Any, details: Mapping[str, Any]
         "trusted": live,
     }
     for argument, unfit in without_effect.items():
-        if unfit and details[argument] is not None and details[argument] != ():
+        value = details[argument]
+        if unfit and value is not None and not (isinstance(value, tuple) and len(value) == 0):
             must = "be left out, where it would have no effect"
-            raise InvalidValueError(argument=argument, must=must, got=shown(details[argument]))
+            raise InvalidValueError(argument=argument, must=must, got=shown(value))
     name = {"image": "image.mask_image", "text": "text.mask_text", "table": "table.mask_tabular"}[kind]
     masking = getattr(import_module(f"holdfast.masking.{name}"), name.partition(".")[2])
     check_options(masking, inputs.options, f"`{masking.__name__}`")
