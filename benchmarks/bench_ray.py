@@ -20,7 +20,7 @@ from benchmarks.zoo import find_zoo
 from holdfast.study import Ray, Store, run_study
 from holdfast.study.local import Engine, Processes
 from holdfast.study.records import Record, Task
-from holdfast.study.run import Moment
+from holdfast.study.session import Moment
 from holdfast.study.spec import MethodSpec, StudySpec
 
 N_ITEMS, N_ACTORS = 10_000, 2

@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.figures import Figure
 from holdfast.report.page import write_report
 from holdfast.study.records import Listed, Record
-from holdfast.study.run import run_study
+from holdfast.study.session import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, MusSpec, StudySpec, Trust
 from holdfast.study.store import Store, StoreWriter
 

@@ -18,7 +18,7 @@ from benchmarks.figures import Figure
 from benchmarks.zoo import find_zoo, load_labelled_images, load_resnet20
 from holdfast.study.local import InProcess
 from holdfast.study.records import Record
-from holdfast.study.run import Moment, run_study
+from holdfast.study.session import Moment, run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, StudySpec
 from holdfast.study.store import Store, StoreWriter
 from holdfast.study.summary import summarize_study

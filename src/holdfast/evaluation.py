@@ -433,8 +433,8 @@ class Deadline:
     goes on until its call returns, and as long as it does no other call is begun.
     """
 
-    def __init__(self, seconds: float | None) -> None:
-        self.seconds = seconds
+    def __init__(self, seconds: float | None, *, who: str = "The model") -> None:
+        self.seconds, self._who = seconds, who
         self._last: threading.Thread | None = None
 
     def call(self, function: Callable[[], _Answer], what: str) -> _Answer:
@@ -442,7 +442,7 @@ class Deadline:
         if self.seconds is None:
             return function()
         if self._last is not None and self._last.is_alive():
-            raise ModelError("The model cannot be asked again: a call that was given up is still running.")
+            raise ModelError(f"{self._who} cannot be asked again: a call that was given up is still running.")
         answer: Future[_Answer] = Future()
 
         def run() -> None:
@@ -456,7 +456,7 @@ class Deadline:
         self._last.start()
         self._last.join(self.seconds)
         if not answer.done():
-            late = f"The model gave no answer {what} within `timeout` = {self.seconds:g} s."
+            late = f"{self._who} gave no answer {what} within `timeout` = {self.seconds:g} s."
             kept = "Answers that came before are kept."
             raise ModelError(f"{late} {kept} The call cannot be ended from here and may go on in the background.")
         return answer.result()

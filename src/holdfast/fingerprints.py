@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import hashlib
+import inspect
 import json
+import sys
 import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -66,6 +70,48 @@ def digest_object(value: Any) -> bytes | None:
     try:
         return _Parts().digest(value)
     except (TypeError, ValueError, AttributeError, RecursionError):
+        return None
+
+
+def digest_code(function: Any) -> str:
+    """The first 16 digits of the SHA-256 of what a function does, as far as it shows: of a module, all of its code.
+
+    Of a function of a module on disk the whole module counts, less comments and layout: it may call the rest. Of any
+    other, such as a lambda, its own code, defaults and what it closes over, as far as that can be told.
+    """
+    inner = inspect.unwrap(function)
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    code = getattr(inner, "__code__", None)
+    module = sys.modules.get(getattr(inner, "__module__", None) or "")
+    parts = [str(getattr(inner, "__qualname__", type(inner).__qualname__)).encode()]
+    path = None if module is None or module.__name__ == "__main__" else getattr(module, "__file__", None)
+    if path is not None and path.endswith(".py") and Path(path).is_file():
+        parts.append(ast.unparse(ast.parse(Path(path).read_bytes())).encode())
+    elif code is not None:
+        parts.append(_digest_bytecode(code))
+    if code is not None:
+        cells = [_cell(cell) for cell in inner.__closure__ or ()]
+        parts += [digest_object(part) or b"" for part in (inner.__defaults__, inner.__kwdefaults__, *cells)]
+    else:
+        parts.append(digest_object(inner) or b"")
+    if inner is not function:
+        parts.append(digest_object(getattr(function, "args", ())) or b"")
+        parts.append(digest_object(getattr(function, "keywords", {})) or b"")
+    return _hash("code", *parts).hex()[:16]
+
+
+def _digest_bytecode(code: types.CodeType) -> bytes:
+    constants = [
+        _digest_bytecode(part) if isinstance(part, types.CodeType) else repr(part).encode() for part in code.co_consts
+    ]
+    return _hash("bytecode", code.co_code, repr(code.co_names).encode(), *constants)
+
+
+def _cell(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a name that has no value yet
         return None
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
+from holdfast.study.records import GivenUp
 from holdfast.study.spec import DataSpec, write_spec
 from holdfast.study.store import Store, StoreWriter
 from tests.helpers.study_support import HELD, edit, make_spec, write_texts
@@ -86,7 +87,7 @@ def test_an_export_says_what_is_not_in_it(study: Path, capsys: pytest.CaptureFix
     assert main(["study", "export", str(study.with_suffix(".db")), out]) == 0
     assert "Not in it: 8 items of 1 inputs that were left out.\n" in capsys.readouterr().out
     with StoreWriter(study.with_suffix(".db"), spec, settings={}, versions={}) as store:
-        store.give_up(1, "it died", n_tries=3, items=("1/lime/0.25/1.0",))
+        store.give_up(GivenUp(1, "", "it died", 3, ("1/lime/0.25/1.0",)))
     edit(study.with_suffix(".db"), "DELETE FROM skips")
     assert main(["study", "export", str(study.with_suffix(".db")), out]) == 0
     told = capsys.readouterr().out

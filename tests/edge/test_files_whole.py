@@ -20,7 +20,7 @@ from holdfast.cli import main
 from holdfast.errors import InvalidValueError, StoreError
 from holdfast.report.page import write_report
 from holdfast.study.export import export_study
-from holdfast.study.run import run_study
+from holdfast.study.session import run_study
 from holdfast.study.spec import MethodSpec
 from tests.helpers.study_support import HELD, make_spec, write_texts
 from tests.helpers.waiting import PATIENCE, wait_until

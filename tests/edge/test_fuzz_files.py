@@ -319,12 +319,12 @@ def test_values_of_a_study_that_are_no_json_are_a_damaged_file(table: str, colum
     path = tmp_path / "study.db"
     path.write_bytes(store_bytes())
     connection = sqlite3.connect(path)
-    connection.execute("INSERT INTO failures VALUES (0, 'why', 1, '[]', 1)")
+    connection.execute("INSERT INTO failures VALUES (0, '', 'why', 1, '[]', 1)")
     connection.execute(f"UPDATE {table} SET {column} = 'no JSON'")
     connection.commit()
     connection.close()
     with pytest.raises(StoreError, match="damaged"), Store(path) as store:
-        list(store.rows()), list(store.results()), store.given_up()
+        list(store.rows()), list(store.results()), list(store.failures())
 
 
 def edited(name: str, **changes: Any) -> str:

@@ -14,7 +14,7 @@ import holdfast as hf
 from holdfast.boolean.estimation import estimate_coefficients, low_degree_weights
 from holdfast.certification.serialization import _KINDS, Value
 from holdfast.study.merge import Merged
-from holdfast.study.run import StudyRun
+from holdfast.study.session import StudyRun
 from holdfast.study.status import MethodStatus, StudyStatus
 from holdfast.terminal import Shown
 from tests.helpers.fakes import score_table

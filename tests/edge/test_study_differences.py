@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from holdfast.bounds import Interval, betting_mean
-from holdfast.study.run import run_study
+from holdfast.study.session import run_study
 from holdfast.study.spec import MethodSpec, MusSpec, SmoothingSpec
 from holdfast.study.summary import DifferenceAt, PairedDifference, StudySummary, summarize_study
 from tests.helpers.mixed_texts import items

@@ -22,7 +22,7 @@ from holdfast.inputs.data.dataset import Dataset
 from holdfast.inputs.models.classifier import Classifier
 from holdfast.study.local import Engine, Event, InProcess, Processes, error_message
 from holdfast.study.records import ItemResult, Record, Task, tasks_of
-from holdfast.study.run import LiveBar, Moment, make_engine, run_study, write_json_line
+from holdfast.study.session import LiveBar, Moment, make_engine, run_study, write_json_line
 from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, StudySpec
 from holdfast.study.status import study_status
 from holdfast.study.store import Store
@@ -355,7 +355,7 @@ def test_a_second_interrupt_stops_at_once_and_keeps_what_is_stored(
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_interrupts_within_a_second_are_one(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.study.run._SECONDS_TOGETHER", PATIENCE)  # a second, on a machine that is busy
+    monkeypatch.setattr("holdfast.study.session._SECONDS_TOGETHER", PATIENCE)  # a second, on a machine that is busy
 
     def interrupt_often(moment: Moment) -> None:
         for _ in range(5):

@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError, InvalidValueError, StoreError, StudyE
 from holdfast.study.export import COLUMNS, export_study, study_frame
 from holdfast.study.merge import merge_studies
 from holdfast.study.records import ItemResult
-from holdfast.study.run import run_study
+from holdfast.study.session import run_study
 from holdfast.study.spec import DataSpec, MethodSpec
 from holdfast.study.status import study_status
 from holdfast.study.store import Store
@@ -190,7 +190,7 @@ def test_what_is_left_out_in_one_part_and_done_in_another_is_done(texts: Path, w
     run_study(make_spec(texts, witness=True, data=data), tmp_path / "a.db", inputs=[0])
     edit(tmp_path / "a.db", "INSERT INTO skips VALUES (1, 'unreadable: there', 1)")
     edit(tmp_path / "a.db", "INSERT INTO skips VALUES (2, 'unreadable: everywhere', 1)")
-    edit(tmp_path / "a.db", """INSERT INTO failures VALUES (1, 'died', 3, '["1/lime/0.25/1.0"]', 1)""")
+    edit(tmp_path / "a.db", """INSERT INTO failures VALUES (1, '', 'died', 3, '["1/lime/0.25/1.0"]', 1)""")
     run_study(make_spec(texts, witness=True, data=data), tmp_path / "b.db", inputs=[1])
     merge_studies([tmp_path / "a.db", tmp_path / "b.db"], tmp_path / "all.db")
     status = study_status(tmp_path / "all.db")

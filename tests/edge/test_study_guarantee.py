@@ -18,7 +18,7 @@ from holdfast.cli import main
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StudyError
 from holdfast.plans import rate_test
 from holdfast.study.guarantee import DataSetGuarantee
-from holdfast.study.run import run_study
+from holdfast.study.session import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec, SmoothingSpec, StudySpec
 from holdfast.study.store import Store
 from tests.helpers.oracles import exact_rate

@@ -11,7 +11,7 @@ from PIL import Image
 
 from holdfast.errors import StoreError, StudyError
 from holdfast.study.merge import merge_studies
-from holdfast.study.run import Moment, run_study
+from holdfast.study.session import Moment, run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, StudySpec
 from holdfast.study.status import study_status
 from holdfast.study.store import Store

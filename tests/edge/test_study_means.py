@@ -15,10 +15,10 @@ import holdfast as hf
 from holdfast.bounds import Interval
 from holdfast.cli import main
 from holdfast.errors import StudyError
-from holdfast.study import run, worker
+from holdfast.study import session, worker
 from holdfast.study.export import export_study, study_frame
 from holdfast.study.merge import merge_studies
-from holdfast.study.run import StoredAnswers, run_means, run_study
+from holdfast.study.session import StoredAnswers, run_means, run_study
 from holdfast.study.spec import (
     CertifySpec,
     DataSpec,
@@ -78,7 +78,7 @@ def test_a_stored_mean_is_what_the_library_computes(finished: Path) -> None:
 
 
 def test_running_again_computes_nothing(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "mean_curve", lambda *_, **__: pytest.fail("a stored curve was computed again"))
+    monkeypatch.setattr(session, "mean_curve", lambda *_, **__: pytest.fail("a stored curve was computed again"))
     assert run_study(make_spec(), finished).n_new == 0
 
 
@@ -160,7 +160,7 @@ def explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[StudySpe
     """A study that was killed before its mean curves."""
     spec, path = text_spec(write_texts(tmp_path / "texts", 3)), tmp_path / "a.db"
     with monkeypatch.context() as patch:
-        patch.setattr(run, "run_means", lambda *_, **__: 0)
+        patch.setattr(session, "run_means", lambda *_, **__: 0)
         run_study(spec, path)
     return spec, path
 
@@ -230,7 +230,7 @@ def test_means_are_of_the_inputs_that_were_explained(
 ) -> None:
     spec, path = explained
     change_texts(tmp_path / "texts", 1, " ".join(["other"] * 12))
-    monkeypatch.setattr(run, "check_listing", lambda *_: None)  # as for inputs that are read only when needed
+    monkeypatch.setattr(session, "check_listing", lambda *_: None)  # as for inputs that are read only when needed
     with pytest.raises(StudyError, match=r"^Input 1: the input is another than the one that was explained \(it was"):
         run_study(spec, path)
 

@@ -25,7 +25,7 @@ from holdfast.study.plan import (
     witness_calls,
 )
 from holdfast.study.records import ItemResult, items_of, tasks_of
-from holdfast.study.run import run_study
+from holdfast.study.session import run_study
 from holdfast.study.spec import (
     CertifySpec,
     DataSpec,

@@ -20,7 +20,7 @@ from holdfast.report.rows import study_accuracy
 from holdfast.study.guarantee import DataSetGuarantee
 from holdfast.study.merge import merge_studies
 from holdfast.study.records import inputs_of
-from holdfast.study.run import run_study
+from holdfast.study.session import run_study
 from holdfast.study.spec import (
     CertifySpec,
     DataSpec,

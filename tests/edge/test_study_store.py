@@ -20,8 +20,8 @@ import pytest
 from holdfast.errors import HoldfastError, InvalidTypeError, StoreError, StudyError
 from holdfast.study import schema
 from holdfast.study.local import InProcess
-from holdfast.study.records import ItemResult, Record, items_of, tasks_of
-from holdfast.study.run import Moment, run_study
+from holdfast.study.records import GivenUp, ItemResult, Record, items_of, tasks_of
+from holdfast.study.session import Moment, run_study
 from holdfast.study.spec import CertifySpec, GroupKey, MaskingSpec, MethodSpec, SmoothingSpec
 from holdfast.study.store import Store, StoreWriter
 from holdfast.study.worker import load_worker
@@ -331,7 +331,7 @@ def test_digests_follow_whatever_a_writer_does(path: Path, texts: Path, records:
         store.expect(range(N_INPUTS), n_there=N_INPUTS)
         store.skip(0, "unreadable")
         store.skip(0, "still unreadable")
-        store.give_up(1, "died", n_tries=3, items=("a",))
+        store.give_up(GivenUp(1, "", "died", 3, ("a",)))
         store.add(records[0])
         with pytest.raises(StoreError, match="already"):
             store.add(records[0])

@@ -20,8 +20,8 @@ from holdfast.randomness import stream
 from holdfast.study import StudySummary, summarize_study
 from holdfast.study import summary as summaries
 from holdfast.study.records import pack_text, unpack_text
-from holdfast.study.run import run_study
 from holdfast.study.schema import seal_all
+from holdfast.study.session import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec
 from holdfast.study.store import Store
 from holdfast.study.summary import read_columns

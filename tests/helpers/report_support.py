@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.study.run import run_study
+from holdfast.study.session import run_study
 from holdfast.study.spec import (
     CertifySpec,
     DataSpec,

@@ -9,7 +9,7 @@ import resource
 import sys
 from pathlib import Path
 
-from holdfast.study.run import run_study
+from holdfast.study.session import run_study
 from tests.helpers.study_support import make_spec, mean_spec
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.study.run import run_study
 from holdfast.study.schema import seal_all
+from holdfast.study.session import run_study
 from holdfast.study.spec import (
     CertifySpec,
     DataSpec,

@@ -14,7 +14,7 @@ import pytest
 from holdfast import MissingExtraError, models
 from holdfast.cli import main
 from holdfast.extras import EXTRAS, check_installed, extras_for, import_extra, needed
-from holdfast.study.run import run_study
+from holdfast.study.session import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, StudySpec
 from tests.house.test_first_steps import hidden_with, packages_of, run_without
 

@@ -32,7 +32,7 @@ from holdfast.report.gallery import choose_inputs, reduce_flip
 from holdfast.report.html import as_bytes, embed_json, render_page
 from holdfast.report.rows import CHANGED, UNKNOWN, UNREADABLE, read_rows, study_accuracy
 from holdfast.smoothing import SmoothedAccuracy
-from holdfast.study.run import run_study
+from holdfast.study.session import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec
 from holdfast.study.store import Store
 from holdfast.study.summary import summarize_study

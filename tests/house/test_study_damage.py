@@ -17,8 +17,9 @@ from holdfast.report.page import write_report
 from holdfast.study.export import export_study
 from holdfast.study.guarantee import study_guarantee
 from holdfast.study.merge import merge_studies
-from holdfast.study.run import run_study
+from holdfast.study.records import GivenUp
 from holdfast.study.schema import TABLES
+from holdfast.study.session import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, SmoothingSpec, StudySpec
 from holdfast.study.status import study_status
 from holdfast.study.store import Store, StoreWriter
@@ -101,7 +102,7 @@ def write_study(folder: Path, certify: CertifySpec) -> Study:
     )
     assert run_study(spec, NAME).status.complete
     with StoreWriter(NAME, spec, settings={}, versions={}) as store:
-        store.give_up(3, "it died", n_tries=3, items=("3/occlusion/0.5/1.0",))
+        store.give_up(GivenUp(3, "", "it died", 3, ("3/occlusion/0.5/1.0",)))
     content = Path(NAME).read_bytes()
     study = Study(spec, content, {name: show() for name, show in commands(spec).items()})
     assert all(show() == study.shown[name] for name, show in fresh(study, folder / "again"))

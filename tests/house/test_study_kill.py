@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.study.run import run_study
+from holdfast.study.session import run_study
 from holdfast.study.status import study_status
 from holdfast.study.store import Store
 from tests.helpers.study_support import SLOW, mean_spec, undisturbed, write_texts

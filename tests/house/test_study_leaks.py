@@ -12,7 +12,7 @@ import pytest
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.study.local import DONE, EVENT, READY, Pool, Processes
 from holdfast.study.records import tasks_of
-from holdfast.study.run import make_engine, run_study
+from holdfast.study.session import make_engine, run_study
 from holdfast.study.spec import StudySpec
 from holdfast.study.worker import Skipped, Worker, load_worker
 from tests.helpers.study_support import digests, make_spec, write_texts

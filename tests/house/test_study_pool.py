@@ -14,7 +14,7 @@ import pytest
 from holdfast.study import local
 from holdfast.study.local import DONE, EVENT, READY, Message, Pool, PoolWorker, Processes, WorkerDied
 from holdfast.study.records import Task, tasks_of
-from holdfast.study.run import run_study
+from holdfast.study.session import run_study
 from holdfast.study.worker import Skipped
 from tests.helpers.study_support import load_lingering, make_spec, unmeasured, write_texts
 

@@ -24,7 +24,7 @@ from holdfast.study import Ray, Store, on_ray, run_study, study_status, write_sp
 from holdfast.study.local import WorkerDied
 from holdfast.study.on_ray import Actor, _RayWorker
 from holdfast.study.records import tasks_of
-from holdfast.study.run import make_engine
+from holdfast.study.session import make_engine
 from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, SmoothingSpec
 from holdfast.study.worker import load_worker
 from tests.helpers.contracts import check_engine

@@ -15,7 +15,7 @@ import pytest
 from holdfast.errors import StudyError
 from holdfast.study.local import DONE, EVENT, READY, Message, Pool, Processes
 from holdfast.study.records import tasks_of
-from holdfast.study.run import make_engine, run_study
+from holdfast.study.session import make_engine, run_study
 from holdfast.study.spec import CertifySpec, ModelSpec, MusSpec, StudySpec
 from holdfast.study.status import study_status
 from holdfast.study.worker import Skipped, Worker, load_worker

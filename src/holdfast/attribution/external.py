@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -372,19 +374,32 @@ def _read_scores(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """The array of a ``.npy``, ``.npz`` or ``.csv`` file; nothing is ever unpickled."""
     if path.suffix not in _SUFFIXES:
         raise InvalidValueError(argument="scores", must=f"be a {', '.join(_SUFFIXES)} file", got=repr(path.name))
-    try:
-        if path.suffix == ".csv":
+    if path.suffix == ".csv":
+        with _naming_file(path):
             return _read_csv(path)
+    loaded = load_arrays(path)
+    if isinstance(loaded, np.ndarray):
+        return loaded, None
+    names = list(loaded)
+    if "scores" not in names and len(names) != 1:
+        must = f"be one array or one called 'scores', {path.name} has {', '.join(names) or 'none'}"
+        raise InvalidValueError(argument="scores", must=must)
+    return loaded["scores" if "scores" in names else names[0]], None
+
+
+def load_arrays(path: Path) -> NDArray[Any] | dict[str, NDArray[Any]]:
+    """The array of a ``.npy`` file, or the arrays of a ``.npz`` file by name; nothing is ever unpickled."""
+    with _naming_file(path):
         check_unpacked(path)
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return loaded, None
-            names = list(loaded)
-            if "scores" not in names and len(names) != 1:
-                must = f"be one array or one called 'scores', {path.name} has {', '.join(names) or 'none'}"
-                raise InvalidValueError(argument="scores", must=must)
-            return np.asarray(loaded["scores" if "scores" in names else names[0]]), None
+            return loaded if isinstance(loaded, np.ndarray) else {name: np.asarray(loaded[name]) for name in loaded}
+
+
+@contextmanager
+def _naming_file(path: Path) -> Iterator[None]:
+    try:
+        yield
     except (OSError, InvalidValueError):
         raise
     except Exception as error:  # NumPy lets through whatever its parsers of headers and archives raise

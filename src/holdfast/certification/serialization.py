@@ -232,6 +232,7 @@ def _is_finite(value: Any) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def make_frame(rows: Iterable[dict[str, Any]]) -> Any:
-    """A pandas ``DataFrame`` with one row per dictionary."""
-    return import_extra("pandas", "`to_frame` needs").DataFrame(list(rows))
+def make_frame(rows: Iterable[dict[str, Any]], columns: Iterable[str] | None = None) -> Any:
+    """A pandas ``DataFrame`` with one row per dictionary; ``columns`` are there even if there is no row."""
+    names = None if columns is None else list(columns)
+    return import_extra("pandas", "`to_frame` needs").DataFrame(list(rows), columns=names)

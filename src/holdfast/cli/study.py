@@ -173,7 +173,7 @@ def show_plan(options: argparse.Namespace) -> None:
 
 def run_results(options: argparse.Namespace) -> int | None:
     """Run the study into its file of results; a second Ctrl-C ends it with one line."""
-    from holdfast.study.run import write_json_line
+    from holdfast.study.session import write_json_line
 
     watch = partial(write_json_line, out=sys.stdout) if options.json else sys.stderr.isatty() and not options.quiet
     reserved = {name: value for name, value in options.settings.items() if name.startswith(("cpus", "gpus"))}

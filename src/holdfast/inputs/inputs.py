@@ -64,6 +64,8 @@ class Inputs(Sequence[MaskedModel]):
     options: Mapping[str, Any] = field(default_factory=dict)
     places: Sequence[int] | None = None
     """Which inputs of the data these are; None for all."""
+    loading: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
+    """What ``models.load`` and ``data.load`` were given beside the names; None where names do not say all."""
 
     @property
     def classifier(self) -> Classifier:
@@ -269,6 +271,7 @@ def bind(
     dataset, words = _load_dataset(data, kind, target, background, labels, dict(data_options or {}))
     own = {"tokenizer": tokenizer, "classes": classes}
     own = {option: value for option, value in own.items() if value is not None} | dict(model_options or {})
+    trusted = tuple(trusted) if not isinstance(trusted, str) and isinstance(trusted, Iterable) else trusted
     if isinstance(model, str):
         own |= {} if processor is None else {"preprocess": processor}
         expected = kind or (None if model.startswith("bundled:") else dataset.kind)
@@ -280,6 +283,13 @@ def bind(
     name = model if isinstance(model, str) else getattr(model, "__name__", type(model).__name__)
     loaded = Once(lambda: classifier), Once(lambda: dataset)
     inputs = Inputs(name, dataset.name, *loaded, features=features, fill=fill, options=options)
+    files = {"target": target, "background": background, "labels": labels}
+    live = (*(value for value in files.values() if not isinstance(value, str)), names, processor, tokenizer)
+    if isinstance(model, str) and isinstance(data, str) and all(value is None for value in live):
+        place = {"device": None if device is None else str(device), "kind": expected, "trusted": tuple(trusted) or None}
+        named = ({**place, **own}, {**files, **(data_options or {})})
+        told, read = ({name: value for name, value in part.items() if value is not None} for part in named)
+        inputs = replace(inputs, loading=(told, read))
     inputs.check_kinds()
     details = {"tokenizer": tokenizer, "processor": processor, "background": background, "labels": labels}
     _check_use(inputs, model, data, details | {"trusted": trusted})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from inspect import Parameter, signature
+from importlib.util import find_spec
+from inspect import Parameter, isfunction, signature
 from pathlib import Path
 from threading import RLock
 from typing import Any, Generic, TypeVar
@@ -98,6 +100,35 @@ def check_sources(model: Any, data: Any, *further: str, what: str | None = None)
     for source, spec in names.items():
         split_source(spec, source)
     check_installed(what or " with ".join(names.values()) or "This", (*needed(**names), *further))
+
+
+def import_function(place: str, argument: str, what: str) -> Callable[..., Any]:
+    """The function that ``<module>:<name>`` names; ``what`` it is, and for which argument, is for errors."""
+    name, _, function = place.partition(":")
+    if not function or not all(part.isidentifier() for part in [*name.split("."), function]):
+        raise InvalidValueError(argument=argument, must=f"be python:<module>:<{what}>", got=shown(f"python:{place}"))
+    raised, is_known = f"'python:{name}' raised ", False
+    with retelling(raised, " on import"), suppress(ModuleNotFoundError):  # of a parent package
+        is_known = find_spec(name) is not None
+    if not is_known:
+        must, hint = "be followed by a module that can be imported", "Install it, or add its folder to PYTHONPATH."
+        raise InvalidValueError(argument="python:", must=must, got=repr(name), hint=hint)
+    with retelling(raised, " on import"):
+        module = import_module(name)
+    named: Callable[..., Any] | None = getattr(module, function, None)
+    if not callable(named):
+        public = ", ".join(sorted(key for key, value in vars(module).items() if isfunction(value))) or "none"
+        raise InvalidValueError(f"The module {name!r} must have a {what} {function!r}; its functions: {public}.")
+    return named
+
+
+@contextmanager
+def retelling(before: str, after: str = "") -> Iterator[None]:
+    """Whatever the caller's module or a file raises, told with what it came from."""
+    try:
+        yield
+    except Exception as error:
+        raise InvalidValueError(f"{before}{type(error).__name__}{after}: {error}") from error
 
 
 def advise_model(place: str) -> str | None:

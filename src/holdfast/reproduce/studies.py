@@ -33,7 +33,7 @@ from holdfast.reproduce.findings import (
 )
 from holdfast.study.local import Engine, InProcess
 from holdfast.study.records import unpack_text
-from holdfast.study.run import LiveBar, run_study
+from holdfast.study.session import LiveBar, run_study
 from holdfast.study.spec import CertifySpec, GroupKey, MethodSpec, MusSpec, SmoothingSpec, StudySpec
 from holdfast.study.store import COLUMNS, Store
 from holdfast.study.summary import (

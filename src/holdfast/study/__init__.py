@@ -7,7 +7,10 @@ if TYPE_CHECKING:
     from holdfast.study.export import export_study as export_study
     from holdfast.study.export import study_frame as study_frame
     from holdfast.study.guarantee import DataSetGuarantee as DataSetGuarantee
+    from holdfast.study.guarantee import TrustedExplanation as TrustedExplanation
+    from holdfast.study.guarantee import TrustedExplanations as TrustedExplanations
     from holdfast.study.guarantee import study_guarantee as study_guarantee
+    from holdfast.study.guarantee import trusted_explanations as trusted_explanations
     from holdfast.study.merge import Merged as Merged
     from holdfast.study.merge import merge_studies as merge_studies
     from holdfast.study.on_ray import Ray as Ray
@@ -15,9 +18,9 @@ if TYPE_CHECKING:
     from holdfast.study.plan import StudyPlan as StudyPlan
     from holdfast.study.plan import plan_study as plan_study
     from holdfast.study.records import ItemResult as ItemResult
-    from holdfast.study.run import Moment as Moment
-    from holdfast.study.run import StudyRun as StudyRun
-    from holdfast.study.run import run_study as run_study
+    from holdfast.study.session import Moment as Moment
+    from holdfast.study.session import StudyRun as StudyRun
+    from holdfast.study.session import run_study as run_study
     from holdfast.study.spec import CertifySpec as CertifySpec
     from holdfast.study.spec import DataSpec as DataSpec
     from holdfast.study.spec import MaskingSpec as MaskingSpec
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from holdfast.study.status import StudyStatus as StudyStatus
     from holdfast.study.status import study_status as study_status
     from holdfast.study.store import Store as Store
+    from holdfast.study.study import Study as Study
+    from holdfast.study.study import run as run
     from holdfast.study.summary import DifferenceAt as DifferenceAt
     from holdfast.study.summary import GroupSummary as GroupSummary
     from holdfast.study.summary import MeanAt as MeanAt
@@ -45,15 +50,16 @@ if TYPE_CHECKING:
 _NAMES = {
     "on_ray": "Ray",
     "export": "export_study study_frame",
-    "guarantee": "DataSetGuarantee study_guarantee",
+    "guarantee": "DataSetGuarantee TrustedExplanation TrustedExplanations study_guarantee trusted_explanations",
     "merge": "Merged merge_studies",
     "plan": "PlannedCost StudyPlan plan_study",
     "records": "ItemResult",
-    "run": "Moment StudyRun run_study",
+    "session": "Moment StudyRun run_study",
     "spec": "CertifySpec DataSpec MaskingSpec MethodSpec ModelSpec MusSpec SmoothingSpec StudySpec Trust "
     "parse_spec read_spec write_spec",
     "status": "MethodStatus StudyStatus study_status",
     "store": "Store",
+    "study": "Study run",
     "summary": "DifferenceAt GroupSummary MeanAt MusSummary PairedDifference StudySummary summarize_study",
 }
 """Where each public name comes from; a module is imported when one of its names is first asked for."""

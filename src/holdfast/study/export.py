@@ -59,9 +59,17 @@ def export_study(path: str | Path, out: str | Path, *, kind: str | None = None) 
 
 
 def study_frame(path: str | Path) -> Any:
-    """Read the flat table of a file of results as a pandas ``DataFrame``: the rows of ``export_study``."""
+    """Read a file of results as a pandas ``DataFrame``: the rows of ``export_study``, predictions as they are.
+
+    Methods that give masks have no share: their ``top_fraction`` is missing.
+    """
     with Store(path) as store:
-        return make_frame(list(_table(store)[1]))
+        if store.spec.certify.of_means:
+            columns, rows = _table(store)
+            return make_frame(rows, columns)
+        masks = {method.name for method in store.methods().values() if method.masks}
+        rows = (row | {"top_fraction": None} if row["method"] in masks else row for row in store.rows())
+        return make_frame(rows, COLUMNS)
 
 
 def _table(store: Store) -> tuple[dict[str, str], Iterator[dict[str, Any]]]:

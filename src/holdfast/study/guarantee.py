@@ -10,10 +10,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.bounds import certified_count, certified_share, check_counts
+from holdfast.bounds import anytime_interval, certified_count, certified_share, check_counts
 from holdfast.certification.radius import certified_radius
-from holdfast.certification.serialization import Value
+from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidValueError, StudyError
+from holdfast.inputs.inputs import Inputs
 from holdfast.study.spec import NO_TRUST, GroupKey, StudySpec, Trust
 from holdfast.study.status import status_of
 from holdfast.study.store import Store, group_rows
@@ -21,7 +22,7 @@ from holdfast.study.worker import explained, item_rng, naming_input, study_input
 from holdfast.terminal import as_progress
 from holdfast.types import Progress
 from holdfast.validation import check_flag, check_name, check_share, check_whole, shown
-from holdfast.words import calls, event, lower_first
+from holdfast.words import calls, counted, event, lower_first, percent
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +149,7 @@ def study_guarantee(
     keep_probability: float | None = None,
     stored: bool = False,
     trust: Trust = NO_TRUST,
+    inputs: Inputs | None = None,
     progress: Progress | bool | None = None,
 ) -> DataSetGuarantee:
     """Guarantee that at least some share of inputs has explanations with a rate of at least ``min_rate``.
@@ -178,6 +180,8 @@ def study_guarantee(
         their confidence and cannot be given, the radius must be one of the study's, and fewer inputs are certified.
     trust : Trust
         What the model that the file names may do when it is loaded: nothing but being read, unless said here.
+    inputs : Inputs, optional
+        Those of the study, if they are loaded already, or are live objects.
     progress : bool or callable, optional
         True for a bar, or a function of (inputs done, inputs).
 
@@ -200,7 +204,7 @@ def study_guarantee(
         certify = spec.certify
         tests: list[_Test] = []
         with store.snapshot():
-            status, inputs = status_of(store), store.group_inputs(key)
+            status, numbers = status_of(store), store.group_inputs(key)
             if stored:
                 if certify.of_means:
                     must = "be False for a study with precision 'data-set': it has no certificates of single inputs"
@@ -216,10 +220,11 @@ def study_guarantee(
                     refuted = False if Fraction(repr(high)) < rate else None
                     tests.append(_Test(True if Fraction(repr(low)) >= rate else refuted, bool(alone)))
         if not stored:  # takes long, and leaves the file to a writer meanwhile
-            for test in _fresh_tests(store, spec.trusting(trust), key, inputs, (radius, rate, risk)):
+            every = _loaded(spec.trusting(trust), inputs)
+            for test in _fresh_tests(store, spec, every, [(key, index) for index in numbers], (radius, rate, risk)):
                 tests.append(test)
                 if watch is not None:
-                    watch(len(tests), len(inputs))
+                    watch(len(tests), len(numbers))
         if not tests:
             raise StudyError(f"{str(store.path)!r} has no explanations by {key.method} yet. Run the study first.")
         n, n_certified, level = len(tests), sum(test.holds is True for test in tests), float(risk)
@@ -247,6 +252,212 @@ def study_guarantee(
         )
 
 
+@dataclass(frozen=True, eq=False)
+class TrustedExplanation(Value, schema="holdfast.trusted_explanation"):
+    """One explanation of a list that can be trusted: of which input, and how it was made."""
+
+    input: int
+    name: str | None
+    method: str
+    top_fraction: float
+    keep_probability: float
+
+
+@dataclass(frozen=True, eq=False)
+class TrustedExplanations(Value, schema="holdfast.trusted_explanations"):
+    """The explanations of a study that keep their prediction often enough; it iterates over them.
+
+    With probability at least ``confidence`` the whole list is right: every explanation on it has a stability rate of
+    at least ``min_rate``. The risk is divided among all explanations that were tested, so that it may be read as a
+    list. Each one also has, alone, the prediction of the full input. That others are not on it does not mean that
+    their rates are smaller: their draws may not have told.
+
+    Attributes
+    ----------
+    explanations : tuple of TrustedExplanation
+        The list.
+    n_tested : int
+        Explanations that were tested.
+    n_inconsistent : int
+        Those that are stable enough and not on the list: alone, they have another prediction than the full input.
+    n_missing : int
+        Explanations that the study asks for and that are not stored.
+    level : float
+        The risk of each test: one minus the confidence, divided by ``n_tested``.
+    source : {"fresh", "stored"}
+        One-sided tests on draws of their own, or the study's certificates.
+    n_calls : int
+        Model calls of fresh tests.
+    """
+
+    explanations: tuple[TrustedExplanation, ...]
+    radius: int
+    min_rate: float
+    confidence: float
+    level: float
+    n_tested: int
+    n_inconsistent: int
+    n_missing: int
+    n_calls: int
+    source: str
+    neighborhood: str
+    agree: str
+    model: str
+    data: str
+
+    def check(self) -> None:
+        """Raise if the fields contradict each other."""
+        n_stable = len(self.explanations) + self.n_inconsistent
+        check_counts(n_stable, self.n_tested, names=("explanations", "n_tested"))
+        check_share(self.min_rate, "min_rate")
+        check_name(self.source, "source", ("fresh", "stored"))
+        if not math.isclose(self.level * self.n_tested, 1 - self.confidence, rel_tol=1e-9):
+            must = "be the risk of the list, divided by the explanations tested"
+            raise InvalidValueError(argument="level", must=must, got=self.level)
+
+    def __iter__(self) -> Iterator[TrustedExplanation]:
+        return iter(self.explanations)
+
+    def __len__(self) -> int:
+        return len(self.explanations)
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The inputs that have an explanation on the list, by number."""
+        return tuple(dict.fromkeys(explanation.input for explanation in self.explanations))
+
+    def to_frame(self) -> Any:
+        """The list as a pandas ``DataFrame``."""
+        names = ("input", "name", "method", "top_fraction", "keep_probability")
+        return make_frame([{name: getattr(entry, name) for name in names} for entry in self], columns=names)
+
+    def __str__(self) -> str:
+        doing = lower_first(event(self.neighborhood, "uniform", self.radius))
+        judged = "" if self.agree == "same_top_class" else f" (as judged by {self.agree})"
+        how = f"fresh draws, {calls(self.n_calls)}" if self.source == "fresh" else "the study's own certificates"
+        lines = [f"{len(self)} of {counted(self.n_tested, 'explanation')} can be trusted."]
+        if self.explanations:
+            lines.append(
+                f"With confidence {self.confidence:g} for the whole list, {doing} keeps the prediction{judged} of each "
+                f"in at least {percent(self.min_rate)} of cases ({how})."
+            )
+        if self.n_inconsistent:
+            lines.append(f"{self.n_inconsistent} more are stable, but predicted unlike the full input.")
+        if self.n_missing:
+            lines.append(f"{counted(self.n_missing, 'explanation')} of the study could not be tested.")
+        lines.append("Of the others this is not known. Nothing is said about whether predictions are right.")
+        return " ".join(lines)
+
+
+def trusted_explanations(
+    results: str | Path | Store,
+    *,
+    min_rate: float,
+    radius: int,
+    confidence: float = 0.9,
+    method: str | None = None,
+    top_fraction: float | None = None,
+    keep_probability: float | None = None,
+    stored: bool = False,
+    trust: Trust = NO_TRUST,
+    inputs: Inputs | None = None,
+    progress: Progress | bool | None = None,
+) -> TrustedExplanations:
+    """List the explanations of a study that can be trusted, with one guarantee for the whole list.
+
+    Every stored explanation is tested, one-sided and on draws of its own: is its stability rate at this radius at
+    least ``min_rate``? The risk of the list is divided among the tests, so that with probability at least
+    ``confidence`` every explanation on it truly is so stable. Explanations that, alone, have another prediction than
+    the full input are not listed.
+
+    Parameters
+    ----------
+    results : str, Path or Store
+        The file of results; model and data are loaded as its study names them, unless ``inputs`` are given.
+    min_rate, radius :
+        The question, to be fixed before results are seen. The radius need not be one of the study's.
+    confidence : float
+        Of the whole list.
+    method, top_fraction, keep_probability : optional
+        Only these explanations; those of all methods, cuts and smoothings if left out.
+    stored : bool
+        Take the study's own certificates instead: no model is loaded or called, the radius must be one of the
+        study's, and fewer explanations are listed.
+    trust, inputs, progress :
+        As in ``study_guarantee``.
+
+    Examples
+    --------
+    >>> trusted_explanations("study.db", min_rate=0.9, radius=-1)
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.InvalidValueError: `radius` must be a whole number ≥ 0, got -1.
+    """
+    radius, rate = check_whole(radius, "radius"), check_share(min_rate, "min_rate")
+    sure, watch = check_share(confidence, "confidence"), as_progress(progress, what="explanations")
+    check_flag(stored, "stored")
+    wanted = {"method": method, "top_fraction": top_fraction, "keep_probability": keep_probability}
+    with nullcontext(results) if isinstance(results, Store) else Store(results) as store:
+        spec, certify = store.spec, store.spec.certify
+        keys = spec.groups
+        for name, value in wanted.items():
+            if value is not None:
+                options = dict.fromkeys(getattr(key, name) for key in spec.groups)
+                if value not in options:
+                    must = f"be one of {', '.join(map(str, options))}"
+                    raise InvalidValueError(argument=name, must=must, got=shown(value))
+                keys = [key for key in keys if getattr(key, name) == value]
+        with store.snapshot():
+            tested = [(key, index) for key in keys for index in store.group_inputs(key)]
+            names, n_asked = store.names(), len(store.inputs()) * len(keys)
+            if not tested:
+                raise StudyError(f"{str(store.path)!r} has no such explanations yet. Run the study first.")
+            risk = (1 - sure) / len(tested)
+            tests = list(_stored_tests(store, tested, (radius, rate, risk))) if stored else []
+        if not stored:  # takes long, and leaves the file to a writer meanwhile
+            every = _loaded(spec.trusting(trust), inputs)
+            for test in _fresh_tests(store, spec, every, tested, (radius, rate, risk)):
+                tests.append(test)
+                if watch is not None:
+                    watch(len(tests), len(tested))
+    stable = [(key, index, test) for (key, index), test in zip(tested, tests, strict=True) if test.holds]
+    return TrustedExplanations(
+        explanations=tuple(
+            TrustedExplanation(index, names[index].name, *key) for key, index, test in stable if test.consistent
+        ),
+        radius=radius,
+        min_rate=float(rate),
+        confidence=float(sure),
+        level=float(risk),
+        n_tested=len(tested),
+        n_inconsistent=sum(not test.consistent for _, _, test in stable),
+        n_missing=n_asked - len(tested),
+        n_calls=sum(test.n_calls for test in tests),
+        source="stored" if stored else "fresh",
+        neighborhood=certify.neighborhood,
+        agree=certify.agree,
+        model=spec.model.spec,
+        data=spec.data.spec,
+    )
+
+
+def _stored_tests(
+    store: Store, tested: list[tuple[GroupKey, int]], question: tuple[int, Fraction, Fraction]
+) -> Iterator[_Test]:
+    """What the study's own certificates say: a rate is at least the lower end that holds whenever draws were ended."""
+    radius, rate, risk = question
+    certify = store.spec.certify
+    if certify.of_means or radius not in certify.radii:
+        must = f"be one of the study's if `stored`, {', '.join(map(str, certify.item_radii)) or 'which has none'}"
+        raise InvalidValueError(argument="radius", must=must, got=radius)
+    for key, index in tested:
+        result = next(result for result in store.results(index) if result.item.group == key)
+        certificate = next(certificate for certificate in result.curve if certificate.radius == radius)
+        counts = certificate.n_agreed, certificate.n_evaluated
+        low = certificate.rate if certificate.exact else anytime_interval(*counts, confidence=1 - risk).low
+        yield _Test(True if Fraction(repr(low)) >= rate else None, certificate.consistent)
+
+
 class _Test(NamedTuple):
     """Whether the rate is large enough, None if that is not known; and whether the explanation is consistent."""
 
@@ -268,15 +479,25 @@ def _choose(keys: list[GroupKey], method: str, top_fraction: float | None, keep:
     return keys[0]
 
 
+def _loaded(spec: StudySpec, inputs: Inputs | None) -> Inputs:
+    """The inputs given, or those that the study names."""
+    every = study_inputs(spec) if inputs is None else inputs
+    every.check_kinds()
+    return every
+
+
 def _fresh_tests(
-    store: Store, spec: StudySpec, key: GroupKey, numbers: tuple[int, ...], question: tuple[int, Fraction, Fraction]
+    store: Store,
+    spec: StudySpec,
+    inputs: Inputs,
+    explanations: list[tuple[GroupKey, int]],
+    question: tuple[int, Fraction, Fraction],
 ) -> Iterator[_Test]:
     """One-sided tests, each on a stream that belongs to its input and the question, and to nothing the study drew."""
-    inputs, (radius, rate, risk) = study_inputs(spec), question
-    inputs.check_kinds()
+    radius, rate, risk = question
     settings: dict[str, Any] = {"min_rate": rate, "confidence": 1 - risk, "radii": [radius]}
     settings |= {"agree": spec.certify.agree, "neighborhood": spec.certify.neighborhood}
-    for index in numbers:
+    for key, index in explanations:
         with naming_input(index):
             rng = item_rng(spec, "guarantee", index, key.name, *map(str, question))
             certificate = certified_radius(*explained(spec, store, inputs, key, index), **settings, rng=rng)

@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import resource_tracker
@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_check
 
 from holdfast.errors import StudyError
 from holdfast.inputs.inputs import Inputs
-from holdfast.study.records import ItemResult, Record, Task
+from holdfast.study.methods import Explainer
+from holdfast.study.records import GivenUp, ItemResult, Record, Task
 from holdfast.study.spec import StudySpec
-from holdfast.study.worker import Load, Skipped, Worker, is_own, load_worker, naming_input
+from holdfast.study.worker import Load, Skipped, Worker, is_own, load_worker, naming_input, study_inputs
 
 if TYPE_CHECKING:
     from holdfast.study.on_ray import Ray
@@ -35,16 +36,6 @@ SECONDS_BETWEEN_LOOKS = 0.1  # how often a stop request is looked for while work
 _SECONDS_TO_LEAVE = 5.0  # for a worker that is done to end: threads that a model has started can keep it for ever
 _LOSSES_PER_DEATH = 10  # so many machines lost under a task count as one death: an input can also crash a machine
 Message = tuple[str, Any]
-
-
-@dataclass(frozen=True)
-class GivenUp:
-    """Items of an input whose worker died again and again."""
-
-    input: int
-    items: tuple[str, ...]
-    reason: str
-    n_tries: int
 
 
 Event = Record | Skipped | GivenUp  # a finished item, an input that was left out, or items that were given up
@@ -65,17 +56,26 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class InProcess:
-    """The engine without workers; ``load`` makes the one that works here, unless its ``inputs`` are there already."""
+    """The engine without workers; ``load`` makes the one that works here, or what is loaded already does.
+
+    ``timeout`` limits the seconds of methods of one's own; nothing else can be ended without a process of its own.
+    """
 
     load: Load | None = field(default=None, repr=False)
     inputs: Inputs | None = field(default=None, repr=False)
+    explainers: Mapping[str, Explainer] | None = field(default=None, repr=False)
+    timeout: float | None = field(default=None, repr=False)
 
     def run(self, spec: StudySpec, tasks: Iterator[Task], stop: Callable[[], bool], /) -> Iterator[Event]:
         """Events of the tasks in their order."""
         worker: Worker | None = None
         for task in tasks:
             if worker is None:  # not before there is something to do: models take their time to load
-                worker = load_worker(spec, self.inputs) if self.load is None else self.load(spec)
+                if self.load is None:
+                    inputs = study_inputs(spec) if self.inputs is None else self.inputs
+                    worker = Worker(spec, inputs, self.explainers, timeout=self.timeout)
+                else:
+                    worker = self.load(spec)
             for event in events_of(worker, task):
                 yield event
                 if stop():
@@ -232,9 +232,12 @@ class Pool(Generic[_PoolWorker]):
                 raise content
             if kind == EVENT:
                 assert worker.task is not None
-                # Of an input that is left out, nothing is left to do.
-                is_item = isinstance(content, Record)
-                worker.task = worker.task.after(content) if is_item else replace(worker.task, items=())
+                if isinstance(content, Record):
+                    worker.task = worker.task.after(content)
+                elif isinstance(content, GivenUp):
+                    worker.task = worker.task.without(content.items)
+                else:  # of an input that is left out, nothing is left to do
+                    worker.task = replace(worker.task, items=())
                 yield content
                 continue
             if kind == READY:
@@ -264,9 +267,14 @@ class Pool(Generic[_PoolWorker]):
         self._tries[task.input] += 1
         self._costs[task.input] += _LOSSES_PER_DEATH if death.counts else 1
         if self._costs[task.input] >= _LOSSES_PER_DEATH * self._limits.max_tries:
-            items = tuple(item.key for item in task.items)
-            yield GivenUp(task.input, items, f"{death.what} ({death.reason})", self._tries[task.input])
-        elif not self._stopping:
+            at_work, n_tries = task.items[0].method, self._tries[task.input]
+            is_own = at_work in task.own_methods  # which costs its own items alone
+            items = tuple(item.key for item in task.items if not is_own or item.method == at_work)
+            reason = f"{death.what} ({death.reason})"
+            yield GivenUp(task.input, at_work if is_own else "", reason, n_tries, items)
+            del self._costs[task.input], self._tries[task.input]
+            task = task.without(items)
+        if task.items and not self._stopping:
             self._waiting.append(task)
 
 

@@ -72,9 +72,9 @@ def merge_studies(paths: Iterable[str | Path], out: str | Path) -> Merged:
             for store in stores:
                 for index, reason in store.skips().items():
                     writer.skip(index, reason)
-                for index, reason, n_tries, items in store.query("SELECT input, reason, n_tries, items FROM failures"):
-                    if left := tuple(key for key in stored_json(items, list) if key not in done):
-                        writer.give_up(index, reason, n_tries=n_tries, items=left)
+                for failure in store.failures():
+                    if left := tuple(key for key in failure.items if key not in done):
+                        writer.give_up(failure._replace(items=left))
     return Merged(str(out), len(done), n_repeated, len(spec.mean_groups))
 
 

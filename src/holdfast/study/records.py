@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from itertools import product
@@ -65,11 +65,27 @@ class Task:
     input: int
     items: tuple[Item, ...]
     attributions: tuple[tuple[str, bytes], ...] = ()
+    own_methods: tuple[str, ...] = ()
+    """The methods that are the user's own: those that fail cost no items of others."""
 
     def after(self, record: Record) -> Task:
         """What is left when one item is done, and its method's scores are known."""
-        left = tuple(item for item in self.items if item != record.item)
-        return Task(self.input, left, tuple((dict(self.attributions) | {record.method: record.attribution}).items()))
+        scores = dict(self.attributions) | {record.method: record.attribution}
+        return replace(self.without([record.key]), attributions=tuple(scores.items()))
+
+    def without(self, keys: Collection[str]) -> Task:
+        """The task less some items."""
+        return replace(self, items=tuple(item for item in self.items if item.key not in keys))
+
+
+class GivenUp(NamedTuple):
+    """Items of an input that could not be computed: by one method or, if ``method`` is empty, whatever the method."""
+
+    input: int
+    method: str
+    reason: str
+    n_tries: int
+    items: tuple[str, ...]
 
 
 def inputs_of(spec: StudySpec, n_there: int) -> Sequence[int]:
@@ -107,9 +123,10 @@ def items_of(spec: StudySpec, inputs: Iterable[int]) -> Iterator[Item]:
 
 def tasks_of(spec: StudySpec, inputs: Iterable[int], done: frozenset[str]) -> Iterator[Task]:
     """One task per input that has items left to do."""
+    own_methods = tuple(method.name for method in spec.methods if method.is_own)
     for index in inputs:
         if left := tuple(item for item in items_of(spec, [index]) if item.key not in done):
-            yield Task(index, left)
+            yield Task(index, left, own_methods=own_methods)
 
 
 class Listed(NamedTuple):

@@ -66,6 +66,15 @@ UPGRADES: list[tuple[str, ...]] = [
     ),
     ("CREATE TABLE listing (input INTEGER PRIMARY KEY, name TEXT, digest TEXT)",),
     ("CREATE TABLE seals (name TEXT PRIMARY KEY, digest TEXT NOT NULL) WITHOUT ROWID",),
+    (
+        """CREATE TABLE failures_by_method (
+            input INTEGER NOT NULL, method TEXT NOT NULL, reason TEXT NOT NULL, n_tries INTEGER NOT NULL,
+            items TEXT NOT NULL, session INTEGER NOT NULL, PRIMARY KEY (input, method)
+        ) WITHOUT ROWID""",
+        "INSERT INTO failures_by_method SELECT input, '', reason, n_tries, items, session FROM failures",
+        "DROP TABLE failures",
+        "ALTER TABLE failures_by_method RENAME TO failures",
+    ),
 ]
 """Statements that lead from version k to k + 1, the first from nothing. Once released, only ever added to."""
 
@@ -107,7 +116,35 @@ def check_store(path: Path) -> bool:
 
 
 def connect_reading(path: Path) -> sqlite3.Connection:
-    """A connection that does not write; it works beside a writer, and in folders that cannot be written to."""
+    """A connection that does not write; it works beside a writer, and in folders that cannot be written to.
+
+    A store of an older version is left as it is, and read as a copy of this version in memory.
+    """
+    connection = _connect_reading(path)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == len(UPGRADES):
+        return connection
+    with closing(connection):
+        check_sound(connection, path)
+        if tables := broken_seals(connection):
+            raise _damaged(path, f"the table {tables[0]!r} is not as it was stored")
+        copy = sqlite3.connect(":memory:", isolation_level=None)
+        connection.backup(copy)
+    _upgrade(copy, version)
+    return copy
+
+
+def _upgrade(connection: sqlite3.Connection, version: int) -> None:
+    """Bring a store of this version, or an empty file, to the newest: all steps or none."""
+    with transaction(connection):
+        for statement in chain(*UPGRADES[version:]):
+            connection.execute(statement)
+        seal_all(connection)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {len(UPGRADES)}")
+
+
+def _connect_reading(path: Path) -> sqlite3.Connection:
     connection = _connect(path, "rw")
     try:
         # Allowed to write, it would tidy up its index of the log when it closes; no statement of ours can.
@@ -141,12 +178,7 @@ def connect_writing(path: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA foreign_keys = ON")
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version < len(UPGRADES):
-                with transaction(connection):
-                    for statement in chain(*UPGRADES[version:]):
-                        connection.execute(statement)
-                    seal_all(connection)
-                    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                    connection.execute(f"PRAGMA user_version = {len(UPGRADES)}")
+                _upgrade(connection, version)
         except BaseException:
             connection.close()
             raise

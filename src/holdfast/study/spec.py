@@ -28,6 +28,7 @@ from holdfast.mus import CRITERIA, mus_model
 from holdfast.randomness import CANONICAL, is_canonical
 from holdfast.validation import (
     MOST_ENTRIES,
+    check_label,
     check_list,
     check_name,
     check_number,
@@ -49,6 +50,13 @@ _ITEM_OF_MEANS = {
     "tolerance": FIELDS["tolerance"].default,
 }
 """What items are asked in place of the study's question where only means are wanted."""
+
+
+ATTRIBUTED = ("captum", "shapiq")
+"""Schemes of methods that ``attribute`` knows."""
+
+METHOD_SCHEMES = (*ATTRIBUTED, "python", "scores", "live")
+"""What a method of one's own can be named by; "live" is an object of the process that runs the study."""
 
 
 class GroupKey(NamedTuple):
@@ -102,6 +110,26 @@ def _check_text(value: Any, name: str) -> str:
         kind = InvalidValueError if isinstance(value, str) else InvalidTypeError
         raise kind(argument=name, must="be a text", got=shown(value))
     return value
+
+
+def _check_text_or_none(value: Any, name: str) -> str | None:
+    return None if value is None else _check_text(value, name)
+
+
+def _check_method_name(value: Any, name: str) -> str:
+    return check_label(_check_text(value, name), name)
+
+
+def _short_name(spec: str) -> str:
+    """What a method is called whose spec stands for its name too: its last part, of a file without the suffix.
+
+    >>> [_short_name(spec) for spec in ("lime", "python:my.module:grad_cam", "scores:values/shap.npz")]
+    ['lime', 'grad_cam', 'shap']
+    """
+    scheme, _, place = spec.partition(":")
+    if scheme == "scores":
+        return Path(place).stem or place
+    return place.rpartition(":")[2] or spec
 
 
 def _check_flag(value: Any, name: str) -> bool:
@@ -298,20 +326,70 @@ class MaskingSpec(_Section, section="masking"):
 
 @dataclass(frozen=True)
 class MethodSpec(_Section, section="methods"):
-    """One explanation method: the arguments of ``attribute``."""
+    """One explanation method.
 
-    name: Annotated[str, partial(check_name, options=METHODS)]
+    Attributes
+    ----------
+    name : str
+        What the study calls it. The name of a built-in method, or any ``spec``, may stand for both.
+    spec : str
+        A built-in method such as "lime", ``captum:<class>`` or ``shapiq:<class>``; a function of one's own,
+        ``python:<module>:<function>``; or scores that are there already, ``scores:<file or folder>``.
+    n_samples : int or None
+        What ``attribute`` may spend.
+    options : mapping
+        Further arguments of ``attribute``, or of the function.
+    masks : bool
+        Whether it gives masks instead of scores: then no share is cut, and its items stand beside those of
+        the first of ``top_fractions``.
+    fingerprint : str or None
+        Of the code of a function; found when the study runs.
+    """
+
+    name: Annotated[str, _check_method_name]
     n_samples: Annotated[int | None, _check_count_or_none] = None
     options: Annotated[Mapping[str, Any], _check_options] = _NO_OPTIONS
+    spec: Annotated[str | None, _check_text_or_none] = None
+    masks: Annotated[bool, _check_flag] = False
+    fingerprint: Annotated[str | None, _check_text_or_none] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = options_of(self.name)
+        if self.spec is None:
+            object.__setattr__(self, "spec", self.name)
+            object.__setattr__(self, "name", _short_name(self.name))
+        if self.scheme in ("", *ATTRIBUTED):
+            self._check_attributed()
+            return
+        check_name(self.scheme, "methods.spec", METHOD_SCHEMES)
+        for key in ("n_samples", *(["options"] if self.scheme == "scores" else [])):
+            if getattr(self, key):
+                must = f"be left out for {self.scheme}: methods"
+                raise InvalidValueError(argument=f"methods.{key}", must=must, got=shown(getattr(self, key)))
+
+    def _check_attributed(self) -> None:
+        """What ``attribute`` knows by name gives scores, and takes the options that it has."""
+        if self.masks:
+            must = f"be false for {self.spec}, which gives scores"
+            raise InvalidValueError(argument="methods.masks", must=must, got="true")
+        if self.scheme:
+            return
+        known = options_of(check_name(self.spec, "methods.spec" if self.spec != self.name else "methods.name", METHODS))
         for key in self.options:  # what would have no effect is an error, never ignored
             if not known:
-                must = f"be empty: {self.name!r} takes no options"
+                must = f"be empty: {self.spec!r} takes no options"
                 raise InvalidValueError(argument="methods.options", must=must, got=shown(key))
             check_name(key, "methods.options", known)
+
+    @property
+    def scheme(self) -> str:
+        """What comes before the colon of the spec; empty for built-in methods."""
+        return str(self.spec).partition(":")[0] if ":" in str(self.spec) else ""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the user's: what goes wrong in it costs its own items, and nothing else."""
+        return bool(self.scheme)
 
 
 @dataclass(frozen=True)
@@ -424,8 +502,20 @@ class StudySpec(_Section):
     @property
     def groups(self) -> list[GroupKey]:
         """Every group of items: methods × fractions × keep probabilities."""
-        names = (method.name for method in self.methods)
-        return list(map(GroupKey._make, product(names, self.top_fractions, self.smoothing.keep_probabilities)))
+        groups: list[GroupKey] = []
+        for method in self.methods:
+            fractions = self.top_fractions[:1] if method.masks else self.top_fractions
+            groups += map(GroupKey._make, product([method.name], fractions, self.smoothing.keep_probabilities))
+        return groups
+
+    def method(self, name: str) -> MethodSpec:
+        """The method of this name."""
+        return next(method for method in self.methods if method.name == name)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its model and data were objects of the process that ran it, which no file can name."""
+        return self.model.spec.startswith("live:")
 
     @property
     def mean_groups(self) -> list[GroupKey]:
@@ -443,7 +533,7 @@ class StudySpec(_Section):
         --------
         >>> spec = StudySpec(ModelSpec("bundled:digits-resnet"), DataSpec("bundled:digits"), (MethodSpec("lime"),))
         >>> spec.plain()["methods"]
-        [{'name': 'lime', 'n_samples': None, 'options': {}}]
+        [{'name': 'lime', 'n_samples': None, 'options': {}, 'spec': 'lime', 'masks': False, 'fingerprint': None}]
         """
         plain: dict[str, Any] = _plain(self, "")
         return plain
@@ -477,11 +567,21 @@ def check_same_question(stored: StudySpec, spec: StudySpec, methods: Mapping[str
     before = stored.plain() | {"methods": {name: _plain(methods[name], "methods") for name in known}}
     for path, old, new in _differences(before, spec.plain() | {"methods": known}, ""):
         if path not in free:
+            if path.startswith("methods.") and path.endswith(".fingerprint"):
+                raise changed_method(path.split(".", 1)[1].rpartition(".")[0], "The code")
             raise StudyMismatchError(
                 f"`{path}` is {json.dumps(old, ensure_ascii=False)} in the stored study and "
                 f"{json.dumps(new, ensure_ascii=False)} in this one: their items do not belong together. "
                 "Use another file for another question."
             )
+
+
+def changed_method(name: str, what: str) -> StudyMismatchError:
+    """The error of a method that is another than when its items were stored."""
+    return StudyMismatchError(
+        f"{what} of method {name!r} changed since its items were stored. Give the new one another name, or use another "
+        "file of results."
+    )
 
 
 def _differences(before: Any, now: Any, path: str) -> Iterator[tuple[str, Any, Any]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.certification.mean_curve import MeanCurve
+from holdfast.study.records import Item
 from holdfast.study.spec import GroupKey
 from holdfast.study.store import GROUP, OF_STUDY, Store
 from holdfast.terminal import Shown
@@ -140,7 +141,15 @@ def status_of(store: Store) -> StudyStatus:
     # An input of which everything is stored is not left out, whatever became of it since.
     stored = Counter(index for index, *key in store.query(_SKIPPED) if tuple(key) in groups)
     skips = {i: reason for i, reason in store.skips().items() if i in asked and stored[i] < len(groups)}
-    failures = {index: reason for index, reason in store.failures().items() if index in asked}
+    failures: dict[int, str] = {}
+    lost: set[str] = set()
+    wanted = {Item(failure.input, *group).key for failure in store.failures() for group in groups}
+    for failure in store.failures():
+        if failure.input in asked and not wanted.isdisjoint(failure.items):
+            lost |= wanted.intersection(failure.items)
+            reason = f"{failure.method}: {failure.reason}" if failure.method else failure.reason
+            before = failures.get(failure.input)
+            failures[failure.input] = reason if before is None else f"{before}; {reason}"
     n_items, n_done = len(inputs) * len(groups), sum(method.n_done for method in methods)
     n_left_out = sum(len(groups) - stored[index] for index in skips)
     ((n_computed, n_sessions),) = store.query(_COUNTS)
@@ -152,7 +161,7 @@ def status_of(store: Store) -> StudyStatus:
         n_items=n_items,
         n_done=n_done,
         n_left_out=n_left_out,
-        n_given_up=sum(len(items) for index, items in store.given_up().items() if index in failures),
+        n_given_up=len(lost),
         radius=max(spec.certify.radii),
         methods=tuple(methods),
         n_computed=n_computed,

@@ -19,7 +19,17 @@ from holdfast.certification.mean_curve import MeanCurve
 from holdfast.errors import HoldfastError, StoreError, StudyError
 from holdfast.evaluation import Evaluator
 from holdfast.study import schema
-from holdfast.study.records import Item, ItemResult, Listed, Record, Row, stated_rates, stored_json, unpack_text
+from holdfast.study.records import (
+    GivenUp,
+    Item,
+    ItemResult,
+    Listed,
+    Record,
+    Row,
+    stated_rates,
+    stored_json,
+    unpack_text,
+)
 from holdfast.study.spec import GroupKey, MethodSpec, StudySpec, check_same_question, stored_spec
 from holdfast.types import MaskedModel
 from holdfast.validation import check_path
@@ -186,6 +196,13 @@ class Store:
         packed = self.packed_attribution(index, method)
         return None if packed is None else Attribution.from_json(unpack_text(packed))
 
+    def attributions(self, method: str) -> Iterator[tuple[int, Attribution]]:
+        """All scores that are stored for a method, by input."""
+        for index, packed in self.query(
+            "SELECT input, content FROM attributions WHERE method = ? ORDER BY input", method
+        ):
+            yield index, Attribution.from_json(unpack_text(packed))
+
     def packed_attribution(self, index: int, method: str) -> bytes | None:
         """The same as compressed JSON."""
         rows = self.query("SELECT content FROM attributions WHERE input = ? AND method = ?", index, method)
@@ -252,14 +269,11 @@ class Store:
         """The inputs that were left out, and why."""
         return dict(self.query("SELECT input, reason FROM skips ORDER BY input"))
 
-    def failures(self) -> dict[int, str]:
-        """The inputs that were given up, and why."""
-        return dict(self.query("SELECT input, reason FROM failures ORDER BY input"))
-
-    def given_up(self) -> dict[int, tuple[str, ...]]:
-        """The items that were given up, by input."""
-        rows = self.query("SELECT input, items FROM failures ORDER BY input")
-        return {index: tuple(stored_json(items, list)) for index, items in rows}
+    def failures(self) -> Iterator[GivenUp]:
+        """The items that were given up, and why, by input."""
+        rows = self.query("SELECT input, method, reason, n_tries, items FROM failures ORDER BY input, method")
+        for *known, items in rows:
+            yield GivenUp._make((*known, tuple(stored_json(items, list))))
 
     def query(self, statement: str, *values: Any) -> Iterator[Any]:
         """Rows of any question asked in SQL."""
@@ -443,7 +457,7 @@ class StoreWriter(Store):
             rates = [(cursor.lastrowid, *rate) for rate in record.rates]
             self._connection.executemany("INSERT INTO rates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rates)
             self._execute("DELETE FROM skips WHERE input = ?", (record.input,))
-            self._execute("DELETE FROM failures WHERE input = ?", (record.input,))
+            self._execute("DELETE FROM failures WHERE input = ? AND method IN ('', ?)", (record.input, record.method))
 
     def add_answer(self, scope: str, question: str, content: str) -> None:
         """Store what an input answered for a mean curve."""
@@ -458,10 +472,12 @@ class StoreWriter(Store):
         """Remember that an input was left out."""
         self._write("INSERT OR REPLACE INTO skips VALUES (?, ?, ?)", index, reason, self._session)
 
-    def give_up(self, index: int, reason: str, *, n_tries: int, items: tuple[str, ...]) -> None:
-        """Remember that the items of an input could not be computed."""
-        values = (index, reason, n_tries, json.dumps(items), self._session)
-        self._write("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", *values)
+    def give_up(self, failure: GivenUp) -> None:
+        """Remember that items of an input could not be computed."""
+        *known, items = failure
+        self._write(
+            "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?, ?)", *known, json.dumps(items), self._session
+        )
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from holdfast.attribution.methods import GRADIENT_METHODS, Attribution, attribute, check_differentiable, predicted
+from holdfast.attribution.methods import GRADIENT_METHODS, Attribution, check_differentiable, predicted
 from holdfast.certification.curve import certify_radii
 from holdfast.errors import HoldfastError, InvalidValueError, StoreError, StudyError, StudyMismatchError
 from holdfast.evaluation import Evaluator, steady_batch_size
@@ -22,9 +22,9 @@ from holdfast.inputs.models.classifier import Classifier
 from holdfast.inputs.source import Once, check_sources, split_source
 from holdfast.mus import certify_mus
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
-from holdfast.selection import top_fraction
 from holdfast.smoothing import smooth
-from holdfast.study.records import Item, ItemResult, Task, unpack_text
+from holdfast.study.methods import Explainer, MethodError, load_explainers, select
+from holdfast.study.records import GivenUp, Item, ItemResult, Task, unpack_text
 from holdfast.study.spec import DataSpec, GroupKey, MaskingSpec, ModelSpec, StudySpec
 from holdfast.study.store import Store
 from holdfast.types import Mask, MaskedModel, Rng
@@ -50,33 +50,46 @@ class Worker:
     own: the batches, and with them the last digits of scores, do not depend on what came before either.
     """
 
-    def __init__(self, spec: StudySpec, inputs: Inputs) -> None:
+    def __init__(
+        self,
+        spec: StudySpec,
+        inputs: Inputs,
+        explainers: Mapping[str, Explainer] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> None:
         inputs.check_kinds()
-        self._spec, self._inputs = spec, inputs
+        self._spec, self._inputs, self._timeout = spec, inputs, timeout
+        self._explainers = load_explainers(spec) if explainers is None else explainers
 
-    def run(self, task: Task) -> Iterator[ItemResult | Skipped]:
-        """The results of a task, each as soon as it is known."""
+    def run(self, task: Task) -> Iterator[ItemResult | Skipped | GivenUp]:
+        """The results of a task, each as soon as it is known; items of a user's method that fails are given up."""
         spec, model = self._spec, bind_input(self._spec, self._inputs, task.input)
         if isinstance(model, Skipped):
             yield model
             return
         # What a method of the task lacks is said before another one takes its time.
-        for name in {item.method: None for item in task.items if item.method in GRADIENT_METHODS}:
-            check_differentiable(model, name)
+        for name in {spec.method(item.method).spec: None for item in task.items}:
+            if name in GRADIENT_METHODS:
+                check_differentiable(model, name)
         shared = steady(model, spec)
         everything = np.ones(shared.n_features, dtype=bool)
         prediction = predicted(shared(everything[None])[0])
         # Questions that share their masks cannot see a model that changes its mind; repeated rows can.
         shared.check_determinism(everything)
-        names, methods = self._inputs.dataset.names, {method.name: method for method in spec.methods}
+        names = self._inputs.dataset.names
         subject = (None if names is None else names[task.input], self._inputs.label(task.input), prediction)
         stored = {name: Attribution.from_json(unpack_text(packed)) for name, packed in task.attributions}
-        for name, items in groupby(task.items, key=lambda item: item.method):
-            start, attribution = time.perf_counter(), stored.get(name)
+        for name, group in groupby(task.items, key=lambda item: item.method):
+            items, start, attribution = list(group), time.perf_counter(), stored.get(name)
             if attribution is None:
-                method, evaluator = methods[name], steady(model, spec)
-                rng = item_rng(spec, "attribute", task.input, name)
-                attribution = attribute(evaluator, name, n_samples=method.n_samples, rng=rng, **method.options)
+                evaluator, rng = steady(model, spec), item_rng(spec, "attribute", task.input, name)
+                explain = self._explainers[name]
+                try:
+                    attribution = explain(evaluator, self._inputs, task.input, rng=rng, timeout=self._timeout)
+                except MethodError as error:
+                    yield GivenUp(task.input, name, str(error), 1, tuple(item.key for item in items))
+                    continue
                 shared.learn(evaluator)
             seconds = 0.0 if name in stored else time.perf_counter() - start
             for item in items:
@@ -89,7 +102,7 @@ class Worker:
     ) -> ItemResult:
         """All that a study asks of one item."""
         start, n_before, spec = time.perf_counter(), shared.n_calls, self._spec
-        selected = top_fraction(attribution, item.top_fraction)
+        selected = select(spec.method(item.method), attribution, item.top_fraction)
         evaluator = Evaluator(shared)
         model = _smoothed(evaluator, spec, item.keep_probability, item.input)
         parts = (item.input, item.method, repr(item.top_fraction), repr(item.keep_probability))
@@ -146,7 +159,7 @@ def explained(
             "A file holds results of one model and one data set.".format(*difference)
         )
     model = _smoothed(steady(bound, spec, timeout=timeout), spec, group.keep_probability, index)
-    return model, top_fraction(attribution, group.top_fraction)
+    return model, select(spec.method(group.method), attribution, group.top_fraction)
 
 
 def _smoothed(model: MaskedModel, spec: StudySpec, keep: float, index: int) -> MaskedModel:
@@ -157,13 +170,18 @@ def _smoothed(model: MaskedModel, spec: StudySpec, keep: float, index: int) -> M
 Load = Callable[[StudySpec], Worker]  # a function of a module, so that another process can be told its name
 
 
-def load_worker(spec: StudySpec, inputs: Inputs | None = None) -> Worker:
-    """Load the model and the data a study names, unless its inputs are there already."""
-    return Worker(spec, study_inputs(spec) if inputs is None else inputs)
+def load_worker(spec: StudySpec) -> Worker:
+    """Load the model, the data and the methods that a study names."""
+    return Worker(spec, study_inputs(spec))
 
 
 def study_inputs(spec: StudySpec) -> Inputs:
     """All inputs of the data that a study names; the model and the data are loaded when they are first needed."""
+    if spec.is_live:
+        raise StudyError(
+            f"The model and the data were live objects ({spec.model.spec.partition(':')[2]}) of the process that ran "
+            "the study, and no file holds them. Give them again from Python: `holdfast.study.Study(path, inputs)`."
+        )
     return named_inputs(spec.model, spec.data, spec.masking)
 
 
@@ -188,17 +206,31 @@ def named_inputs(model: ModelSpec, data: DataSpec, masking: MaskingSpec) -> Inpu
     )
 
 
+def check_method_trust(spec: StudySpec) -> None:
+    """Refuse methods that would run code because a file says so."""
+    for method in spec.methods:
+        if method.scheme == "python" and not spec.model.trust.code:
+            raise _untrusted(f"The method {method.spec!r}")
+
+
+def _untrusted(what: str) -> InvalidValueError:
+    return InvalidValueError(
+        f"{what}, which a file names, would run code. If you know that code, add `--trust code` "
+        "(in Python: `trust=Trust(code=True)`)."
+    )
+
+
 def check_trust(model: ModelSpec) -> None:
     """Refuse a model that would run code because a file says so."""
     if split_source(model.spec, "model")[0] == "python" and not model.trust.code:
-        raise InvalidValueError(
-            f"The model {model.spec!r}, which a file names, would run code. If you know that code, add `--trust code` "
-            "(in Python: `trust=Trust(code=True)`)."
-        )
+        raise _untrusted(f"The model {model.spec!r}")
 
 
 def check_packages(spec: StudySpec, *further: str, computing: bool = True) -> None:
     """All that a study needs is installed, or it is named at once; its model needs nothing if not ``computing``."""
+    check_method_trust(spec)
+    if spec.is_live:
+        return
     check_trust(spec.model)
     model, data = spec.model.spec, spec.data.spec
     check_sources(model if computing else None, data, *further, what=f"{model} with {data}")

@@ -47,6 +47,10 @@ class ImageFiles(Sequence[Any]):
     def __getitem__(self, at: Any) -> Any:
         return ImageFiles(self.paths[at]) if isinstance(at, slice) else open_picture(self.paths[at])
 
+    def take(self, places: Sequence[int]) -> ImageFiles:
+        """Some of the files."""
+        return ImageFiles(tuple(self.paths[place] for place in places))
+
     def digest(self, at: int) -> str:
         """Of the bytes of a file."""
         return digest_bytes(self.paths[at].read_bytes())
@@ -172,6 +176,10 @@ class FrameRows(Sequence[Any]):
 
     def __getitem__(self, at: Any) -> Any:
         return FrameRows(self.frame.iloc[at]) if isinstance(at, slice) else self.frame.iloc[[at]]
+
+    def take(self, places: Sequence[int]) -> FrameRows:
+        """Some of the rows."""
+        return FrameRows(self.frame.iloc[list(places)])
 
     @cached_property
     def _hashes(self) -> Any:

@@ -5,12 +5,8 @@ Of a skops file nothing is created that scikit-learn does not own or the caller 
 
 from __future__ import annotations
 
-import inspect
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from importlib import import_module
-from importlib.util import find_spec
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +19,7 @@ from holdfast.fingerprints import canonical, digest_files, digest_module, name_o
 from holdfast.fingerprints import fingerprint as fingerprint_of
 from holdfast.inputs.models import classifier as engines
 from holdfast.inputs.models.classifier import KINDS, Classifier, ClassifierEngine
-from holdfast.inputs.source import PICKLES, SAVE, check_options, refuse_pickle
+from holdfast.inputs.source import PICKLES, SAVE, check_options, import_function, refuse_pickle, retelling
 from holdfast.masking.onnx import external_files, open_session
 from holdfast.masking.speed import Acceleration, Runner
 from holdfast.masking.table.mask_tabular import as_predictor
@@ -42,22 +38,8 @@ def load_python(place: str, *, device: Any = None, dtype: Any = None, **options:
     options are those of ``classify_with``.
     """
     check_options(classify_with, options, "python: models")
-    name, _, factory = place.partition(":")
-    if not factory or not all(part.isidentifier() for part in [*name.split("."), factory]):
-        raise InvalidValueError(argument="model", must="be python:<module>:<factory>", got=shown(f"python:{place}"))
-    raised, is_known = f"'python:{name}' raised ", False
-    with _retold(raised, " on import"), suppress(ModuleNotFoundError):  # of a parent package
-        is_known = find_spec(name) is not None
-    if not is_known:
-        must, hint = "be followed by a module that can be imported", "Install it, or add its folder to PYTHONPATH."
-        raise InvalidValueError(argument="python:", must=must, got=repr(name), hint=hint)
-    with _retold(raised, " on import"):
-        module = import_module(name)
-    make = getattr(module, factory, None)
-    if not callable(make):
-        public = ", ".join(sorted(key for key, value in vars(module).items() if inspect.isfunction(value))) or "none"
-        raise InvalidValueError(f"The module {name!r} must have a factory {factory!r}; its functions: {public}.")
-    with _retold(f"'python:{place}' raised ", " when called"):
+    make = import_function(place, "model", "factory")
+    with retelling(f"'python:{place}' raised ", " when called"):
         model = make()
     if not (callable(model) or isinstance(model, Classifier) or is_estimator(model)):
         rule = f"'python:{place}' must return a Classifier, a torch module, an estimator or a callable"
@@ -89,7 +71,7 @@ def load_skops(
     check_unpacked(path)
     io = import_extra("skops.io", "skops: models need")
     unreadable = f"The skops file {str(path)!r} cannot be read: "  # a damaged archive fails in many ways
-    with _retold(unreadable):
+    with retelling(unreadable):
         unknown = [name for name in io.get_untrusted_types(file=path) if name not in trusted]
     if unknown:
         names = ", ".join(repr(name) for name in [*trusted, *unknown])
@@ -98,7 +80,7 @@ def load_skops(
             "them to be harmless, name each with `--set trusted=TYPE`, or in a study with `--trust TYPE` (in Python: "
             f"`trusted=[{names}]`, in a study `trust=Trust(types=[…])`)."
         )
-    with _retold(unreadable):
+    with retelling(unreadable):
         estimator = io.load(path, trusted=list(trusted))
     (digest,) = digest_files([path]).values()  # of the bytes, whatever the file is called
     return estimator_classifier(estimator, kind=kind, classes=classes, fingerprint=fingerprint_of({"skops": digest}))
@@ -217,15 +199,6 @@ def classify_with(
         own = [labels[key] for key in sorted(labels)] if labels else getattr(model, "classes", ())
         classes = own if isinstance(own, (tuple, list)) else ()
     return Classifier(kind, tuple(map(str, classes)), fingerprint, engine)
-
-
-@contextmanager
-def _retold(before: str, after: str = "") -> Iterator[None]:
-    """Whatever the caller's module or a file raises, told with what it came from."""
-    try:
-        yield
-    except Exception as error:
-        raise InvalidValueError(f"{before}{type(error).__name__}{after}: {error}") from error
 
 
 def is_estimator(value: Any) -> bool:

@@ -12,7 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,9 +23,20 @@ from holdfast.certification.mean_curve import InputCounts, mean_curve
 from holdfast.errors import InvalidTypeError, InvalidValueError, StoreError, StudyError
 from holdfast.inputs.data.dataset import Dataset
 from holdfast.inputs.inputs import Inputs
-from holdfast.study.local import Engine, Event, GivenUp, InProcess, Processes
+from holdfast.study.local import Engine, Event, InProcess, Processes
+from holdfast.study.methods import check_scores, load_explainers, with_fingerprints
 from holdfast.study.on_ray import Ray
-from holdfast.study.records import Record, Task, check_listing, inputs_of, items_of, list_inputs, stored_json, tasks_of
+from holdfast.study.records import (
+    GivenUp,
+    Record,
+    Task,
+    check_listing,
+    inputs_of,
+    items_of,
+    list_inputs,
+    stored_json,
+    tasks_of,
+)
 from holdfast.study.spec import GroupKey, StudySpec, check_spec
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.store import StoreWriter
@@ -40,6 +51,23 @@ _SECONDS_TOGETHER = 1.0  # signals within this time of the first are one request
 _MEAN_FIELDS = ("radii", "confidence", "simultaneous", "agree", "neighborhood", "half_width")
 """What of a question counts for a mean: it has a width in place of a tolerance and a plan."""
 _Watcher = Callable[["Moment"], None]
+
+
+@dataclass(frozen=True, eq=False)
+class LiveObjects:
+    """What of a study are objects of this process: its inputs, and functions or scores by the names of methods."""
+
+    inputs: Inputs | None = None
+    methods: Mapping[str, Any] = field(default_factory=dict)
+
+    def refusal(self, spec: StudySpec) -> str:
+        """Why no other process can run it, and what to do."""
+        names = [f"method {name!r}" for name in self.methods]
+        names += ["model", "data"] if spec.is_live else []
+        return (
+            f"Workers and Ray need names: the {', '.join(names)} of this study are live objects of this process. "
+            "Leave `workers` and `engine` out, or name them: python:<module>:<function>, scores:<file> and so on."
+        )
 
 
 @dataclass(frozen=True)
@@ -81,6 +109,7 @@ def run_study(
     workers: int = 0,
     timeout: float | None = None,
     inputs_per_worker: int | None = None,
+    live: LiveObjects | None = None,
     progress: Any = None,
 ) -> StudyRun:
     """Run a study, or what is left of it, into a file.
@@ -115,10 +144,13 @@ def run_study(
     timeout : float, optional
         Most seconds that an item may take, and a call of the model for mean curves. A worker that takes longer is
         ended and its input tried again by another; after three of them its items are given up, and the study goes on.
-        Needs workers. Loading the model and the data is not counted.
+        Needs workers. Loading the model and the data is not counted. Without workers it limits methods of one's own
+        alone: a call that takes longer costs the items of its method.
     inputs_per_worker : int, optional
         How many inputs a worker has before a new process takes its place, for models that keep ever more memory.
         Needs workers.
+    live : LiveObjects, optional
+        The inputs and methods of a study that are objects of this process; see ``holdfast.study.run``.
     progress : bool, str or callable, optional
         True for a live bar, "json" for JSON lines (both on stderr), or a function of a ``Moment``.
 
@@ -136,10 +168,15 @@ def run_study(
     """
     is_new = not check_path(path, "path").exists()  # of one that is there, everything may be stored
     check_packages(check_spec(spec), *["ray"] * (engine == "ray"), computing=is_new and engine == "local")
-    chosen = make_engine(engine, workers, timeout, inputs_per_worker)
+    own = any(method.is_own for method in spec.methods)
+    chosen = make_engine(engine, workers, timeout, inputs_per_worker, own_methods=own)
+    if live is not None and not isinstance(chosen, InProcess):
+        raise StudyError(live.refusal(spec))
     watch = as_watcher(progress)
-    every = chosen.inputs if isinstance(chosen, InProcess) and chosen.inputs is not None else study_inputs(spec)
-    data = every.dataset
+    objects = LiveObjects() if live is None else live
+    every = objects.inputs or (chosen.inputs if isinstance(chosen, InProcess) else None) or study_inputs(spec)
+    spec, data = with_fingerprints(spec, objects.methods), every.dataset
+    explainers = load_explainers(spec, objects.methods)
     numbers = inputs_of(spec, len(data))
     if inputs is None:
         wanted = numbers
@@ -160,12 +197,15 @@ def run_study(
         names, listed, listing = store.names(), store.listing(), list_inputs(data, numbers)
         check_listing(names, listing)
         check_listing({index: listed[index] for index in names if index in listed}, listing)
+        for name, explainer in explainers.items():
+            if explainer.digest is not None:
+                check_scores(store.attributions(name), explainer, every)
         store.list_inputs(listing)
         store.expect(numbers, n_there=len(data))
         session = _Session(store, spec, data, wanted, watch)
         with stop_on_signals() as stop:
             if isinstance(chosen, InProcess):  # what is loaded here already does
-                chosen = replace(chosen, inputs=every)
+                chosen = replace(chosen, inputs=every, explainers=explainers)
             for event in chosen.run(spec, session.tasks(), stop):
                 session.keep(event)
             if spec.mean_groups and not stop() and status_of(store).settled:
@@ -175,7 +215,12 @@ def run_study(
 
 
 def make_engine(
-    engine: Any, workers: int, timeout: float | None = None, inputs_per_worker: int | None = None
+    engine: Any,
+    workers: int,
+    timeout: float | None = None,
+    inputs_per_worker: int | None = None,
+    *,
+    own_methods: bool = False,
 ) -> Engine:
     """The engine of this name, or the one that is given; what is said here of workers and time holds for it, if any."""
     n_workers, limits = check_whole(workers, "workers"), dict[str, Any]()
@@ -186,9 +231,10 @@ def make_engine(
     if not isinstance(engine, Engine):
         name = check_name(engine, "engine", ("local", "ray"))
         engine = Ray(n_workers) if name == "ray" else Processes(n_workers) if n_workers else InProcess()
+    may_be_late = isinstance(engine, InProcess) and own_methods and inputs_per_worker is None
     if isinstance(engine, Ray):
         engine = replace(engine, **limits, n_workers=n_workers or engine.n_workers)
-    elif isinstance(engine, Processes):
+    elif isinstance(engine, Processes) or may_be_late:
         engine = replace(engine, **limits)
     elif limits:
         must = "come with worker processes, which can be ended: set `workers` to 1 or more"
@@ -263,7 +309,7 @@ class _Session:
                 self._sums[event.method] = [total + event.rates[-1][3], count + 1]  # unbiased, at the largest radius
             moment = replace(moment, n_done=moment.n_done + 1, n_new=moment.n_new + 1, key=event.key)
         elif isinstance(event, GivenUp):
-            self._store.give_up(index, event.reason, n_tries=event.n_tries, items=event.items)
+            self._store.give_up(event)
             moment = replace(moment, n_given_up=moment.n_given_up + len(event.items))
         else:
             self._store.skip(index, event.reason)

@@ -1,0 +1,315 @@
+"""The methods of a study → what scores the features of an input: by name, a function, or scores that are there.
+
+A function is called as ``function(masked_model, raw_input, **options)``. What it returns, like an entry of scores that
+are there, is one number per feature, a map of the input's elements, an ``Attribution``, an ``Explanation`` of shap, or
+a mask where the method says that it gives masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.attribution.external import from_array, from_shap, load_arrays
+from holdfast.attribution.methods import Attribution, attribute, names_of
+from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StudyError
+from holdfast.evaluation import Deadline, Evaluator
+from holdfast.fingerprints import digest_code, digest_object
+from holdfast.inputs.data.files import check_inside, read_table
+from holdfast.inputs.data.objects import as_frame
+from holdfast.inputs.inputs import Inputs
+from holdfast.inputs.source import import_function
+from holdfast.selection import positive, top_fraction
+from holdfast.study.spec import MethodSpec, StudySpec, changed_method
+from holdfast.types import Mask, MaskedModel, Masks, Outputs
+from holdfast.validation import as_array, check_selection, shown
+
+_Explain = Callable[[Evaluator, Inputs, int, int], Attribution]
+_SOURCE = "digest of the scores"  # in the details of an attribution that was read
+_HINT = "Say `masks = true` for a method that gives masks."
+
+
+class MethodError(StudyError):
+    """A method of one's own has no scores of an input; the message says why."""
+
+
+@dataclass(frozen=True)
+class Explainer:
+    """A method that is ready to be asked; ``digest`` tells whether scores that are there are still the same."""
+
+    method: MethodSpec
+    explain: _Explain
+    digest: Callable[[int, str], str | None] | None = None
+
+    def __call__(
+        self, evaluator: Evaluator, inputs: Inputs, index: int, *, rng: int, timeout: float | None
+    ) -> Attribution:
+        """The scores of one input; what goes wrong in a method of one's own is a ``MethodError``.
+
+        ``timeout`` limits the seconds of such a method.
+        """
+        if not self.method.is_own:
+            return self.explain(evaluator, inputs, index, rng)
+        try:
+            limit = Deadline(timeout, who="The method")
+            return limit.call(lambda: self.explain(evaluator, inputs, index, rng), f"for input {index}")
+        except Exception as error:
+            kind = "" if isinstance(error, HoldfastError) else f"{type(error).__name__}: "
+            raise MethodError(f"{kind}{error}") from error
+
+
+def select(method: MethodSpec, attribution: Attribution, fraction: float) -> Mask:
+    """The explanation: the mask that the method gave, or the features with the largest scores."""
+    return positive(attribution) if method.masks else top_fraction(attribution, fraction)
+
+
+def load_explainers(spec: StudySpec, live: Mapping[str, Any] | None = None) -> dict[str, Explainer]:
+    """Every method of a study, ready; functions and scores that are ``live`` objects by the name of their method."""
+    explainers = {}
+    for method in spec.methods:
+        value = (live or {}).get(method.name)
+        if method.scheme == "live" and value is None:
+            raise StudyError(
+                f"The method {method.name!r} was a live object of the process that ran the study, and runs there "
+                "alone. Give it again with `holdfast.study.run`, or name it as python:<module>:<function> or "
+                "scores:<file>."
+            )
+        if method.spec == "live:scores" or method.scheme == "scores":
+            table = read_scores(str(method.spec).partition(":")[2] if value is None else value)
+            explainers[method.name] = Explainer(method, _reading(method, table), _digesting(table))
+        elif method.scheme in ("live", "python"):
+            function = load_function(method) if value is None else value
+            explainers[method.name] = Explainer(method, _calling(method, function))
+        else:
+            explainers[method.name] = Explainer(method, _attributing(method))
+    return explainers
+
+
+def load_function(method: MethodSpec) -> Callable[..., Any]:
+    """The function that a method names; one whose code is another than when the study was begun is refused."""
+    function = import_function(str(method.spec).partition(":")[2], "methods.spec", "function")
+    if method.fingerprint not in (None, digest_code(function)):
+        raise changed_method(method.name, "The code")
+    return function
+
+
+def with_fingerprints(spec: StudySpec, live: Mapping[str, Any] | None = None) -> StudySpec:
+    """The study with the fingerprints of the functions that explain in it."""
+    methods = []
+    for method in spec.methods:
+        value = (live or {}).get(method.name)
+        if method.scheme == "python":
+            value = load_function(method)
+        is_function = method.spec == "live:function" or method.scheme == "python"
+        methods.append(replace(method, fingerprint=digest_code(value) if is_function and value is not None else None))
+    return replace(spec, methods=tuple(methods))
+
+
+def check_scores(stored: Iterable[tuple[int, Attribution]], explainer: Explainer, inputs: Inputs) -> None:
+    """Raise where scores that are there are others than those that stored items were cut from."""
+    for index, attribution in stored:
+        before = attribution.details.get(_SOURCE)
+        now = None if explainer.digest is None or index >= len(inputs) else explainer.digest(index, inputs.name(index))
+        if before is not None and now is not None and before != now:
+            raise changed_method(explainer.method.name, f"The scores of input {index}")
+
+
+def _attributing(method: MethodSpec) -> _Explain:
+    def explain(evaluator: Evaluator, inputs: Inputs, index: int, rng: int) -> Attribution:
+        return attribute(evaluator, str(method.spec), n_samples=method.n_samples, rng=rng, **method.options)
+
+    return explain
+
+
+def _calling(method: MethodSpec, function: Callable[..., Any]) -> _Explain:
+    def explain(evaluator: Evaluator, inputs: Inputs, index: int, rng: int) -> Attribution:
+        counted, before = CountedModel(evaluator.model), evaluator.n_calls
+        answer = function(counted, inputs.raw(index), **method.options)
+        attribution = read_answer(answer, evaluator, method)
+        return replace(attribution, n_calls=counted.n_rows + evaluator.n_calls - before)
+
+    return explain
+
+
+def _reading(method: MethodSpec, table: ScoreTable) -> _Explain:
+    def explain(evaluator: Evaluator, inputs: Inputs, index: int, rng: int) -> Attribution:
+        name = inputs.name(index)
+        entry, before = table.entry(index, name, names_of(evaluator)), evaluator.n_calls
+        attribution = read_answer(entry, evaluator, method)
+        details = dict(attribution.details) | {_SOURCE: _digesting(table)(index, name)}
+        return replace(attribution, details=details, n_calls=evaluator.n_calls - before)
+
+    return explain
+
+
+def _digesting(table: ScoreTable) -> Callable[[int, str], str | None]:
+    def digest(index: int, name: str) -> str | None:
+        if not table.has(index, name):
+            return None
+        entry = table.entry(index, name, None)
+        values = getattr(entry, "values", entry) if hasattr(entry, "base_values") else entry
+        plain = values.detach().cpu().numpy() if hasattr(values, "detach") else values
+        content = digest_object(plain.scores if isinstance(plain, Attribution) else np.asarray(plain))
+        return None if content is None else content.hex()[:16]
+
+    return digest
+
+
+class CountedModel:
+    """A masked model that counts the rows that it is asked for; everything else is that of the model."""
+
+    def __init__(self, model: MaskedModel) -> None:
+        self._model, self.n_rows, self.n_features = model, 0, model.n_features
+
+    def __call__(self, masks: Masks, /) -> Outputs:
+        outputs = self._model(masks)
+        self.n_rows += len(masks)
+        return outputs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
+def read_answer(answer: Any, model: Evaluator, method: MethodSpec) -> Attribution:
+    """What a method said of one input as an ``Attribution`` of the model's features."""
+    if method.masks:
+        mask = check_selection(answer, "mask", model)
+        attribution = Attribution(mask.astype(np.float64), feature_names=names_of(model))
+    elif isinstance(answer, Attribution):
+        attribution = from_array(answer.scores, model, target=answer.target, feature_names=answer.feature_names)
+        attribution = replace(attribution, target_name=answer.target_name, details=answer.details)
+    elif hasattr(answer, "base_values"):
+        attribution = from_shap(answer, model)
+    else:
+        plain = answer.detach().cpu() if hasattr(answer, "detach") else answer
+        values = as_array(plain, "scores", "hold real numbers")
+        if values.dtype == np.bool_:
+            raise InvalidTypeError(argument="scores", must="be numbers", got="a mask", hint=_HINT)
+        per_class = values.ndim == 2 and len(values) == model.n_features and values.shape[1] > 1
+        if per_class and getattr(model.model, "groups", None) is None:  # one column per class, as of shap's explainers
+            attribution = from_shap(values, model)
+        else:
+            attribution = from_array(answer, model)
+    return replace(attribution, method=method.name, provenance=model.provenance)
+
+
+class ScoreTable:
+    """Scores of many inputs: by their numbers, or by their names.
+
+    Attributes
+    ----------
+    by_number : sequence or None
+        An entry for each input of the data, in their order.
+    by_name : mapping
+        Entries by the name of an input, or by its number as a text.
+    columns : tuple of str or None
+        What the numbers of an entry are called, where they come from a table.
+    """
+
+    def __init__(
+        self,
+        by_number: Sequence[Any] | None = None,
+        by_name: Mapping[str, Any] | None = None,
+        *,
+        columns: tuple[str, ...] | None = None,
+    ) -> None:
+        self.by_number, self.by_name, self.columns = by_number, by_name or {}, columns
+
+    def has(self, index: int, name: str) -> bool:
+        """Whether there are scores of this input."""
+        if self.by_number is not None:
+            return index < len(self.by_number)
+        return name in self.by_name or str(index) in self.by_name
+
+    def entry(self, index: int, name: str, feature_names: Sequence[str] | None) -> Any:
+        """The scores of one input, in the order of the features where both have names."""
+        if not self.has(index, name):
+            raise InvalidValueError(argument="scores", must=f"have an entry for input {index} ({name})", got="none")
+        if self.by_number is not None:
+            values = self.by_number[index]
+        else:
+            values = self.by_name[name] if name in self.by_name else self.by_name[str(index)]
+        if self.columns is not None and feature_names is not None and set(self.columns) == set(feature_names):
+            places = {column: place for place, column in enumerate(self.columns)}
+            return np.asarray(values)[[places[feature] for feature in feature_names]]
+        return values
+
+
+class _Folder(Mapping[str, Any]):
+    """The ``.npy`` files of a folder by what comes before their ending; each is read when it is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def _path(self, name: str) -> Path | None:
+        # An input is often called after its own file, such as cats/1.png.
+        for stem in dict.fromkeys((name, str(Path(name).with_suffix("")) if name.strip("./") else name)):
+            path = self._folder / f"{stem}.npy"
+            if path.is_file():
+                return check_inside(self._folder, f"{stem}.npy")
+        return None
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._path(name) is not None
+
+    def __getitem__(self, name: str) -> Any:
+        path = self._path(name)
+        if path is None:
+            raise KeyError(name)
+        return load_arrays(path)
+
+    def __iter__(self) -> Any:
+        return (path.relative_to(self._folder).with_suffix("").as_posix() for path in self._folder.rglob("*.npy"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def read_scores(source: Any) -> ScoreTable:
+    """Scores of many inputs from a file, a folder, an array, a list, a mapping, a frame, or shap's ``Explanation``."""
+    if isinstance(source, (str, Path)):
+        return _read_scores_file(Path(source))
+    if hasattr(source, "base_values"):
+        return ScoreTable([source[row] for row in range(len(source))])
+    frame = as_frame(source)
+    if frame is not None:
+        return _read_frame(frame)
+    if isinstance(source, Mapping):
+        return ScoreTable(by_name={str(name): entry for name, entry in source.items()})
+    if not hasattr(source, "__len__") or not hasattr(source, "__getitem__") or getattr(source, "ndim", 2) < 2:
+        must = "be scores of many inputs: an array (n, …), a list, a mapping, a frame or a file"
+        raise InvalidTypeError(argument="methods", must=must, got=shown(source))
+    return ScoreTable(source)
+
+
+def _read_frame(frame: Any) -> ScoreTable:
+    """Rows of a frame: by name if it has a column ``input``, else in the order of the inputs."""
+    columns = [column for column in frame.columns if column != "input"]
+    values = frame[columns].to_numpy()
+    names = tuple(map(str, columns))
+    if "input" not in frame.columns:
+        return ScoreTable(values, columns=names)
+    inputs = [str(name) for name in frame["input"]]
+    if len(set(inputs)) < len(inputs):
+        raise InvalidValueError(argument="scores", must="have one row per input", got="an input twice")
+    return ScoreTable(by_name=dict(zip(inputs, values, strict=True)), columns=names)
+
+
+def _read_scores_file(path: Path) -> ScoreTable:
+    if path.is_dir():
+        return ScoreTable(by_name=_Folder(path))
+    if not path.is_file():
+        must = "be followed by a folder of .npy files, or a .npz, .npy, .parquet or .csv file"
+        raise InvalidValueError(argument="scores:", must=must, got=shown(str(path)))
+    if path.suffix in (".csv", ".parquet"):
+        return _read_frame(read_table(str(path)))
+    loaded = load_arrays(path)
+    if not isinstance(loaded, dict):
+        return read_scores(loaded)
+    if set(loaded) == {"scores"}:
+        return read_scores(loaded["scores"])
+    return ScoreTable(by_name=loaded)

@@ -1,0 +1,265 @@
+"""Inputs and methods of one's own → a study: run into a file, then read as a frame, a list to trust, a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import HoldfastError, InvalidTypeError
+from holdfast.evaluation import STEADY_BATCH_SIZE
+from holdfast.fingerprints import digest_object
+from holdfast.inputs.inputs import Inputs
+from holdfast.inputs.source import Once
+from holdfast.randomness import CANONICAL
+from holdfast.study.export import study_frame
+from holdfast.study.guarantee import DataSetGuarantee, TrustedExplanations, study_guarantee, trusted_explanations
+from holdfast.study.session import LiveObjects, run_study
+from holdfast.study.spec import (
+    ATTRIBUTED,
+    CertifySpec,
+    DataSpec,
+    MaskingSpec,
+    MethodSpec,
+    ModelSpec,
+    MusSpec,
+    SmoothingSpec,
+    StudySpec,
+    Trust,
+    keys_of,
+)
+from holdfast.study.status import StudyStatus, study_status
+from holdfast.study.store import Store
+from holdfast.study.summary import StudySummary, summarize_study
+from holdfast.terminal import Shown
+from holdfast.validation import check_path, did_you_mean, shown
+
+
+@dataclass(frozen=True, eq=False)
+class Study(Shown):
+    """A file of results, with its inputs where they are live objects.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    inputs : Inputs, optional
+        What the study was run on; needed for fresh draws and pictures where its model and data were live objects.
+
+    Examples
+    --------
+    >>> Study("no such file.db").to_frame()
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.StoreError: 'no such file.db' must be a file of results; there is none.
+    """
+
+    path: Path
+    inputs: Inputs | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", check_path(self.path, "path"))
+
+    @property
+    def status(self) -> StudyStatus:
+        """How far it is, and what went wrong."""
+        return study_status(self.path)
+
+    def to_frame(self) -> Any:
+        """The results as a pandas ``DataFrame``: one row per input, method and radius."""
+        return study_frame(self.path)
+
+    def summary(self, **options: Any) -> StudySummary:
+        """Mean rates per method, and which methods differ; see ``summarize_study``."""
+        return summarize_study(self.path, **options)
+
+    def trusted(self, *, min_rate: float, radius: int, **options: Any) -> TrustedExplanations:
+        """The explanations that can be trusted, with a guarantee for the whole list; see ``trusted_explanations``."""
+        return trusted_explanations(self.path, min_rate=min_rate, radius=radius, inputs=self.inputs, **options)
+
+    def guarantee(self, *, min_rate: float, radius: int, **options: Any) -> DataSetGuarantee:
+        """At least how many inputs have stable explanations; see ``study_guarantee``."""
+        return study_guarantee(self.path, min_rate=min_rate, radius=radius, inputs=self.inputs, **options)
+
+    def report(self, output: str | Path = "report.html", **options: Any) -> Path:
+        """Write one HTML page that needs nothing else, and return where it is; see ``write_report``."""
+        from holdfast.report.page import write_report  # pages stand above studies
+
+        with Store(self.path) as store:
+            name = store.spec.name
+        write_report(self.path, output, inputs=None if self.inputs is None else {name: self.inputs}, **options)
+        return Path(output)
+
+    def __str__(self) -> str:
+        return str(self.status)
+
+
+def run(
+    inputs: Inputs,
+    methods: Any,
+    *,
+    store: str | Path,
+    top_fractions: Iterable[float] = (0.25,),
+    name: str = "study",
+    seed: int | str = CANONICAL,
+    witness: bool = False,
+    batch_size: int = STEADY_BATCH_SIZE,
+    smoothing: SmoothingSpec | None = None,
+    mus: MusSpec | None = None,
+    engine: Any = "local",
+    workers: int = 0,
+    timeout: float | None = None,
+    progress: Any = None,
+    **question: Any,
+) -> Study:
+    """Explain and certify every input by every method, and keep the results in a file.
+
+    The same call goes on after an interruption: nothing that is stored is computed again. A method of one's own
+    that raises, takes too long or returns what are no scores loses the items of that input, and the study goes on;
+    ``status`` says what was lost and why.
+
+    Parameters
+    ----------
+    inputs : Inputs
+        What ``holdfast.bind`` returns, or a slice of it.
+    methods : mapping name → method, or list of names
+        A method is the name of one, such as "lime", "captum:GradientShap" or "python:my_module:my_function"; a function
+        ``(masked_model, raw_input) -> scores``; scores of all inputs, as an array (n, …), a list, a frame, shap's
+        ``Explanation`` or a file; Boolean masks of all inputs (n, n_features); a class of captum or shapiq. Or a
+        mapping with one of these as ``spec`` and with ``n_samples``, ``options`` or ``masks``.
+    store : str or Path
+        The file of results; made if there is none.
+    top_fractions : list of float
+        How much of an input an explanation selects; masks are taken as they are.
+    seed, witness, batch_size, smoothing, mus, name
+        As in ``StudySpec``.
+    engine, workers, timeout, progress
+        As in ``run_study``. Live objects run in this process: other processes need names.
+    **question
+        ``radii``, ``tolerance``, ``confidence``, ``plan``, ``agree``, ``neighborhood``, ``simultaneous``,
+        ``precision`` and ``half_width``, as in ``CertifySpec``.
+
+    Returns
+    -------
+    Study
+        The file, with its ``status``, ``to_frame()``, ``trusted(...)``, ``summary()`` and ``report()``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import holdfast as hf
+    >>> rows = np.random.default_rng(0).normal(size=(3, 6))
+    >>> inputs = hf.bind(lambda rows: rows[:, :2] + rows[:, 2:4], rows, fill=0.0)
+    >>> methods = {"size": lambda model, row: np.abs(row), "mine": rows > 0, "lime": "lime"}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     study = hf.study.run(inputs, methods, store=f"{folder}/study.db", top_fractions=[0.5], radii=[1])
+    ...     study.to_frame().groupby("method")["rate"].count().to_dict()
+    {'lime': 3, 'mine': 3, 'size': 3}
+    """
+    _check_inputs(inputs)
+    for key in question:
+        if key not in keys_of(CertifySpec):
+            hint = did_you_mean(key, list(keys_of(CertifySpec)))
+            raise InvalidTypeError(argument=key, must="be a keyword of `holdfast.study.run`, and is none", hint=hint)
+    specs, objects = _read_methods(methods)
+    settings: dict[str, Any] = {
+        "methods": specs,
+        "top_fractions": top_fractions,
+        "certify": CertifySpec(**question),
+        "smoothing": smoothing or SmoothingSpec(),
+        "mus": mus or MusSpec(),
+        "witness": witness,
+        "batch_size": batch_size,
+        "seed": seed,
+        "name": name,
+    }
+    spec = _named_study(inputs, settings)
+    if spec is None:
+        if inputs.places is not None:
+            inputs = _own_inputs(inputs)
+        spec = StudySpec(*_live_parts(inputs), **settings)
+    live = LiveObjects(inputs if spec.is_live else None, objects) if spec.is_live or objects else None
+    run_study(spec, store, engine=engine, workers=workers, timeout=timeout, live=live, progress=progress)
+    return Study(check_path(store, "store"), inputs if spec.is_live else None)
+
+
+def _check_inputs(inputs: Any) -> None:
+    if not isinstance(inputs, Inputs):
+        hint = "Bind a model to data first: `inputs = holdfast.bind(model, data)`."
+        raise InvalidTypeError(argument="inputs", must="be Inputs", got=shown(inputs), hint=hint)
+
+
+def _read_methods(methods: Any) -> tuple[tuple[MethodSpec, ...], dict[str, Any]]:
+    """The methods as a file could name them, and those that are live objects by name."""
+    if isinstance(methods, str):
+        methods = [methods]
+    if not isinstance(methods, Mapping):
+        if not isinstance(methods, (list, tuple)) or not all(isinstance(method, str) for method in methods):
+            must = "map names to methods, or be a list of names"
+            raise InvalidTypeError(argument="methods", must=must, got=shown(methods))
+        return tuple(map(MethodSpec, methods)), {}
+    specs, objects = [], {}
+    for name, method in methods.items():
+        details = dict(method) if isinstance(method, Mapping) and "spec" in method else {"spec": method}
+        value = details["spec"]
+        if isinstance(value, (str, Path)):
+            details["spec"] = f"scores:{value}" if isinstance(value, Path) else value
+        elif (library := _library(value)) is not None:
+            details["spec"] = f"{library}:{value.__name__}"
+        else:
+            objects[name] = value
+            details["spec"] = "live:function" if callable(value) and not hasattr(value, "values") else "live:scores"
+            details.setdefault("masks", details["spec"] == "live:scores" and _are_masks(value))
+        specs.append(MethodSpec(name, **details))
+    return tuple(specs), objects
+
+
+def _library(value: Any) -> str | None:
+    """Captum or shapiq, if it is a class of theirs."""
+    library = str(getattr(value, "__module__", "")).partition(".")[0]
+    return library if isinstance(value, type) and library in ATTRIBUTED else None
+
+
+def _are_masks(value: Any) -> bool:
+    """Whether entries are Boolean, as far as the first shows."""
+    entries = getattr(value, "dtype", None)
+    if entries is None and isinstance(value, (list, tuple)) and len(value):
+        entries = getattr(value[0], "dtype", type(value[0][0]) if isinstance(value[0], (list, tuple)) else None)
+    return str(entries) in ("bool", "torch.bool", "<class 'bool'>")
+
+
+def _named_study(inputs: Inputs, settings: Mapping[str, Any]) -> StudySpec | None:
+    """The study by names, if names say all of its inputs; the first few of the data can be named as well."""
+    n_first = None if inputs.places is None else len(inputs)
+    if inputs.loading is None or (n_first is not None and list(inputs.places or ()) != list(range(n_first))):
+        return None
+    loading, read = inputs.loading
+    options = {name: value for name, value in loading.items() if name not in ("trusted", "download")}
+    trust = Trust(code=True, types=loading.get("trusted", ()), download=bool(loading.get("download", True)))
+    spec = StudySpec(
+        ModelSpec(inputs.model_name, options, trust),
+        DataSpec(inputs.data_name, n=n_first, order="random" if n_first is None else "first", options=read),
+        masking=MaskingSpec(inputs.features, inputs.fill, inputs.options),
+        **settings,
+    )
+    try:
+        spec.plain()
+    except HoldfastError:  # an array of groups, or a function
+        return None
+    return spec
+
+
+def _own_inputs(inputs: Inputs) -> Inputs:
+    """A slice of inputs as inputs of their own, numbered from 0."""
+    dataset = inputs.dataset.take(inputs.numbers)
+    return replace(inputs, data=Once(lambda: dataset), places=None, loading=None)
+
+
+def _live_parts(inputs: Inputs) -> tuple[ModelSpec, DataSpec]:
+    """What a file can say of live objects: what they are called, and a digest of how they are masked."""
+    masking = {"features": inputs.features, "fill": inputs.fill, "options": dict(inputs.options)}
+    digest = digest_object(masking | {"background": inputs.dataset.background})
+    options = {} if digest is None else {"masking": digest.hex()[:16]}
+    return ModelSpec(f"live:{inputs.model_name}"), DataSpec(f"live:{inputs.data_name}", options=options)
