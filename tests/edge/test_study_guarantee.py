@@ -17,7 +17,7 @@ from holdfast.bounds import certified_count, certified_share, clopper_pearson
 from holdfast.cli import main
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StudyError
 from holdfast.plans import rate_test
-from holdfast.study.guarantee import DataSetGuarantee
+from holdfast.study.guarantee import DataSetGuarantee, TrustedExplanations
 from holdfast.study.session import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec, SmoothingSpec, StudySpec
 from holdfast.study.store import Store
@@ -300,3 +300,74 @@ def test_the_command_prints_the_guarantee(study: Path, capsys: pytest.CaptureFix
     capsys.readouterr()
     assert main([*words, "--set", "level=0.02", "--stored"]) == 3
     assert "`--set level` must be left out if `stored`, got 0.02" in capsys.readouterr().err
+
+
+trusted_explanations = partial(hf.study.trusted_explanations, trust=TRUST)
+
+
+@pytest.mark.parametrize("n", [1, 28, 200])
+def test_a_list_of_n_explanations_is_wrong_with_at_most_its_risk(n: int) -> None:
+    """P(some explanation on the list is not stable enough), at the worst rates, by exact sums over the tests."""
+    test = rate_test(0.9, 1 - Fraction(1, 10) / n)
+    p_wrong = Answers(test).at(Fraction(9, 10) - Fraction(1, 10**9))[0]
+    assert 1 - (1 - p_wrong) ** n <= n * p_wrong <= Fraction(1, 10)
+    assert n * p_wrong > Fraction(6, 100)  # and the risk is spent
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_list_has_only_explanations_that_enumeration_shows_to_be_stable(
+    texts: Path, study: Path, stored: bool
+) -> None:
+    trusted = trusted_explanations(study, radius=3, min_rate=0.6, stored=stored)
+    with Store(study) as store:
+        consistent = {(result.input, result.method): result.curve[3].consistent for result in store.results()}
+    stable = {
+        (index, method)
+        for method in ("lime", "occlusion")
+        for index, rate in enumerate(true_rates(texts, study, method, 3))
+        if rate >= Fraction(6, 10)
+    }
+    listed = {(explanation.input, explanation.method) for explanation in trusted}
+    assert trusted.n_tested == 2 * N_INPUTS
+    assert 0 < len(listed) == len(trusted)
+    assert listed <= {key for key in stable if consistent[key]}
+    assert trusted.level == pytest.approx(0.1 / trusted.n_tested)
+    assert (trusted.n_calls == 0) == stored
+    assert len(trusted) + trusted.n_inconsistent <= len(stable)
+
+
+def test_fresh_tests_list_at_least_what_stored_certificates_do(study: Path) -> None:
+    fresh, kept = (trusted_explanations(study, radius=3, min_rate=0.6, stored=stored) for stored in (False, True))
+    assert set(kept.inputs) <= set(fresh.inputs)
+
+
+def test_the_list_is_said_in_words_and_in_json(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trusted = trusted_explanations(study, radius=3, min_rate=0.6, method="lime")
+    assert str(trusted).startswith(f"{len(trusted)} of {N_INPUTS} explanations can be trusted. With confidence 0.9 for")
+    assert "in at least 60% of cases" in str(trusted)
+    assert TrustedExplanations.from_json(trusted.to_json()) == trusted
+    edited = json.loads(trusted.to_json()) | {"n_tested": 3}
+    with pytest.raises(HoldfastError):
+        TrustedExplanations.from_json(json.dumps(edited))
+    frame = trusted.to_frame()
+    assert list(frame["input"]) == [explanation.input for explanation in trusted]
+    none = trusted_explanations(study, radius=3, min_rate=0.999, method="lime", stored=True)
+    assert list(none.to_frame().columns) == list(frame.columns)
+    command = ["study", "trusted", str(study), "--radius", "3", "--min-rate", "0.6", "--trust", "code"]
+    assert main([*command, "--method", "lime"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(str(trusted))
+    assert printed.count("\n  input ") == len(trusted)
+    assert main([*command, "--method", "lime", "--json"]) == 0
+    assert TrustedExplanations.from_json(capsys.readouterr().out) == trusted
+
+
+def test_what_a_list_cannot_be_asked_is_refused(study: Path) -> None:
+    for wrong, message in (
+        ({"method": "shap"}, "`method` must be one of lime, occlusion"),
+        ({"top_fraction": 0.3}, "`top_fraction` must be one of 0.25"),
+        ({"radius": 7, "stored": True}, "`radius` must be one of the study's if `stored`, 1, 3, got 7"),
+        ({"confidence": 1}, "`confidence` must be a number strictly between 0 and 1"),
+    ):
+        with pytest.raises(InvalidValueError, match=message):
+            trusted_explanations(study, **({"radius": 3, "min_rate": 0.9} | wrong))

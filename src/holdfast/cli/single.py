@@ -124,6 +124,8 @@ def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) ->
     radius = "how many more features may be revealed"
     if "method" in names:
         parser.add_argument("--method", required=True, metavar="NAME", help="lime, shap, occlusion, …")
+    elif "any_method" in names:
+        parser.add_argument("--method", metavar="NAME", help="lime, shap, occlusion, … (default: all of them)")
     else:
         several: dict[str, Any] = {"metavar": "WHAT", "help": what}
         if "explanations" in names:

@@ -106,13 +106,29 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     )
     add_verb_options(guarantee, ("method", "radius", "min_rate", "confidence"))
     guarantee.add_argument("--min-share", type=float, help="also answer whether this share of inputs reaches it")
-    purpose = "use the stored certificates, at the level of their confidence, and do not call the model"
-    guarantee.add_argument("--stored", action="store_true", help=purpose)
+    stored = "use the stored certificates, at the level of their confidence, and do not call the model"
+    guarantee.add_argument("--stored", action="store_true", help=stored)
     add_settings(
         guarantee,
         level="risk of a wrong yes per input (default: 0.02; not with --stored)",
         top_fraction="which cut, if the study has several",
         keep_probability="which smoothing, if it has several",
+    )
+
+    purpose = "which explanations can be trusted, with one guarantee for the whole list"
+    trusted = add("trusted", show_trusted, purpose, results, json=True, trust=True)
+    trusted.description = (
+        "Test every stored explanation, one-sided and on draws of its own: is the prediction kept in at least "
+        "--min-rate of the cases at --radius? The risk is divided among the tests: the whole list holds with "
+        "--confidence."
+    )
+    trusted.epilog = "Example: holdfast study trusted study.db --radius 3 --min-rate 0.9"
+    add_verb_options(trusted, ("any_method", "radius", "min_rate", "confidence"))
+    trusted.add_argument("--stored", action="store_true", help=stored)
+    add_settings(
+        trusted,
+        top_fraction="only this cut",
+        keep_probability="only this smoothing",
     )
 
     purpose = "one self-contained HTML page about one or several studies"
@@ -258,6 +274,24 @@ def show_guarantee(options: argparse.Namespace) -> int | None:
         whose = "exactly these inputs" if guarantee.share is None else "inputs such as these"
         print(f"At least {100 * options.min_share:g}% of {whose}: {word}.")
     return code
+
+
+def show_trusted(options: argparse.Namespace) -> None:
+    """Print the list, its guarantee first."""
+    names = ("method", "radius", "min_rate", "confidence", "stored")
+    question = {name: getattr(options, name) for name in names} | options.settings | {"trust": read_trust(options)}
+    with study.Store(options.results) as store:
+        if not options.stored:
+            announce(options.results, store.spec)
+        trusted = study.trusted_explanations(store, **question, progress=sys.stderr.isatty() and not options.json)
+        groups = len(store.spec.groups)
+    if options.json:
+        print(trusted.to_json())
+        return
+    print(trusted)
+    for explanation in trusted:
+        cut = f", top {explanation.top_fraction:g}, keep {explanation.keep_probability:g}" if groups > 1 else ""
+        print(f"  input {explanation.input} ({explanation.name or 'no name'}): {explanation.method}{cut}")
 
 
 def make_report(options: argparse.Namespace) -> None:

@@ -30,6 +30,8 @@ __all__ = ["write_report"]
 
 SCHEMA_VERSION = 1
 
+_MOST_NAMED = 8  # reasons for what is missing, and inputs of each
+
 
 def write_report(
     results: str | Path | Sequence[str | Path],
@@ -216,7 +218,8 @@ def _words(summary: StudySummary, rows: InputRows, status: StudyStatus) -> Plain
     flipped = " “Flipped by” is the fewest added features found to change the prediction of one of its explanations."
     cut = f" The first {MOST_INPUTS:,} of {status.n_inputs:,}."
     return {
-        "notes": [f"{counted(count, 'explanation')} {what}." for count, what in missing if count > 0],
+        "notes": [f"{counted(count, 'explanation')} {what}." for count, what in missing if count > 0]
+        + _failure_notes(status.failures),
         "curves_lead": f"How often {lower_first(event(summary.neighborhood, 'uniform', 'r'))} at random keeps the "
         "prediction that the explanation alone gets, on average; r is the radius.",
         "curves_note": bands,
@@ -228,6 +231,21 @@ def _words(summary: StudySummary, rows: InputRows, status: StudyStatus) -> Plain
         "Open an input to look "
         f"closer.{cut if len(rows.inputs) == MOST_INPUTS < status.n_inputs else ''}",
     }
+
+
+def _failure_notes(failures: Mapping[int, str]) -> list[str]:
+    """Why items were given up: each reason once, the most common first."""
+    inputs: dict[str, list[str]] = {}
+    for index, reasons in failures.items():
+        for reason in reasons.split("; "):
+            inputs.setdefault(reason, []).append(str(index))
+    notes = [
+        f"Given up at {counted(len(numbers), 'input')} ({', '.join(numbers[:_MOST_NAMED])}"
+        f"{', …' if len(numbers) > _MOST_NAMED else ''}): {reason}"
+        for reason, numbers in sorted(inputs.items(), key=lambda pair: -len(pair[1]))
+    ]
+    left = len(notes) - _MOST_NAMED
+    return notes[:_MOST_NAMED] + [f"{counted(left, 'other reason')}: see `holdfast study status`."] * (left > 0)
 
 
 def _accuracy(measured: SmoothedAccuracy | None, *, population: bool) -> Plain | None:

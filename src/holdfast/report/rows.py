@@ -90,8 +90,8 @@ def open_source(store: Store, *, use_model: bool, trust: Trust, inputs: Inputs |
     ``inputs`` are those of the study if they are loaded already.
     """
     spec, listing = store.spec.trusting(trust), store.listing()
-    every = study_inputs(spec) if inputs is None else inputs
     try:
+        every = study_inputs(spec) if inputs is None else inputs
         if use_model:
             every.check_kinds()
         return Source(spec, every.dataset, every if use_model else None, listing)

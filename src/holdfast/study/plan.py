@@ -130,6 +130,8 @@ class StudyPlan(Value, schema="holdfast.study_plan"):
             f"Expected for certification if predictions are kept at a rate of {self.assumed_rate:g}; "
             f"the paper's number of draws would be {self.paper_calls:,}."
         ]
+        if unknown := ", ".join(cost.name for cost in self.costs if not cost.most_calls):
+            lines += [f"Not counted: what {unknown} may ask of the model."]
         if any(cost.name == "witnesses" for cost in self.costs):
             lines += ["A search for a witness that finds none takes its whole budget, which is counted in “at most”."]
         if self.seconds_per_call is not None:
@@ -180,7 +182,7 @@ def plan_study(spec: StudySpec, *, timed: bool = True, assumed_rate: float = 0.9
     speed = _measure(spec, bound[0]) if timed else _Speed()
     costs = []
     for method in spec.methods:
-        per_call = speed.per_gradient if method.name in GRADIENT_METHODS else speed.per_call
+        per_call = speed.per_gradient if method.spec in GRADIENT_METHODS else speed.per_call
         expected, most = attribution_calls(method, n_features)
         costs.append(_cost(method.name, expected * len(inputs), most * len(inputs), per_call))
     certifying = _means if spec.certify.of_means else _certification
@@ -212,7 +214,7 @@ class _Speed(NamedTuple):
 def _measure(spec: StudySpec, bound: MaskedModel) -> _Speed:
     """Time a model on random masks of one input, and its gradients if a method needs them."""
     per_gradient = None
-    if method := next((method.name for method in spec.methods if method.name in GRADIENT_METHODS), None):
+    if method := next((str(method.spec) for method in spec.methods if method.spec in GRADIENT_METHODS), None):
         attribute(bound, method, n_samples=1, rng=0)
         start = time.perf_counter()
         attribution = attribute(bound, method, n_samples=_FEW_GRADIENTS, rng=0)
@@ -310,7 +312,7 @@ def mean_calls(certify: CertifySpec, selected: Mask, *, n_inputs: int, rate: flo
 def attribution_calls(method: MethodSpec, n_features: int) -> Calls:
     """What one explanation takes; gradients count as calls."""
     n_samples, all_masks = method.n_samples, 2**n_features
-    match method.name:
+    match method.spec:
         case "lime":
             n_calls = min(n_samples or LIME_SAMPLES, all_masks)
         case "shap":
@@ -327,6 +329,8 @@ def attribution_calls(method: MethodSpec, n_features: int) -> Calls:
             n_calls = min(n_features + (2 if method.options.get("leave") == "in" else 1), all_masks)
         case "random":
             n_calls = 1
+        case _:  # what a function of one's own will ask is not known; scores that are there ask nothing
+            n_calls = 0
     return Calls(n_calls, n_calls)
 
 

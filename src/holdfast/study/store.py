@@ -196,12 +196,10 @@ class Store:
         packed = self.packed_attribution(index, method)
         return None if packed is None else Attribution.from_json(unpack_text(packed))
 
-    def attributions(self, method: str) -> Iterator[tuple[int, Attribution]]:
+    def attributions(self, method: str) -> list[tuple[int, Attribution]]:
         """All scores that are stored for a method, by input."""
-        for index, packed in self.query(
-            "SELECT input, content FROM attributions WHERE method = ? ORDER BY input", method
-        ):
-            yield index, Attribution.from_json(unpack_text(packed))
+        rows = self.query("SELECT input, content FROM attributions WHERE method = ? ORDER BY input", method)
+        return [(index, Attribution.from_json(unpack_text(packed))) for index, packed in rows]
 
     def packed_attribution(self, index: int, method: str) -> bytes | None:
         """The same as compressed JSON."""

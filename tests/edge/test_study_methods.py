@@ -1,0 +1,494 @@
+"""Methods of one's own in studies: what they give is what is certified, and what goes wrong in them is theirs alone."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+
+import holdfast as hf
+from holdfast.attribution.methods import Attribution
+from holdfast.cli import main
+from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError, StudyMismatchError
+from holdfast.fingerprints import digest_code
+from holdfast.study.records import Item
+from holdfast.study.session import run_study
+from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, MusSpec, SmoothingSpec, StudySpec, parse_spec
+from holdfast.study.store import Store
+from holdfast.study.worker import item_rng, steady, study_inputs
+from tests.helpers.own_methods import fails_sometimes, lengths, weighted
+from tests.helpers.study_support import digests, make_spec, write_texts
+
+N = 8
+OWN = "python:tests.helpers.own_methods"
+RADII = (1, 3)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_texts(tmp_path_factory.mktemp("texts"), N)
+
+
+def own_spec(texts: Path, *methods: MethodSpec, **changes: Any) -> StudySpec:
+    plain = {"smoothing": SmoothingSpec(), "mus": MusSpec(), "certify": CertifySpec(radii=RADII)}
+    return make_spec(texts, methods=methods, **({"top_fractions": (0.25,)} | plain | changes))
+
+
+def results(path: Path) -> dict[str, Any]:
+    with Store(path) as store:
+        return {result.key: result for result in store.results()}
+
+
+def by_hand(spec: StudySpec, index: int, method: str, selected: Any) -> Any:
+    """The curve of one explanation by the library's own verb, with the key of the item."""
+    item = Item(index, method, spec.top_fractions[0], 1.0)
+    parts = (item.input, item.method, repr(item.top_fraction), repr(item.keep_probability))
+    model = steady(study_inputs(spec)[index], spec)
+    return hf.certify_radii(model, selected, radii=RADII, rng=item_rng(spec, "certify", *parts))
+
+
+def counts(curve: Any) -> list[tuple[int, int, Any, Any]]:
+    return [(point.n_agreed, point.n_evaluated, point.prediction, point.rng_key) for point in curve]
+
+
+def test_a_study_with_an_own_method_equals_certify_radii_by_hand_count_by_count(texts: Path, tmp_path: Path) -> None:
+    spec = own_spec(texts, MethodSpec("mine", spec=f"{OWN}:lengths"))
+    assert run_study(spec, tmp_path / "study.db").status.complete
+    inputs, stored = study_inputs(spec), results(tmp_path / "study.db")
+    assert len(stored) == N
+    for index in range(N):
+        result = stored[Item(index, "mine", 0.25, 1.0).key]
+        selected = hf.top_fraction(lengths(inputs[index], inputs.raw(index)), 0.25)
+        assert np.array_equal(result.selected, selected)
+        assert counts(result.curve) == counts(by_hand(spec, index, "mine", selected))
+        assert (result.attribution.method, result.attribution.n_calls) == ("mine", 1)
+
+
+def test_masks_are_certified_as_they_are_and_no_share_is_cut(texts: Path, tmp_path: Path) -> None:
+    spec = own_spec(texts, MethodSpec("rule", spec=f"{OWN}:known_words", masks=True), top_fractions=(0.5, 0.25))
+    assert run_study(spec, tmp_path / "study.db").status.complete
+    inputs, stored = study_inputs(spec), results(tmp_path / "study.db")
+    assert len(stored) == N  # one item per input, whatever the fractions
+    for index in range(N):
+        result = stored[Item(index, "rule", 0.5, 1.0).key]
+        assert result.selected.tolist() == [word in hf_weights() for word in inputs.raw(index).split()]
+        assert counts(result.curve) == counts(by_hand(spec, index, "rule", result.selected))
+    frame = hf.study.study_frame(tmp_path / "study.db")
+    assert frame["top_fraction"].isna().all()
+
+
+def hf_weights() -> dict[str, float]:
+    from tests.helpers.study_support import WEIGHTS
+
+    return WEIGHTS
+
+
+def scores_of(texts: Path) -> tuple[list[str], list[Any]]:
+    inputs = study_inputs(own_spec(texts, MethodSpec("random")))
+    return [inputs.name(i) for i in range(N)], [lengths(inputs[i], inputs.raw(i)) for i in range(N)]
+
+
+def write_scores(texts: Path, folder: Path, form: str) -> str:
+    """The same scores in every form that a file can have."""
+    names, values = scores_of(texts)
+    folder.mkdir(exist_ok=True)
+    if form == "folder":
+        for name, scores in zip(names, values, strict=True):
+            np.save(folder / f"{name}.npy", scores)
+        return str(folder)
+    path = folder / f"lengths.{form.partition(' ')[0]}"
+    if form == "npz":
+        np.savez(path, **dict(zip(names, values, strict=True)))
+    elif form == "npz numbers":
+        np.savez(path, **{str(index): scores for index, scores in enumerate(values)})
+    elif form == "npz stacked":
+        np.savez(path, scores=np.stack(values))
+    elif form == "npy":
+        np.save(path, np.stack(values))
+    else:
+        frame = pandas.DataFrame(np.stack(values), columns=[f"word {i}" for i in range(len(values[0]))])
+        frame.insert(0, "input", names)
+        (frame.sample(frac=1, random_state=0).to_parquet if form == "parquet" else frame.to_csv)(path, index=False)
+    return str(path)
+
+
+FORMS = ["folder", "npz", "npz numbers", "npz stacked", "npy", "parquet", "csv"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_scores_of_a_file_are_those_of_the_function_that_made_them(texts: Path, tmp_path: Path, form: str) -> None:
+    place = write_scores(texts, tmp_path / "scores", form)
+    spec = own_spec(texts, MethodSpec("mine", spec=f"scores:{place}"))
+    assert run_study(spec, tmp_path / "study.db").status.complete
+    _, values = scores_of(texts)
+    for index, result in enumerate(results(tmp_path / "study.db").values()):
+        assert result.attribution.scores.tolist() == values[index].tolist()
+        assert result.attribution.n_calls == 0
+
+
+def test_names_stand_for_methods_in_toml_and_on_the_command_line(
+    texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(
+        f"""
+        data = "tweeteval:{texts}"
+        methods = ["occlusion", "{OWN}:lengths", "scores:{write_scores(texts, tmp_path / "scores", "npz")}"]
+        certify = {{ radii = [1] }}
+        [model]
+        spec = "python:tests.helpers.study_support:moods"
+        options = {{ kind = "text" }}
+        """,
+        encoding="utf-8",
+    )
+    assert main(["study", "run", str(study), "--trust", "code"]) == 3
+    assert "`methods` must have distinct entries, got 'lengths' more than once" in capsys.readouterr().err
+    text = study.read_text().replace(f'"{OWN}:lengths"', f'{{ name = "own", spec = "{OWN}:lengths" }}')
+    study.write_text(text, encoding="utf-8")
+    assert main(["study", "run", str(study)]) == 3
+    assert "would run code" in capsys.readouterr().err
+    assert main(["study", "run", str(study), "--trust", "code", "--quiet"]) == 0
+    with Store(study.with_suffix(".db")) as store:
+        assert list(store.methods()) == ["occlusion", "own", "lengths"]
+        assert store.methods()["own"].fingerprint == digest_code(lengths)
+
+
+def test_a_function_that_a_file_names_is_not_even_imported_without_trust(texts: Path, tmp_path: Path) -> None:
+    (tmp_path / "untrusted_methods.py").write_text("raise SystemExit('imported')", encoding="utf-8")
+    head = f'model = "bundled:vader"\ndata = "tweeteval:{texts}"\nmethods = ["python:untrusted_methods:f"]'
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(tmp_path))
+        with pytest.raises(InvalidValueError, match="would run code"):
+            run_study(parse_spec(head), tmp_path / "study.db")
+    assert "untrusted_methods" not in sys.modules
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_method_that_fails_loses_its_own_items_alone(texts: Path, tmp_path: Path, workers: int) -> None:
+    methods = (
+        MethodSpec("bad", spec=f"{OWN}:fails_sometimes"),
+        MethodSpec("occlusion"),
+        MethodSpec("good", spec=f"{OWN}:lengths"),
+    )
+    path = tmp_path / "study.db"
+    status = run_study(own_spec(texts, *methods), path, workers=workers).status
+    inputs = study_inputs(own_spec(texts, *methods))
+    kinds = {index: sum(inputs.raw(index).encode()) % 6 for index in range(N)}
+    reasons = [
+        "bad: `scores` must hold real numbers, got NaN or infinity.",
+        "bad: `scores` must be 12 numbers, or a map with the `groups` of its elements, got shape (13,).",
+        "bad: `scores` must hold real numbers, got <U1 of shape (12,).",
+        "bad: `scores` must be numbers, got a mask. Say `masks = true` for a method that gives masks.",
+        None,
+        "bad: RuntimeError: no such word",
+    ]
+    assert {reasons[kind] for kind in kinds.values()} >= {reasons[5], None}
+    assert status.failures == {index: reasons[kind] for index, kind in kinds.items() if kind != 4}
+    done = {method.name: method.n_done for method in status.methods}
+    n_good = sum(kind == 4 for kind in kinds.values())
+    assert done == {"bad": n_good, "occlusion": N, "good": N}
+    assert (status.n_given_up, status.settled, status.complete) == (N - n_good, True, False)
+    assert "given up: input" in str(status)
+    content = json.loads(json.dumps(status.plain()))
+    assert content["failures"][str(next(iter(status.failures)))] == next(iter(status.failures.values()))
+
+
+def test_a_method_that_is_left_out_later_is_not_missed(texts: Path, tmp_path: Path) -> None:
+    bad, good = MethodSpec("bad", spec=f"{OWN}:fails_sometimes"), MethodSpec("occlusion")
+    path = tmp_path / "study.db"
+    assert not run_study(own_spec(texts, bad, good), path).status.complete
+    status = run_study(own_spec(texts, good), path).status
+    assert (status.complete, status.n_given_up, status.failures) == (True, 0, {})
+
+
+def test_the_reasons_are_in_the_report(texts: Path, tmp_path: Path) -> None:
+    from holdfast.report.page import write_report
+    from holdfast.study.spec import Trust
+
+    bad, good = MethodSpec("bad", spec=f"{OWN}:fails_sometimes"), MethodSpec("occlusion")
+    run_study(own_spec(texts, bad, good), tmp_path / "study.db")
+    write_report(tmp_path / "study.db", tmp_path / "report.html", trust=Trust(code=True), n_gallery=2)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "RuntimeError: no such word" in page
+
+
+def test_changed_code_is_refused_by_the_name_of_its_method(tmp_path: Path, texts: Path) -> None:
+    source = (
+        "import numpy as np\n\ndef helper(n):\n    return np.arange(n)\n\n"
+        "def mine(model, text):\n    return helper(model.n_features)\n"
+    )
+    module, path = tmp_path / "changing_methods.py", tmp_path / "study.db"
+    data = DataSpec(f"tweeteval:{texts}", n=2)
+    spec = own_spec(texts, MethodSpec("mine", spec="python:changing_methods:mine"), data=data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(tmp_path))
+        for change, is_other in (
+            (source, False),
+            (source.replace("return helper", "# a comment\n    return  helper"), False),
+            (source.replace("arange(n)", "arange(n) ** 2"), True),
+        ):
+            module.write_text(change, encoding="utf-8")
+            sys.modules.pop("changing_methods", None)
+            wanted = replace(spec, data=replace(spec.data, n=N))
+            if is_other:
+                with pytest.raises(
+                    StudyMismatchError, match="The code of method 'mine' changed since its items were stored"
+                ):
+                    run_study(wanted, path)
+            else:
+                assert run_study(spec, path).status.complete
+        assert len(digests(path)) == 2
+        renamed = own_spec(texts, MethodSpec("mine 2", spec="python:changing_methods:mine"), data=spec.data)
+        assert run_study(renamed, path).status.complete  # another name, beside the old one
+        assert len(digests(path)) == 4
+
+
+@pytest.mark.parametrize("form", ["folder", "npz", "parquet"])
+def test_changed_scores_are_refused_and_new_inputs_are_not(texts: Path, tmp_path: Path, form: str) -> None:
+    place, path = write_scores(texts, tmp_path / "scores", form), tmp_path / "study.db"
+    spec = own_spec(texts, MethodSpec("mine", spec=f"scores:{place}"))
+    few = replace(spec, data=replace(spec.data, n=3, order="first"))
+    assert run_study(few, path).status.complete
+    if form == "folder":
+        np.save(Path(place) / f"{scores_of(texts)[0][1]}.npy", np.arange(12.0))
+    else:
+        other = tmp_path / "other"
+        names, values = scores_of(texts)
+        values[1] = np.arange(12.0)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys.modules[__name__], "scores_of", lambda _: (names, values))
+            place_of_others = write_scores(texts, other, form)
+        Path(place).write_bytes(Path(place_of_others).read_bytes())
+    with pytest.raises(StudyMismatchError, match="The scores of input 1 of method 'mine' changed"):
+        run_study(spec, path)
+    write_scores(texts, tmp_path / "scores", form)
+    assert run_study(spec, path).status.complete
+
+
+def test_an_input_without_scores_is_named_and_the_others_are_certified(texts: Path, tmp_path: Path) -> None:
+    names, values = scores_of(texts)
+    np.savez(tmp_path / "some.npz", **dict(zip(names[:5], values[:5], strict=True)))
+    status = run_study(
+        own_spec(texts, MethodSpec("mine", spec=f"scores:{tmp_path / 'some.npz'}")), tmp_path / "study.db"
+    ).status
+    assert status.n_done == 5
+    assert status.failures[6] == f"mine: `scores` must have an entry for input 6 ({names[6]}), got none."
+
+
+def test_live_objects_equal_the_same_by_name(texts: Path, tmp_path: Path) -> None:
+    """Scores, a function and masks that are live, of live inputs, are certified as the named ones are."""
+    named = own_spec(
+        texts, MethodSpec("own", spec=f"{OWN}:lengths"), MethodSpec("rule", spec=f"{OWN}:known_words", masks=True)
+    )
+    run_study(named, tmp_path / "named.db")
+    every = study_inputs(named)
+    inputs = hf.bind(every.classifier, [every.raw(i) for i in range(N)])
+    masks = [[word in hf_weights() for word in every.raw(i).split()] for i in range(N)]
+    asked: dict[str, Any] = {"radii": RADII, "top_fractions": [0.25], "seed": 11}
+    study = hf.study.run(inputs, {"own": lengths, "rule": masks}, store=tmp_path / "live.db", **asked)
+    before, now = results(tmp_path / "named.db"), results(tmp_path / "live.db")
+    assert {key: counts(result.curve) for key, result in now.items()} == {
+        key: counts(result.curve) for key, result in before.items()
+    }
+    stacked = np.stack([lengths(inputs[i], inputs.raw(i)) for i in range(N)])
+    again = hf.study.run(inputs, {"own": stacked}, store=tmp_path / "scores.db", **asked)
+    assert again.to_frame()["rate"].tolist() == study.to_frame().query("method == 'own'")["rate"].tolist()
+
+
+def tumours() -> tuple[Any, Any]:
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    frame, target = load_breast_cancer(return_X_y=True, as_frame=True)
+    frame = frame.iloc[:, :12]
+    return make_pipeline(StandardScaler(), LogisticRegression()).fit(frame[100:], target[100:]), frame[:12]
+
+
+def test_results_are_a_frame_with_one_row_per_input_method_and_radius(tmp_path: Path) -> None:
+    model, rows = tumours()
+    inputs = hf.bind(model, rows, background=rows, labels=[0] * len(rows))
+    methods = {"lime": {"spec": "lime", "n_samples": 60}, "few": {"spec": "lime", "n_samples": 30}, "random": "random"}
+    study = hf.study.run(inputs[2:8], methods, store=tmp_path / "study.db", radii=[1, 3], top_fractions=[0.25])
+    frame = study.to_frame()
+    assert len(frame) == 6 * 3 * 2
+    assert {"input", "method", "radius", "rate", "low", "high", "consistent", "prediction", "label"} <= set(frame)
+    assert frame.groupby("input")["name"].first().tolist() == [str(i) for i in range(2, 8)]  # the names they have
+    assert set(frame["label"]) == {0}
+    assert frame["consistent"].dtype == bool
+    first = frame.iloc[0]
+    assert first["low"] <= first["rate"] <= first["high"]
+    assert str(study) == str(study.status)
+
+
+def test_a_live_study_goes_on_with_more_inputs_and_refuses_others(tmp_path: Path) -> None:
+    from sklearn.base import clone
+
+    model, rows = tumours()
+    path, asked = tmp_path / "study.db", {"radii": [1]}
+    values = np.abs(rows.to_numpy() - rows.to_numpy().mean(axis=0))
+    inputs = hf.bind(model, rows, background=rows)
+    hf.study.run(inputs[:4], {"far": values[:4]}, store=path, **asked)
+    before = digests(path)
+    study = hf.study.run(inputs, {"far": values}, store=path, **asked)
+    assert study.status.complete
+    assert before.items() <= digests(path).items()
+    with pytest.raises(StudyMismatchError, match="The scores of input 0 of method 'far' changed"):
+        hf.study.run(inputs, {"far": values + np.arange(12)}, store=path, **asked)
+    with pytest.raises(StudyMismatchError, match="Input 0 was"):
+        hf.study.run(inputs[4:], {"far": values[4:]}, store=path, **asked)
+    with pytest.raises(StudyMismatchError, match=r"data\.options\.masking"):
+        hf.study.run(hf.bind(model, rows, background=rows, fill=0.0), {"far": values}, store=path, **asked)
+    other = hf.bind(clone(model).fit(rows, [0, 1] * 6), rows, background=rows)
+    with pytest.raises(StudyError, match="another model"):
+        hf.study.run(other, {"far": values, "near": -values}, store=path, **asked)
+
+
+def test_live_objects_refuse_workers_in_words(tmp_path: Path) -> None:
+    model, rows = tumours()
+    inputs = hf.bind(model, rows, background=rows)
+    with pytest.raises(
+        StudyError, match="the method 'mine', model, data of this study are live objects of this process"
+    ):
+        hf.study.run(inputs, {"mine": lambda model, row: np.arange(12)}, store=tmp_path / "study.db", workers=2)
+    assert not (tmp_path / "study.db").exists()
+
+
+def test_names_are_studied_by_workers_from_python_too(texts: Path, tmp_path: Path) -> None:
+    inputs = hf.bind(
+        "python:tests.helpers.study_support:moods", f"tweeteval:{texts}", model_options={"classes": ["bad", "good"]}
+    )
+    methods = {"own": f"{OWN}:lengths", "scaled": {"spec": f"{OWN}:weighted", "options": {"scale": 2.0}}}
+    asked: dict[str, Any] = {"radii": RADII, "seed": 11}
+    alone = hf.study.run(inputs, methods, store=tmp_path / "alone.db", **asked)
+    hf.study.run(inputs, methods, store=tmp_path / "workers.db", workers=2, **asked)
+    assert digests(tmp_path / "alone.db") == digests(tmp_path / "workers.db")
+    with Store(alone.path) as store:
+        assert store.spec.model.spec == "python:tests.helpers.study_support:moods"
+    first = hf.study.run(inputs[:3], methods, store=tmp_path / "first.db", **asked)
+    assert first.status.n_done == 6
+
+
+def test_a_live_method_that_takes_too_long_loses_its_items(tmp_path: Path) -> None:
+    from threading import Event
+
+    model, rows = tumours()
+    inputs, never = hf.bind(model, rows, background=rows), Event()
+
+    def slow(model: Any, row: Any) -> Any:
+        if row.index[0] == 1:
+            never.wait()
+        return np.arange(12)
+
+    try:
+        study = hf.study.run(inputs[:3], {"slow": slow}, store=tmp_path / "study.db", radii=[1], timeout=5)
+    finally:
+        never.set()
+    assert list(study.status.failures) == [1]
+    assert "The method gave no answer for input 1 within `timeout` = 5 s" in study.status.failures[1]
+    assert study.status.n_done == 2
+
+
+def test_a_study_of_live_objects_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, rows = tumours()
+    inputs = hf.bind(model, rows, background=rows)
+    study = hf.study.run(inputs, {"mine": rows.to_numpy()}, store=tmp_path / "study.db", radii=[1])
+    opened = hf.study.Study(study.path)
+    with pytest.raises(StudyError, match="were live objects"):
+        opened.trusted(min_rate=0.9, radius=1)
+    assert main(["study", "report", str(study.path), "--output", str(tmp_path / "page.html")]) == 3
+    message = capsys.readouterr().err
+    assert "live objects" in message
+    assert "--no-model" in message
+    assert main(["study", "report", str(study.path), "--output", str(tmp_path / "page.html"), "--no-model"]) == 0
+    assert study.report(tmp_path / "own.html", n_gallery=2).exists()
+    again = hf.study.Study(study.path, inputs)
+    assert again.trusted(min_rate=0.5, radius=1).n_tested == 12
+
+
+@pytest.mark.parametrize(
+    ("methods", "error", "message"),
+    [
+        ("lime2", InvalidValueError, "`methods.name` must be one of"),
+        ({"a": "no-such"}, InvalidValueError, "`methods.spec` must be one of"),
+        ({"a": "pickle:x"}, InvalidValueError, "`methods.spec` must be one of"),
+        ({"a": 3}, InvalidTypeError, "`methods` must be scores of many inputs"),
+        (3, InvalidTypeError, "`methods` must map names to methods, or be a list of names"),
+        ({"a": "scores:nowhere.npz"}, InvalidValueError, "`scores:` must be followed by a folder of .npy files"),
+        ({"a": "python:tests.helpers.own_methods:nothing"}, InvalidValueError, "must have a function 'nothing'"),
+        ({"a": "python:no_such_module:f"}, InvalidValueError, "a module that can be imported"),
+        ({"a": {"spec": "lime", "masks": True}}, InvalidValueError, "`methods.masks` must be false for lime"),
+        ({"a": {"spec": "scores:x.npz", "n_samples": 3}}, InvalidValueError, "`methods.n_samples` must be left out"),
+        ({"a\nb": "lime"}, InvalidValueError, "`methods.name` must be printable on one line"),
+    ],
+)
+def test_methods_that_cannot_be_are_refused_before_anything_runs(
+    tmp_path: Path, methods: Any, error: type[Exception], message: str
+) -> None:
+    model, rows = tumours()
+    with pytest.raises(error, match=message.replace("(", r"\(")):
+        hf.study.run(hf.bind(model, rows), methods, store=tmp_path / "study.db")
+    assert not (tmp_path / "study.db").exists()
+
+
+def test_keywords_are_checked(tmp_path: Path) -> None:
+    model, rows = tumours()
+    with pytest.raises(
+        InvalidTypeError,
+        match=r"`radi` must be a keyword of `holdfast\.study\.run`, and is none\. Did you mean 'radii'",
+    ):
+        hf.study.run(hf.bind(model, rows), ["lime"], store=tmp_path / "study.db", radi=[1])
+    with pytest.raises(InvalidTypeError, match="`inputs` must be Inputs"):
+        hf.study.run(rows, ["lime"], store=tmp_path / "study.db")  # type: ignore[arg-type]
+
+
+def test_the_answers_of_a_method_may_have_many_forms(tmp_path: Path) -> None:
+    """Whatever form the same scores come in, the same features are selected."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import shap
+
+    model, rows = tumours()
+    inputs = hf.bind(model, rows, background=rows)
+    values = np.random.default_rng(0).normal(size=(12, 12))
+    both = np.stack([-values, values], axis=-1)  # of both classes, as shap's explainers give them
+    top = [model.predict(rows.iloc[[i]])[0] for i in range(12)]
+    wanted = np.array([values[i] if top[i] else -values[i] for i in range(12)])
+    forms = {
+        "array": wanted,
+        "list": list(wanted),
+        "tensor": torch.tensor(wanted),
+        "frame": pandas.DataFrame(wanted, columns=rows.columns)[list(reversed(rows.columns))],
+        "by name": {str(i): wanted[i] for i in range(12)},
+        "classes": both,
+        "explanation": shap.Explanation(both, base_values=np.zeros((12, 2)), data=rows.to_numpy()),
+        "function": lambda model, row: Attribution(wanted[row.index[0]]),
+    }
+    hf.study.run(inputs, forms, store=tmp_path / "study.db", radii=[1])
+    selected = {key: result.selected.tolist() for key, result in results(tmp_path / "study.db").items()}
+    for index in range(12):
+        for name in forms:
+            assert selected[Item(index, name, 0.25, 1.0).key] == hf.top_fraction(wanted[index], 0.25).tolist(), name
+
+
+def test_the_code_of_functions_is_told_apart() -> None:
+    def closing_over(value: int) -> Any:
+        return lambda model, row: value
+
+    same, other = closing_over(1), closing_over(2)
+    assert digest_code(same) == digest_code(closing_over(1)) != digest_code(other)
+    assert digest_code(lengths) != digest_code(weighted)
+    assert digest_code(lengths) == digest_code(lengths)
+    assert digest_code(functools.partial(weighted, scale=1.0)) != digest_code(functools.partial(weighted, scale=2.0))
+    assert digest_code(fails_sometimes) != digest_code(same)

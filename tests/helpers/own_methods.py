@@ -1,0 +1,49 @@
+"""Methods of one's own for studies of ``study_support``, by name: workers and actors import them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.helpers.study_support import WEIGHTS
+
+HANGING = "HOLDFAST_TEST_HANGING"
+"""Names a folder: ``hangs`` hangs at the first text as long as there is a file in it."""
+
+
+def lengths(model: Any, text: str) -> Any:
+    """Long words matter; the model is asked once, so that calls are counted."""
+    model(np.ones((1, model.n_features), dtype=bool))
+    return np.array([len(word) for word in text.split()], dtype=float)
+
+
+def weighted(model: Any, text: str, scale: float = 1.0) -> Any:
+    """Words with a weight matter."""
+    return scale * np.array([abs(WEIGHTS.get(word, 0.0)) for word in text.split()])
+
+
+def known_words(model: Any, text: str) -> Any:
+    """A mask of the words with a weight."""
+    return np.array([word in WEIGHTS for word in text.split()])
+
+
+def fails_sometimes(model: Any, text: str) -> Any:
+    """Raises, returns NaN, the wrong length, words, a mask, or scores: by the length of the first word."""
+    n = model.n_features
+    answers: list[Any] = [np.full(n, np.nan), np.ones(n + 1), ["a"] * n, np.ones(n, dtype=bool), np.arange(n)]
+    kind = sum(text.encode()) % 6
+    if kind == 5:
+        raise RuntimeError("no such word")
+    return answers[kind]
+
+
+def hangs(model: Any, text: str) -> Any:
+    """Waits for ever at some texts."""
+    if any(Path(os.environ[HANGING]).iterdir()) and sum(text.encode()) % 2:
+        while True:
+            time.sleep(3600)
+    return lengths(model, text)
