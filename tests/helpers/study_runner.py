@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from holdfast.study.session import run_study
+from tests.helpers.own_methods import own_spec, run_live
 from tests.helpers.study_support import make_spec, mean_spec
 
 
@@ -17,7 +18,9 @@ def main(folder: str, path: str, workers: str, limit: str = "0", precision: str 
     """Tell each stored item as a JSON line on stderr; LIMIT is the size in bytes at which the disk is full."""
     if int(limit):
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
-    make = make_spec if precision == "per-input" else mean_spec
+    if precision == "live":
+        return 0 if run_live(Path(folder), path).status.complete else 1
+    make = {"per-input": make_spec, "data-set": mean_spec, "own": own_spec}[precision]
     run = run_study(make(Path(folder), factory="slow_moods"), path, workers=int(workers), progress="json")
     print(run, flush=True)
     return 0 if run.status.complete else 1

@@ -123,13 +123,21 @@ def _is_alive(pid: int) -> bool:
 
 
 def survive(
-    texts: Path, path: Path, truth: dict[str, str], *, workers: int, n_kills: int, seed: int, grouped: bool = False
+    texts: Path,
+    path: Path,
+    truth: dict[str, str],
+    *,
+    workers: int,
+    n_kills: int,
+    seed: int,
+    grouped: bool = False,
+    precision: str = "per-input",
 ) -> None:
     """Kill runs into one file, each at a random moment, then let one finish: every item is there once, and right."""
     rng = np.random.default_rng(seed)
     told: Counter[str] = Counter()
     for _ in range(n_kills):
-        victim = Victim(texts, path, workers, seconds=0.004, grouped=grouped)
+        victim = Victim(texts, path, workers, seconds=0.004, precision=precision, grouped=grouped)
         # After some items, or anywhere between the start of the process and its first item.
         victim.hear(int(rng.integers(0, 4)))
         time.sleep(float(rng.uniform(0, 0.05 if victim.told else 1.5)))
@@ -137,7 +145,7 @@ def survive(
         told.update(filter(None, victim.told))
         if path.exists() and path.stat().st_size and told:
             assert study_status(path).n_done >= sum(told.values())
-    last = Victim(texts, path, workers, seconds=0.0)
+    last = Victim(texts, path, workers, seconds=0.0, precision=precision)
     assert last.finish() == 0
     told.update(last.told)
     _check_final(path, truth, told)
@@ -167,6 +175,17 @@ def test_kills_of_the_whole_process_group_lose_and_double_nothing(
     texts: Path, truth: dict[str, str], tmp_path: Path
 ) -> None:
     survive(texts, tmp_path / "study.db", truth, workers=2, n_kills=3, seed=3, grouped=True)
+
+
+@pytest.mark.parametrize(("precision", "workers"), [("own", 0), ("own", 2), ("live", 0)])
+def test_kills_with_own_methods_lose_and_double_nothing(
+    texts: Path, tmp_path: Path, precision: str, workers: int
+) -> None:
+    undisturbed_run = Victim(texts, tmp_path / "truth.db", 0, seconds=0.0, precision=precision)
+    assert undisturbed_run.finish() == 0
+    with Store(tmp_path / "truth.db") as store:
+        truth = store.digests()
+    survive(texts, tmp_path / "study.db", truth, workers=workers, n_kills=3, seed=5, precision=precision)
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from holdfast.study.session import make_engine
 from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, SmoothingSpec
 from holdfast.study.worker import load_worker
 from tests.helpers.contracts import check_engine
+from tests.helpers.own_methods import own_spec
 from tests.helpers.ray_cluster import RayCluster
 from tests.helpers.study_support import MortalIn, Slowly, digests, make_spec, undisturbed, write_texts
 from tests.helpers.waiting import wait_until
@@ -86,6 +87,13 @@ def test_every_engine_and_number_of_workers_gives_the_same_store(
     run = run_study(make_spec(texts, factory="slow_moods"), path, engine=chosen, workers=workers)
     assert (run.status.complete, run.n_new) == (True, N_INPUTS * PER_INPUT)
     assert digests(path) == truth
+
+
+def test_methods_of_ones_own_run_on_ray_as_they_do_here(texts: Path, address: str, tmp_path: Path) -> None:
+    for name, engine in (("here", "local"), ("ray", Ray(2, address))):
+        run = run_study(own_spec(texts), tmp_path / f"{name}.db", engine=engine)
+        assert (run.status.complete, run.status.failures) == (True, {})
+    assert digests(tmp_path / "here.db") == digests(tmp_path / "ray.db")
 
 
 @pytest.mark.slow

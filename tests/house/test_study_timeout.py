@@ -16,9 +16,10 @@ from holdfast.errors import StudyError
 from holdfast.study.local import DONE, EVENT, READY, Message, Pool, Processes
 from holdfast.study.records import tasks_of
 from holdfast.study.session import make_engine, run_study
-from holdfast.study.spec import CertifySpec, ModelSpec, MusSpec, StudySpec
+from holdfast.study.spec import CertifySpec, MethodSpec, ModelSpec, MusSpec, StudySpec
 from holdfast.study.status import study_status
 from holdfast.study.worker import Skipped, Worker, load_worker
+from tests.helpers.own_methods import HANGING
 from tests.helpers.study_support import digests, make_spec, moods, write_texts
 from tests.house.test_study_pool import Scripted, Stage
 
@@ -99,6 +100,24 @@ def test_an_input_that_always_hangs_is_given_up_by_name_and_the_others_are_done(
         file.unlink()
     assert run_study(make_spec(texts), tmp_path / "study.db").status.complete
     assert digests(tmp_path / "study.db") == truth
+
+
+def test_a_method_that_hangs_loses_its_own_items_and_no_others(
+    texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HANGING, str(told(tmp_path / "hangs", "a")))
+    own = MethodSpec("own", spec="python:tests.helpers.own_methods:hangs")
+    spec = make_spec(texts, methods=(MethodSpec("lime", n_samples=40), own, MethodSpec("occlusion")))
+    path, engine = tmp_path / "study.db", Processes(2, max_tries=1)
+    status = run_study(spec, path, engine=engine, timeout=LIMIT).status
+    lines = (texts / "test_text.txt").read_text(encoding="utf-8").splitlines()
+    hung = [index for index, line in enumerate(lines) if sum(line.encode()) % 2]
+    assert hung
+    assert status.failures == dict.fromkeys(hung, "own: it took too long (no item was finished within 10 s)")
+    done = {method.name: method.n_done for method in status.methods}
+    assert done == {"lime": 12, "own": 12 - 4 * len(hung), "occlusion": 12}
+    (tmp_path / "hangs" / "a").unlink()
+    assert run_study(spec, path, engine=engine, timeout=LIMIT).status.complete
 
 
 def test_a_worker_that_has_spoken_while_nobody_listened_is_not_late(texts: Path) -> None:
