@@ -29,7 +29,7 @@ UPGRADES: list[tuple[str, ...]] = [
             versions TEXT NOT NULL
         )""",
         """CREATE TABLE inputs (
-            input INTEGER PRIMARY KEY, name TEXT, label INTEGER, prediction TEXT NOT NULL, n_features INTEGER NOT NULL,
+            input INTEGER PRIMARY KEY, name TEXT, label, prediction TEXT NOT NULL, n_features INTEGER NOT NULL,
             model_fingerprint TEXT, input_fingerprint TEXT
         )""",
         """CREATE TABLE attributions (
