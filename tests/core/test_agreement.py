@@ -339,6 +339,19 @@ def test_an_edited_prediction_in_words_is_refused(changes: Any, reason: str) -> 
         hf.Certificate.from_json(edited)
 
 
+def test_predicted_numbers_are_confirmed_up_to_rounding_and_no_further() -> None:
+    """Models of floats give other last digits in other batches."""
+    model = hf.mask_function(lambda masks: 3.0 + masks.sum(axis=1, keepdims=True) * 0.1, n_features=4)
+    for result in (
+        certify(model, [0], radius=1, agree=within(0.15), rng=0),
+        hf.find_witness(model, [0], agree=within(0.15), rng=0),
+    ):
+        plain = json.loads(result.to_json())
+        for share, confirmed in ((1e-9, True), (1e-4, False)):
+            edited = plain | {"prediction": plain["prediction"] * (1 + share)}
+            assert hf.recheck(model, type(result).from_json(json.dumps(edited))).confirmed is confirmed
+
+
 def test_votes_are_about_classes() -> None:
     number = hf.mask_function(lambda masks: masks.sum(axis=1, keepdims=True) * 1.0, n_features=4)
     with pytest.raises(ModelError, match="Votes need scores of at least 2 classes, got 1 column"):
