@@ -11,9 +11,12 @@ if TYPE_CHECKING:
     from holdfast import boolean as boolean
     from holdfast import study as study
     from holdfast.agreement import Agreement as Agreement
+    from holdfast.agreement import same_labels as same_labels
+    from holdfast.agreement import same_side as same_side
     from holdfast.agreement import same_top_class as same_top_class
     from holdfast.agreement import same_top_set as same_top_set
     from holdfast.agreement import within as within
+    from holdfast.agreement import within_percent as within_percent
     from holdfast.attribution.external import from_array as from_array
     from holdfast.attribution.external import from_captum as from_captum
     from holdfast.attribution.external import from_shap as from_shap
@@ -104,7 +107,7 @@ __version__ = "0.1.0"
 _MODULES = {"boolean": "boolean", "data": "inputs.data", "models": "inputs.models", "study": "study"}
 
 _NAMES = {
-    "agreement": "Agreement same_top_class same_top_set within",
+    "agreement": "Agreement same_labels same_side same_top_class same_top_set within within_percent",
     "attribution.external": "from_array from_captum from_shap",
     "attribution.lime": "from_lime",
     "attribution.methods": "Attribution attribute",

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from inspect import signature
+from typing import Any, Protocol, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.types import Mask, Outputs
-from holdfast.validation import as_array, check_amount, check_name, check_whole, shown
+from holdfast.validation import as_array, check_amount, check_list, check_name, check_number, check_whole, shown
+
+FOR_NUMBERS = "`within(margin)`, `within_percent(percent)` or `same_side(threshold)`"
+"""The agreements for a model that gives a single score, for advice."""
 
 
 class Agreement(Protocol):
@@ -24,9 +31,17 @@ class Agreement(Protocol):
         """Boolean (b,) for outputs (b, n_classes) or (b,) and one reference of the same kind."""
         ...
 
+    def describe(self, output: Any, classes: Sequence[str] | None = None, /) -> str | None:
+        """What one output predicts, in words; None where that is its class, its label or its number."""
+        return None
+
+    def gaps(self, outputs: Outputs, reference: Any, /) -> NDArray[Any]:
+        """How far each of the outputs is from another prediction, numbers (b,); 0 where that cannot be said."""
+        return np.zeros(len(outputs))
+
 
 @dataclass(frozen=True)
-class SameTopClass:
+class SameTopClass(Agreement):
     """The same class has the largest score; a tie goes to the class with the lowest index.
 
     Labels agree when they are equal.
@@ -40,13 +55,19 @@ class SameTopClass:
         if outputs.shape[1] == 1:
             raise ModelError(
                 "`same_top_class` needs scores of at least 2 classes, got 1 column. "
-                "Use `agree=within(margin)` for a single score, or return labels (b,)."
+                f"Set `agree` to {FOR_NUMBERS} for a single score, or return labels (b,)."
             )
         return np.asarray(outputs.argmax(axis=1) == reference.argmax())
 
+    def gaps(self, outputs: Outputs, reference: Any, /) -> NDArray[Any]:
+        if outputs.ndim == 1:
+            return np.zeros(len(outputs))
+        top = int(reference.argmax())
+        return np.asarray(outputs[:, top] - np.delete(outputs, top, axis=1).max(axis=1))
+
 
 @dataclass(frozen=True)
-class SameTopSet:
+class SameTopSet(Agreement):
     """The same k classes have the largest scores, in any order; ties go to the lowest index."""
 
     k: int
@@ -68,7 +89,78 @@ class SameTopSet:
 
 
 @dataclass(frozen=True)
-class Within:
+class SameSide(Agreement):
+    """One score stays on its side of a threshold; a score equal to the threshold is on the upper side.
+
+    ``class_`` is the column of the score. None is the only column, or class 1 of two.
+    """
+
+    threshold: float
+    class_: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"same_side({self.threshold!r}{'' if self.class_ is None else f', {self.class_}'})"
+
+    def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
+        return np.asarray((self._scores(outputs) >= self.threshold) == self._is_upper(reference))
+
+    def describe(self, output: Any, classes: Sequence[str] | None = None, /) -> str:
+        words = f"{'at least' if self._is_upper(output) else 'below'} {repr(self.threshold).removesuffix('.0')}"
+        return words if classes is None else f"{classes[self._column(len(output))]} {words}"
+
+    def gaps(self, outputs: Outputs, reference: Any, /) -> NDArray[Any]:
+        above = self._scores(outputs) - self.threshold
+        return above if self._is_upper(reference) else -above
+
+    def _is_upper(self, output: Any) -> bool:
+        return bool(self._scores(output[None])[0] >= self.threshold)
+
+    def _scores(self, outputs: Outputs) -> NDArray[np.float64]:
+        _need_scores(outputs, self.name)
+        return outputs[:, self._column(outputs.shape[1])].astype(np.float64)
+
+    def _column(self, n_columns: int) -> int:
+        column = n_columns - 1 if self.class_ is None else self.class_
+        if column >= n_columns or (self.class_ is None and n_columns > 2):
+            example = f"same_side({self.threshold!r}, class_={n_columns - 1})"
+            must = f"name one of the {n_columns} columns of scores, such as {example}"
+            raise InvalidValueError(argument="agree", must=must, got=self.name)
+        return column
+
+
+@dataclass(frozen=True)
+class SameLabels(Agreement):
+    """The same labels have scores at or above their thresholds: one for all, or one per label."""
+
+    thresholds: float | tuple[float, ...] = 0.5
+
+    @property
+    def name(self) -> str:
+        shown = self.thresholds if isinstance(self.thresholds, float) else [*self.thresholds]
+        return f"same_labels({shown!r})"
+
+    def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
+        return np.asarray((self._are_on(outputs) == self._are_on(reference[None])).all(axis=1))
+
+    def describe(self, output: Any, classes: Sequence[str] | None = None, /) -> str:
+        labels = np.flatnonzero(self._are_on(output[None])).tolist()
+        return ", ".join(str(label) if classes is None else classes[label] for label in labels) or "none"
+
+    def gaps(self, outputs: Outputs, reference: Any, /) -> NDArray[Any]:
+        above = outputs - np.array(self.thresholds)
+        return np.asarray(np.where(self._are_on(reference[None]), above, -above).min(axis=1))
+
+    def _are_on(self, outputs: Outputs) -> NDArray[np.bool_]:
+        _need_scores(outputs, self.name)
+        if isinstance(self.thresholds, tuple) and len(self.thresholds) != outputs.shape[1]:
+            must = f"have one threshold for all labels, or one for each of {outputs.shape[1]}"
+            raise InvalidValueError(argument="agree", must=must, got=self.name)
+        return np.asarray(outputs.astype(np.float64) >= np.array(self.thresholds))
+
+
+@dataclass(frozen=True)
+class Within(Agreement):
     """Every score moved by strictly less than ``margin``."""
 
     margin: float
@@ -78,12 +170,41 @@ class Within:
         return f"within({self.margin!r})"
 
     def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
+        return np.asarray(self._moves(outputs, reference) < self.margin)
+
+    def gaps(self, outputs: Outputs, reference: Any, /) -> NDArray[Any]:
+        return self.margin - self._moves(outputs, reference)
+
+    def _moves(self, outputs: Outputs, reference: Any) -> NDArray[Any]:
         _need_scores(outputs, self.name)
-        return np.asarray(np.abs(outputs - reference).max(axis=1) < self.margin)
+        return np.asarray(np.abs(outputs - reference).max(axis=1))
 
 
 @dataclass(frozen=True)
-class UserAgreement:
+class WithinPercent(Agreement):
+    """Every score moved by strictly less than ``percent`` hundredths of the reference's size, or not at all."""
+
+    percent: float
+
+    @property
+    def name(self) -> str:
+        return f"within_percent({self.percent!r})"
+
+    def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
+        return np.asarray(((outputs == reference) | (self._room(outputs, reference) > 0)).all(axis=1))
+
+    def gaps(self, outputs: Outputs, reference: Any, /) -> NDArray[Any]:
+        return np.asarray(self._room(outputs, reference).min(axis=1))
+
+    def _room(self, outputs: Outputs, reference: Any) -> NDArray[np.float64]:
+        """By how much more each score could move, in hundredths, (b, n_classes)."""
+        _need_scores(outputs, self.name)
+        old = reference.astype(np.float64)
+        return np.asarray(self.percent * np.abs(old) - 100 * np.abs(outputs - old))
+
+
+@dataclass(frozen=True)
+class UserAgreement(Agreement):
     """A user's own notion of the same prediction."""
 
     function: Callable[[Outputs, Any], Any]
@@ -110,14 +231,70 @@ def same_top_set(k: int) -> SameTopSet:
     return SameTopSet(check_whole(k, "k", minimum=1))
 
 
+def same_side(threshold: float, class_: int | None = None) -> SameSide:
+    """Agree when a score stays on its side of ``threshold``: a decision at a cut-off.
+
+    The score is that of class ``class_``, by its number; if None, the only one, or that of class 1 of two. A score
+    equal to the threshold is on the upper side. The prediction of a certificate is "at least 0.3" or "below 0.3".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> same_side(0.3)(np.array([[0.65, 0.35], [0.75, 0.25]]), np.array([0.7, 0.3])).tolist()
+    [True, False]
+    """
+    return SameSide(_finite(threshold, "threshold"), None if class_ is None else check_whole(class_, "class_"))
+
+
+def same_labels(thresholds: float | Sequence[float] = 0.5) -> SameLabels:
+    """Agree when the same labels have scores at or above their thresholds, for inputs that may have several labels.
+
+    ``thresholds`` is one number for all labels, or one per label. The prediction of a certificate lists the labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> same_labels([0.5, 0.3])(np.array([[0.9, 0.3], [0.9, 0.2]]), np.array([0.6, 0.4])).tolist()
+    [True, False]
+    """
+    if np.ndim(thresholds) == 0:
+        return SameLabels(_finite(thresholds, "thresholds"))
+    limits = check_list(thresholds, "thresholds", "be a number, or a list of one number per label")
+    if not limits:
+        raise InvalidValueError(
+            argument="thresholds", must="be a number, or a list of one number per label", got="none"
+        )
+    return SameLabels(tuple(_finite(limit, "thresholds") for limit in limits))
+
+
 def within(margin: float) -> Within:
     """Agree when every score moved by strictly less than ``margin``."""
     return Within(check_amount(margin, "margin"))
 
 
+def within_percent(percent: float) -> WithinPercent:
+    """Agree when every score moved by strictly less than ``percent`` percent of its size; equal scores always agree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> within_percent(5)(np.array([[104.0], [105.0]]), np.array([100.0])).tolist()
+    [True, False]
+    """
+    return WithinPercent(check_amount(percent, "percent"))
+
+
+_OWN = (SameTopClass, SameTopSet, SameSide, SameLabels, Within, WithinPercent, UserAgreement)
+_MAKERS: Mapping[str, Callable[..., Agreement]] = {
+    make.__name__: make for make in (same_top_set, same_side, same_labels, within, within_percent)
+}
+NAMES = ("same_top_class", *(f"{name}({', '.join(signature(make).parameters)})" for name, make in _MAKERS.items()))
+"""How every agreement that has a name is written."""
+
+
 def as_agreement(agree: Any, name: str = "agree") -> Agreement:
     """An agreement from its name, such as ``"same_top_class"`` or ``"within(0.1)"``, or a callable."""
-    if isinstance(agree, (SameTopClass, SameTopSet, Within, UserAgreement)):
+    if isinstance(agree, _OWN):
         return agree
     if callable(agree):
         return UserAgreement(agree)
@@ -125,23 +302,26 @@ def as_agreement(agree: Any, name: str = "agree") -> Agreement:
         raise InvalidTypeError(argument=name, must="be a name or a callable on (outputs, reference)", got=shown(agree))
     if agree == "same_top_class":
         return same_top_class
-    names = ["same_top_class", "same_top_set(k)", "within(margin)"]
-    match = re.fullmatch(r"(same_top_set|within)\((.*)\)", agree)
-    if match and agree not in names:
+    match = re.fullmatch(r"(\w+)\([\w\s.,=+\-\[\]]*\)", agree)  # a call with numbers, and no more
+    if match and match[1] in _MAKERS and agree not in NAMES:
         try:
-            return same_top_set(int(match[2])) if match[1] == "same_top_set" else within(float(match[2]))
-        except ValueError as error:
+            call = cast("ast.Call", ast.parse(agree, mode="eval").body)
+            named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+            return _MAKERS[match[1]](*map(ast.literal_eval, call.args), **named)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
             must, hint = "be a name such as same_top_set(3) or within(0.1)", f"It cannot be read: {error}"
             raise InvalidValueError(argument=name, must=must, got=shown(agree), hint=hint) from error
-    check_name(agree, name, names)
+    check_name(agree, name, NAMES)
     raise InvalidValueError(argument=name, must="have a number in place of the letters", got=shown(agree))
 
 
-def prediction_of(output: Any) -> Any:
-    """Class index of scores, the label of a label-only model, or the value of a single score."""
-    if not isinstance(output, np.ndarray):
-        return output
-    return int(output.argmax()) if len(output) > 1 else float(output[0])
+def says_in_words(name: str) -> bool:
+    """Whether predictions under the agreement of this name are its own words, not classes, labels or numbers."""
+    return name.startswith(("same_side(", "same_labels("))
+
+
+def _finite(value: Any, name: str) -> float:
+    return float(check_number(value, name, "be a finite number", math.isfinite))
 
 
 def _need_scores(outputs: Outputs, name: str) -> None:

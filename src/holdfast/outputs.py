@@ -90,7 +90,7 @@ def _labels(outputs: Outputs) -> Outputs:
     if outputs.dtype.kind == "f":
         raise ModelError(
             "Labels (b,) must be whole numbers, strings or Booleans, got floats. "
-            "Return scores as a column (b, 1) and use `agree=within(margin)`."
+            "Return scores as a column (b, 1), and judge them with `agree=within(margin)` or `same_side(threshold)`."
         )
     labels = np.empty(len(outputs), dtype=object)
     for row, entry in enumerate(outputs.tolist()):

@@ -96,9 +96,10 @@ def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
     return mask
 
 
-def check_class_name(prediction: Any, name: Any, argument: str) -> None:
-    """Only a class by its number has a name, which is not empty: a file may have been edited."""
-    if name is not None and (not isinstance(prediction, int) or isinstance(prediction, bool) or not name.strip()):
+def check_class_name(prediction: Any, name: Any, argument: str, *, in_words: bool = False) -> None:
+    """Only a class by its number, or a prediction in words, has a name, which is not empty: a file may be edited."""
+    kind = str if in_words else int
+    if name is not None and (not isinstance(prediction, kind) or isinstance(prediction, bool) or not name.strip()):
         must = "name the class of a number"
         raise InvalidValueError(argument=argument, must=must, got=f"{shown(name)} for {shown(prediction)}")
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.agreement import Agreement, SameTopClass, Within, as_agreement, prediction_of
+from holdfast.agreement import Agreement, as_agreement
 from holdfast.certification.hard import HardCertificate
+from holdfast.certification.reference import check_prediction, prediction_of
 from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
@@ -24,8 +25,8 @@ from holdfast.neighborhood import Additions
 from holdfast.randomness import stream, stream_key
 from holdfast.smoothing import SmoothedModel
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Provenance, Rng
-from holdfast.validation import check_class_name, check_mask, check_selection, check_whole
-from holdfast.words import NOT_RIGHT, calls, class_name, prediction_kept, quoted
+from holdfast.validation import check_mask, check_selection, check_whole
+from holdfast.words import NOT_RIGHT, calls, prediction_kept, quoted
 
 ALWAYS_EXHAUSTED = 4096
 """Levels with no more masks than this are always evaluated in full."""
@@ -49,9 +50,9 @@ class Witness(Value, schema="holdfast.witness"):
     n_added : int or None
         Their number; None if nothing was found.
     prediction, original_prediction : int, str, float or None
-        With the additions (None if nothing was found), and on the explanation.
+        With the additions (None if nothing was found), and on the explanation; as in a certificate.
     prediction_name, original_name : str or None
-        What the model calls these classes; None if it does not say.
+        The same by the model's names of its classes; None if it does not say.
     proven : bool
         No smaller set of additions exists; or, if nothing was found, none within ``max_radius``.
     cleared_radius : int
@@ -79,8 +80,8 @@ class Witness(Value, schema="holdfast.witness"):
         """Raise if the fields contradict each other."""
         check_mask(self.selected, "selected")
         check_whole(self.cleared_radius, "cleared_radius")
-        check_class_name(self.prediction, self.prediction_name, "prediction_name")
-        check_class_name(self.original_prediction, self.original_name, "original_name")
+        check_prediction(self.prediction, self.prediction_name, self.agree)
+        check_prediction(self.original_prediction, self.original_name, self.agree, "original_name")
         if self.found != (self.mask is not None) or (self.n_added or 0) != len(self.added):
             raise InvalidValueError(argument="found", must="agree with `mask`, `added` and `n_added`")
         if self.mask is not None:
@@ -239,12 +240,13 @@ def repeat_witness(model: MaskedModel, stated: Witness, **options: Any) -> Witne
         less = np.tile(stated.mask, (len(stated.added), 1))
         less[range(len(stated.added)), list(stated.added)] = False
         outputs = evaluator(np.concatenate([[stated.selected, stated.mask], less]))
-    agrees = as_agreement(stated.agree if options.get("agree") is None else options["agree"])(outputs, outputs[0])
+    agree = as_agreement(stated.agree if options.get("agree") is None else options["agree"])
+    agrees = agree(outputs, outputs[0])
     if agrees[1] or not agrees[2:].all() or len(stated.added) > least.max_radius:
         return least
-    changed, proven = prediction_of(outputs[1]), radius == len(stated.added) - 1
+    changed, name = prediction_of(outputs[1], agree, evaluator.classes)
     again = ("original_prediction", "original_name", "max_radius", "agree", "provenance")
-    name, facts = class_name(changed, evaluator.classes), {field: getattr(least, field) for field in again}
+    facts, proven = {field: getattr(least, field) for field in again}, radius == len(stated.added) - 1
     return replace(stated, prediction=changed, prediction_name=name, proven=proven, cleared_radius=radius, **facts)
 
 
@@ -309,17 +311,20 @@ class _WitnessSearch:
         if best is not None:
             best.setflags(write=False)
         added = () if best is None else tuple(int(i) for i in np.flatnonzero(best & ~self._selected))
-        changed = None if best is None else prediction_of(self._evaluator(best[None])[0])
-        original, classes = prediction_of(self._reference), self._evaluator.classes
+        classes = self._evaluator.classes
+        original, original_name = prediction_of(self._reference, self._agree, classes)
+        changed, name = None, None
+        if best is not None:
+            changed, name = prediction_of(self._evaluator(best[None])[0], self._agree, classes)
         return Witness(
             found=best is not None,
             mask=best,
             added=added,
             n_added=None if best is None else len(added),
             prediction=changed,
-            prediction_name=class_name(changed, classes),
+            prediction_name=name,
             original_prediction=original,
-            original_name=class_name(original, classes),
+            original_name=original_name,
             proven=cleared == (self._reach if best is None else len(added) - 1),
             cleared_radius=cleared,
             max_radius=self._reach,
@@ -405,10 +410,4 @@ class _WitnessSearch:
 
     def _by_gap(self, masks: Masks) -> NDArray[np.intp]:
         """The masks in the order of how close they come to another prediction, where that can be said."""
-        outputs, gap = self._evaluator(masks), np.zeros(len(masks))
-        if isinstance(self._agree, SameTopClass) and outputs.ndim == 2:
-            top = int(self._reference.argmax())
-            gap = outputs[:, top] - np.delete(outputs, top, axis=1).max(axis=1)
-        elif isinstance(self._agree, Within):
-            gap = self._agree.margin - np.abs(outputs - self._reference).max(axis=1)
-        return np.argsort(gap, kind="stable")
+        return np.argsort(self._agree.gaps(self._evaluator(masks), self._reference), kind="stable")

@@ -49,12 +49,19 @@ def class_name(prediction: Any, classes: Sequence[str] | None) -> str | None:
 
 def class_label(prediction: Any, classes: Sequence[str]) -> str | None:
     """The name of a predicted class, or what the model returned in its place; None for no prediction."""
-    return None if prediction is None else class_name(prediction, classes) or str(prediction)
+    return None if prediction is None else prediction_label(prediction, class_name(prediction, classes))
+
+
+def prediction_label(prediction: Any, name: str | None) -> str:
+    """A prediction on a page: its name, if it has one, and else what the model returned, numbers to six digits."""
+    said = prediction if name is None else name
+    return f"{said:.6g}" if isinstance(said, float) else str(said)
 
 
 def quoted(prediction: Any, name: str | None) -> str:
-    """A prediction in a sentence: its name, if it has one, and else what the model returned."""
-    return repr(prediction if name is None else name)
+    """The same in a sentence, where words are quoted."""
+    said = prediction if name is None else name
+    return prediction_label(said, None) if isinstance(said, float) else repr(said)
 
 
 def prediction_kept(prediction: Any, name: str | None, agree: str) -> str:

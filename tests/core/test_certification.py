@@ -72,7 +72,10 @@ def leads_by_class_one(outputs: Any, reference: Any) -> Any:
 
 @pytest.mark.parametrize(
     "agree",
-    ["same_top_class", "same_top_set(1)", "same_top_set(2)", "within(0.9)", leads_by_class_one],
+    [
+        *("same_top_class", "same_top_set(1)", "same_top_set(2)", "within(0.9)", "within_percent(200)"),
+        *("same_side(0.2, 1)", "same_labels(0.3)", leads_by_class_one),
+    ],
     ids=lambda agree: getattr(agree, "__name__", agree),
 )
 @pytest.mark.parametrize("neighborhood", KINDS)

@@ -95,14 +95,38 @@ def rule(agree: Any) -> Rule:
     """A rule on one output and one reference, both plain Python values."""
     if callable(agree):
         return lambda output, reference: bool(agree(np.array([output]), np.array(reference)).item())
-    name, _, argument = agree.rstrip(")").partition("(")
+    name, _, argument = agree.removesuffix(")").partition("(")
     if name == "same_top_set":
         return lambda output, reference: leaders(output, int(argument)) == leaders(reference, int(argument))
     if name == "within":
         return lambda output, reference: all(
             abs(new - old) < float(argument) for new, old in zip(output, reference, strict=True)
         )
+    if name == "within_percent":
+        share = Fraction(argument) / 100
+        return lambda output, reference: all(
+            new == old or abs(Fraction(new) - Fraction(old)) < share * abs(Fraction(old))
+            for new, old in zip(output, reference, strict=True)
+        )
+    if name == "same_side":
+        threshold, _, column = argument.partition(",")
+        return lambda output, reference: len({side(scores, threshold, column) for scores in (output, reference)}) == 1
+    if name == "same_labels":
+        return lambda output, reference: labels_on(output, argument) == labels_on(reference, argument)
     return _same_top_class
+
+
+def side(scores: list[float], threshold: str, column: str = "") -> bool:
+    """Whether the score of a column (the last of one or two, if it is not named) is at least the threshold."""
+    return not scores[int(column.removeprefix(" ").removeprefix("class_=") or len(scores) - 1)] < float(threshold)
+
+
+def labels_on(scores: list[float], thresholds: str) -> set[int]:
+    """The labels whose scores reach their thresholds: one number for all, or a list."""
+    limits = [float(limit) for limit in thresholds.strip("[]").split(",")]
+    return {
+        i for i, score in enumerate(scores) if not score < (limits * len(scores) if len(limits) == 1 else limits)[i]
+    }
 
 
 def _same_top_class(output: Any, reference: Any) -> bool:

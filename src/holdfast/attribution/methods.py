@@ -51,7 +51,8 @@ class Attribution(Value, schema="holdfast.attribution"):
     scores : float array (n_features,)
         One finite number per feature; large means that the feature speaks for the target.
     target : int, str, bool or None
-        The class whose score is explained, or the label whose presence is; None if unknown.
+        The class whose score is explained, or the label whose presence is; None if unknown, or if the model gives
+        a single score.
     target_name : str or None
         What the model calls that class; None if it does not say.
     method : str
@@ -216,9 +217,10 @@ def attribute(
         before = evaluator.n_calls
         task = AttributionTask(evaluator, method, target=target, n_samples=budget, key=key)
         scored = explain(task, **options)
+        target = None if task.has_one_score else task.target
         return Attribution(
             scores=scored.scores,
-            target=task.target,
+            target=target,
             method=method,
             n_calls=evaluator.n_calls - before + task.n_gradients,
             feature_names=names_of(model),
@@ -226,7 +228,7 @@ def attribute(
             errors=scored.errors,
             details=scored.details,
             provenance=evaluator.provenance,
-            target_name=class_name(task.target, evaluator.classes),
+            target_name=class_name(target, evaluator.classes),
         )
 
 
@@ -265,9 +267,18 @@ class AttributionTask:
         self.n_samples, self._target = n_samples, target
 
     @cached_property
+    def _full(self) -> Outputs:
+        return self.evaluator(np.ones((1, self.n_features), dtype=bool))
+
+    @property
+    def has_one_score(self) -> bool:
+        """Whether the model gives one number, and no classes to choose from."""
+        return self._full.shape[1:] == (1,)
+
+    @cached_property
     def target(self) -> Any:
         """The column of scores, or the label, that is explained: by default the prediction on the full input."""
-        full, target = self.evaluator(np.ones((1, self.n_features), dtype=bool)), self._target
+        full, target = self._full, self._target
         if target is None:
             return predicted(full[0])
         if full.ndim == 1:

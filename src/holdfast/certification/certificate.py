@@ -212,8 +212,9 @@ def certify(
     plan : str
         "sequential" (fewest calls), "exact" (fixed number), "hoeffding" (the paper's number).
     agree : str, Agreement or callable
-        "same_top_class", ``same_top_set(k)``, ``within(margin)`` or a function of
-        (outputs (b, ...), reference) that returns Boolean (b,).
+        "same_top_class" (default) or ``same_top_set(k)`` for classes, ``same_side(threshold)`` for a decision at a
+        cut-off, ``same_labels(thresholds)`` for several labels, ``within(margin)`` or ``within_percent(percent)``
+        for numbers, or a function of (outputs (b, ...), reference) that returns Boolean (b,).
     neighborhood : str
         "additions", "removals" or "swaps".
     rate_kind : str

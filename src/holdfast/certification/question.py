@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 
-from holdfast.agreement import Agreement, as_agreement
+from holdfast.agreement import NAMES, Agreement, as_agreement
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
@@ -80,7 +80,7 @@ FIELDS: Mapping[str, Field] = {
     "agree": Field(
         "same_top_class",
         as_agreement,
-        "what counts as the same prediction: same_top_class, same_top_set(k) or within(margin)",
+        f"what counts as the same prediction: {', '.join(NAMES)}",
     ),
     "neighborhood": Field(
         "additions", partial(check_name, options=NEIGHBORHOODS), "what changes: additions, removals or swaps"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from holdfast.agreement import Agreement, prediction_of, same_top_class
+from holdfast.agreement import Agreement, same_top_class, says_in_words
 from holdfast.certification.question import Procedure
 from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
@@ -17,7 +17,7 @@ from holdfast.evaluation import Evaluator, Tally
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import Plan
 from holdfast.types import Mask, Masks, Provenance
-from holdfast.validation import check_class_name, check_mask, check_name
+from holdfast.validation import check_class_name, check_mask, check_name, shown
 from holdfast.words import calls, class_name, repeats
 
 NOTHING = Tally()
@@ -37,9 +37,10 @@ class PredictionClaim(Value):
     Attributes
     ----------
     prediction : int, str, bool or float
-        Class index or label on the selected features.
+        On the selected features: class index, label, or the number of a single score. Under ``same_side`` the side,
+        such as "at least 0.3"; under ``same_labels`` the labels, such as "0, 2", or "none".
     prediction_name : str or None
-        What the model calls that class; None if it does not say.
+        The same by the model's names of its classes; None if it does not say.
     selected : Boolean array (n_features,)
         The explanation.
     counterexample : Boolean array or None
@@ -70,7 +71,7 @@ class PredictionClaim(Value):
         """Raise if the fields contradict each other."""
         check_mask(self.selected, "selected")
         check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
-        check_class_name(self.prediction, self.prediction_name, "prediction_name")
+        check_prediction(self.prediction, self.prediction_name, self.agree)
 
     def nearby(self, radius: int) -> Neighborhood:
         """The masks within a radius of the explanation."""
@@ -95,8 +96,7 @@ class Reference:
             must = "hold between an output and itself"
             raise InvalidValueError(argument="agree", must=f"{must}; {self._agree.name} does not")
         self.consistent = bool(agreed[1])
-        self.prediction = prediction_of(self._output)
-        self.prediction_name = class_name(self.prediction, evaluator.classes)
+        self.prediction, self.prediction_name = prediction_of(self._output, self._agree, evaluator.classes)
         self._decides = decides_early(evaluator, self._agree)
         if procedure.check_determinism:
             evaluator.check_determinism(selected)
@@ -182,6 +182,32 @@ class Outcome:
         if self.plan is None:
             return float(self.rate)
         return None if self.is_worst else self.plan.design.unbiased_rate(self.tally.n_evaluated, self.tally.n_agreed)
+
+
+def prediction_of(output: Any, agree: Agreement, classes: Sequence[str] | None = None) -> tuple[Any, str | None]:
+    """What an output predicts under an agreement, and the same by the names of classes, if they are known.
+
+    Where the agreement has no words of its own, it is the class index of scores, the label of a label-only model, or
+    the value of a single score.
+    """
+    words = agree.describe(output)
+    if words is not None:
+        has_names = (
+            classes is not None and len(classes) == len(output) and list(classes) != [*map(str, range(len(output)))]
+        )
+        return words, agree.describe(output, classes) if has_names else None
+    if not isinstance(output, np.ndarray):
+        return output, None
+    prediction = int(output.argmax()) if len(output) > 1 else float(output[0])
+    return prediction, class_name(prediction, classes)
+
+
+def check_prediction(prediction: Any, name: str | None, agree: str, argument: str = "prediction_name") -> None:
+    """Raise unless the prediction, if there is one, is of the kind that the agreement makes, and the name fits it."""
+    in_words = says_in_words(agree)
+    check_class_name(prediction, name, argument, in_words=in_words)
+    if in_words and not isinstance(prediction, str | None):
+        raise InvalidValueError(argument="prediction", must=f"be in words for {agree}", got=shown(prediction))
 
 
 def decides_early(evaluator: Evaluator, agree: Agreement) -> bool:

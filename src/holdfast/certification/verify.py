@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,6 +34,7 @@ _KINDS_DRAWN = (Certificate, StabilityCurve, RadiusCertificate, HardCertificate,
 _KINDS_ASKED = (*_KINDS_DRAWN, Witness, Attribution)
 _N_MARGINS = 3
 _FINGERPRINTS = ("masking", "model", "input")
+_PREDICTIONS = ("prediction", "original_prediction")
 _COSTS = ("n_calls", "n_repeated", "n_rounds")
 _MOST_SHOWN = 5
 
@@ -137,8 +139,15 @@ def _pairs(before: Any, now: Any, path: str = "", *, every: bool = False) -> Ite
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         for i, (first, second) in enumerate(zip(before, now, strict=True)):
             yield from _pairs(first, second, f"{path}[{i}]", every=every)
-    elif every or before != now or type(before) is not type(now):
+    elif every or not _is_same(path, before, now):
         yield path, before, now
+
+
+def _is_same(path: str, before: Any, now: Any) -> bool:
+    """Whether two values are equal; numbers that a model predicts may differ by rounding, as between batches."""
+    if path.rpartition(".")[2] in _PREDICTIONS and isinstance(before, float) and isinstance(now, float):
+        return math.isclose(before, now, rel_tol=1e-6, abs_tol=1e-12)
+    return type(before) is type(now) and bool(before == now)
 
 
 def recheck(
@@ -154,7 +163,7 @@ def recheck(
     The same model, input and masking give the same result, up to ties in the model's arithmetic. Nothing
     that the result says of itself is taken on trust but the question: radii, tolerance, confidence, plan,
     and the random key. When to look and stop follows from the plan, as it ships. Of a witness every statement is
-    evaluated again, whatever search found it; scores are compared up to rounding.
+    evaluated again, whatever search found it; scores, and predictions that are numbers, are compared up to rounding.
 
     Parameters
     ----------

@@ -17,11 +17,12 @@ from holdfast.certification.radius import certified_radius
 from holdfast.cli.options import EXIT_ERROR, EXIT_NO, EXIT_OK, EXIT_UNKNOWN, INPUT_SETTINGS, add_settings, error_message
 from holdfast.cli.single import add_input, add_output, add_verb_options, bind_input, describe, read_explanation
 from holdfast.errors import HoldfastError
+from holdfast.words import quoted
 
 HOLDS, DOES_NOT_HOLD, CANNOT_TELL, ERROR = "holds", "does not hold", "cannot tell", "error"
 CODES = {HOLDS: EXIT_OK, DOES_NOT_HOLD: EXIT_NO, CANNOT_TELL: EXIT_UNKNOWN, ERROR: EXIT_ERROR}
 
-_KEYWORDS = ("agree", "neighborhood", "rng", "max_draws")
+_KEYWORDS = ("neighborhood", "rng", "max_draws")
 
 _ELEMENTS = {DOES_NOT_HOLD: "failure", CANNOT_TELL: "failure", ERROR: "error"}
 """What JUnit calls it. It has no word for "cannot tell", and "skipped" would pass unnoticed."""
@@ -39,7 +40,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
         "--output check.xml\nExit codes: 0 it holds, 1 it does not, 2 cannot tell within max_draws, 3 error."
     )
     add_input(parser)
-    add_verb_options(parser, ("explanation", "radius", "min_rate", "confidence"))
+    add_verb_options(parser, ("explanation", "radius", "min_rate", "confidence", "agree"))
     purpose = "also require that the explanation alone is predicted like the input"
     parser.add_argument("--consistent", action="store_true", help=purpose)
     add_settings(parser, (*INPUT_SETTINGS, "n_samples", *_KEYWORDS, "name"))
@@ -87,7 +88,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         inputs, model = bind_input(options)
         selected = read_explanation(options.explanation, options, model)
-        question = {"min_rate": options.min_rate, "confidence": options.confidence, "radii": [options.radius]}
+        question = {name: getattr(options, name) for name in ("min_rate", "confidence", "agree")}
+        question["radii"] = [options.radius]
         settings = {name: value for name, value in options.settings.items() if name in _KEYWORDS}
         result = certified_radius(model, selected, **({"rng": "canonical"} | question | settings))
         answer, reason = in_words(result, needs_consistent=options.consistent)
@@ -117,7 +119,8 @@ def in_words(result: Any, *, needs_consistent: bool) -> tuple[str, str]:
     step = result.trail[0]
     counts = f"{step.n_agreed} of {step.n_evaluated} {'masks' if step.exact else 'draws'} keep the prediction"
     if step.answer and needs_consistent and not result.consistent:
-        other = f"The explanation alone gets {result.prediction!r}, and the full input another prediction."
+        alone = quoted(result.prediction, result.prediction_name)
+        other = f"The explanation alone gets {alone}, and the full input another prediction."
         return DOES_NOT_HOLD, f"{other} {counts}. {result}"
     if step.answer:
         return HOLDS, f"{counts}. {result}"

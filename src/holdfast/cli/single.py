@@ -30,7 +30,7 @@ from holdfast.inputs.source import LOADERS
 from holdfast.types import Mask
 from holdfast.validation import MOST_UNPACKED, check_file, check_mask, check_name, read_text, shown
 
-_RATES = ("plan", "agree", "neighborhood", "rate_kind", "rng")
+_RATES = ("plan", "neighborhood", "rate_kind", "rng")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Verb:
 VERBS = {
     "certify": Verb(
         "certify",
-        ("explanation", "radius", "tolerance", "confidence"),
+        ("explanation", "radius", "tolerance", "confidence", "agree"),
         ("n_samples", *_RATES),
         "Show the model only what an explanation selected, reveal up to --radius more features at random, and certify "
         "how often the prediction stays, within --tolerance at --confidence.",
@@ -55,7 +55,7 @@ VERBS = {
     ),
     "curve": Verb(
         "certify_radii",
-        ("explanation", "radii", "tolerance", "confidence"),
+        ("explanation", "radii", "tolerance", "confidence", "agree"),
         ("n_samples", *_RATES, "simultaneous"),
         "Certify how often the prediction stays at each of several radii, on shared draws.",
         "holdfast curve --model bundled:cancer-forest --input bundled:cancer#0 --method lime --top 5 --radii 1-8 "
@@ -63,8 +63,8 @@ VERBS = {
     ),
     "radius": Verb(
         "certified_radius",
-        ("explanation", "min_rate", "radii", "confidence"),
-        ("n_samples", "agree", "neighborhood", "rng", "max_draws"),
+        ("explanation", "min_rate", "radii", "confidence", "agree"),
+        ("n_samples", "neighborhood", "rng", "max_draws"),
         "Find the radius up to which the prediction is certified to stay in at least --min-rate of the cases.",
         "holdfast radius --model bundled:cancer-forest --input bundled:cancer#0 --method lime --top 5 --min-rate 0.9",
     ),
@@ -77,14 +77,14 @@ VERBS = {
     ),
     "witness": Verb(
         "find_witness",
-        ("explanation", "max_radius"),
-        ("n_samples", "agree", "rng", "max_calls"),
+        ("explanation", "max_radius", "agree"),
+        ("n_samples", "rng", "max_calls"),
         "Search for the fewest features whose revelation changes the prediction.",
         "holdfast witness --model bundled:vader --input 'text:not a bad day at all' --method occlusion --top 1",
     ),
     "compare": Verb(
         "compare",
-        ("explanations", "radii", "tolerance", "confidence"),
+        ("explanations", "radii", "tolerance", "confidence", "agree"),
         ("n_samples", *(name for name in _RATES if name != "rate_kind")),
         "Give several explanations of one input the same draws, and rank them where the draws allow it. All claims "
         "hold together with --confidence.",
@@ -147,6 +147,9 @@ def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) ->
     for name in (name for name in ("tolerance", "confidence") if name in names):
         purpose = f"{FIELDS[name].help} (default: %(default)s)"
         parser.add_argument(f"--{name}", type=float, default=FIELDS[name].default, help=purpose)
+    if "agree" in names:
+        purpose = f"{FIELDS['agree'].help} (default: %(default)s)"
+        parser.add_argument("--agree", default=FIELDS["agree"].default, metavar="RULE", help=purpose)
 
 
 def add_output(parser: argparse.ArgumentParser, other: str, *aliases: str) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from itertools import islice
 from operator import index as as_index
 from typing import Any, overload
+
+import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.inputs import data as datasets
@@ -122,9 +125,18 @@ class Inputs(Sequence[MaskedModel]):
         options = ({} if rows is None else {"background": rows}) | dict(self.options)
         return self.classifier.bind(value, groups=self.features, fill=self.fill, **options)
 
-    def label(self, index: int) -> int | None:
-        """The right class of an input by the model's numbers, or None if it is not known."""
-        return self.dataset.label_of(self._place(index), self.classifier.classes)
+    def label(self, index: int) -> float | None:
+        """The right class of an input by the model's numbers, or the right number; None if it is not known."""
+        place = self._place(index)
+        return self.dataset.number_of(place) if self.gives_numbers else self.dataset.label_of(place, self.classes)
+
+    @cached_property
+    def gives_numbers(self) -> bool:
+        """Whether the model gives one number per input and has no classes; one row is computed to see."""
+        if self.classes or not (self.dataset.labels >= 0).any():
+            return False
+        model = self.first(1)[0]
+        return np.shape(model(np.ones((1, model.n_features), dtype=bool))) == (1, 1)
 
     def name(self, index: int) -> str:
         """What an input is called, such as the name of its file, or its number in the data."""

@@ -115,7 +115,7 @@ def describe_certificate(certificate: Certificate, *, picked_from: int | None = 
 
 def describe_witness(witness: Witness, classes: Sequence[str]) -> Plain:
     """The additions, what the prediction becomes, and the sentence."""
-    prediction = class_label(witness.prediction, classes)
+    prediction = witness.prediction_name or class_label(witness.prediction, classes)
     return {"found": witness.found, "added": list(witness.added), "prediction": prediction, "sentence": str(witness)}
 
 

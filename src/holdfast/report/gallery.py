@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.agreement import Agreement, as_agreement, prediction_of
+from holdfast.agreement import Agreement, as_agreement
 from holdfast.certification.certificate import Certificate
+from holdfast.certification.reference import prediction_of
 from holdfast.evaluation import Evaluator
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.randomness import stream
@@ -20,7 +21,7 @@ from holdfast.study.records import ItemResult
 from holdfast.study.store import Store
 from holdfast.study.worker import item_rng
 from holdfast.types import Mask, Progress
-from holdfast.words import class_label, counted, method_label, shortened
+from holdfast.words import class_label, counted, method_label, prediction_label, shortened
 
 STABLE = 0.9  # an explanation that is predicted unlike its input is called stably wrong from this rate on
 MOST_RADII, N_DRAWS = 10, 16  # radii of the slider, of which a curve may have more, and masks shown per radius
@@ -130,7 +131,7 @@ def _explanation(result: ItemResult, source: Source, evaluator: Evaluator | None
         "label": method_label(result.method),
         "title": f"{method_label(result.method)}, top {100 * result.top_fraction:g}%{smoothed}",
         "selected": result.selected.nonzero()[0].tolist(),
-        "prediction": class_label(curve[0].prediction, source.classes),
+        "prediction": curve[0].prediction_name or class_label(curve[0].prediction, source.classes),
         "consistent": curve[0].consistent,
         "radii": list(radii),
         "curve": describe_curve(curve if certified else (), picked_from=picked_from),
@@ -178,10 +179,10 @@ def sample_draws(evaluator: Evaluator, result: ItemResult, source: Source, *, ra
         rng = stream(item_rng(spec, "report", result.key), str(radius))
         by_radius.append(neighborhood(selected, radius).sample(N_DRAWS, rng))
     reference, outputs = evaluator(selected[None])[0], evaluator(np.concatenate(by_radius))
-    agreed = as_agreement(spec.certify.agree)(outputs, reference)
+    agree = as_agreement(spec.certify.agree)
     names = [
-        None if kept else class_label(prediction_of(output), source.classes)
-        for kept, output in zip(agreed, outputs, strict=True)
+        None if kept else prediction_label(*prediction_of(output, agree, source.classes))
+        for kept, output in zip(agree(outputs, reference), outputs, strict=True)
     ]
     classes = sorted({name for name in names if name is not None})
     flipped, at = [None if name is None else classes.index(name) for name in names], []
@@ -209,8 +210,9 @@ def known_flip(result: ItemResult, evaluator: Evaluator | None, *, agree: str, c
     mask, prediction = min(seen, key=lambda mask: int((mask != selected).sum())), None
     what = "it is the nearest among the draws, and may hold features that do not matter for it"
     if evaluator is not None and result.keep_probability == 1:
-        mask = reduce_flip(evaluator, selected, mask, as_agreement(agree))
-        prediction = class_label(prediction_of(evaluator(mask[None])[0]), classes)
+        same = as_agreement(agree)
+        mask = reduce_flip(evaluator, selected, mask, same)
+        prediction = prediction_label(*prediction_of(evaluator(mask[None])[0], same, classes))
         what = "it is what is left of a change among the draws when features that do not matter for it are left out"
         what += "; none of these can be"
     added = np.flatnonzero(mask & ~selected).tolist()

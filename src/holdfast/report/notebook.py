@@ -12,7 +12,7 @@ from holdfast.bounds import Interval
 from holdfast.certification.certificate import Certificate
 from holdfast.certification.comparison import Comparison
 from holdfast.certification.curve import StabilityCurve
-from holdfast.words import calls, outward, percent, shortened
+from holdfast.words import calls, outward, percent, prediction_label, shortened
 
 _BOX = "font:14px/1.5 system-ui,sans-serif;border-left:3px solid #1f8f7a;padding:.2em 0 .2em .9em;max-width:46em"
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#b0478a", "#b87f00", "#2f8fc7", "#5a6b70", "#8a8000")
@@ -53,7 +53,7 @@ def _(curve: StabilityCurve) -> str:
     wrong = "" if last.consistent else " Beware: the full input is predicted differently."
     step = -(-len(curve) // _MOST_ROWS)
     rows = [(str(one.radius), _percent(one.rate), _span(one.interval)) for one in curve.certificates[::-step][::-1]]
-    name = _text(last.prediction_name or last.prediction)
+    name = _text(prediction_label(last.prediction, last.prediction_name))
     head = f"<div>How often the prediction <strong>{name}</strong> is kept</div>"
     return _box(head + _plot([curve]) + _table(("radius", "rate", "interval"), rows), foot + wrong)
 

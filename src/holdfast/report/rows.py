@@ -118,8 +118,10 @@ def study_accuracy(
     """
     wanted = check_whole(n_inputs, "n_inputs", minimum=1)
     every = study_inputs(spec) if inputs is None else inputs
+    if every.gives_numbers:
+        raise StudyError(f"{spec.model.spec!r} gives numbers, and no classes, so that no accuracy can be measured.")
     models: list[MaskedModel] = []
-    labels: list[int] = []
+    labels: list[float] = []
     for index in ordered(spec, len(every)):
         if (label := every.label(index)) is None or isinstance(model := bind_input(spec, every, index), Skipped):
             continue
@@ -159,7 +161,7 @@ class InputRows:
 
     inputs: NDArray[np.int64]
     names: tuple[str | None, ...]
-    labels: tuple[int | None, ...]
+    labels: tuple[float | None, ...]
     predictions: tuple[Any, ...]
     groups: tuple[GroupColumns, ...]
 

@@ -405,7 +405,7 @@ def _rate_at(mean: MeanAt, group: GroupSummary) -> str:
 
 def classes_of_votes(studied: Studied) -> dict[str, str]:
     """How many classes the smoothed model gives to the explanations of the study, and how often the right one."""
-    votes: dict[float, list[tuple[str, int | None]]] = {}
+    votes: dict[float, list[tuple[str, float | None]]] = {}
     groups, n_inputs = {group.key for group in studied.summary.groups}, studied.summary.n_inputs
     with Store(studied.path) as store:
         for record in store.records():

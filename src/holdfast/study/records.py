@@ -169,9 +169,9 @@ class ItemResult(Value, schema="holdfast.item_result"):
 
     Attributes
     ----------
-    label : int or None
-        The right class of the input, if the data say.
-    prediction : int, str or bool
+    label : int, float or None
+        The right class of the input, or the right number, if the data say.
+    prediction : int, str, bool or float
         What the model predicts for the full input.
     attribution : Attribution
         The scores; the same for all items of an input and a method.
@@ -197,7 +197,7 @@ class ItemResult(Value, schema="holdfast.item_result"):
     top_fraction: float
     keep_probability: float
     name: str | None
-    label: int | None
+    label: float | None
     prediction: Any
     attribution: Attribution
     selected: Mask
@@ -242,7 +242,7 @@ class Record(NamedTuple):
     top_fraction: float
     keep_probability: float
     name: str | None
-    label: int | None
+    label: float | None
     full_prediction: str
     n_features: int
     model_fingerprint: str | None

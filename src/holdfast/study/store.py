@@ -50,7 +50,7 @@ _ITEMS = """(
 """Items with what is known of their inputs and scores, under the names of a ``Record``."""
 
 _COLUMNS = """
-input int64, name string, label int64, full_prediction string, n_features int64, method string, top_fraction float64,
+input int64, name string, label float64, full_prediction string, n_features int64, method string, top_fraction float64,
 keep_probability float64, n_selected int64, prediction string, consistent bool, radius int64, effective_radius int64,
 rate float64, rate_unbiased float64, low float64, high float64, n_agreed int64, n_evaluated int64, exact bool,
 n_calls int64, n_computed int64, seconds float64, attribution_calls int64, attribution_seconds float64,

@@ -11,8 +11,10 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from holdfast.attribution.methods import GRADIENT_METHODS, Attribution, check_differentiable, predicted
+from holdfast.agreement import as_agreement, same_top_class
+from holdfast.attribution.methods import GRADIENT_METHODS, Attribution, check_differentiable
 from holdfast.certification.curve import certify_radii
+from holdfast.certification.reference import prediction_of
 from holdfast.errors import HoldfastError, InvalidValueError, StoreError, StudyError, StudyMismatchError
 from holdfast.evaluation import Evaluator, steady_batch_size
 from holdfast.inputs import data as datasets
@@ -27,10 +29,11 @@ from holdfast.study.methods import Explainer, MethodError, load_explainers, sele
 from holdfast.study.records import GivenUp, Item, ItemResult, Task, unpack_text
 from holdfast.study.spec import DataSpec, GroupKey, MaskingSpec, ModelSpec, StudySpec
 from holdfast.study.store import Store
-from holdfast.types import Mask, MaskedModel, Rng
+from holdfast.types import Mask, MaskedModel, Outputs, Rng
+from holdfast.validation import shown
 from holdfast.witness import find_witness
 
-_Subject = tuple[str | None, int | None, Any]  # the name of an input, its label and its prediction
+_Subject = tuple[str | None, float | None, Any]  # the name of an input, its label and its prediction
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,12 @@ class Worker:
                 check_differentiable(model, name)
         shared = steady(model, spec)
         everything = np.ones(shared.n_features, dtype=bool)
-        prediction = predicted(shared(everything[None])[0])
+        outputs = shared(everything[None])
+        _check_outputs(spec, outputs)
+        # A number is told whatever is asked of it; a prediction in words by the names of classes, if they are known.
+        agree = same_top_class if outputs.shape[1:] == (1,) else as_agreement(spec.certify.agree)
+        prediction, named = prediction_of(outputs[0], agree, shared.classes)
+        prediction = named if named is not None and isinstance(prediction, str) else prediction
         # Questions that share their masks cannot see a model that changes its mind; repeated rows can.
         shared.check_determinism(everything)
         names = self._inputs.dataset.names
@@ -119,6 +127,16 @@ class Worker:
         name, label, prediction = subject
         costs = (evaluator.n_calls, shared.n_calls - n_before, time.perf_counter() - start, seconds)
         return ItemResult(*item, name, label, prediction, attribution, selected, curve, mus, witness, *costs)
+
+
+def _check_outputs(spec: StudySpec, outputs: Outputs) -> None:
+    """Raise, before anything is explained, where what the study asks cannot be said of such outputs."""
+    as_agreement(spec.certify.agree)(outputs, outputs[0])
+    smoothed = [keep for keep in spec.smoothing.keep_probabilities if keep != 1]
+    for part, keeps in (("smoothing", smoothed), ("mus", spec.mus.keep_probabilities)):
+        if keeps and outputs.shape[1:] == (1,):
+            must = "be left out for a model that gives one number: votes are about classes"
+            raise InvalidValueError(argument=f"{part}.keep_probabilities", must=must, got=shown(keeps))
 
 
 def bind_input(spec: StudySpec, inputs: Inputs, index: int) -> MaskedModel | Skipped:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -133,6 +135,17 @@ class Dataset:
         if label < 0:
             return None
         return classes.index(self.classes[label]) if classes and set(self.classes) <= set(classes) else label
+
+    def number_of(self, index: int) -> float | None:
+        """The number that the label of an input says, for a model that gives numbers; None if it says none."""
+        label = int(self.labels[index])
+        if label < 0:
+            return None
+        with suppress(ValueError):
+            number = float(self.classes[label] if self.classes else label)
+            if math.isfinite(number):  # whole ones as such, which is how files of results hold them
+                return int(number) if number % 1 == 0 else number
+        return None
 
 
 def load(spec: str, **options: Any) -> Dataset:

@@ -5,6 +5,7 @@ Of a skops file nothing is created that scikit-learn does not own or the caller 
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -139,7 +140,8 @@ def load_onnx(
         engine = engines.PredictorOnRows(session, as_predictor(session))
     if classes is None:
         shape = list(scores.shape or ())
-        classes = range(shape[1]) if len(shape) == 2 and isinstance(shape[1], int) else ()
+        n_columns = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else 1
+        classes = range(n_columns) if n_columns > 1 else ()  # a single score is a number, and no class
     (model,) = digest_files([path]).values()  # of the bytes, whatever the file is called
     settings = canonical({"preprocess": name_of(preprocess)})
     own = fingerprint_of(digest_files(beside) | {"model": model, "settings": settings})
@@ -206,14 +208,23 @@ def is_estimator(value: Any) -> bool:
     return not isinstance(value, type) and hasattr(value, "get_params") and hasattr(value, "predict")
 
 
+def _is_fitted(estimator: Any) -> bool:
+    """Whether an estimator without classes was fitted: it says so, or has what fitting leaves, names that end in _."""
+    says = getattr(estimator, "__sklearn_is_fitted__", None) or getattr(estimator, "is_fitted", None)
+    return bool(says()) if callable(says) else any(re.search("[a-z0-9]_$", name) for name in vars(estimator))
+
+
 def estimator_classifier(estimator: Any, *, kind: str | None, classes: Any, fingerprint: str | None) -> Classifier:
-    """A classifier that asks the estimator for probabilities, else scores, else labels."""
-    if not is_estimator(estimator) or not hasattr(estimator, "classes_"):
-        raise InvalidTypeError(f"The estimator must be a fitted classifier, got {type(estimator).__name__}.")
+    """A classifier that asks the estimator for probabilities, else scores, else labels, or a regressor's number."""
+    known = getattr(estimator, "classes_", None)
+    own = () if known is None else tuple(known)
+    if not is_estimator(estimator) or not (own or _is_fitted(estimator)):
+        kind_of = type(estimator).__name__
+        raise InvalidTypeError(f"The estimator must be a fitted classifier or regressor, got {kind_of}.")
     steps = getattr(estimator, "steps", None)
     own_kind = "text" if steps and hasattr(steps[0][1], "build_analyzer") else "table"
     decided = own_kind if kind is None else check_name(kind, "kind", ("table", "text"))
-    own, predictor = tuple(estimator.classes_), as_predictor(estimator)
+    predictor = as_predictor(estimator)
     engine: ClassifierEngine = engines.FunctionOnTexts(predictor)
     if decided == "table":
         engine = engines.PredictorOnRows(estimator, predictor, own)

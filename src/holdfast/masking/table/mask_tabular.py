@@ -142,7 +142,8 @@ def mask_tabular(
     ----------
     classifier : callable, estimator, torch module, ONNX session or file name
         A callable gets what the row is: arrays (b, d), or data frames. It returns scores
-        (b, n_classes) or labels (b,); one real number per row is one score, for ``agree=within(margin)``.
+        (b, n_classes) or labels (b,); one real number per row is one score, for ``agree=within(margin)``
+        or ``same_side(threshold)``.
         Estimators and pipelines are asked for ``predict_proba``, else ``decision_function`` (that of
         two classes becomes two columns -s, s), else ``predict``; fitted on frames they get frames.
         Torch modules get float tensors, ONNX models their own number type.

@@ -76,7 +76,7 @@ class TextModel:
         plain = answer.item() if isinstance(answer, np.generic) else answer
         known = plain if self.normalise is None else self.normalise(plain)
         if self.normalise is None and isinstance(known, float):
-            advice = "Return a single score as a row of one, and use `agree=within(margin)`."
+            advice = "Return a single score as a row of one, for `agree=within(margin)` or `same_side(threshold)`."
             kinds = "scores (b, n_classes) or labels that are no floats"
             raise ModelError(f"`classifier` must return {kinds}, got {known!r}. {advice}")
         try:
