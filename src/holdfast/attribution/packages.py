@@ -21,7 +21,6 @@ from holdfast.attribution.networks import enlarging
 from holdfast.attribution.shapley import DEFAULT_SAMPLES, game_of
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.extras import import_extra
-from holdfast.masking.torch import part_of, to_numpy
 from holdfast.randomness import stream
 from holdfast.validation import check_name
 from holdfast.words import listed, shortened
@@ -120,7 +119,7 @@ def by_captum(kind: Any, task: AttributionTask, /, **options: Any) -> Scored:
     _check_complete(task, _required("captum", kind), settings)
     network = model.network()
     network.module.limit = task.evaluator.deadline.call
-    method, taken = _make(kind, network.module, settings)
+    method, taken = _make(kind, network, settings)
     known: dict[str, Any] = {"baselines": network.hidden, "target": task.target}
     known["feature_mask"] = network.features.expand_as(network.shown).contiguous()
     if "DeepLiftShap" in kind.__name__:  # takes no fewer than two baselines, and ours is one
@@ -142,7 +141,7 @@ def by_captum(kind: Any, task: AttributionTask, /, **options: Any) -> Scored:
         finally:
             task.n_gradients += network.module.n_rows
         task.has_drawn = has_drawn()
-    values = to_numpy(result[0] if isinstance(result, tuple) else result).astype(np.float64)
+    values = network.read(result[0] if isinstance(result, tuple) else result)
     is_layer, reduce = tuple(values.shape) != tuple(network.shown.shape), "mean" if "feature_mask" in taken else "sum"
     if is_layer and values.ndim == 4 and np.ndim(model.groups) == 2:
         rows, columns = (enlarging(*sizes) for sizes in zip(values.shape[2:], model.groups.shape, strict=True))
@@ -154,19 +153,19 @@ def by_captum(kind: Any, task: AttributionTask, /, **options: Any) -> Scored:
     return Scored(scores, details=details)
 
 
-def _make(kind: Any, module: Any, settings: dict[str, Any]) -> tuple[Any, set[str]]:
-    """An object of the class on the module, and what its ``attribute`` takes; the class's settings are used up."""
+def _make(kind: Any, network: Any, settings: dict[str, Any]) -> tuple[Any, set[str]]:
+    """An object of the class on the network, and what its ``attribute`` takes; the class's settings are used up."""
     made: dict[str, Any] = {}
     taken = set(inspect.signature(kind.attribute).parameters)
     for name in inspect.signature(kind.__init__).parameters:
         if name in _NETWORK_NAMES:
-            made[name] = module
+            made[name] = network.module
         elif name == "layer" and "layer" in settings:
-            made[name] = part_of(module.inner, settings.pop(name))
+            made[name] = network.layer(settings.pop(name))
         elif name == "attribution_method" and name in settings:
             inner = settings.pop(name)
             inner = _find_class("captum", inner) if isinstance(inner, str) else inner
-            made[name], taken_inside = _make(inner, module, settings)
+            made[name], taken_inside = _make(inner, network, settings)
             taken |= taken_inside
         elif name in settings:
             made[name] = settings.pop(name)

@@ -227,7 +227,8 @@ def _score_again(model: Evaluator, stated: Attribution, options: dict[str, Any])
     known = resolve_method(stated.method).options
     own = [name for name in stated.details if name not in ("n_samples", "seed")] if known is None else known
     options |= {name: stated.details[name] for name in own if name in stated.details}
-    n_samples = stated.details.get("n_samples", stated.details.get("n_steps"))
+    steps = None if "n_steps" in own else stated.details.get("n_steps")
+    n_samples = stated.details.get("n_samples", steps)
     options |= {"n_samples": n_samples or None, "rng": stated.rng_key, "target": stated.target}
     repeated = attribute(model, stated.method, **options)
 

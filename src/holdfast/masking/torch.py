@@ -157,6 +157,19 @@ class Network:
         features = torch.from_numpy(np.where(groups < 0, groups.max() + 1, groups).astype(np.int64)).to(shown.device)
         return cls(Counted().eval(), shown.detach(), hidden.detach(), features)
 
+    def layer(self, name: Any) -> Any:
+        """The part of the classifier that ``named_modules`` calls so."""
+        parts = dict(self.module.inner.named_modules())
+        if not isinstance(name, str) or not name or name not in parts:
+            hint = did_you_mean(name, list(parts)) if isinstance(name, str) else None
+            must = "be a name of `module.named_modules()`"
+            raise InvalidValueError(argument="layer", must=must, got=shown(name), hint=hint)
+        return parts[name]
+
+    def read(self, tensor: Any) -> NDArray[np.float64]:
+        """The numbers of a tensor, wherever it is."""
+        return to_numpy(tensor).astype(np.float64)
+
     @contextmanager
     def running(self, seed: int | None = None) -> Iterator[Callable[[], bool]]:
         """Gradients are on, and the global generators of torch and NumPy are as before afterwards.
@@ -206,21 +219,10 @@ def twin_of(module: Any) -> Any:
     for part in module.modules():
         for value in (*part._parameters.values(), *part._buffers.values(), *vars(part).values()):
             if isinstance(value, torch.nn.Parameter):
-                shared[id(value)] = torch.nn.Parameter(value.detach(), requires_grad=value.requires_grad)
+                shared[id(value)] = torch.nn.Parameter(value.data, requires_grad=value.requires_grad)
             elif isinstance(value, torch.Tensor):
-                shared[id(value)] = value.detach()
+                shared[id(value)] = value.data
     return deepcopy(module, shared).eval()
-
-
-def part_of(module: Any, name: Any) -> Any:
-    """The part of a module that ``named_modules`` calls so."""
-    parts = dict(module.named_modules())
-    if not isinstance(name, str) or not name or name not in parts:
-        hint = did_you_mean(name, list(parts)) if isinstance(name, str) else None
-        raise InvalidValueError(
-            argument="layer", must="be a name of `module.named_modules()`", got=shown(name), hint=hint
-        )
-    return parts[name]
 
 
 def attention_weights(twin: Any, run: Callable[..., Any]) -> NDArray[Any]:
