@@ -160,11 +160,10 @@ class Network:
     def layer(self, name: Any) -> Any:
         """The part of the classifier that ``named_modules`` calls so."""
         parts = dict(self.module.inner.named_modules())
-        if not isinstance(name, str) or not name or name not in parts:
-            hint = did_you_mean(name, list(parts)) if isinstance(name, str) else None
-            must = "be a name of `module.named_modules()`"
+        if str(name) not in [part for part in parts if part]:
+            must, hint = "be a name of `module.named_modules()`", did_you_mean(str(name), list(parts))
             raise InvalidValueError(argument="layer", must=must, got=shown(name), hint=hint)
-        return parts[name]
+        return parts[str(name)]
 
     def read(self, tensor: Any) -> NDArray[np.float64]:
         """The numbers of a tensor, wherever it is."""

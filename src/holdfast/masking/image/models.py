@@ -149,7 +149,7 @@ class ModuleImageModel(ImageModel):
         Without a name it is the last convolution that was computed, of those with more than one place.
         """
         network, seen = self.network(), dict[str, Any]()
-        parts = _convolutions(network.module.inner) if layer is None else {layer: network.layer(layer)}
+        parts = _convolutions(network.module.inner) if layer is None else {str(layer): network.layer(layer)}
 
         def save(_part: Any, _inputs: Any, output: Any, *, name: str) -> Any:
             if isinstance(output, import_torch().Tensor) and output.ndim == 4 and output[0, 0].numel() > 1:
