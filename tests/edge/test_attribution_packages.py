@@ -665,6 +665,22 @@ def test_methods_leave_a_network_and_all_generators_as_they_were(method: str) ->
     np.testing.assert_allclose(attribute(model, method, rng=0).scores, first.scores, atol=1e-6)
 
 
+@pytest.mark.parametrize("method", ["gradient_x_input", "grad_cam", "captum:IntegratedGradients"])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_the_gradient_mode_of_the_caller_makes_no_difference(method: str, mode: Any) -> None:
+    wanted = attribute(bound(network()), method, target=1).scores
+    module = network()
+    with mode():
+        np.testing.assert_allclose(attribute(bound(module), method, target=1).scores, wanted, atol=1e-7)
+
+
+def test_half_precision_is_explained_as_well() -> None:
+    wanted = attribute(bound(network()), "grad_cam", target=1).scores
+    half = bound(network().bfloat16(), dtype="bfloat16")
+    np.testing.assert_allclose(attribute(half, "grad_cam", target=1).scores, wanted, atol=0.02)
+    assert attribute(half, "captum:DeepLift", target=1).scores.any()
+
+
 def test_captum_leaves_a_network_as_it_was_when_it_fails() -> None:
     module = network(torch.nn.ReLU)
     model = bound(module)

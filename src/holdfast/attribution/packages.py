@@ -6,7 +6,7 @@ Both draw from our key, and the rows that they compute are counted.
 from __future__ import annotations
 
 import inspect
-import re
+import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.extras import import_extra
 from holdfast.randomness import stream
 from holdfast.validation import check_name
-from holdfast.words import listed, shortened
+from holdfast.words import listed
 
 _BASES = {"captum": ("captum.attr", "Attribution"), "shapiq": ("shapiq.approximator", "Approximator")}
 _NEEDS = {"captum": "network", "shapiq": "masks"}
@@ -136,7 +136,7 @@ def by_captum(kind: Any, task: AttributionTask, /, **options: Any) -> Scored:
         try:
             result = method.attribute(network.shown.clone(), **arguments)
         except AssertionError as error:  # how captum checks its arguments
-            words = shortened(re.sub(r"\s+", " ", str(error)).strip(), 200)
+            words = textwrap.shorten(str(error), 200, placeholder=" …")
             raise InvalidValueError(f"was refused by captum: {words}", argument=f"method={task.method!r}") from error
         finally:
             task.n_gradients += network.module.n_rows

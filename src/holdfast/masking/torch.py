@@ -154,8 +154,10 @@ class Network:
 
                 return self.limit(run, f"for {len(points)} rows")
 
-        features = torch.from_numpy(np.where(groups < 0, groups.max() + 1, groups).astype(np.int64)).to(shown.device)
-        return cls(Counted().eval(), shown.detach(), hidden.detach(), features)
+        features = np.where(groups < 0, groups.max() + 1, groups).astype(np.int64)
+        with torch.inference_mode(False):  # whatever the caller's mode is: tensors made in it have no gradients
+            points = (shown.detach().clone(), hidden.detach().clone())
+            return cls(Counted().eval(), *points, torch.from_numpy(features).to(shown.device))
 
     def layer(self, name: Any) -> Any:
         """The part of the classifier that ``named_modules`` calls so."""
@@ -215,13 +217,14 @@ def twin_of(module: Any) -> Any:
     """
     torch = import_torch()
     shared: dict[int, Any] = {}
-    for part in module.modules():
-        for value in (*part._parameters.values(), *part._buffers.values(), *vars(part).values()):
-            if isinstance(value, torch.nn.Parameter):
-                shared[id(value)] = torch.nn.Parameter(value.data, requires_grad=value.requires_grad)
-            elif isinstance(value, torch.Tensor):
-                shared[id(value)] = value.data
-    return deepcopy(module, shared).eval()
+    with torch.inference_mode(False):
+        for part in module.modules():
+            for value in (*part._parameters.values(), *part._buffers.values(), *vars(part).values()):
+                if isinstance(value, torch.nn.Parameter):
+                    shared[id(value)] = torch.nn.Parameter(value.data, requires_grad=value.requires_grad)
+                elif isinstance(value, torch.Tensor):
+                    shared[id(value)] = value.data
+        return deepcopy(module, shared).eval()
 
 
 def attention_weights(twin: Any, run: Callable[..., Any]) -> NDArray[Any]:
