@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from holdfast.smoothing import smoothed_accuracy as smoothed_accuracy
     from holdfast.types import Deciding as Deciding
     from holdfast.types import Differentiable as Differentiable
+    from holdfast.types import Inspectable as Inspectable
     from holdfast.types import Mask as Mask
     from holdfast.types import MaskedModel as MaskedModel
     from holdfast.types import Provenance as Provenance
@@ -137,7 +138,7 @@ _NAMES = {
     "plans": "PlannedSamples plan_samples",
     "selection": "above positive top top_fraction",
     "smoothing": "SmoothedAccuracy SmoothedModel adaptive_keep selective_keep smooth smoothed_accuracy",
-    "types": "Deciding Differentiable Mask MaskedModel Provenance",
+    "types": "Deciding Differentiable Inspectable Mask MaskedModel Provenance",
     "witness": "StabilityBracket Witness find_witness stability_bracket",
 }
 """Where each public name comes from; a module is imported when one of its names is first asked for."""

@@ -23,6 +23,7 @@ EXTRAS = {
     "pandas": ("report",),
     "pyarrow": ("report",),
     "shapiq": ("explain",),
+    "captum": ("captum",),
     "datasets": ("datasets",),
     "ray": ("ray",),
     "starlette": ("explore",),

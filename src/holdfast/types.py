@@ -95,3 +95,20 @@ class Differentiable(Protocol):
     def gradient(self, points: NDArray[Any], target: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Scores (b, n_classes) at points (b, *S), and the gradient (b, *S) of the target's score."""
         ...
+
+
+@runtime_checkable
+class Inspectable(Protocol):
+    """A masked model that also shows what happens inside its network, for the full input.
+
+    Where ``lacks("activations")`` is None, ``activations(layer, target)`` gives the name of a layer (the last
+    convolution if ``layer`` is None), its output (C, h, w), and the gradient of the target's score there. Where
+    ``lacks("attentions")`` is None, ``attentions()`` gives attention (n_layers, n_heads, T, T) and the share of each
+    token in each feature (T, n_features). ``network()`` is the whole as a torch module on tensors.
+    """
+
+    def lacks(self, need: str, /) -> str | None:
+        """What the model is that it cannot give "activations" or "attentions"; None if it can."""
+        ...
+
+    def network(self) -> Any: ...

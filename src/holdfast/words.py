@@ -27,6 +27,12 @@ _METHODS = {
     "mfaba": "MFABA",
     "occlusion": "Occlusion",
     "random": "Random",
+    "gradient_x_input": "Gradient × input",
+    "smoothgrad": "SmoothGrad",
+    "gradient_shap": "GradientShap",
+    "grad_cam": "Grad-CAM",
+    "attention_rollout": "Attention rollout",
+    "rise": "RISE",
 }
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
@@ -35,8 +41,9 @@ _DUST = 12
 
 
 def method_label(name: str) -> str:
-    """What a method is called in print: 'LIME', or 'my own' of ``my_own``."""
-    return _METHODS.get(name, name.replace("_", " "))
+    """What a method is called in print: 'LIME', 'DeepLift (captum)', or 'my own' of ``my_own``."""
+    package, separator, own = name.partition(":")
+    return f"{own} ({package})" if separator and own else _METHODS.get(name, name.replace("_", " "))
 
 
 def class_name(prediction: Any, classes: Sequence[str] | None) -> str | None:

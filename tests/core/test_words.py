@@ -12,10 +12,12 @@ from holdfast import words as say
 
 
 def test_methods_are_called_by_their_names() -> None:
-    assert [say.method_label(name) for name in ("lime", "integrated_gradients", "my_own")] == [
+    assert [say.method_label(name) for name in ("lime", "grad_cam", "my_own", "captum:DeepLift", "a:")] == [
         "LIME",
-        "Integrated Gradients",
+        "Grad-CAM",
         "my own",
+        "DeepLift (captum)",
+        "a:",
     ]
 
 

@@ -97,7 +97,7 @@ def fake_workbench(texts: Any = TEXTS, **functions: Callable[[Any], Any]) -> Wor
     entries = []
     for name, function in functions.items():
         inputs = replace(fake_inputs(function, texts), model_name=f"test:{name}", data_name=f"data:{name}")
-        entries.append(Entry(inputs, "a test", has_gradients=False, fills=fills))
+        entries.append(Entry(inputs, "a test", gives=("masks",), fills=fills))
     return Workbench(entries)
 
 

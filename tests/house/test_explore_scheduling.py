@@ -261,6 +261,17 @@ class Linear:
         return np.stack([points.sum(axis=1), np.zeros(len(points))], axis=1), np.full_like(points, float(target == 0))
 
 
+def test_what_happens_inside_a_network_comes_in_turns_too() -> None:
+    image = hf.data.load("bundled:digits").inputs[0]
+    for name, method in {"digits-vit": "attention_rollout", "digits-resnet": "grad_cam"}.items():
+        model = hf.models.load(f"bundled:{name}").bind(image)
+        lock, caller = PriorityLock(), Caller("a")
+        scheduled = ScheduledModel(model, lock, caller, BatchSize())
+        np.testing.assert_allclose(
+            hf.attribute(scheduled, method).scores, hf.attribute(model, method).scores, atol=1e-6
+        )
+
+
 def test_gradients_come_in_turns_and_are_the_same() -> None:
     scheduled = ScheduledModel(Linear(), PriorityLock(), Caller("a"), BatchSize())
     assert isinstance(scheduled, Differentiable)

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 import holdfast as hf
+from holdfast.attribution.methods import METHODS, lack_of
 from holdfast.cli import main
 from holdfast.explore.questions import N_VOTES, write_python
 from holdfast.explore.requests import View
-from holdfast.explore.workbench import Workbench, bundled_entries
+from holdfast.explore.workbench import Workbench, bundled_entries, loaded_entry
 from tests.helpers.explore_support import CLASSES, N_FEATURES, Visitor, decide, fake_workbench, serving
 from tests.helpers.waiting import PATIENCE
 
@@ -73,6 +74,14 @@ def test_the_workbench_lists_every_bundled_model_without_loading_one(bundled: Vi
     assert gradients not in by_name["vader"]["methods"]
     assert all(one["n_inputs"] > 100 and one["default_fill"] == one["fills"][0]["name"] for one in told["models"])
     assert told["defaults"]["model"] == told["models"][0]["spec"]
+
+
+def test_bundled_models_are_offered_the_methods_that_they_can_do() -> None:
+    for entry in bundled_entries():
+        bound = entry.inputs.bind(entry.inputs.raw(0))
+        able = [name for name, (_, need) in METHODS.items() if lack_of(bound, need) is None]
+        assert list(entry.methods) == able, entry.name
+        assert loaded_entry(entry.inputs, {}, bound).methods == entry.methods
 
 
 def test_models_whose_data_cannot_be_read_are_listed_with_the_reason() -> None:

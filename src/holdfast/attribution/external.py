@@ -65,7 +65,7 @@ def from_array(
     >>> from_array([[1.0, 2.0], [3.0, 4.0]], groups=left_and_right).scores.tolist()
     [4.0, 6.0]
     """
-    maps = _Maps.of(model, groups=groups, reduce=reduce)
+    maps = Maps.of(model, groups=groups, reduce=reduce)
     if isinstance(scores, (str, os.PathLike)):
         scores, read_names = _read_scores(Path(scores))
         feature_names = read_names if feature_names is None else feature_names
@@ -112,7 +112,7 @@ def from_shap(
     >>> from_shap(np.array([0.2, 0.5, -0.1]), target=0, output=1).scores.tolist()
     [-0.2, -0.5, 0.1]
     """
-    maps = _Maps.of(model, groups=groups, reduce=reduce)
+    maps = Maps.of(model, groups=groups, reduce=reduce)
     full, n_calls = full_scores(model)
     values, has_classes = _shap_values(explanation, row, maps)
     if has_classes and values.shape[-1] > 1:
@@ -166,7 +166,7 @@ def from_captum(
     if isinstance(attributions, tuple) and len(attributions) != 1:
         raise InvalidValueError(argument="attributions", must="be of one input tensor", got=len(attributions))
     tensor = attributions[0] if isinstance(attributions, tuple) else attributions
-    maps = _Maps.of(model, groups=groups, reduce=reduce)
+    maps = Maps.of(model, groups=groups, reduce=reduce)
     values = maps.reduced(_as_numbers(tensor, "attributions"), channels_first=True)
     return imported(values, model, target=target, method="captum")
 
@@ -215,7 +215,7 @@ def _is_tensor(values: Any) -> bool:
     return hasattr(values, "detach") and hasattr(values, "cpu")
 
 
-def _shap_values(explanation: Any, row: int | None, maps: _Maps) -> tuple[Numbers, bool]:
+def _shap_values(explanation: Any, row: int | None, maps: Maps) -> tuple[Numbers, bool]:
     """The values of one input, and whether their last axis is one of classes."""
     values = getattr(explanation, "values", explanation)
     if isinstance(values, list):
@@ -306,7 +306,7 @@ def _check_index(value: Any, name: str, length: int | None) -> int:
 
 
 @dataclass(frozen=True)
-class _Maps:
+class Maps:
     """How maps of one input become scores: the feature of each element, and what is done with a feature's elements."""
 
     groups: NDArray[np.intp] | None
@@ -314,7 +314,7 @@ class _Maps:
     reduce: str
 
     @classmethod
-    def of(cls, model: Any, *, groups: Any, reduce: str) -> _Maps:
+    def of(cls, model: Any, *, groups: Any, reduce: str) -> Maps:
         """The groups given, or those of the model, checked."""
         check_name(reduce, "reduce", ("sum", "mean", "max"))
         known = getattr(bare_model(model), "groups", None) if groups is None else groups

@@ -1,7 +1,8 @@
-"""Gradients of a model → scores: along the line from the baseline (Integrated Gradients), on a walk away (MFABA)."""
+"""Gradients of a model → scores: at the input or near it, on a line to it (Integrated Gradients), on a walk (MFABA)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ FIRST_POINTS, MOST_POINTS = 27, 729
 
 LEGENDRE_POINTS = 50
 MOST_STEPS = 50
+NOISY_COPIES, RANDOM_PLACES = 25, 50
+"""Gradients of ``smoothgrad`` and of ``gradient_shap``."""
 
 _BATCH = 32  # gradients keep the activations of their batch, so batches are small
 _BOX_SHARE = 0.05  # half the width of the walk's box, as a share of the range of the elements
@@ -65,6 +68,65 @@ def integrated_gradients(task: AttributionTask, *, rule: str = "midpoint", toler
             mean = mean / 3 + mean_gradient(outer, np.full(len(outer), 1 / n_points))
     details = {"n_samples": n_points, "rule": rule, "score_change": change, "completeness_error": error(mean)}
     return Scored(elements.sum_by_feature(mean * way), details=details)
+
+
+def gradient_x_input(task: AttributionTask) -> Scored:
+    """Multiply the gradient at the input by the input, element by element, and sum over each feature."""
+    elements = Elements.of(task.differentiable)
+    _, slopes = task.gradients(elements.shown[None].astype(elements.dtype))
+    return Scored(elements.sum_by_feature(slopes[0] * elements.shown))
+
+
+def smoothgrad(task: AttributionTask, *, noise: float = 0.15) -> Scored:
+    """Average the gradient over ``n_samples`` noisy copies of the input (25), and sum it over each feature.
+
+    The noise is normal; its standard deviation is the share ``noise`` of the elements' range. As in the paper, and by
+    captum's ``NoiseTunnel`` on ``Saliency(abs=False)``, gradients keep their sign and are not multiplied by the input.
+    Elements that belong to no feature get no noise.
+    """
+    share = check_amount(noise, "noise", may_be_zero=True)
+    n_samples = task.budget(NOISY_COPIES, least=1, of="for 'smoothgrad'")
+    elements = Elements.of(task.differentiable)
+    mean = np.zeros_like(elements.shown)
+    for copies in _noisy_copies(task, elements, share, n_samples, task.stream()):
+        _, slopes = task.gradients(copies.astype(elements.dtype))
+        mean += slopes.sum(axis=0) / n_samples
+        task.tell_progress(n_samples)
+    return Scored(elements.sum_by_feature(mean), details={"noise": share, "n_samples": n_samples})
+
+
+def gradient_shap(task: AttributionTask, *, noise: float = 0.0) -> Scored:
+    """Average gradient × (input − baseline) over ``n_samples`` random places (50) between baseline and input.
+
+    These are expected gradients, as by captum's ``GradientShap``; the only baseline is the input with every feature
+    hidden. ``noise`` is the standard deviation of normal noise on the input, as a share of the elements' range; none by
+    default, as by captum.
+    """
+    share = check_amount(noise, "noise", may_be_zero=True)
+    n_samples = task.budget(RANDOM_PLACES, least=1, of="for 'gradient_shap'")
+    elements, rng = Elements.of(task.differentiable), task.stream()
+    places, mean, n_done = rng.random(n_samples), np.zeros_like(elements.shown), 0
+    for copies in _noisy_copies(task, elements, share, n_samples, rng):
+        part = places[n_done : n_done + len(copies)].reshape(-1, *([1] * elements.shown.ndim))
+        way = copies - elements.hidden
+        _, slopes = task.gradients((elements.hidden + part * way).astype(elements.dtype))
+        mean += (slopes * way).sum(axis=0) / n_samples
+        n_done += len(copies)
+        task.tell_progress(n_samples)
+    return Scored(elements.sum_by_feature(mean), details={"noise": share, "n_samples": n_samples})
+
+
+def _noisy_copies(
+    task: AttributionTask, elements: Elements, noise: float, n_samples: int, rng: np.random.Generator
+) -> Iterator[Numbers]:
+    """Batches (b, *S) of the input with noise on the elements of its features; none depends on the batch size."""
+    spread, size = noise * float(np.ptp(elements.shown)), min(_BATCH, task.evaluator.batch_size)
+    for start in range(0, n_samples, size):
+        shape = (min(size, n_samples - start), *elements.shown.shape)
+        if spread == 0:
+            yield np.broadcast_to(elements.shown, shape)
+        else:
+            yield elements.shown + np.where(elements.free, spread * rng.standard_normal(shape), 0.0)
 
 
 def mfaba(

@@ -1,7 +1,7 @@
 """A masked model and the name of a method → an ``Attribution``, through the same evaluation as certification.
 
-A method is a function of an ``AttributionTask``, what it may ask, and of its own options. Occlusion and random scores
-are here, the others in modules of their own.
+A method is a function of an ``AttributionTask``, what it may ask, and of its own options. Occlusion, RISE and random
+scores are here, the others in modules of their own, and those of captum and shapiq in ``packages``.
 """
 
 from __future__ import annotations
@@ -12,27 +12,51 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.certification.serialization import Value, frozen_numbers
-from holdfast.errors import InvalidTypeError, InvalidValueError, MissingGradientsError
+from holdfast.errors import ArgumentError, InvalidTypeError, InvalidValueError, MissingGradientsError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.randomness import stream, stream_key
-from holdfast.types import Differentiable, MaskedModel, Masks, Outputs, Progress, Provenance, Rng
-from holdfast.validation import check_class_name, check_name, check_whole, shown
+from holdfast.types import Differentiable, Inspectable, MaskedModel, Masks, Outputs, Progress, Provenance, Rng
+from holdfast.validation import check_class_name, check_name, check_number, check_whole, shown
 from holdfast.words import calls, class_name, quoted
 
 Numbers = NDArray[np.float64]
+_Answer = TypeVar("_Answer")
 
-METHODS = {"lime": "lime", "shap": "shapley", "integrated_gradients": "gradients", "mfaba": "gradients"}
-METHODS |= {"occlusion": "methods", "random": "methods"}
-"""Methods by name, and the modules of this package they are in, each loaded when its method is first asked for."""
+METHODS = {
+    "lime": ("lime", "masks"),
+    "shap": ("shapley", "masks"),
+    "integrated_gradients": ("gradients", "gradients"),
+    "mfaba": ("gradients", "gradients"),
+    "occlusion": ("methods", "masks"),
+    "random": ("methods", "masks"),
+    "gradient_x_input": ("gradients", "gradients"),
+    "smoothgrad": ("gradients", "gradients"),
+    "gradient_shap": ("gradients", "gradients"),
+    "grad_cam": ("networks", "activations"),
+    "attention_rollout": ("networks", "attentions"),
+    "rise": ("methods", "masks"),
+}
+"""Methods by name: the module of this package each is in, loaded when it is first asked for, and a key of ``NEEDS``."""
 
-GRADIENT_METHODS = ("integrated_gradients", "mfaba")
-"""Those that ask the model for gradients."""
+NEEDS = {
+    "masks": "any model",
+    "gradients": "a model with gradients: a PyTorch module bound by `mask_image` or `mask_text`",
+    "activations": "a convolutional network: a PyTorch module bound by `mask_image`",
+    "attentions": "a transformer of Hugging Face bound by `mask_image` or `mask_text`",
+    "network": "a PyTorch module bound by `mask_image` or `mask_text`",
+}
+"""What methods ask of a model, and the words for it."""
+
+SCHEMES = {"captum": "a class of captum.attr", "shapiq": "an approximator of shapiq"}
+"""Packages whose methods are found by name, as in "captum:DeepLift"."""
+
+RISE_SAMPLES = 1000
 
 _MOST_CELLS = 1 << 27  # most entries of all masks of a method together: a gigabyte where they are drawn as floats
 _N_SHOWN = 3
@@ -64,7 +88,7 @@ class Attribution(Value, schema="holdfast.attribution"):
     rng_key : int or None
         Give it back as ``rng`` to repeat the scores; None if nothing was drawn.
     errors : float array (n_features,) or None
-        Estimated standard errors of sampled Shapley values: about 95 of 100 exact values lie within
+        Estimated standard errors of sampled Shapley values and of RISE: about 95 of 100 exact values lie within
         two of them, unless the model does something on masks so rare that none was drawn. An
         estimate, not a guarantee. Zero if exact, None where a method has none.
     details : mapping
@@ -145,7 +169,7 @@ class Attribution(Value, schema="holdfast.attribution"):
 
 def attribute(
     model: MaskedModel,
-    method: str,
+    method: Any,
     *,
     target: Any = None,
     n_samples: int | None = None,
@@ -165,17 +189,25 @@ def attribute(
     ----------
     model : MaskedModel
         Function of masks (b, n_features). Gradient methods need one that is ``Differentiable``: a
-        torch module bound by ``mask_image`` or ``mask_text``.
-    method : str
+        torch module bound by ``mask_image`` or ``mask_text``. "grad_cam" needs a convolutional network,
+        "attention_rollout" a transformer of Hugging Face.
+    method : str or class
         "lime": weighted ridge regression on random masks. "shap": Shapley values of the masked
-        features. "integrated_gradients": gradients along the line from the baseline. "mfaba": a walk
-        against the gradient. "occlusion": each feature left out, or alone. "random": no explanation.
+        features. "rise": mean score of the random masks that show a feature. "occlusion": each feature
+        left out, or alone. "random": no explanation. "integrated_gradients": gradients along the line
+        from the baseline. "gradient_shap": the same at random places of it. "gradient_x_input": the
+        gradient times the input. "smoothgrad": the mean gradient of noisy copies. "mfaba": a walk
+        against the gradient. "grad_cam": the last convolution's maps, weighted by their gradients.
+        "attention_rollout": attention, multiplied through the layers. "captum:DeepLift" and
+        "shapiq:SVARM": a class of ``captum.attr`` or an approximator of shapiq by name, or the class
+        itself.
     target : int, str or bool, optional
         The class or label to explain; by default the one predicted for the full input.
     n_samples : int, optional
-        The budget: masks for "lime" (1,000), "shap" (all if n ≤ 12, else 1,000 and two per feature)
-        and "occlusion" (n + 1); gradients along the path for "integrated_gradients" (27 to 729, as
-        needed) and "mfaba" (at most 50 steps).
+        The budget: masks for "lime" and "rise" (1,000), "shap" (all if n ≤ 12, else 1,000 and two per
+        feature), "occlusion" (n + 1) and approximators of shapiq (1,000); gradients for
+        "integrated_gradients" (27 to 729, as needed), "gradient_shap" (50), "smoothgrad" (25) and
+        "mfaba" (at most 50 steps); what classes of captum call ``n_samples`` or ``n_steps``.
     batch_size : int, optional
         Most rows per model call.
     progress : bool or callable, optional
@@ -187,6 +219,9 @@ def attribute(
         Of the method. "lime": ``kernel_width``, ``penalty``, ``sampling`` ("bernoulli" or "sizes").
         "integrated_gradients": ``rule`` ("midpoint" or "gauss_legendre"), ``tolerance``. "mfaba":
         ``variant`` ("sharp" or "smooth"), ``step``, ``box``. "occlusion": ``leave`` ("out" or "in").
+        "rise": ``keep``. "smoothgrad" and "gradient_shap": ``noise``, a share of the elements' range.
+        "grad_cam": ``layer``, a name of ``module.named_modules()``. Of other packages: what the class
+        and its ``attribute`` take.
 
     Returns
     -------
@@ -204,24 +239,24 @@ def attribute(
     >>> top(scores, 1).tolist()
     [False, True, False]
     """
-    explain = find_method(check_name(method, "method", METHODS))
-    own = options_of(method)
+    resolved = resolve_method(method)
+    own = resolved.options
     for name in options:  # one that would have no effect is an error, never ignored
-        if name not in own:
+        if own is not None and name not in own:
             takes = f"takes {', '.join(f'`{known}`' for known in own)}" if own else "takes no options of its own"
-            raise InvalidTypeError(f"is no option of {method!r}, which {takes}.", argument=name)
+            raise InvalidTypeError(f"is no option of {resolved.name!r}, which {takes}.", argument=name)
     budget = None if n_samples is None else check_whole(n_samples, "n_samples", minimum=1)
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         known = evaluator.provenance
-        key = stream_key(rng, "attribute", method, known.model, known.input, known.masking)
+        key = stream_key(rng, "attribute", resolved.name, known.model, known.input, known.masking)
         before = evaluator.n_calls
-        task = AttributionTask(evaluator, method, target=target, n_samples=budget, key=key)
-        scored = explain(task, **options)
+        task = AttributionTask(evaluator, resolved.name, target=target, n_samples=budget, key=key)
+        scored = resolved.explain(task, **options)
         target = None if task.has_one_score else task.target
         return Attribution(
             scores=scored.scores,
             target=target,
-            method=method,
+            method=resolved.name,
             n_calls=evaluator.n_calls - before + task.n_gradients,
             feature_names=names_of(model),
             rng_key=key if task.has_drawn else None,
@@ -232,15 +267,51 @@ def attribute(
         )
 
 
-def find_method(name: str) -> Callable[..., Scored]:
-    """The method of that name: a function of an ``AttributionTask`` and its own options."""
-    method: Callable[..., Scored] = getattr(import_module(f"holdfast.attribution.{METHODS[name]}"), name)
-    return method
+class ResolvedMethod(NamedTuple):
+    """A method that was found: what it is called in results, what it is, and what it takes.
+
+    ``explain`` is a function of an ``AttributionTask`` and the method's own options; ``needs`` is a key of ``NEEDS``;
+    ``options`` are the names of its options, None if it takes any.
+    """
+
+    name: str
+    explain: Callable[..., Scored]
+    needs: str
+    options: tuple[str, ...] | None
+
+
+def resolve_method(method: Any) -> ResolvedMethod:
+    """The method of a name such as "lime" or "captum:DeepLift", or a class of captum or shapiq; nothing is computed.
+
+    Examples
+    --------
+    >>> resolve_method("rise").options
+    ('keep',)
+    """
+    scheme, separator, place = method.partition(":") if isinstance(method, str) else ("", "", "")
+    if separator and scheme in SCHEMES:
+        from holdfast.attribution.packages import resolve_class
+
+        return resolve_class(scheme, place)
+    if not isinstance(method, str):
+        from holdfast.attribution.packages import resolve_object
+
+        resolved = resolve_object(method)
+        if resolved is not None:
+            return resolved
+    try:
+        name = check_name(method, "method", METHODS)
+    except ArgumentError as error:
+        error.add_hint(f"Or {', or '.join(f'{scheme}:… for {what}' for scheme, what in SCHEMES.items())}.")
+        raise
+    module, needs = METHODS[name]
+    explain: Callable[..., Scored] = getattr(import_module(f"holdfast.attribution.{module}"), name)
+    return ResolvedMethod(name, explain, needs, tuple(inspect.signature(explain).parameters)[1:])
 
 
 def options_of(name: str) -> list[str]:
     """The options that a method has beside those of ``attribute``."""
-    return list(inspect.signature(find_method(name)).parameters)[1:]
+    return list(resolve_method(name).options or ())
 
 
 @dataclass(frozen=True)
@@ -317,12 +388,17 @@ class AttributionTask:
         """Scores (b, n_classes) and the target's gradients (b, *S) at points (b, *S)."""
         model, target = self.differentiable, self.target
         what = f"for {len(points)} gradients"
-        scores, slopes = self.evaluator.deadline.call(lambda: model.gradient(points, target), what)
+        scores, slopes = self.call(lambda: model.gradient(points, target), len(points), what)
         if not (np.isfinite(slopes).all() and np.isfinite(scores).all()):
             must = f"have finite gradients for {self.method!r}"
             raise InvalidValueError(argument="model", must=must, got="NaN or infinity")
-        self.n_gradients += len(points)
         return scores, slopes.astype(np.float64)
+
+    def call(self, function: Callable[[], _Answer], n_rows: int, what: str) -> _Answer:
+        """What a function of the model returns that computes so many rows past the evaluator, in the time allowed."""
+        answer = self.evaluator.deadline.call(function, what)
+        self.n_gradients += n_rows
+        return answer
 
     def tell_progress(self, total: int) -> None:
         """Report the gradients computed so far to whoever wants to see progress."""
@@ -332,7 +408,8 @@ class AttributionTask:
     @cached_property
     def differentiable(self) -> Differentiable:
         """The model behind the evaluator, if it has gradients."""
-        return check_differentiable(self.evaluator, self.method)
+        model: Differentiable = check_needs(self.evaluator, self.method, "gradients")
+        return model
 
 
 def occlusion(task: AttributionTask, *, leave: str = "out") -> Scored:
@@ -362,14 +439,49 @@ def random(task: AttributionTask) -> Scored:
     return Scored(task.stream().random(task.n_features))
 
 
-def check_differentiable(model: Any, method: str) -> Differentiable:
-    """The model behind evaluators, which must have the gradients that a method asks for."""
+def rise(task: AttributionTask, *, keep: float = 0.5) -> Scored:
+    """Show each feature with probability ``keep``; a feature's score is the mean score of the masks that show it.
+
+    That is the weighting of RISE, on the features themselves: masks are not drawn on a coarse grid and enlarged. Sums
+    are divided by the expected number of masks that show a feature, as in the paper. If there are no more masks than
+    ``n_samples`` (1,000), each is computed once and weighted by its probability, which is exact.
+    """
+    share = float(check_number(keep, "keep", "be a number between 0 and 1", lambda value: 0 < value < 1))
+    n = task.n_features
+    n_samples = task.budget(RISE_SAMPLES, least=2, of="for 'rise'")
+    details = {"keep": share, "n_samples": n_samples, "exact": 2**n <= n_samples}
+    if details["exact"]:
+        from holdfast.boolean.tables import all_masks
+
+        masks = all_masks(n)
+        task.evaluator.expect(len(masks))
+        chances = share ** masks.sum(axis=1) * (1 - share) ** (~masks).sum(axis=1)
+        scores = (chances * task.values(masks)) @ masks / share
+        return Scored(scores, np.zeros(n), details | {"n_samples": len(masks)})
+    masks = task.stream().random((n_samples, n)) < share
+    task.evaluator.expect(n_samples)
+    terms = task.values(masks)[:, None] * masks / share
+    return Scored(terms.mean(axis=0), terms.std(axis=0, ddof=1) / np.sqrt(n_samples), details)
+
+
+def lack_of(model: Any, needs: str) -> str | None:
+    """What a model is that it lacks what a method needs; None if it has it."""
     bare = bare_model(model)
-    if not isinstance(bare, Differentiable):
-        needs = "needs a model with gradients: a PyTorch module bound by `mask_image` or `mask_text`"
-        message = f"{needs}, got {type(bare).__name__}. 'lime', 'shap' and 'occlusion' need none."
+    if needs == "masks" or (needs == "gradients" and isinstance(bare, Differentiable)):
+        return None
+    if needs == "gradients" or not isinstance(bare, Inspectable):
+        return type(bare).__name__
+    return bare.lacks(needs)
+
+
+def check_needs(model: Any, method: str, needs: str | None = None) -> Any:
+    """The model behind evaluators, which must have what a method asks for: its need by name, or one of ``NEEDS``."""
+    needs = resolve_method(method).needs if needs is None else needs
+    lack = lack_of(model, needs)
+    if lack is not None:
+        message = f"needs {NEEDS[needs]}, got {lack}. 'lime', 'shap' and 'occlusion' need masks alone."
         raise MissingGradientsError(message, argument=f"method={method!r}")
-    return bare
+    return bare_model(model)
 
 
 def bare_model(model: Any) -> Any:

@@ -95,10 +95,14 @@ def as_shapiq_game(model: MaskedModel, *, target: Any = None) -> Any:
     >>> game(np.array([[True, False], [True, True]])).tolist()
     [1.0, 3.0]
     """
-    game: Any = import_extra("shapiq", "`as_shapiq_game` needs").Game
     evaluator = model if isinstance(model, Evaluator) else Evaluator(model)
-    task = AttributionTask(evaluator, "shapiq", target=target, n_samples=None, key=0)
-    names = names_of(model)
+    return game_of(AttributionTask(evaluator, "shapiq", target=target, n_samples=None, key=0))
+
+
+def game_of(task: AttributionTask) -> Any:
+    """The values of masks that a task explains, minus that of the empty input, as a game of shapiq."""
+    game: Any = import_extra("shapiq", "`as_shapiq_game` needs").Game
+    names = names_of(task.evaluator)
 
     class MaskedGame(game):  # type: ignore[misc]
         """A masked model as a game."""

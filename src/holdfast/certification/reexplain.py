@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.attribution.external import from_array
-from holdfast.attribution.methods import GRADIENT_METHODS, METHODS, Attribution, attribute
+from holdfast.attribution.methods import Attribution, attribute, resolve_method
 from holdfast.bounds import Interval, chernoff, clopper_pearson
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.question import Question, RateKeywords
@@ -21,7 +21,7 @@ from holdfast.evaluation import Evaluator, evaluating
 from holdfast.randomness import stream, stream_key
 from holdfast.selection import top_fraction
 from holdfast.types import Mask, MaskedModel, Progress, Rng
-from holdfast.validation import check_name, check_selection, check_whole, shown
+from holdfast.validation import check_selection, check_whole, shown
 from holdfast.words import NOT_RIGHT, calls, event
 
 _PAPER_SHARE = 0.25
@@ -159,7 +159,7 @@ def reexplain(
     model : MaskedModel
         Function of masks (b, n_features).
     method : str or callable
-        A method of ``attribute``; or a function of (model, seed) that returns an ``Attribution`` or
+        A method of ``attribute`` by name; or a function of (model, seed) that returns an ``Attribution`` or
         scores (n_features,).
     radius : int
         How many more features may be revealed.
@@ -198,7 +198,7 @@ def reexplain(
         n_first = evaluator.n_calls - before
         attributions += [explain(evaluator, own) for own in keys[1:]]
         # Gradients go past the evaluator: what a method says of its calls, less the rows that each repeat needs.
-        gradients = not callable(method) and method in GRADIENT_METHODS
+        gradients = isinstance(method, str) and resolve_method(method).needs != "masks"
         n_gradients = sum(attribution.n_calls - n_first for attribution in attributions) if gradients else 0
         chosen = [top_fraction(scores, _PAPER_SHARE) if select is None else select(scores) for scores in attributions]
         masks = [check_selection(selected, "select(attribution)", evaluator) for selected in chosen]
@@ -250,7 +250,7 @@ def _explainer(method: Any, options: dict[str, Any]) -> Callable[[Evaluator, int
     if callable(method) and options_set:
         raise InvalidTypeError(argument="method", must="take its options itself if it is a function", got=options_set)
     if not callable(method):
-        name = check_name(method, "method", METHODS)
+        name = resolve_method(method).name
         return lambda model, key: attribute(model, name, rng=key, **options)
 
     def explain(model: Evaluator, key: int) -> Attribution:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.agreement import as_agreement
-from holdfast.attribution.methods import GRADIENT_METHODS, METHODS, Attribution, attribute, options_of
+from holdfast.attribution.methods import METHODS, SCHEMES, Attribution, attribute, resolve_method
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.comparison import Comparison, compare
 from holdfast.certification.curve import StabilityCurve, certify_radii
@@ -196,7 +196,7 @@ def recheck(
         else:
             again = _score_again(evaluator, result, own)
             # Gradients are as many as are needed, which may have taken several attempts.
-            costs = evaluator.deciding is None and result.method not in GRADIENT_METHODS
+            costs = evaluator.deciding is None and resolve_method(result.method).needs == "masks"
         return Recheck(result, again, None, result.rng_key or 0, costs, notes, smallest_margins=())
     first = _first(result)
     options: dict[str, Any] = {"batch_size": batch_size, "progress": progress, "rng": first.rng_key}
@@ -227,11 +227,17 @@ def recheck(
 
 def _score_again(model: Evaluator, stated: Attribution, options: dict[str, Any]) -> Attribution:
     """The same method with the same settings; numbers that agree but for rounding are as they are stated."""
-    if stated.method not in METHODS:
+    if stated.method not in METHODS and stated.method.partition(":")[0] not in SCHEMES:
         must = f"come from one of {', '.join(METHODS)}: others cannot be asked again"
         raise InvalidValueError(argument="result", must=must, got=repr(stated.method))
-    options |= {name: stated.details[name] for name in options_of(stated.method) if name in stated.details}
-    n_samples = stated.details.get("n_samples", stated.details.get("n_steps"))
+    if names := stated.details.get("not_stored"):
+        must = f"be of settings that can be stored: {', '.join(names)} of {stated.method!r} cannot"
+        raise InvalidValueError(argument="result", must=must)
+    known = resolve_method(stated.method).options
+    own = [name for name in stated.details if name not in ("n_samples", "seed")] if known is None else known
+    options |= {name: stated.details[name] for name in own if name in stated.details}
+    steps = None if "n_steps" in own else stated.details.get("n_steps")
+    n_samples = stated.details.get("n_samples", steps)
     options |= {"n_samples": n_samples or None, "rng": stated.rng_key, "target": stated.target}
     repeated = attribute(model, stated.method, **options)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import os
 import re
 import sys
@@ -151,11 +152,11 @@ class SetAction(argparse.Action):
             raise argparse.ArgumentError(self, f"must set {name} once, got it twice")
         value: Any = [*settings.get(name, []), word] if name == "trusted" else word
         if name not in _TEXTS:
-            # A number or a truth value where the word is one; the library checks it.
+            # A number, a truth value or a list in brackets where the word is one; the library checks it.
             value = {"true": True, "false": False, "fresh": None if name == "rng" else word}.get(word, word)
-            for kind in (float, int):
+            for read in (float, int, json.loads if word.startswith("[") else int):
                 with suppress(ValueError):
-                    value = kind(word)
+                    value = read(word)
         setattr(options, self.dest, settings | {name: value})
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import holdfast as hf
 from holdfast.agreement import as_agreement
 from holdfast.atomic import write_whole
-from holdfast.attribution.methods import METHODS, bare_model, names_of, options_of
+from holdfast.attribution.methods import bare_model, names_of, resolve_method
 from holdfast.certification.question import FIELDS
 from holdfast.cli.options import EXIT_CODES, INPUT_SETTINGS, MODELS, add_features, add_json, add_settings, parse_radii
 from holdfast.errors import InvalidValueError
@@ -28,8 +28,9 @@ from holdfast.extras import check_installed, needed
 from holdfast.inputs.data.files import READERS, SUFFIXES
 from holdfast.inputs.source import LOADERS
 from holdfast.types import Mask
-from holdfast.validation import MOST_UNPACKED, check_file, check_mask, check_name, read_text, shown
+from holdfast.validation import MOST_UNPACKED, check_file, check_mask, read_text, shown
 
+_METHOD_HELP = "lime, shap, occlusion, grad_cam, …; captum:DeepLift, shapiq:SVARM, … for those of other packages"
 _RATES = ("plan", "neighborhood", "rate_kind", "rng")
 
 
@@ -120,12 +121,13 @@ def add_input(parser: argparse.ArgumentParser, *, required: bool = True) -> None
 
 def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
     """What is explained and what is asked."""
-    what = "lime, shap, …: explain it now; or a file of one score per feature, both with --top; or without, of 0/1 each"
+    what = "lime, shap, captum:DeepLift, …: explain it now; or a file of one score per feature, both with --top; "
+    what += "or without, of 0/1 each"
     radius = "how many more features may be revealed"
     if "method" in names:
-        parser.add_argument("--method", required=True, metavar="NAME", help="lime, shap, occlusion, …")
+        parser.add_argument("--method", required=True, metavar="NAME", help=_METHOD_HELP)
     elif "any_method" in names:
-        parser.add_argument("--method", metavar="NAME", help="lime, shap, occlusion, … (default: all of them)")
+        parser.add_argument("--method", metavar="NAME", help="a method of the study (default: all of them)")
     else:
         several: dict[str, Any] = {"metavar": "WHAT", "help": what}
         if "explanations" in names:
@@ -329,7 +331,9 @@ def run(options: argparse.Namespace) -> None:
 
 def check_options(options: argparse.Namespace) -> None:
     """Raise for a setting of ``explain`` that is neither one of every method nor an option of this one."""
-    own = options_of(check_name(options.method, "method", METHODS))
+    own = resolve_method(options.method).options
+    if own is None:
+        return
     known = [*own, *VERBS["explain"].settings, *INPUT_SETTINGS]
     for name in (name for name in options.settings if name not in known):
         takes = f"takes {', '.join(f'`{known}`' for known in own)}" if own else "takes no options of its own"

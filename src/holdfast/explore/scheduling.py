@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.types import Differentiable, MaskedModel, Masks, Outputs
+from holdfast.types import Differentiable, Inspectable, MaskedModel, Masks, Outputs
 from holdfast.validation import check_masks
 
 MOST_PASSED = 8  # so many turns of those that go first, then somebody else has one: nobody waits forever
@@ -176,7 +176,7 @@ class BatchSize:
 class ScheduledModel:
     """A masked model that waits for its turn before every batch, and raises ``Cancelled`` once its caller has left.
 
-    It has gradients if the model has.
+    It has gradients, and shows what happens inside, if the model does.
     """
 
     batch_size = MOST_ROWS
@@ -190,6 +190,10 @@ class ScheduledModel:
                 setattr(self, name, getattr(model, name))
         if isinstance(model, Differentiable):
             self.gradient = self._gradient
+        if isinstance(model, Inspectable):
+            self.lacks, self.network = model.lacks, model.network
+            self.activations = lambda *asked: self._alone(lambda: self._model.activations(*asked))
+            self.attentions = lambda: self._alone(lambda: self._model.attentions())
 
     def __call__(self, masks: Masks, /) -> Outputs:
         shown = check_masks(masks, self.n_features)
@@ -202,6 +206,10 @@ class ScheduledModel:
         parts = self._in_turns(lambda rows: self._model.gradient(points[rows], target), len(points))
         scores, slopes = zip(*parts, strict=True)
         return np.concatenate(scores), np.concatenate(slopes)
+
+    def _alone(self, work: Callable[[], Any]) -> Any:
+        with self._lock.turn(self._caller):
+            return work()
 
     def _in_turns(self, work: Callable[[slice], Any], n_rows: int) -> list[Any]:
         answers, start = list[Any](), 0

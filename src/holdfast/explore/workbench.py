@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-from holdfast.attribution.methods import GRADIENT_METHODS, METHODS
+from holdfast.attribution.methods import METHODS, NEEDS, lack_of
 from holdfast.errors import HoldfastError, InvalidValueError, MissingExtraError
 from holdfast.explore.requests import OWN, View, check_features, check_object
 from holdfast.explore.scheduling import BatchSize
@@ -21,7 +21,7 @@ from holdfast.inputs.models.bundled import BOX, NamedRows, available
 from holdfast.inputs.models.classifier import FunctionOnTexts
 from holdfast.inputs.source import Once
 from holdfast.report.card import glance
-from holdfast.types import Differentiable, MaskedModel
+from holdfast.types import MaskedModel
 from holdfast.validation import check_name, check_number, check_share, check_size, shown
 from holdfast.words import class_label, method_label
 
@@ -61,17 +61,22 @@ _ROWS = (
 _NUMBERS = (FillChoice("mean", "the mean of the training rows", None), FillChoice("zero", "zero", 0.0))
 
 
+_INSIDE = {"resnet": ("activations",), "vit": ("attentions",), "roberta": ("attentions",)}
+"""What bundled networks give beside gradients, by their type."""
+
+
 @dataclass(frozen=True, eq=False)
 class Entry:
     """A model and the inputs it is explored on.
 
     ``inputs`` is the model on its data, by the names they are loaded by; they are loaded when the first input is bound.
-    ``options`` are what else the model is loaded with. The first of the ``fills`` is the default.
+    ``options`` are what else the model is loaded with. The first of the ``fills`` is the default. ``gives`` says what
+    methods may ask of the model, as ``NEEDS`` calls it.
     """
 
     inputs: Inputs
     note: str
-    has_gradients: bool
+    gives: tuple[str, ...]
     fills: tuple[FillChoice, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     batch: BatchSize = field(default_factory=BatchSize)
@@ -83,7 +88,7 @@ class Entry:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        return tuple(name for name in METHODS if self.has_gradients or name not in GRADIENT_METHODS)
+        return tuple(name for name, (_, need) in METHODS.items() if need in self.gives)
 
     def fill(self, name: str | None) -> Any:
         """What ``bind`` is given for the choice of a name; for the default if there is none."""
@@ -129,18 +134,21 @@ def bundled_entries(device: str | None = None) -> tuple[Entry, ...]:
         features = "words" if card.kind == "text" else None
         inputs = Inputs(spec, card.data, model, shared(card.data), features=features)
         fills = (*fills, _PATCHES) if config.get("model_type") == "vit" else fills
-        entries.append(Entry(inputs, card.description, is_torch, fills, options))
+        gives = ["masks", *(["gradients"] if is_torch else [])]
+        gives += _INSIDE.get(config.get("model_type", ""), ())
+        entries.append(Entry(inputs, card.description, tuple(gives), fills, options))
     return tuple(entries)
 
 
 def loaded_entry(inputs: Inputs, options: Mapping[str, Any], bound: MaskedModel | None = None) -> Entry:
-    """The entry of a model that was loaded with options; an input bound to it shows whether it has gradients."""
+    """The entry of a model that was loaded with options; an input bound to it shows what it gives."""
     classifier = inputs.classifier
     text = _WORDS if isinstance(classifier.engine, FunctionOnTexts) else _TOKENS
     table = _NUMBERS if isinstance(classifier.engine, NamedRows) else _ROWS
     fills = {"image": _IMAGE, "text": text, "table": table}[classifier.kind]
     note = f"{inputs.model_name} on {inputs.data_name}"
-    return Entry(inputs, note, isinstance(bound, Differentiable), fills, options)
+    gives = ("masks",) if bound is None else tuple(need for need in NEEDS if lack_of(bound, need) is None)
+    return Entry(inputs, note, gives, fills, options)
 
 
 class Workbench:

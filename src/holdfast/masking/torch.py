@@ -10,6 +10,8 @@ import inspect
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MethodType
@@ -19,10 +21,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import ModelError
+from holdfast.errors import InvalidValueError, ModelError
 from holdfast.extras import import_extra
 from holdfast.fingerprints import canonical, digest_files, digest_module, digest_object, fingerprint
-from holdfast.validation import check_classes
+from holdfast.validation import check_classes, did_you_mean, shown
 
 SCORE_NAMES = ("logits", "scores", "probabilities", "output")
 """What models of all frameworks call their scores."""
@@ -112,6 +114,141 @@ def evaluating_module(module: Any, *, gradients: bool = False) -> Iterator[None]
     finally:
         for part in training:
             part.training = True
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A classifier on the elements of one input as a torch module, for methods that look inside or work on tensors.
+
+    ``module`` maps points (b, *S) to scores (b, n_classes) and counts them in ``n_rows``; its part ``inner`` is a twin
+    of the classifier. ``shown`` and ``hidden`` (1, *S) are the input with every feature shown and hidden. ``features``
+    broadcasts to them and has the feature of each element, or n_features for those that are always shown.
+    """
+
+    module: Any
+    shown: Any
+    hidden: Any
+    features: Any
+
+    @classmethod
+    def of(
+        cls, inner: Any, score: Callable[[Any], Any], *, shown: Any, hidden: Any, groups: NDArray[np.intp]
+    ) -> Network:
+        """Of a twin, how it scores points, and the groups of elements, shaped as they broadcast."""
+        torch = import_torch()
+        base: Any = torch.nn.Module
+
+        class Counted(base):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__()
+                self.inner, self.n_rows = inner, 0
+                self.limit: Callable[[Callable[[], Any], str], Any] = lambda function, what: function()
+
+            def forward(self, points: Any) -> Any:
+                self.n_rows += len(points)
+                is_enabled = torch.is_grad_enabled()  # in this thread: a call with a time limit has its own
+
+                def run() -> Any:
+                    with torch.set_grad_enabled(is_enabled):
+                        return score(points)
+
+                return self.limit(run, f"for {len(points)} rows")
+
+        features = np.where(groups < 0, groups.max() + 1, groups).astype(np.int64)
+        with torch.inference_mode(False):  # whatever the caller's mode is: tensors made in it have no gradients
+            points = (shown.detach().clone(), hidden.detach().clone())
+            return cls(Counted().eval(), *points, torch.from_numpy(features).to(shown.device))
+
+    def layer(self, name: Any) -> Any:
+        """The part of the classifier that ``named_modules`` calls so."""
+        parts = dict(self.module.inner.named_modules())
+        if str(name) not in [part for part in parts if part]:
+            must, hint = "be a name of `module.named_modules()`", did_you_mean(str(name), list(parts))
+            raise InvalidValueError(argument="layer", must=must, got=shown(name), hint=hint)
+        return parts[str(name)]
+
+    def read(self, tensor: Any) -> NDArray[np.float64]:
+        """The numbers of a tensor, wherever it is."""
+        return to_numpy(tensor).astype(np.float64)
+
+    @contextmanager
+    def running(self, seed: int | None = None) -> Iterator[Callable[[], bool]]:
+        """Gradients are on, and the global generators of torch and NumPy are as before afterwards.
+
+        With a seed they start from it; the function given says whether anything was drawn from them since.
+        """
+        torch, device = import_torch(), self.shown.device
+        # Only the generators of the CPU and of this device: seeding them all would change those of other devices.
+        backend = None if device.type == "cpu" else getattr(torch, device.type)
+        place = () if backend is None or device.type == "mps" else (device,)
+
+        def states() -> tuple[Any, ...]:
+            own = () if backend is None else (backend.get_rng_state(*place),)
+            return (np.random.get_state(), torch.get_rng_state(), *own)  # noqa: NPY002 - captum draws from it
+
+        before = states()
+        try:
+            if seed is not None:
+                np.random.seed(seed)  # noqa: NPY002
+                torch.default_generator.manual_seed(seed)
+                if backend is not None:
+                    backend.manual_seed(seed)
+            first = states()
+            with torch.inference_mode(False), torch.enable_grad():
+                yield lambda: any(
+                    not np.array_equal(_bytes(old), _bytes(new)) for old, new in zip(first, states(), strict=True)
+                )
+        finally:
+            np.random.set_state(before[0])  # noqa: NPY002
+            torch.set_rng_state(before[1])
+            if backend is not None:
+                backend.set_rng_state(before[2], *place)
+
+
+def _bytes(state: Any) -> NDArray[Any]:
+    """The state of a generator as numbers; that of NumPy is a tuple with the place in its key."""
+    return np.append(state[1], state[2]) if isinstance(state, tuple) else np.asarray(state.cpu())
+
+
+def twin_of(module: Any) -> Any:
+    """A copy of a module in evaluation mode that computes with the same numbers in memory.
+
+    Hooks, modes, settings and replaced weights of the twin are its own: the module stays as it is.
+    """
+    torch = import_torch()
+    shared: dict[int, Any] = {}
+    with torch.inference_mode(False):
+        for part in module.modules():
+            for value in (*part._parameters.values(), *part._buffers.values(), *vars(part).values()):
+                if isinstance(value, torch.nn.Parameter):
+                    shared[id(value)] = torch.nn.Parameter(value.data, requires_grad=value.requires_grad)
+                elif isinstance(value, torch.Tensor):
+                    shared[id(value)] = value.data
+        return deepcopy(module, shared).eval()
+
+
+def attention_weights(twin: Any, run: Callable[..., Any]) -> NDArray[Any]:
+    """Attention (n_layers, n_heads, T, T) of one input; ``run`` calls the twin of a module of Transformers on it.
+
+    Implementations that compute no weights, such as SDPA, give way to the one that does, in the twin alone.
+    """
+    for part in twin.modules():
+        if hasattr(getattr(part, "config", None), "_attn_implementation"):
+            part.config._attn_implementation = "eager"
+    output = run(output_attentions=True)
+    weights = getattr(output, "attentions", None) or ()
+    shapes = {() if layer is None else tuple(layer.shape) for layer in weights}
+    if len(shapes) != 1 or len(shape := shapes.pop()) != 4 or shape[2] != shape[3]:
+        needed = "one matrix of attention per layer and head, over the same tokens in all layers"
+        raise ModelError(f"'attention_rollout' needs {needed}, which {type(twin).__name__} does not return.")
+    return np.stack([to_numpy(layer[0]) for layer in weights])
+
+
+def lacks_attention(module: Any) -> str | None:
+    """Why a module cannot tell its attention; None if it can, as far as its configuration says."""
+    if isinstance(getattr(getattr(module, "config", None), "num_attention_heads", None), int):
+        return None
+    return f"{type(module).__name__}, which has no `config.num_attention_heads`"
 
 
 def score_tensor(output: Any, *, softmax: bool = False) -> Any:

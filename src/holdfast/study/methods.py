@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.attribution.external import from_array, from_shap, load_arrays
-from holdfast.attribution.methods import Attribution, attribute, names_of
+from holdfast.attribution.methods import Attribution, attribute, names_of, resolve_method
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StudyError
 from holdfast.evaluation import Deadline, Evaluator
 from holdfast.fingerprints import digest_code, digest_object
@@ -26,7 +26,7 @@ from holdfast.inputs.source import import_function
 from holdfast.selection import positive, top_fraction
 from holdfast.study.spec import MethodSpec, StudySpec, changed_method
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
-from holdfast.validation import as_array, check_selection, shown
+from holdfast.validation import as_array, check_name, check_selection, shown
 
 _Explain = Callable[[Evaluator, Inputs, int, int], Attribution]
 _SOURCE = "digest of the scores"  # in the details of an attribution that was read
@@ -86,6 +86,10 @@ def load_explainers(spec: StudySpec, live: Mapping[str, Any] | None = None) -> d
             explainers[method.name] = Explainer(method, _calling(method, function))
         else:
             explainers[method.name] = Explainer(method, _attributing(method))
+            known = resolve_method(method.spec).options  # a class that is not there is refused before anything runs
+            for key in method.options:
+                if known is not None:
+                    check_name(key, "methods.options", known)
     return explainers
 
 

@@ -17,9 +17,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.attribution.gradients import FIRST_POINTS, LEGENDRE_POINTS, MOST_POINTS, MOST_STEPS
+from holdfast.attribution.gradients import (
+    FIRST_POINTS,
+    LEGENDRE_POINTS,
+    MOST_POINTS,
+    MOST_STEPS,
+    NOISY_COPIES,
+    RANDOM_PLACES,
+)
 from holdfast.attribution.lime import DEFAULT_SAMPLES as LIME_SAMPLES
-from holdfast.attribution.methods import GRADIENT_METHODS, attribute
+from holdfast.attribution.methods import METHODS, RISE_SAMPLES, attribute
 from holdfast.attribution.shapley import DEFAULT_SAMPLES as SHAPLEY_SAMPLES
 from holdfast.attribution.shapley import MOST_EXACT_FEATURES
 from holdfast.bounds import hoeffding_draws
@@ -46,6 +53,7 @@ _ROWS_PER_INPUT = 2
 _WITNESS_CALLS = 20_000  # what `find_witness` spends unless told otherwise
 _N_ROUNDS = 5  # of draws for a mean curve, usually
 _N_LOOKED_AT = 9  # inputs that are bound to see how many features they have
+_BY_GRADIENTS = tuple(name for name, (_, need) in METHODS.items() if need == "gradients")
 _SECONDS, _MOST_PORTIONS, _FEW_GRADIENTS = 0.5, 64, 8  # how long, and how often at most, calls are timed
 _LARGE, _SMALL = 256, 32  # rows that come together when a method explains, and between two looks of a certificate
 
@@ -182,7 +190,7 @@ def plan_study(spec: StudySpec, *, timed: bool = True, assumed_rate: float = 0.9
     speed = _measure(spec, bound[0]) if timed else _Speed()
     costs = []
     for method in spec.methods:
-        per_call = speed.per_gradient if method.spec in GRADIENT_METHODS else speed.per_call
+        per_call = speed.per_gradient if method.spec in _BY_GRADIENTS else speed.per_call
         expected, most = attribution_calls(method, n_features)
         costs.append(_cost(method.name, expected * len(inputs), most * len(inputs), per_call))
     certifying = _means if spec.certify.of_means else _certification
@@ -214,7 +222,7 @@ class _Speed(NamedTuple):
 def _measure(spec: StudySpec, bound: MaskedModel) -> _Speed:
     """Time a model on random masks of one input, and its gradients if a method needs them."""
     per_gradient = None
-    if method := next((str(method.spec) for method in spec.methods if method.spec in GRADIENT_METHODS), None):
+    if method := next((str(method.spec) for method in spec.methods if method.spec in _BY_GRADIENTS), None):
         attribute(bound, method, n_samples=1, rng=0)
         start = time.perf_counter()
         attribution = attribute(bound, method, n_samples=_FEW_GRADIENTS, rng=0)
@@ -325,6 +333,12 @@ def attribution_calls(method: MethodSpec, n_features: int) -> Calls:
             n_calls = (n_samples or LEGENDRE_POINTS) + 3
         case "mfaba":
             n_calls = (n_samples or MOST_STEPS) + 2
+        case "smoothgrad" | "gradient_shap":
+            n_calls = (n_samples or (NOISY_COPIES if method.spec == "smoothgrad" else RANDOM_PLACES)) + 1
+        case "gradient_x_input" | "grad_cam" | "attention_rollout":
+            n_calls = 2
+        case "rise":
+            n_calls = min(n_samples or RISE_SAMPLES, all_masks)
         case "occlusion":  # each feature alone or left out, and the full input, which is also the prediction
             n_calls = min(n_features + (2 if method.options.get("leave") == "in" else 1), all_masks)
         case "random":

@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_type_hint
 import numpy as np
 
 from holdfast.atomic import write_whole
-from holdfast.attribution.methods import METHODS, options_of
+from holdfast.attribution.methods import METHODS, SCHEMES, options_of
 from holdfast.certification.question import FIELDS, Question, parse_radii
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StudyMismatchError
 from holdfast.evaluation import STEADY_BATCH_SIZE
@@ -52,10 +52,7 @@ _ITEM_OF_MEANS = {
 """What items are asked in place of the study's question where only means are wanted."""
 
 
-ATTRIBUTED = ("captum", "shapiq")
-"""Schemes of methods that ``attribute`` knows."""
-
-METHOD_SCHEMES = (*ATTRIBUTED, "python", "scores", "live")
+METHOD_SCHEMES = (*SCHEMES, "python", "scores", "live")
 """What a method of one's own can be named by; "live" is an object of the process that runs the study."""
 
 
@@ -358,7 +355,7 @@ class MethodSpec(_Section, section="methods"):
         if self.spec is None:
             object.__setattr__(self, "spec", self.name)
             object.__setattr__(self, "name", _short_name(self.name))
-        if self.scheme in ("", *ATTRIBUTED):
+        if self.scheme in ("", *SCHEMES):
             self._check_attributed()
             return
         check_name(self.scheme, "methods.spec", METHOD_SCHEMES)

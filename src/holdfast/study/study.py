@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from holdfast.attribution.methods import Attribution, attribute
+from holdfast.attribution.packages import resolve_object
 from holdfast.errors import HoldfastError, InvalidTypeError
 from holdfast.evaluation import STEADY_BATCH_SIZE
 from holdfast.fingerprints import digest_object
@@ -17,7 +21,6 @@ from holdfast.study.export import study_frame
 from holdfast.study.guarantee import DataSetGuarantee, TrustedExplanations, study_guarantee, trusted_explanations
 from holdfast.study.session import LiveObjects, run_study
 from holdfast.study.spec import (
-    ATTRIBUTED,
     CertifySpec,
     DataSpec,
     MaskingSpec,
@@ -33,6 +36,7 @@ from holdfast.study.status import StudyStatus, study_status
 from holdfast.study.store import Store
 from holdfast.study.summary import StudySummary, summarize_study
 from holdfast.terminal import Shown
+from holdfast.types import MaskedModel
 from holdfast.validation import check_path, did_you_mean, shown
 
 
@@ -84,8 +88,7 @@ class Study(Shown):
 
     def report(self, output: str | Path = "report.html", **options: Any) -> Path:
         """Write one HTML page that needs nothing else, and return where it is; see ``write_report``."""
-        from holdfast.report.page import write_report  # pages stand above studies
-
+        write_report = import_module("holdfast.report.page").write_report  # pages stand on studies, not below them
         with Store(self.path) as store:
             name = store.spec.name
         write_report(self.path, output, inputs=None if self.inputs is None else {name: self.inputs}, **options)
@@ -206,8 +209,10 @@ def _read_methods(methods: Any) -> tuple[tuple[MethodSpec, ...], dict[str, Any]]
         value = details["spec"]
         if isinstance(value, (str, Path)):
             details["spec"] = f"scores:{value}" if isinstance(value, Path) else value
-        elif (library := _library(value)) is not None:
-            details["spec"] = f"{library}:{value.__name__}"
+        elif (resolved := resolve_object(value)) is not None:
+            details["spec"] = resolved.name
+            if not isinstance(value, type):  # an approximator that was made already
+                objects[name], details["spec"] = partial(_approximate, value), "live:function"
         else:
             objects[name] = value
             details["spec"] = "live:function" if callable(value) and not hasattr(value, "values") else "live:scores"
@@ -216,10 +221,8 @@ def _read_methods(methods: Any) -> tuple[tuple[MethodSpec, ...], dict[str, Any]]
     return tuple(specs), objects
 
 
-def _library(value: Any) -> str | None:
-    """Captum or shapiq, if it is a class of theirs."""
-    library = str(getattr(value, "__module__", "")).partition(".")[0]
-    return library if isinstance(value, type) and library in ATTRIBUTED else None
+def _approximate(approximator: Any, model: MaskedModel, raw: Any) -> Attribution:
+    return attribute(model, approximator, rng=0)
 
 
 def _are_masks(value: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from holdfast.agreement import as_agreement, same_top_class
-from holdfast.attribution.methods import GRADIENT_METHODS, Attribution, check_differentiable
+from holdfast.attribution.methods import METHODS, Attribution, check_needs
 from holdfast.certification.curve import certify_radii
 from holdfast.certification.reference import prediction_of
 from holdfast.errors import HoldfastError, InvalidValueError, StoreError, StudyError, StudyMismatchError
@@ -72,9 +72,9 @@ class Worker:
             yield model
             return
         # What a method of the task lacks is said before another one takes its time.
-        for name in {spec.method(item.method).spec: None for item in task.items}:
-            if name in GRADIENT_METHODS:
-                check_differentiable(model, name)
+        for name in {str(spec.method(item.method).spec): None for item in task.items}:
+            if name in METHODS:
+                check_needs(model, name)
         shared = steady(model, spec)
         everything = np.ones(shared.n_features, dtype=bool)
         outputs = shared(everything[None])

@@ -16,11 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, ModelError
-from holdfast.masking.image.patches import PatchDrop, bind_patches
+from holdfast.masking.image.patches import PatchDrop, bind_patches, patch_grid
 from holdfast.masking.image.pixels import Groups, Pixels
 from holdfast.masking.onnx import ImageSession
 from holdfast.masking.speed import BatchProbe, Runner, batch_probe, layout_probe
-from holdfast.masking.torch import evaluating_module, forward_parameters, import_torch, score_tensor, to_numpy
+from holdfast.masking.torch import (
+    Network,
+    attention_weights,
+    evaluating_module,
+    forward_parameters,
+    import_torch,
+    lacks_attention,
+    score_tensor,
+    to_numpy,
+    twin_of,
+)
 from holdfast.outputs import answers_of
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
@@ -70,7 +80,7 @@ class ImageModel(ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ModuleImageModel(ImageModel):
-    """An image bound to a torch module; also ``Differentiable``.
+    """An image bound to a torch module; also ``Differentiable`` and ``Inspectable``.
 
     With ``patches``, hidden patches are removed from the sequence of a vision transformer, which no
     pixels can express: ``baseline`` is then the customary stand-in, and gradients are those of pixels.
@@ -117,6 +127,69 @@ class ModuleImageModel(ImageModel):
                 raise ModelError("The module's scores have no gradient: it detaches its input or switches them off.")
             (slope,) = import_torch().autograd.grad(scores[:, column].sum(), batch)
         return to_numpy(scores).copy(), to_numpy(slope.permute(0, 2, 3, 1)).copy()
+
+    def lacks(self, need: str) -> str | None:
+        """Why the module has no "activations" or "attentions"; None if it has."""
+        if need == "attentions":
+            return lacks_attention(self.module)
+        if need == "activations" and not _convolutions(self.module):
+            return f"{type(self.module).__name__}, which has no convolution with overlapping windows"
+        return None
+
+    def network(self) -> Network:
+        """The module on the image as a module on tensors (b, C, H, W)."""
+        twin, hidden = twin_of(self.module), self.batches.fresh(np.zeros((1, self.n_features), dtype=bool))
+        run = Runner(twin, self.runner.acceleration).differentiable
+        score = partial(self._scores_of, run=run)
+        return Network.of(twin, score, shown=self.batches.image[None], hidden=hidden, groups=self.groups[None, None])
+
+    def activations(self, layer: str | None, target: int) -> tuple[str, NDArray[Any], NDArray[Any]]:
+        """The name of a layer, its output (C, h, w) for the image, and the gradient of the target's score there.
+
+        Without a name it is the last convolution that was computed, of those with more than one place.
+        """
+        network, seen = self.network(), dict[str, Any]()
+        parts = _convolutions(network.module.inner) if layer is None else {str(layer): network.layer(layer)}
+
+        def save(_part: Any, _inputs: Any, output: Any, *, name: str) -> Any:
+            if isinstance(output, import_torch().Tensor) and output.ndim == 4 and output[0, 0].numel() > 1:
+                seen.pop(name, None)  # the last call counts
+                seen[name] = output
+                return output.clone()  # what follows may change its input in place
+            return None
+
+        for name, part in parts.items():
+            part.register_forward_hook(partial(save, name=name))
+        with network.running():
+            scores = network.module(network.shown.clone().requires_grad_())
+            if not seen:
+                must = "name a layer with an output (b, C, h, w) of more than one place"
+                raise InvalidValueError(argument="layer", must=must, got=repr(layer))
+            name, maps = list(seen.items())[-1]
+            (slope,) = import_torch().autograd.grad(scores[0, target], maps, allow_unused=True)
+        if slope is None:
+            raise InvalidValueError(argument="layer", must="be one that the scores depend on", got=repr(name))
+        return name, to_numpy(maps[0]), to_numpy(slope[0])
+
+    def attentions(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Attention (n_layers, n_heads, T, T), and the share of each token's pixels in each feature (T, n_features).
+
+        The last tokens of the sequence are the patches in reading order; those before them have no pixels.
+        """
+        network = self.network()
+        run = partial(self._call, Runner(network.module.inner, self.runner.acceleration).differentiable, network.shown)
+        with network.running():
+            weights = attention_weights(network.module.inner, run)
+        rows, columns = patch_grid(self.module, self.groups.shape, "'attention_rollout'")
+        n_patches, n_tokens = rows * columns, weights.shape[-1]
+        if n_tokens <= n_patches:
+            message = f"a class token before its {n_patches} patches, it has {n_tokens} tokens in all"
+            raise ModelError(f"'attention_rollout' needs a vision transformer with {message}.")
+        height, width = self.groups.shape[0] // rows, self.groups.shape[1] // columns
+        patches = np.arange(n_patches).reshape(rows, columns).repeat(height, axis=0).repeat(width, axis=1)
+        inside, shares = self.groups >= 0, np.zeros((n_tokens, self.n_features))
+        np.add.at(shares, (patches[inside] + n_tokens - n_patches, self.groups[inside]), 1 / (height * width))
+        return weights, shares
 
     def _score(self, masks: Masks) -> Outputs:
         def run(channels_last: bool) -> Outputs:
@@ -242,6 +315,19 @@ class TensorBatches:
         padded = np.concatenate([masks, np.ones((len(masks), 1), dtype=bool)], axis=1)
         matrix = import_torch().from_numpy(padded).to(self.device)
         return matrix.index_select(1, self._columns).view(len(masks), 1, *self.image.shape[1:])
+
+
+def _convolutions(module: Any) -> dict[str, Any]:
+    """Layers that are convolutions by name, but for those that cut patches of a transformer or are shortcuts."""
+    convolutions = {}
+    for name, part in module.named_modules():
+        window, step = (getattr(part, side, None) for side in ("kernel_size", "stride"))
+        has_gaps = isinstance(window, tuple) and isinstance(step, tuple) and max(step) > 1 and max(window) == 1
+        cuts = isinstance(window, tuple) and window == step and max(window) > 1
+        is_named = "conv" in type(part).__name__.lower() and not any(part.children())
+        if is_named and not (cuts or has_gaps or "patch_embed" in name):
+            convolutions[name] = part
+    return convolutions
 
 
 def _maybe_probabilities(outputs: Outputs, softmax: bool) -> Outputs:

@@ -83,13 +83,13 @@ def bind_patches(module: Any, run: Run, image: Any, groups: Groups) -> PatchDrop
     return PatchDrop(embeddings, image, features, pass_overhead(module, image.device) if may_pad else 0.0)
 
 
-def patch_grid(module: Any, size: tuple[int, ...]) -> tuple[int, int]:
+def patch_grid(module: Any, size: tuple[int, ...], purpose: str = "`fill='drop'`") -> tuple[int, int]:
     """Rows and columns of a vision transformer's patches in an image of this height and width."""
     cut = _find_embeddings(module).patch_embeddings
     sides = getattr(cut, "patch_size", None) or getattr(getattr(module, "config", None), "patch_size", None) or 0
     height, width = (sides, sides) if isinstance(sides, int) else sides
     if not height or not width or size[0] % height or size[1] % width:
-        must = f"be whole patches of {height}×{width} pixels for `fill='drop'`"
+        must = f"be whole patches of {height}×{width} pixels for {purpose}"
         raise InvalidValueError(argument="image", must=must, got=f"{size[0]}×{size[1]}")
     return size[0] // height, size[1] // width
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,14 +20,18 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.speed import BatchProbe, Runner, batch_probe, group_by_length, pass_overhead, same_scores
 from holdfast.masking.text.strings import Span, preview
 from holdfast.masking.torch import (
+    Network,
+    attention_weights,
     device_of,
     dtype_of,
     evaluating_module,
     forward_parameters,
     import_torch,
+    lacks_attention,
     notes_of,
     score_tensor,
     to_numpy,
+    twin_of,
     weights_mark,
 )
 from holdfast.randomness import stream
@@ -312,9 +316,10 @@ class TokenFill:
 class TokenModel:
     """A torch classifier of texts and one text, as a function of which tokens, words or segments are shown.
 
-    It is ``Differentiable`` in the input embeddings. ``baseline`` holds the embedding of the mask token for the fill
-    "mask" and of the pad token for all others (zeros if there is none): no embedding equals a token that is not there
-    or not attended to, so that for "drop" and "delete" it is the customary stand-in and not what the model sees.
+    It is ``Inspectable``, and ``Differentiable`` in the input embeddings. ``baseline`` holds the embedding of the mask
+    token for the fill "mask" and of the pad token for all others (zeros if there is none): no embedding equals a token
+    that is not there or not attended to, so that for "drop" and "delete" it is the customary stand-in and not what the
+    model sees.
 
     With the fill "drop", tokens that are not attended to are left out of the batches wherever that is exact, which is
     checked on random masks once per module: ``removes_tokens`` says whether it is. The check takes four rows and their
@@ -406,6 +411,36 @@ class TokenModel:
                 raise InvalidValueError(argument="target", must=f"be a class below {n_classes}", got=target)
             (slope,) = torch.autograd.grad(scores[:, column].sum(), inputs)
         return to_numpy(scores), to_numpy(slope)
+
+    def lacks(self, need: str) -> str | None:
+        """Why the module has no "activations" or "attentions"; None if it has."""
+        if need == "activations":
+            return "a text, which has no pixels"
+        return lacks_attention(self.module) if need == "attentions" else None
+
+    def network(self) -> Network:
+        """The module on the text as a module on embeddings (b, T, d), all attended to."""
+        twin, ids = twin_of(self.module), self.tokens.fields["input_ids"]
+        run = Runner(twin, self.runner.acceleration).differentiable
+        shown, hidden = (
+            import_torch().tensor(part[None], dtype=dtype_of(self.module), device=ids.device)
+            for part in (self.elements, self.baseline)
+        )
+
+        def score(points: Any) -> Any:
+            batch = self.tokens.repeat(len(points))
+            del batch["input_ids"]
+            return score_tensor(run(**batch, inputs_embeds=points), softmax=self.softmax)
+
+        return Network.of(twin, score, shown=shown, hidden=hidden, groups=self.groups[None, :, None])
+
+    def attentions(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Attention (n_layers, n_heads, T, T), and whether each token is of each feature (T, n_features) as 0 or 1."""
+        network = self.network()
+        run = partial(Runner(network.module.inner, self.runner.acceleration).differentiable, **self.tokens.repeat(1))
+        with network.running():
+            weights = attention_weights(network.module.inner, run)
+        return weights, (self.groups[:, None] == np.arange(self.n_features)).astype(np.float64)
 
     def _scores(self, batch: Fields) -> Any:
         return score_tensor(self.runner(**batch), softmax=self.softmax)

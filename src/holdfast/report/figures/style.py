@@ -44,6 +44,8 @@ DASHES: tuple[Dashes, ...] = ("-", *((0, gaps) for gaps in _GAPS))
 """And by these."""
 
 METHOD_PLACES = {"lime": 0, "shap": 1, "integrated_gradients": 2, "mfaba": 3, "occlusion": 4, "random": 7}
+METHOD_PLACES |= {"gradient_x_input": 5, "smoothgrad": 6, "gradient_shap": 8, "grad_cam": 9, "attention_rollout": 10}
+METHOD_PLACES |= {"rise": 11}
 """A method has the same colour, dashes and marker in every figure: those of this place."""
 
 PANEL, NOTE_SIZE = (3.1, 2.5), 7.5
@@ -75,9 +77,11 @@ class LineStyle:
 
 
 def look_of(name: str, place: int = 0) -> LineStyle:
-    """The look of a method, or else that of its place in the list."""
-    at = METHOD_PLACES.get(name, place) % len(CYCLE)
-    return LineStyle(COLOURS[CYCLE[at]], DASHES[at], MARKERS[at])
+    """The look of a method, or else that of its place in the list; that of another package's is none of ours."""
+    at = METHOD_PLACES.get(name, place + len(METHOD_PLACES) * (":" in name))
+    # Colours come again after eight places, with other dashes and markers.
+    shape = (at + at // len(CYCLE)) % len(CYCLE)
+    return LineStyle(COLOURS[CYCLE[at % len(CYCLE)]], DASHES[shape], MARKERS[shape])
 
 
 def shades(n: int) -> list[str]:
