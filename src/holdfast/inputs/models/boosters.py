@@ -1,16 +1,18 @@
 """A live booster of XGBoost, LightGBM or CatBoost, or a file that its library saved → a ``Classifier`` on tables.
 
-The files hold trees and no program. Each is checked before its library reads it, which may end the process over a file
-that is cut off.
+The files hold trees and no program. Whether one is cut off is checked here: over such files LightGBM may end the
+process, and XGBoost may read for ever.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import InvalidValueError
+from holdfast.errors import HoldfastError, InvalidValueError
 from holdfast.extras import import_extra
 from holdfast.inputs.models.classifier import Classifier, PredictorOnRows
 from holdfast.inputs.source import PICKLES, refuse_pickle
@@ -19,6 +21,8 @@ from holdfast.masking.table.mask_tabular import as_predictor
 from holdfast.masking.torch import fingerprint_live
 from holdfast.validation import MOST_UNPACKED, check_classes, check_file, check_name, shown
 
+_LIGHTGBM_REST = rb"end of trees\n.*\nend of parameters\n\s*(pandas_categorical:[^\n]*\n)?"
+_CUT = "it is cut off"
 _CALLED = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "CatBoost"}
 
 
@@ -31,52 +35,49 @@ def load_xgboost(place: str, *, kind: str | None = None, classes: Any = None) ->
     if path.suffix.lower() not in (".json", ".ubj"):
         must = "be followed by a .json or .ubj file"
         raise InvalidValueError(argument="xgboost:", must=must, got=shown(place), hint=_save("xgboost"))
-    try:
+    with _reading(path, "xgboost"):
+        if path.suffix.lower() == ".ubj" and _skip_ubj(content := path.read_bytes(), 0) != len(content):
+            raise ValueError(_CUT)
         booster = import_extra("xgboost", "xgboost: models need").Booster(model_file=path)
-    except ValueError as error:  # of which XGBoost's own is one
-        raise _unreadable(path, "xgboost", error) from error
-    if booster.attr("scikit_learn") is not None:
-        booster = best_rounds(booster)
-    return booster_classifier(booster, kind=kind, classes=classes)
+        if booster.attr("scikit_learn") is not None:
+            booster = best_rounds(booster)
+        return booster_classifier(booster, kind=kind, classes=classes)
 
 
 def load_lightgbm(place: str, *, kind: str | None = None, classes: Any = None) -> Classifier:
     """Load what ``save_model`` of a LightGBM booster wrote, a text file."""
     path = _check_place(place, "lightgbm")
     content = path.read_bytes()
-    sizes = re.search(rb"^tree_sizes=([\d ]+)\r?$", content[: content.find(b"\nTree=0") + 1], re.MULTILINE)
-    if not content.startswith(b"tree") or sizes is None:
-        raise _unreadable(path, "lightgbm", "it does not begin as one")
-    # LightGBM reads the trees in threads, each from where its header says, and an error in one ends the process.
-    at = content.find(b"\nTree=0") + 1
-    for number, size in enumerate(map(int, sizes[1].split())):
-        if not content.startswith(b"Tree=%d\n" % number, at) or content[at + size - 1 : at + size] != b"\n":
-            raise _unreadable(path, "lightgbm", f"tree {number} is damaged or cut off")
-        at += size
-    if not content.startswith(b"end of trees", at):
-        raise _unreadable(path, "lightgbm", "its trees do not end where they should")
-    lightgbm = import_extra("lightgbm", "lightgbm: models need")
-    try:
-        booster = lightgbm.Booster(model_str=content.decode())
-    except (lightgbm.basic.LightGBMError, ValueError) as error:
-        raise _unreadable(path, "lightgbm", error) from error
-    return booster_classifier(booster, kind=kind, classes=classes)
+    with _reading(path, "lightgbm"):
+        start = content.find(b"\nTree=0") + 1
+        sizes = re.search(rb"^tree_sizes=([\d ]+)\r?$", content[:start], re.MULTILINE)
+        if not content.startswith(b"tree") or sizes is None:
+            raise ValueError("it does not begin as one")
+        for number, size in enumerate(map(int, sizes[1].split())):
+            if (
+                not content.startswith(b"Tree=%d\n" % number, start)
+                or content[start + size - 1 : start + size] != b"\n"
+            ):
+                raise ValueError(f"tree {number} is damaged or cut off")
+            start += size
+        if not re.fullmatch(_LIGHTGBM_REST, content[start:], re.DOTALL):
+            raise ValueError(_CUT)
+        booster = import_extra("lightgbm", "lightgbm: models need").Booster(model_str=content.decode())
+        return booster_classifier(booster, kind=kind, classes=classes)
 
 
 def load_catboost(place: str, *, kind: str | None = None, classes: Any = None) -> Classifier:
     """Load what ``save_model`` of CatBoost wrote, a ``.cbm`` file; it knows the names of its classes."""
     path = _check_place(place, "catboost")
-    with path.open("rb") as file:
-        if file.read(4) != b"CBM1":
-            raise _unreadable(path, "catboost", "it does not begin as one")
-    catboost = import_extra("catboost", "catboost: models need")
-    try:
+    with _reading(path, "catboost"):
+        with path.open("rb") as file:
+            if file.read(4) != b"CBM1":
+                raise ValueError("it does not begin as one")
+        catboost = import_extra("catboost", "catboost: models need")
         model = catboost.CatBoost().load_model(str(path))
         if len(model.classes_) == 0:  # whose answers are those of a regressor, such as exp(s) for a Poisson loss
             model = catboost.CatBoostRegressor().load_model(str(path))
-    except (catboost.CatBoostError, ValueError, TypeError) as error:
-        raise _unreadable(path, "catboost", error) from error
-    return booster_classifier(model, kind=kind, classes=classes)
+        return booster_classifier(model, kind=kind, classes=classes)
 
 
 def booster_classifier(model: Any, *, kind: str | None, classes: Any, fingerprint: str | None = None) -> Classifier:
@@ -109,6 +110,46 @@ def _save(scheme: str) -> str:
     return f"Save it with `{owner}.save_model('{file}')`."
 
 
-def _unreadable(path: Path, scheme: str, reason: object) -> InvalidValueError:
-    line = re.sub(r"^\[[\d:]+\] \S+: ", "", str(reason).partition("\n")[0]).rstrip(".")
-    return InvalidValueError(f"{str(path)!r} is no whole {_CALLED[scheme]} model: {line}. {_save(scheme)}")
+@contextmanager
+def _reading(path: Path, scheme: str) -> Iterator[None]:
+    """Whatever is wrong with a file, told in one sentence; damaged files fail in many ways."""
+    try:
+        yield
+    except HoldfastError:
+        raise
+    except Exception as error:
+        first = _CUT if isinstance(error, IndexError) else str(error).partition("\n")[0]
+        line = re.sub(r"^\[[\d:]+\] \S+: ", "", first).rstrip(" .:")
+        raise InvalidValueError(
+            f"{str(path)!r} is no whole {_CALLED[scheme]} model: {line}. {_save(scheme)}"
+        ) from error
+
+
+_SIZES = dict(zip(b"TFNZiUCIlLdD", (0, 0, 0, 0, 1, 1, 1, 2, 4, 8, 4, 8), strict=True))
+"""The bytes that a value of Universal Binary JSON takes after the letter of its type."""
+
+
+def _skip_ubj(content: bytes, at: int) -> int:
+    """Where a value of Universal Binary JSON that begins at ``at`` ends; an error if it is cut off."""
+    marker, at = content[at], at + 1
+    if marker in _SIZES:
+        return at + _SIZES[marker]
+    if marker == ord("S"):
+        return _skip_sized(content, at)
+    if marker not in b"[{":
+        raise ValueError(f"byte {at - 1} is of no known type")
+    if content[at] == ord("$"):  # numbers of one type: the type, "#", how many
+        n_numbers = int.from_bytes(content[at + 4 : at + 12], "big")
+        return at + 12 + n_numbers * _SIZES[content[at + 1]]
+    n_left = -1
+    if content[at] == ord("#"):
+        n_left, at = int.from_bytes(content[at + 2 : at + 10], "big"), at + 10
+    while n_left and not (n_left < 0 and content[at] == marker + 2):  # "[" and "]", "{" and "}" are two apart
+        at = _skip_ubj(content, _skip_sized(content, at) if marker == ord("{") else at)
+        n_left -= 1
+    return at + (n_left < 0)
+
+
+def _skip_sized(content: bytes, at: int) -> int:
+    """Where a text ends, whose length comes before it as a whole number of eight bytes."""
+    return at + 9 + int.from_bytes(content[at + 1 : at + 9], "big")

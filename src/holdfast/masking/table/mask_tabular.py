@@ -355,19 +355,20 @@ class Predictor:
 
     def order(self, labels: Iterable[Hashable], argument: str) -> tuple[Hashable, ...]:
         """The labels in the order of the columns it was made for, or an error that names what is missing or extra."""
+        known = dict.fromkeys(self.labels or ())
         own: dict[Hashable, Hashable] = {}
         extra = []
         for label in labels:
             name = spelled(self.library, label)
-            if name in (self.labels or ()) and name not in own:
+            if name in known and name not in own:
                 own[name] = label
             else:
                 extra.append(f"{label!r} besides")
-        missing = [f"no {name!r}" for name in self.labels or () if name not in own]
+        missing = [f"no {name!r}" for name in known if name not in own]
         if missing or extra:
             must, got = "have the columns the classifier was fitted on", first_few(missing + extra)
             raise ColumnsError(argument=argument, must=must, got=got, hint="Choose them with `columns=`.")
-        return tuple(own[name] for name in self.labels or ())
+        return tuple(own[name] for name in known)
 
 
 _FILL_THEM = "Fill or drop them, or use a model that knows missing values."
