@@ -95,8 +95,10 @@ class FramePalette:
                 return pandas.DataFrame(block, columns=list(labels), copy=False)
             taken |= dict(zip(labels, block.T, strict=True))
         places = positions_of(self.frame.columns)
-        rest = (label for label in self.order if label not in taken)
-        taken |= {label: self.frame[label].array.take(chosen[:, places[label]]) for label in rest}
+        for label in (label for label in self.order if label not in taken):
+            column = self.frame[label]  # the type is given once more, or pandas makes texts of objects
+            values = column.array.take(chosen[:, places[label]])
+            taken[label] = pandas.Series(values, dtype=column.dtype, copy=False)
         return pandas.DataFrame({label: taken[label] for label in self.order}, copy=False)
 
     @cached_property
