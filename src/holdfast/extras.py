@@ -18,10 +18,14 @@ EXTRAS = {
     "onnxruntime": ("onnx",),
     "sklearn": ("sklearn",),
     "skops": ("sklearn",),
+    "xgboost": ("xgboost",),
+    "lightgbm": ("lightgbm",),
+    "catboost": ("catboost",),
+    "polars": ("polars",),
     "vaderSentiment": ("text",),
     "matplotlib": ("report",),
-    "pandas": ("report",),
-    "pyarrow": ("report",),
+    "pandas": ("report", "polars"),
+    "pyarrow": ("report", "polars"),
     "shapiq": ("explain",),
     "captum": ("captum",),
     "datasets": ("datasets",),
@@ -33,15 +37,19 @@ EXTRAS = {
 
 _CALLED = {
     "PIL": "Pillow",
+    "catboost": "CatBoost",
+    "lightgbm": "LightGBM",
     "onnxruntime": "ONNX Runtime",
     "ray": "Ray",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
+    "xgboost": "XGBoost",
 }
 """Packages that are not called what is imported."""
 
 _NETWORK = ("torch", "transformers")
 _MODELS = {"hf": _NETWORK, "onnx": ("onnxruntime",), "skops": ("skops", "sklearn")}
+_MODELS |= {library: (library,) for library in ("xgboost", "lightgbm", "catboost")}
 _DATA = {"images": ("PIL",), "table": ("pandas",), "hf": ("datasets",)}
 _BUNDLED_MODELS = {
     "cancer-forest": ("skops", "sklearn"),

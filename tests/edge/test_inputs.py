@@ -271,7 +271,7 @@ def test_a_classifier_and_a_dataset_are_taken_as_they_are() -> None:
         ({"names": ["a", "b"]}, "`names` must have one entry per input, 3, got 2"),
         ({"target": "label"}, "`target` must be left out: only data frames have columns, got 'label'"),
         ({"processor": 3}, "`processor` must be an image processor, or a function of an image, got 3"),
-        ({"model": 3}, "`model` must be a Classifier, a torch module, an estimator or a callable, got 3"),
+        ({"model": 3}, "`model` must be a Classifier, a torch module, an estimator, a booster or a callable, got 3"),
         ({"model": "vader"}, "Did you mean 'bundled:vader'"),
         ({"model": "my/model.onnx"}, "Did you mean 'onnx:my/model.onnx'"),
         ({"model": "vgg"}, "`model` must start with one of hf:, .*, got 'vgg'.$"),

@@ -39,6 +39,9 @@ LOADERS: dict[str, dict[str, Loader]] = {
         "hf": ("models.hf", "load_folder", "hf:<hub id or folder>"),
         "onnx": ("models.objects", "load_onnx", "onnx:<file>"),
         "skops": ("models.objects", "load_skops", "skops:<file>"),
+        "xgboost": ("models.boosters", "load_xgboost", "xgboost:<.json or .ubj file>"),
+        "lightgbm": ("models.boosters", "load_lightgbm", "lightgbm:<file>"),
+        "catboost": ("models.boosters", "load_catboost", "catboost:<.cbm file>"),
         "bundled": ("models.bundled", "load_bundled", "bundled:<name>"),
         "python": ("models.objects", "load_python", "python:<module>:<factory>"),
     },
@@ -53,6 +56,9 @@ LOADERS: dict[str, dict[str, Loader]] = {
 
 PICKLES = (".joblib", ".pickle", ".pkl")
 """What files are called that run code when they are loaded."""
+
+_SCHEMES = {".onnx": "onnx", ".skops": "skops", ".ubj": "xgboost", ".cbm": "catboost"}
+_BEGINNINGS = {".json": (b'{"learner"', "xgboost"), ".txt": (b"tree\n", "lightgbm")}
 
 SAVE = "Save the estimator with `skops.io.dump(estimator, 'model.skops')` and load 'skops:model.skops'."
 
@@ -138,7 +144,12 @@ def advise_model(place: str) -> str | None:
     suffix = Path(place).suffix.lower()
     if suffix in PICKLES:
         return refuse_pickle(place)
-    scheme = "hf" if place and Path(place).expanduser().is_dir() else {".onnx": "onnx", ".skops": "skops"}.get(suffix)
+    path = Path(place).expanduser()
+    scheme = "hf" if place and path.is_dir() else _SCHEMES.get(suffix)
+    if suffix in _BEGINNINGS and path.is_file():
+        with path.open("rb") as file:
+            beginning, own = _BEGINNINGS[suffix]
+            scheme = own if file.read(len(beginning)) == beginning else None
     return _did_you_mean("bundled" if place in bundled_names() else scheme, place)
 
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidValueError, ModelError
 from holdfast.extras import import_extra
 from holdfast.fingerprints import canonical, digest_files, digest_module, digest_object, fingerprint
+from holdfast.masking.table.boosters import booster_parts, is_native, library_of
 from holdfast.validation import check_classes, did_you_mean, shown
 
 SCORE_NAMES = ("logits", "scores", "probabilities", "output")
@@ -296,10 +297,11 @@ def weights_mark(module: Any) -> Hashable:
 
 
 def fingerprint_live(classifier: Any, tokenizer: Any = None) -> str | None:
-    """SHA-256 of a torch module, an estimator or one of its methods, or an ONNX file; None for anything else.
+    """SHA-256 of a torch module, a booster, an estimator or its method, or an ONNX file; None for anything else.
 
     A module's tokenizer counts as well. A module's fingerprint is computed once, and again when its weights were
-    changed; a fitted estimator's once, and again when it was fitted again: its attributes are others then.
+    changed; a fitted estimator's once, and again when it was fitted again: its attributes are others then. Boosters and
+    models of CatBoost change in place, so theirs is computed each time.
     """
     if isinstance(classifier, (str, Path)):
         from holdfast.masking.onnx import external_files  # most models are no ONNX files
@@ -324,15 +326,24 @@ def fingerprint_live(classifier: Any, tokenizer: Any = None) -> str | None:
     estimator, method = classifier, ""
     if isinstance(classifier, MethodType):
         estimator, method = classifier.__self__, classifier.__name__
+    asked = {"method": method.encode()}
+    if method == "predict" and library_of(estimator) is not None:  # labels, which their files do not always hold
+        asked["classes"] = canonical([str(name) for name in getattr(estimator, "classes_", ())])
+    if is_native(estimator) or library_of(estimator) == "catboost":
+        saved = booster_parts(estimator)
+        return None if saved is None else fingerprint(saved | asked)
     if not hasattr(estimator, "fit"):
         return None
     notes, attributes = notes_of(estimator), dict(vars(estimator))
     ids = {name: id(part) for name, part in attributes.items()}
     if "fitted" not in notes or notes["fitted"][0] != ids:
         # Holds the attributes too, so that their ids stay their own.
-        notes["fitted"] = (ids, attributes, digest_object(estimator))
-    digest = notes["fitted"][2]
-    return None if digest is None else fingerprint({"object": digest, "method": method.encode()})
+        saved = booster_parts(estimator)
+        if saved is None and (digest := digest_object(estimator)) is not None:
+            saved = {"object": digest}
+        notes["fitted"] = (ids, attributes, saved)
+    saved = notes["fitted"][2]
+    return None if saved is None else fingerprint(saved | asked)
 
 
 def classes_of(classifier: Any, classes: Any = None) -> tuple[str, ...] | None:

@@ -14,6 +14,7 @@ from holdfast.extras import import_extra
 from holdfast.inputs.data.dataset import Dataset, no_labels, number_labels
 from holdfast.inputs.data.files import FrameRows, ImageFiles, split_target
 from holdfast.masking.image.pixels import is_picture, is_tensor
+from holdfast.masking.table.palettes import as_frame
 from holdfast.validation import check_list, did_you_mean, is_number, shown
 
 _AXES = {1: "text", 2: "table", 4: "image"}  # axes of an array of inputs → their kind, where nobody says
@@ -48,26 +49,15 @@ def as_dataset(data: Any, *, kind: str | None = None, target: str | None = None)
     if decided == "image":
         is_files = all(isinstance(entry, (str, Path)) for entry in entries)
         return _dataset(data, "image", ImageFiles(tuple(map(Path, entries))) if is_files else entries), None
-    if isinstance(entries[0], Mapping) or hasattr(entries[0], "iloc"):
+    if isinstance(entries[0], Mapping) or _is_frame(entries[0]):
         pandas = import_extra("pandas", "Rows with names need")
-        are_frames = all(getattr(entry, "ndim", 1) == 2 for entry in entries)
-        return as_dataset(pandas.concat(entries) if are_frames else pandas.DataFrame(list(entries)), target=target)
+        frames = [as_frame(entry) for entry in entries]
+        are_frames = all(frame is not None for frame in frames)
+        return as_dataset(pandas.concat(frames) if are_frames else pandas.DataFrame(list(entries)), target=target)
     try:
         return _of_array(np.asarray(entries), "table"), None
     except ValueError as error:
         raise InvalidValueError(argument="data", must="hold rows of one length", got=str(error)) from error
-
-
-def as_frame(data: Any) -> Any:
-    """A pandas frame of what is one, or makes one of itself, as frames of Polars and tables of Arrow do; else None."""
-    if hasattr(data, "iloc"):
-        return data if hasattr(data, "columns") else None
-    if callable(getattr(data, "to_pandas", None)):
-        frame = data.to_pandas()
-        return frame if hasattr(frame, "columns") else None
-    if callable(getattr(data, "to_dicts", None)):
-        return import_extra("pandas", "Rows with names need").DataFrame(data.to_dicts())
-    return None
 
 
 def number_known(labels: Any, n: int, classes: tuple[str, ...]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
@@ -122,9 +112,14 @@ def _kind_of(entry: Any) -> str:
     if isinstance(entry, Path) or is_picture(entry) or (n_axes == 3):
         return "image"
     is_row = isinstance(entry, (list, tuple)) and all(map(is_number, entry))
-    if isinstance(entry, Mapping) or n_axes == 1 or is_row or hasattr(entry, "iloc"):
+    if isinstance(entry, Mapping) or n_axes == 1 or is_row or _is_frame(entry):
         return "table"
     raise InvalidTypeError(argument="data", must=_MUST, got=f"a list with {shown(entry)}", hint=_HINT)
+
+
+def _is_frame(entry: Any) -> bool:
+    """Whether an entry has named columns: a row, or a frame of one, of pandas, Polars or Arrow."""
+    return hasattr(entry, "iloc") or (hasattr(entry, "to_pandas") and hasattr(entry, "columns"))
 
 
 def _dataset(data: Any, kind: str, inputs: Any, background: Any = None) -> Dataset:

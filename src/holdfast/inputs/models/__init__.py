@@ -1,6 +1,6 @@
 """A short specification of a model → a ``Classifier``, without running foreign code.
 
-Weights are safetensors, ONNX or skops: files that hold numbers, not programs. Only ``python:`` runs
+Weights are safetensors, ONNX, skops or boosters' own: files that hold numbers, not programs. Only ``python:`` runs
 code, and only code that the caller's own interpreter can already import.
 """
 

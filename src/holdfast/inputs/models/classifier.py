@@ -16,7 +16,9 @@ from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.inputs.source import load_source
 from holdfast.masking.onnx import ImageSession
 from holdfast.masking.speed import Runner
-from holdfast.masking.table.mask_tabular import Predictor, mask_tabular
+from holdfast.masking.table.columns import first_few
+from holdfast.masking.table.mask_tabular import Predictor, explain_refusal, mask_tabular
+from holdfast.masking.table.palettes import as_frame, frame_numbers, missing_cells
 from holdfast.masking.torch import import_torch, score_tensor, telling_names, to_numpy
 from holdfast.types import MaskedModel
 from holdfast.validation import check_list, check_name, check_whole, shown
@@ -130,8 +132,8 @@ def load(
     Parameters
     ----------
     spec : str
-        ``hf:<hub id or folder>``, ``onnx:<file>``, ``skops:<file>``, ``bundled:<name>`` or
-        ``python:<module>:<factory>``.
+        ``hf:<hub id or folder>``, ``onnx:<file>``, ``skops:<file>``, ``xgboost:<.json or .ubj file>``,
+        ``lightgbm:<file>``, ``catboost:<.cbm file>``, ``bundled:<name>`` or ``python:<module>:<factory>``.
     device : str or torch.device, optional
         Where to compute; the CPU unless asked.
     dtype : str or torch.dtype, optional
@@ -143,9 +145,9 @@ def load(
     **options
         ``hf``: ``revision`` (of a hub id), ``download`` (False: only from the cache), ``max_length`` (cut
         longer texts), ``autocast`` and ``compile`` (as in ``mask_image``). ``onnx``: ``classes``, ``preprocess``,
-        ``threads``. ``skops``: ``classes``. ``bundled``: ``max_length``, ``autocast``, ``compile`` for torch
-        models. ``python``: ``classes``, ``preprocess``, ``tokenizer``, ``max_length``, ``autocast``,
-        ``compile``, ``fingerprint``.
+        ``threads``. ``skops``, ``xgboost``, ``lightgbm``, ``catboost``: ``classes``. ``bundled``: ``max_length``,
+        ``autocast``, ``compile`` for torch models. ``python``: ``classes``, ``preprocess``, ``tokenizer``,
+        ``max_length``, ``autocast``, ``compile``, ``fingerprint``.
 
     Returns
     -------
@@ -155,10 +157,10 @@ def load(
 
     Examples
     --------
-    >>> load("pkl:")
+    >>> load("skop:forest.skops")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    holdfast.errors.InvalidValueError: `model` must start with one of hf:, onnx:, skops:, bundled:, python:, got 'pkl:'.
+    holdfast.errors.InvalidValueError: `model` must start with one of hf:, ... Did you mean 'skops:forest.skops'?
     """
     names = tuple(check_list(trusted, "trusted", "be a list of type names"))
     if not all(isinstance(name, str) for name in names):
@@ -292,20 +294,31 @@ class PredictorOnRows:
 
     def score(self, rows: Any, /) -> NDArray[Any]:
         """Scores of a frame by what was fitted on frames, of an array by what was not; callables get what is given."""
-        labels, is_frame = self.predictor.labels, hasattr(rows, "iloc")
-        if not is_frame and labels is not None:
+        labels, frame = self.predictor.labels, as_frame(rows)
+        if frame is None and labels is not None:
             import pandas
 
             try:
-                rows = pandas.DataFrame(rows, columns=list(labels))
+                frame = pandas.DataFrame(rows, columns=list(labels))
             except ValueError as error:
                 must = f"be rows of {len(labels)} columns ({labels[0]}, …): {error}"
                 raise InvalidValueError(argument="inputs", must=must) from error
-        elif not is_frame:
-            rows = np.asarray(rows)
-        elif labels is None and not (self.predictor.takes_frames and self.predictor.n_columns is None):
-            rows = rows.to_numpy()
-        return as_scores(self.predictor(rows), self.classes)
+        if frame is None:
+            given: Any = np.asarray(rows)
+        elif labels is not None:
+            given = frame[list(self.predictor.order(frame.columns, "inputs"))]
+        else:
+            given = frame if self.predictor.takes_frames and self.predictor.n_columns is None else frame_numbers(frame)
+        try:
+            return as_scores(self.predictor(given), self.classes)
+        except Exception as error:
+            missing = missing_cells(given)
+            places = first_few(f"{label!r} in row {row}" for row, label in missing)
+            names = [label for _, label in missing]
+            problem = explain_refusal(error, self.predictor, given, "inputs", names, places)
+            if problem is None:
+                raise
+            raise problem from error
 
     def bind(self, row: Any, /, **settings: Any) -> MaskedModel:
         return mask_tabular(self.source, row, **settings)

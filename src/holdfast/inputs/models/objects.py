@@ -23,8 +23,9 @@ from holdfast.inputs.models.classifier import KINDS, Classifier, ClassifierEngin
 from holdfast.inputs.source import PICKLES, SAVE, check_options, import_function, refuse_pickle, retelling
 from holdfast.masking.onnx import external_files, open_session
 from holdfast.masking.speed import Acceleration, Runner
+from holdfast.masking.table.boosters import is_native, library_of
 from holdfast.masking.table.mask_tabular import as_predictor
-from holdfast.masking.torch import device_of, dtype_of, is_module
+from holdfast.masking.torch import device_of, dtype_of, fingerprint_live, is_module
 from holdfast.validation import check_name, check_unpacked, check_whole, shown
 
 _AXES = {4: "image", 2: "table"}
@@ -42,8 +43,8 @@ def load_python(place: str, *, device: Any = None, dtype: Any = None, **options:
     make = import_function(place, "model", "factory")
     with retelling(f"'python:{place}' raised ", " when called"):
         model = make()
-    if not (callable(model) or isinstance(model, Classifier) or is_estimator(model)):
-        rule = f"'python:{place}' must return a Classifier, a torch module, an estimator or a callable"
+    if not (callable(model) or isinstance(model, Classifier) or is_estimator(model) or is_native(model)):
+        rule = f"'python:{place}' must return a Classifier, a torch module, an estimator, a booster or a callable"
         raise InvalidTypeError(f"{rule}, got {shown(model)}.")
     if is_module(model):  # which the factory made for this call
         where = device_of(model) if device is None else engines.check_device(device)
@@ -176,10 +177,16 @@ def classify_with(
         if kind not in (None, model.kind):
             raise InvalidValueError(argument="kind", must=f"be {model.kind!r} for {name}", got=shown(kind))
         return model
+    if is_native(model):
+        from holdfast.inputs.models.boosters import booster_classifier  # few models are boosters
+
+        return booster_classifier(model, kind=kind, classes=classes, fingerprint=fingerprint)
+    if library_of(model) == "catboost" and fingerprint is None:
+        fingerprint = fingerprint_live(model)  # which costs a copy of the model: once, and not per row
     if is_estimator(model):
         return estimator_classifier(model, kind=kind, classes=classes, fingerprint=fingerprint)
     if not callable(model):
-        must = "be a Classifier, a torch module, an estimator or a callable"
+        must = "be a Classifier, a torch module, an estimator, a booster or a callable"
         raise InvalidTypeError(argument="model", must=must, got=shown(model))
     if kind is None:
         raise InvalidValueError(argument="kind", must=f"be given for {name}: {', '.join(KINDS)}")

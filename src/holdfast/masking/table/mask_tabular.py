@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import ColumnsError, InvalidTypeError, InvalidValueError, ModelError
+from holdfast.errors import ColumnsError, HoldfastError, InvalidTypeError, InvalidValueError, ModelError
+from holdfast.masking.table.boosters import (
+    NativeBooster,
+    category_names,
+    fitted_columns,
+    head_of,
+    is_native,
+    library_of,
+    spelled,
+)
 from holdfast.masking.table.columns import FeatureMap, as_feature_map, first_few, position_of, positions_of
 from holdfast.masking.table.palettes import (
     ArrayPalette,
@@ -30,9 +40,11 @@ from holdfast.randomness import stream, stream_key
 from holdfast.types import Masks, Outputs, Provenance, Rng
 from holdfast.validation import as_array, check_flag, check_name, check_whole, is_number, shown
 
-_NAMED_FILLS = ("mean", "mode", "background")
+_NAMED_FILLS = ("mean", "mode", "background", "missing")
 _METHODS = ("predict_proba", "predict_log_proba", "decision_function", "predict")
 _ONNX_TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
+_REFUSALS = ("LightGBMError", "CatBoostError")  # which are no ValueError
+_SAYS_MISSING = re.compile(r"\b(nan|na|nat|null|nonetype|missing)\b|cat_feature", re.IGNORECASE)
 _DEFAULT_ROWS = 8192  # most rows the classifier gets at a time if the caller does not say
 
 
@@ -42,6 +54,7 @@ class TabularModel:
 
     ``n_fills`` is the number of fill rows per mask: 1, or the number of background rows averaged over. ``n_rows`` are
     most rows per call of the classifier. ``classes`` are names of the classes in the order of the scores, if known.
+    ``labels`` are the columns, or steps, of the row, and ``drawn`` the numbers of the background rows averaged over.
     """
 
     predictor: Predictor
@@ -52,6 +65,8 @@ class TabularModel:
     n_rows: int
     softmax: bool
     classes: tuple[str, ...] | None = None
+    labels: tuple[Hashable, ...] = ()
+    drawn: NDArray[np.intp] | None = None
 
     @property
     def n_features(self) -> int:
@@ -70,7 +85,7 @@ class TabularModel:
         """Scores (b, n_classes), or labels (b,), of the row under masks (b, n_features)."""
         shown = self._shown_columns(masks)
         portions = self._portions(shown, self.n_rows)
-        outputs = np.concatenate([self.predictor(self.palette.take(chosen)) for chosen in portions])
+        outputs = np.concatenate([self._ask(chosen) for chosen in portions])
         if self.softmax:
             if outputs.ndim == 1 or outputs.shape[1] < 2:
                 must = "be False for a classifier that gives labels or a single score"
@@ -92,6 +107,35 @@ class TabularModel:
     def rows(self, mask: Any) -> Any:
         """The rows the classifier sees for one mask (n_features,): a table of ``n_fills`` rows."""
         return self.palette.take(next(self._portions(self._shown_columns(np.asarray(mask)[None]), self.n_fills)))
+
+    def _ask(self, chosen: NDArray[np.intp]) -> Outputs:
+        """Outputs of the masked rows; where the classifier cannot take missing values, an error names them."""
+        rows = self.palette.take(chosen)
+        try:
+            outputs = self.predictor(rows)
+        except Exception as error:
+            problem = explain_refusal(error, self.predictor, rows, *self._missing_places(chosen))
+            if problem is None:
+                raise
+            raise problem from error
+        if outputs.dtype.kind == "f" and (spoiled := np.isnan(outputs).any(axis=1)).any():
+            _, labels, words = self._missing_places(chosen[spoiled])
+            if labels:
+                raise ModelError(f"The model returned NaN for missing values: {words}. {_FILL_THEM}")
+        return outputs
+
+    def _missing_places(self, chosen: NDArray[np.intp]) -> tuple[str, list[Hashable], str]:
+        """Which argument the first missing value in masked rows comes from, the columns, and words for the places."""
+        used = np.zeros_like(self.palette.missing)
+        used[chosen, np.arange(used.shape[1])] = True
+        places = np.argwhere(used & self.palette.missing).tolist()
+        n_each = used.shape[1] // len(self.labels)  # channels of a series
+        words = []
+        for row, at in places:
+            fill = "the fill" if self.drawn is None else f"background row {self.drawn[row - 1]}"
+            words.append(f"{self.labels[at // n_each]!r} in {fill if row else 'the row'}")
+        argument = "row" if places and places[0][0] == 0 else "fill" if self.drawn is None else "background"
+        return argument, [self.labels[at // n_each] for _, at in places], first_few(dict.fromkeys(words))
 
     def _shown_columns(self, masks: Any) -> NDArray[np.bool_]:
         array = np.asarray(masks)
@@ -146,15 +190,18 @@ def mask_tabular(
         or ``same_side(threshold)``.
         Estimators and pipelines are asked for ``predict_proba``, else ``decision_function`` (that of
         two classes becomes two columns -s, s), else ``predict``; fitted on frames they get frames.
-        Torch modules get float tensors, ONNX models their own number type.
-    row : array (d,), series (T,) or (T, channels), pandas Series or one-row DataFrame
-        The input. NaN and infinity are refused.
-    background : array (m, d) or DataFrame, optional
+        Torch modules get float tensors, ONNX models their own number type. Boosters of XGBoost, LightGBM and
+        CatBoost are asked as their estimators are; a probability p of two classes becomes two columns 1 - p, p.
+    row : array (d,), series (T,) or (T, channels), mapping column → value, pandas Series, or data frame of one row
+        The input. Infinity is refused. Missing values stay missing: whether it knows them is up to the classifier.
+        Frames of Polars become frames of pandas.
+    background : array (m, d) or data frame, optional
         Rows to learn the fill from. Whole-number, text and categorical columns of a frame keep its types,
         and categories that it does not have are refused.
-    fill : {"mean", "mode", "background"}, number, dict column → value, or array
-        What hidden columns hold. "mean" takes the mode of columns that are not numeric. A number may be
-        NaN for classifiers that know missing values.
+    fill : {"mean", "mode", "background", "missing"}, number, dict column → value, or array
+        What hidden columns hold. "mean" takes the mode of columns that are not numeric; both leave out missing values.
+        "missing" is NaN, or what stands for it in the column's type, for classifiers that know missing values; whole
+        numbers and Booleans become floats.
     groups : int array, mapping or ColumnGroups, optional
         Column → feature (see ``columns``, ``column_groups``, ``windows``); -1 is always shown. Every column,
         or step of a series, is a feature of its own if None.
@@ -197,23 +244,20 @@ def mask_tabular(
     n_drawn, key = check_whole(n_background, "n_background", minimum=1), stream_key(rng)
     table = read_table(row, background, columns)
     features = as_feature_map(groups, shape=table.shape, labels=table.labels)
-    rows, words = _make_fill(table, fill, hideable=features.hideable, n_background=n_drawn, key=key)
+    rows, words, drawn = _make_fill(table, fill, hideable=features.hideable, n_background=n_drawn, key=key)
     palette = table.palette(rows, features.hideable)
-    if isinstance(palette, ArrayPalette):
-        values = palette.values[1:].tobytes()
-    else:
-        values = palette.frame.iloc[1:].to_csv(index=False).encode()
     # Tells other maps and values apart.
-    digest = hashlib.sha256(features.of_column.astype("<i8").tobytes() + values).hexdigest()[:32]
+    digest = hashlib.sha256(features.of_column.astype("<i8").tobytes() + palette.fill_bytes).hexdigest()[:32]
     masking = f"{len(features.of_column)} columns as {features.n_features} features; fill {words}"
     scoring = classifier if predictor.method is None else getattr(predictor.estimator, predictor.method)
-    names = classes_of(scoring, classes)
+    names = classes_of(scoring, classes) or predictor.classes or None
     if predictor.method == "predict":
         names = None  # labels are names themselves, or numbers that need not count from 0
     suited = _suited(palette, table, predictor)
     known = fingerprint_live(classifier) if fingerprint is None else fingerprint
     provenance = Provenance(f"{masking}{'; softmax' if softmax else ''}; digest {digest}", known, table.fingerprint)
-    return TabularModel(predictor, suited, features, provenance, len(rows), n_rows, softmax, names)
+    labels = table.labels if isinstance(suited, ArrayPalette) else tuple(suited.frame.columns)
+    return TabularModel(predictor, suited, features, provenance, len(rows), n_rows, softmax, names, labels, drawn)
 
 
 def _suited(palette: Palette, table: Table, predictor: Predictor) -> Palette:
@@ -232,33 +276,35 @@ def _suited(palette: Palette, table: Table, predictor: Predictor) -> Palette:
     if isinstance(palette, ArrayPalette):
         # The caller's names of an array's columns, or the classifier's, in its order.
         palette = palette.to_frame(known if labels == tuple(range(len(known))) else labels)
-    own, wanted = set(palette.order), set(known)
-    missing = [f"no {label!r}" for label in known if label not in own]
-    extra = [f"{label!r} besides" for label in palette.order if label not in wanted]
-    if missing or extra:
-        must, got = "have the columns the classifier was fitted on", first_few(missing + extra)
-        raise ColumnsError(argument="row", must=must, got=got, hint="Choose them with `columns=`.")
-    return replace(palette, order=known)
+    return replace(palette, order=predictor.order(palette.order, "row"))
 
 
-def _make_fill(table: Table, fill: Any, *, hideable: NDArray[np.bool_], n_background: int, key: int) -> tuple[Any, str]:
-    """The fill rows of a table, an array (m, d) or a frame of m rows, and the words for them; ``key`` seeds draws."""
+def _make_fill(
+    table: Table, fill: Any, *, hideable: NDArray[np.bool_], n_background: int, key: int
+) -> tuple[Any, str, NDArray[np.intp] | None]:
+    """The fill rows of a table, an array (m, d) or a frame of m rows, the words for them, and which rows were drawn.
+
+    ``key`` seeds draws.
+    """
+    hidden = np.flatnonzero(hideable).tolist()
     if not isinstance(fill, str):
-        hidden = np.flatnonzero(hideable).tolist()
         if is_number(fill):
-            return table.given(dict.fromkeys(hidden, fill)), f"constant {fill}"
-        return table.given(_values_by_position(table, fill, hidden)), "given values"
+            return table.given(dict.fromkeys(hidden, fill)), f"constant {fill}", None
+        return table.given(_values_by_position(table, fill, hidden)), "given values", None
     name = check_name(fill, "fill", _NAMED_FILLS)
+    if name == "missing":
+        return table.given(dict.fromkeys(hidden, float("nan"))), name, None
     if table.background is None:
         hint = "Give rows to learn from, such as the training set, or a constant such as fill=0.0."
         raise InvalidValueError(argument="background", must=f"be given for fill={name!r}", got="None", hint=hint)
     n_known = len(table.background)
     if name != "background":
-        return table.means() if name == "mean" else table.modes(), f"{name} of {n_known} background rows"
+        return table.means() if name == "mean" else table.modes(), f"{name} of {n_known} background rows", None
     if n_background >= n_known:
-        return table.drawn(np.arange(n_known)), f"all {n_known} background rows, averaged"
+        rows = np.arange(n_known)
+        return table.drawn(rows), f"all {n_known} background rows, averaged", rows
     rows = np.sort(stream(key, "background").permutation(n_known)[:n_background])
-    return table.drawn(rows), f"{len(rows)} (key {key}) of {n_known} background rows, averaged"
+    return table.drawn(rows), f"{len(rows)} (key {key}) of {n_known} background rows, averaged", rows
 
 
 def _values_by_position(table: Table, fill: Any, hidden: list[int]) -> dict[int, Any]:
@@ -292,7 +338,8 @@ class Predictor:
     """Scores or labels of the rows of a table, an array (b, ...) or a frame; one real number per row is one score.
 
     ``labels`` are the columns it was made for, in order, and ``n_columns`` how many, if it knows; where it asks an
-    estimator, ``estimator`` and ``method`` say what.
+    estimator, ``estimator`` and ``method`` say what. ``classes`` are the names that a native booster has, and
+    ``library`` is whose booster gets the rows, if it is one: libraries spell columns in their own way.
     """
 
     function: Callable[[Any], Any]
@@ -301,9 +348,57 @@ class Predictor:
     n_columns: int | None = None
     estimator: Any = None
     method: str | None = None
+    classes: tuple[str, ...] = ()
+    library: str | None = None
 
     def __call__(self, rows: Any, /) -> Outputs:
         return _row_outputs(self.function(rows), len(rows))
+
+    def order(self, labels: Iterable[Hashable], argument: str) -> tuple[Hashable, ...]:
+        """The labels in the order of the columns it was made for, or an error that names what is missing or extra."""
+        known = dict.fromkeys(self.labels or ())
+        own: dict[Hashable, Hashable] = {}
+        extra = []
+        for label in labels:
+            name = spelled(self.library, label)
+            if name in known and name not in own:
+                own[name] = label
+            else:
+                extra.append(f"{label!r} besides")
+        missing = [f"no {name!r}" for name in known if name not in own]
+        if missing or extra:
+            must, got = "have the columns the classifier was fitted on", first_few(missing + extra)
+            raise ColumnsError(argument=argument, must=must, got=got, hint="Choose them with `columns=`.")
+        return tuple(own[name] for name in known)
+
+
+_FILL_THEM = "Fill or drop them, or use a model that knows missing values."
+
+
+def explain_refusal(
+    error: Exception, predictor: Predictor, rows: Any, argument: str, missing: list[Hashable], places: str
+) -> HoldfastError | None:
+    """What to do about an error of the classifier: about missing values or columns without numbers, if there are any.
+
+    ``missing`` are the columns with missing values in these rows and ``places`` the words for where they are.
+    """
+    is_refusal = isinstance(error, (TypeError, ValueError)) or type(error).__name__ in _REFUSALS
+    if isinstance(error, HoldfastError) or not is_refusal:
+        return None
+    reason = shown(str(error).partition("\n")[0])
+    words = "" if predictor.estimator is None else columns_without_numbers(rows)
+    if missing and (_SAYS_MISSING.search(str(error)) or not words):
+        categories = category_names(head_of(predictor.estimator))
+        of_category = any(spelled(predictor.library, label) in categories for label in missing)
+        own = "CatBoost takes none in columns of categories: give them a category of its own, such as 'missing', as"
+        must, hint = "have no missing values for this model", f"{own} for training." if of_category else _FILL_THEM
+        return InvalidValueError(argument=argument, must=must, got=f"{places} ({reason})", hint=hint)
+    if not words:
+        return None
+    return InvalidTypeError(
+        f"The model refused the rows: {reason} Not numbers: {words}. Leave such columns out, turn them into numbers or "
+        "categories as for training, or save the pipeline that encodes them as the model."
+    )
 
 
 def as_predictor(classifier: Any, *, device: Any = None, dtype: Any = None) -> Predictor:
@@ -322,12 +417,17 @@ def as_predictor(classifier: Any, *, device: Any = None, dtype: Any = None) -> P
         return _ask_session(open_session(classifier))
     if is_session(classifier):
         return _ask_session(classifier)
+    method_of = classifier.__self__ if isinstance(classifier, MethodType) else None
+    if is_native(classifier) or (is_native(method_of) and classifier.__name__ == "predict"):
+        booster = NativeBooster.of(classifier if method_of is None else method_of)
+        known, n_columns = fitted_columns(booster.model)
+        return Predictor(booster, True, known, n_columns, booster.model, None, booster.classes, booster.library)
     if isinstance(classifier, MethodType) and classifier.__name__ in _METHODS and _is_estimator(classifier.__self__):
         return _ask_estimator(classifier.__self__, classifier.__name__)
     if _is_estimator(classifier):
         return _ask_estimator(classifier)
     if not callable(classifier):
-        must = "be a callable on rows, an estimator, a torch module, or an ONNX session or file"
+        must = "be a callable on rows, an estimator, a booster, a torch module, or an ONNX session or file"
         raise InvalidTypeError(argument="classifier", must=must, got=type(classifier).__name__)
     return Predictor(classifier, takes_frames=True)
 
@@ -375,13 +475,19 @@ def _is_estimator(value: Any) -> bool:
     return not isinstance(value, type) and any(callable(getattr(value, name, None)) for name in _METHODS)
 
 
+def _n_classes(estimator: Any) -> int:
+    """How many classes it knows; none for a regression, of which CatBoost says so by an empty list."""
+    classes = getattr(estimator, "classes_", None)
+    return 0 if classes is None else len(classes)
+
+
 def _ask_estimator(estimator: Any, method: str | None = None) -> Predictor:
     """By the given method, else for probabilities, else for the scores of classes, else for labels.
 
     One that was fitted on frames gets frames, one on arrays gets arrays.
     """
     # Whether its decision function has one column per pair of more than two classes, at any depth of a pipeline.
-    scores_pairs = len(getattr(estimator, "classes_", ())) > 2 and any(
+    scores_pairs = _n_classes(estimator) > 2 and any(
         name.endswith("decision_function_shape") and value == "ovo"
         for name, value in (estimator.get_params() if hasattr(estimator, "get_params") else {}).items()
     )
@@ -393,23 +499,19 @@ def _ask_estimator(estimator: Any, method: str | None = None) -> Predictor:
         got = "a one-vs-one decision function, which scores pairs of classes"
         hint = "Use the estimator itself, its `predict`, or decision_function_shape='ovr'."
         raise InvalidValueError(argument="classifier", must="score classes", got=got, hint=hint)
-    labels, n_columns = (getattr(estimator, name, None) for name in ("feature_names_in_", "n_features_in_"))
-    known, n = None if labels is None else tuple(labels), None if n_columns is None else int(n_columns)
-    return Predictor(partial(_run_estimator, estimator, method), True, known, n, estimator, method)
+    library = library_of(head_of(estimator))
+    if library is not None:
+        known, n = fitted_columns(head_of(estimator))
+    else:
+        labels, n_columns = (getattr(estimator, name, None) for name in ("feature_names_in_", "n_features_in_"))
+        known, n = None if labels is None else tuple(labels), None if n_columns is None else int(n_columns)
+    run = partial(_run_estimator, estimator, method)
+    return Predictor(run, True, known, n, estimator, method, library=library)
 
 
 def _run_estimator(estimator: Any, method: str, rows: Any) -> Outputs:
-    try:
-        raw = getattr(estimator, method)(rows)
-    except (TypeError, ValueError) as error:
-        if words := columns_without_numbers(rows):
-            raise InvalidTypeError(
-                f"The model refused the rows: {shown(str(error))} Not numbers: {words}. Leave such columns out, "
-                "turn them into numbers as for training, or save the pipeline that encodes them as the model."
-            ) from error
-        raise
-    outputs = _row_outputs(raw, len(rows))
-    if getattr(estimator, "classes_", None) is None or outputs.ndim == 1 or outputs.shape[1] > 1:
+    outputs = _row_outputs(getattr(estimator, method)(rows), len(rows))
+    if _n_classes(estimator) == 0 or outputs.ndim == 1 or outputs.shape[1] > 1:
         return outputs
     if method == "decision_function":
         return np.concatenate([-outputs, outputs], axis=1)

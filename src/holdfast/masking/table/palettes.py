@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -31,6 +32,20 @@ def _import_pandas() -> Any:
     return import_extra("pandas", "Data frames need")
 
 
+def as_frame(data: Any) -> Any:
+    """A pandas frame of what is one, or makes one of itself, as frames of Polars and tables of Arrow do; else None."""
+    if hasattr(data, "iloc"):
+        return data if hasattr(data, "columns") else None
+    if callable(getattr(data, "to_pandas", None)):
+        _import_pandas()
+        import_extra("pyarrow", "Frames of Polars and Arrow need")
+        frame = data.to_pandas()
+        return frame if hasattr(frame, "columns") else None
+    if callable(getattr(data, "to_dicts", None)):
+        return _import_pandas().DataFrame(data.to_dicts())
+    return None
+
+
 def is_pandas(value: Any, *kinds: str) -> bool:
     """Whether the value is a pandas object of one of these kinds; asks without importing pandas."""
     return any(kind.__module__.split(".")[0] == "pandas" and kind.__name__ in kinds for kind in type(value).__mro__)
@@ -46,6 +61,16 @@ class ArrayPalette:
     def take(self, chosen: Chosen) -> NDArray[Any]:
         """Masked rows (rows, *shape)."""
         return np.take_along_axis(self.values, chosen, axis=0).reshape(-1, *self.shape)
+
+    @cached_property
+    def missing(self) -> NDArray[np.bool_]:
+        """Where the row or a fill row has a missing value, (1 + m, d)."""
+        return _is_nan(self.values)
+
+    @property
+    def fill_bytes(self) -> bytes:
+        """What tells these fill rows from others."""
+        return self.values[1:].tobytes()
 
     def to_frame(self, labels: Labels) -> FramePalette:
         """The same numbers in named columns."""
@@ -70,8 +95,10 @@ class FramePalette:
                 return pandas.DataFrame(block, columns=list(labels), copy=False)
             taken |= dict(zip(labels, block.T, strict=True))
         places = positions_of(self.frame.columns)
-        rest = (label for label in self.order if label not in taken)
-        taken |= {label: self.frame[label].array.take(chosen[:, places[label]]) for label in rest}
+        for label in (label for label in self.order if label not in taken):
+            column = self.frame[label]  # the type is given once more, or pandas makes texts of objects
+            values = column.array.take(chosen[:, places[label]])
+            taken[label] = pandas.Series(values, dtype=column.dtype, copy=False)
         return pandas.DataFrame({label: taken[label] for label in self.order}, copy=False)
 
     @cached_property
@@ -90,7 +117,17 @@ class FramePalette:
             must, hint = "have numbers only for a classifier on arrays", "give a pipeline that takes data frames"
             got = ", ".join(f"{label!r} ({self.frame[label].dtype})" for label in strange)
             raise InvalidTypeError(argument="row", must=must, got=got, hint=f"Encode them first, or {hint}.")
-        return ArrayPalette(self.frame[list(self.order)].to_numpy(), (len(self.order),))
+        return ArrayPalette(frame_numbers(self.frame[list(self.order)]), (len(self.order),))
+
+    @cached_property
+    def missing(self) -> NDArray[np.bool_]:
+        """Where the row or a fill row has a missing value, (1 + m, d), columns as in the frame."""
+        return np.asarray(self.frame.isna().to_numpy())
+
+    @property
+    def fill_bytes(self) -> bytes:
+        """What tells these fill rows from others."""
+        return _frame_bytes(self.frame.iloc[1:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,11 +160,12 @@ class ArrayTable:
 
     def means(self) -> NDArray[Any]:
         """The mean of each column of the background, (1, d)."""
-        return np.asarray(self.background.mean(axis=0, dtype=np.float64))[None]
+        return _known_means(self.background, axis=0)[None]
 
     def modes(self) -> NDArray[Any]:
         """The most frequent value of each column of the background, the smallest of equals, (1, d)."""
-        counted = (np.unique(column, return_counts=True) for column in self.background.T)
+        known = (column[~_is_nan(column)] for column in self.background.T)
+        counted = (np.unique(column if len(column) else [np.nan], return_counts=True) for column in known)
         return np.array([values[counts.argmax()] for values, counts in counted])[None]
 
     def drawn(self, rows: NDArray[np.intp]) -> NDArray[Any]:
@@ -146,11 +184,11 @@ class FrameTable:
     @property
     def fingerprint(self) -> str:
         """The sha256 of the row as a line of CSV with its header."""
-        return hashlib.sha256(self.row.to_csv(index=False).encode()).hexdigest()
+        return hashlib.sha256(_frame_bytes(self.row)).hexdigest()
 
     def palette(self, fills: Any, hideable: NDArray[np.bool_]) -> FramePalette:
         """The row on top of the fill rows; a column keeps its type if that can hold its fills."""
-        pandas, parts = _import_pandas(), []
+        parts: list[Any] = []
         types = zip(self.row.dtypes, fills.dtypes, hideable.tolist(), strict=True)
         keys = [(own, fill if can_hide else own, can_hide) for own, fill, can_hide in types]
         for (own_type, fill_type, can_hide), at in _group_by(keys).items():
@@ -159,11 +197,7 @@ class FrameTable:
             if _are_numbers(own_type) and _are_numbers(fill_type):
                 parts += _stacked(own, blocks)
                 continue
-            for label in own.columns:
-                block = blocks[label]
-                if _holds_numbers(own[label]) and _holds_numbers(block) and isinstance(own_type, np.dtype):
-                    block = pandas.Series(_typed_like(block.to_numpy(), own_type))
-                parts.append(pandas.concat([own[label], block], ignore_index=True).to_frame(label))
+            parts += [_on_top(own[label], blocks[label]) for label in own.columns]
         return FramePalette(_joined(parts, self.labels), self.labels)
 
     def given(self, values: Mapping[int, Any]) -> Any:
@@ -176,6 +210,9 @@ class FrameTable:
         for at in sorted(values.keys() - set(floats)):
             label, value = self.labels[at], values[at]
             own = self.row[label]
+            if is_missing(value):
+                parts.append(_missing_like(own if self.background is None else self.background[label]))
+                continue
             numeric = _is_numeric_type(own.dtype)
             if numeric and not is_number(value) and not isinstance(value, (bool, np.bool_)):
                 must = f"be a number for column {label!r} ({own.dtype})"
@@ -196,10 +233,10 @@ class FrameTable:
             block = self.background.iloc[:, at]
             if _are_numbers(dtype) and (dtype == np.float64 or dtype.kind != "f"):
                 # Sums over contiguous numbers: those that pandas takes of each column, to the last bit.
-                sums = np.ascontiguousarray(block.to_numpy().T).sum(axis=1, dtype=np.float64)
-                parts.append(pandas.DataFrame(sums[None] / len(block), columns=block.columns))
+                means = _known_means(np.ascontiguousarray(block.to_numpy().T), axis=1)
+                parts.append(pandas.DataFrame(means[None], columns=block.columns))
             elif _is_numeric_type(dtype):
-                parts += [pandas.DataFrame({label: [block[label].mean()]}) for label in block.columns]
+                parts += [_mean_of(block[label]) for label in block.columns]
             else:
                 parts += [_first_mode(block[label]) for label in block.columns]
         return _joined(parts, self.labels)
@@ -216,6 +253,30 @@ Table = ArrayTable | FrameTable
 Palette = ArrayPalette | FramePalette
 
 
+def _frame_bytes(frame: Any) -> bytes:
+    """A frame as CSV, and where values are missing: an empty text is none."""
+    missing = np.asarray(frame.isna().to_numpy())
+    return bytes(frame.to_csv(index=False).encode() + (missing.tobytes() if missing.any() else b""))
+
+
+def frame_numbers(frame: Any) -> NDArray[Any]:
+    """The numbers of a frame (m, d); those of several types, or that pandas alone can hold, as float64."""
+    numbers = np.asarray(frame.to_numpy())
+    return numbers if numbers.dtype != object else np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def missing_cells(rows: Any) -> list[tuple[int, Hashable]]:
+    """The missing values of a frame, or of an array of numbers: the row and the column of each."""
+    if is_pandas(rows, "DataFrame"):
+        return [(row, rows.columns[at]) for row, at in np.argwhere(rows.isna().to_numpy()).tolist()]
+    return [(place[0], place[1]) for place in np.argwhere(_is_nan(np.asarray(rows))).tolist()]
+
+
+def is_missing(value: Any) -> bool:
+    """Whether it is one of the things that stand for a missing value in pandas: NaN, None, NA or NaT."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (is_number(value) and value != value)
+
+
 def columns_without_numbers(rows: Any) -> str:
     """The columns of a frame that hold texts, dates or other things, with an example of each; empty for arrays."""
     if not is_pandas(rows, "DataFrame"):
@@ -230,7 +291,7 @@ def _check_seen(value: Any, seen: Any, label: Hashable, name: str) -> None:
     if kinds.is_datetime64_any_dtype(seen.dtype) or kinds.is_timedelta64_dtype(seen.dtype):
         return
     known = _known_values(seen)
-    if known and value not in known:
+    if known and not is_missing(value) and value not in known:
         must = f"have a known category in column {label!r} ({first_few(map(repr, known))})"
         raise InvalidValueError(argument=name, must=must, got=shown(value))
 
@@ -240,7 +301,8 @@ def _known_values(column: Any) -> list[Any]:
     pandas = _import_pandas()
     if pandas.api.types.is_bool_dtype(column.dtype):
         return [False, True]
-    return list(column.cat.categories if isinstance(column.dtype, pandas.CategoricalDtype) else column.unique())
+    known = column.cat.categories if isinstance(column.dtype, pandas.CategoricalDtype) else column.dropna().unique()
+    return list(known)
 
 
 def _holds_numbers(column: Any) -> bool:
@@ -271,9 +333,60 @@ def _are_numbers(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "fiu"
 
 
+def _is_nan(values: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
+
+
+def _known_means(values: NDArray[Any], axis: int) -> NDArray[np.float64]:
+    """Means along an axis of what is not NaN; NaN where all is."""
+    missing = _is_nan(values)
+    known = np.where(missing, 0, values) if missing.any() else values
+    sums = known.sum(axis=axis, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(sums / (values.shape[axis] - missing.sum(axis=axis)))
+
+
+def _mean_of(column: Any) -> Any:
+    """The mean of a column, as a frame; types of pandas' own know another missing value than NaN."""
+    pandas, mean = _import_pandas(), column.mean()
+    is_plain = isinstance(column.dtype, np.dtype)
+    if is_plain or not is_missing(mean):
+        return pandas.DataFrame({column.name: [mean]})
+    return _missing_like(column)
+
+
 def _first_mode(column: Any) -> Any:
-    """The most frequent value of a column, the smallest of equals, as a frame."""
-    return column.mode().iloc[:1].reset_index(drop=True).to_frame(column.name)
+    """The most frequent value of a column, the smallest of equals, as a frame; missing if all are."""
+    modes = column.mode().iloc[:1].reset_index(drop=True)
+    return modes.to_frame(column.name) if len(modes) else _missing_like(column)
+
+
+def _missing_like(column: Any) -> Any:
+    """A frame of one missing value for a column; whole numbers and Booleans become floats for it."""
+    pandas, dtype = _import_pandas(), column.dtype
+    if dtype.kind == "O" and isinstance(
+        dtype, np.dtype
+    ):  # texts: the sort that the column has itself, if any; encoders tell NaN and None apart
+        own = column[column.isna()]
+        value = own.iloc[0] if len(own) else np.nan
+    elif isinstance(dtype, np.dtype) and dtype.kind in "fiub":
+        value, dtype = np.nan, dtype if dtype.kind == "f" else np.dtype(np.float64)
+    else:
+        value = None
+    return pandas.Series([value], dtype=dtype).to_frame(column.name)
+
+
+def _on_top(own: Any, fills: Any) -> Any:
+    """A column of the row on top of its fills, as a frame; in the row's own type if that can hold the fills."""
+    pandas, dtype = _import_pandas(), own.dtype
+    if isinstance(dtype, np.dtype) and _holds_numbers(own) and _holds_numbers(fills):
+        block = frame_numbers(fills.to_frame())[:, 0]
+        values = np.concatenate([own.to_numpy(), _typed_like(block, dtype)])
+        return pandas.DataFrame({own.name: values})
+    if dtype != fills.dtype and _is_numeric_type(dtype) and _is_numeric_type(fills.dtype):
+        with suppress(TypeError, ValueError):  # a type of pandas' own, such as Int64, that cannot hold a fraction
+            fills = fills.astype(dtype)
+    return pandas.concat([own, fills], ignore_index=True).to_frame(own.name)
 
 
 def _stacked(row: Any, fills: Any) -> list[Any]:
@@ -302,7 +415,13 @@ def _group_by(keys: Iterable[Any]) -> dict[Any, list[int]]:
 
 
 def read_table(row: Any, background: Any, columns: Sequence[Hashable] | None) -> Table:
-    """Check the row and its background; frames stay frames, everything else becomes arrays."""
+    """Check the row and its background; frames and mappings become frames of pandas, everything else arrays."""
+    if isinstance(row, Mapping):
+        row = _frame_of(row)
+    elif (frame := as_frame(row)) is not None:
+        row = frame
+    if not is_pandas(background, "DataFrame") and (frame := as_frame(background)) is not None:
+        background = frame
     if is_pandas(row, "DataFrame", "Series"):
         return _read_frames(row, background, columns)
     values = _numbers(row, "row")
@@ -321,7 +440,24 @@ def read_table(row: Any, background: Any, columns: Sequence[Hashable] | None) ->
         _check_distinct(labels, "columns")
     _check_finite(values[None], labels, "row")
     rows = None if background is None else _array_background(background, values.shape, labels)
-    return ArrayTable(values.ravel().copy(), rows, values.shape, labels)
+    return ArrayTable(_one_nan(values.ravel()), rows, values.shape, labels)
+
+
+def _frame_of(row: Mapping[Hashable, Any]) -> Any:
+    """A frame of one row; None is a missing number where nothing else is known of its column."""
+    frame = _import_pandas().DataFrame([dict(row)])
+    if frame.shape[1] == 0:
+        raise InvalidValueError(argument="row", must="have at least one column", got="none")
+    empty = [label for label in frame.columns if frame[label].dtype == object and is_missing(frame[label].iloc[0])]
+    return frame.astype(dict.fromkeys(empty, np.float64))
+
+
+def _one_nan(values: NDArray[Any]) -> NDArray[Any]:
+    """A copy in which every NaN has the same bits, so that digests agree."""
+    copied = values.copy()
+    if (missing := _is_nan(copied)).any():
+        copied[missing] = np.nan
+    return copied
 
 
 def _read_frames(row: Any, background: Any, columns: Sequence[Hashable] | None) -> FrameTable:
@@ -335,7 +471,7 @@ def _read_frames(row: Any, background: Any, columns: Sequence[Hashable] | None) 
         frame = _choose_columns(frame, tuple(columns), "row")
     labels = tuple(frame.columns)
     _check_distinct(labels, "row")
-    _check_frame_complete(frame, "row")
+    _check_frame_finite(frame, "row")
     if background is None:
         return FrameTable(frame, None, (len(labels),), labels)
     if is_pandas(background, "DataFrame"):
@@ -343,7 +479,7 @@ def _read_frames(row: Any, background: Any, columns: Sequence[Hashable] | None) 
         rows = _choose_columns(background, labels, "background").reset_index(drop=True).copy()
         if len(rows) == 0:
             raise InvalidValueError(argument="background", must="have at least one row", got="none")
-        _check_frame_complete(rows, "background")
+        _check_frame_finite(rows, "background")
     else:
         rows = _import_pandas().DataFrame(_array_background(background, (len(labels),), labels), columns=list(labels))
     return FrameTable(_retyped(frame, rows), rows, (len(labels),), labels)
@@ -357,14 +493,14 @@ def _array_background(background: Any, shape: tuple[int, ...], labels: Labels) -
     if len(rows) == 0:
         raise InvalidValueError(argument="background", must="have at least one row", got="none")
     _check_finite(rows, labels, "background")
-    return rows.reshape(len(rows), -1).copy()
+    return _one_nan(rows.reshape(len(rows), -1))
 
 
 def _numbers(value: Any, name: str) -> NDArray[Any]:
     must = "be an array of numbers"
     array = as_array(value.detach().cpu() if hasattr(value, "detach") else value, name, must)
     if array.dtype.kind not in "fiub":
-        hint = "Give mixed columns as a pandas Series or DataFrame with a type per column."
+        hint = "Give mixed columns as a mapping, a pandas Series, or a data frame with a type per column."
         raise InvalidTypeError(argument=name, must=must, got=array.dtype, hint=hint)
     return array
 
@@ -376,17 +512,14 @@ def _check_distinct(labels: Labels, name: str) -> None:
 
 
 def _check_finite(rows: NDArray[Any], labels: Labels, name: str) -> None:
-    """Name the columns (of a series: the steps) with NaN or infinity."""
-    bad = ~np.isfinite(rows)
-    _refuse_missing(bad.any(axis=tuple(axis for axis in range(bad.ndim) if axis != 1)), labels, name)
-
-
-def _refuse_missing(bad: NDArray[np.bool_], labels: Sequence[Hashable], name: str) -> None:
-    if bad.any():
-        places, columns = np.flatnonzero(bad), "column" if bad.sum() == 1 else "columns"
-        got = f"some in {len(places)} {columns} ({first_few(repr(labels[int(at)]) for at in places)})"
-        must, hint = "have no missing or infinite values", "Fill or drop them first."
-        raise InvalidValueError(argument=name, must=must, got=got, hint=hint)
+    """Name the first column (of a series: the step) with infinity, and its row."""
+    infinite = np.argwhere(np.isinf(rows))
+    if len(infinite):
+        first = tuple(infinite[0].tolist())
+        of_row = "" if name == "row" else f" of row {first[0]}"
+        got = f"{rows[first]} in column {labels[first[1]]!r}{of_row}"
+        hint = "Replace it; NaN stands for a missing value."
+        raise InvalidValueError(argument=name, must="have no infinite values", got=got, hint=hint)
 
 
 def _choose_columns(frame: Any, labels: Labels, name: str) -> Any:
@@ -397,19 +530,22 @@ def _choose_columns(frame: Any, labels: Labels, name: str) -> Any:
     return frame[list(labels)]
 
 
-def _check_frame_complete(frame: Any, name: str) -> None:
-    bad = frame.isna().to_numpy().any(axis=0)
-    floats = np.array([dtype.kind == "f" for dtype in frame.dtypes], dtype=bool) & ~bad
-    if floats.any():
-        bad[floats] = ~np.isfinite(frame.loc[:, floats].to_numpy(dtype=float)).all(axis=0)
-    _refuse_missing(bad, frame.columns, name)
+def _check_frame_finite(frame: Any, name: str) -> None:
+    floats = [at for at, dtype in enumerate(frame.dtypes) if dtype.kind == "f"]
+    if floats:
+        numbers = frame.iloc[:, floats].to_numpy(dtype=float, na_value=np.nan)
+        _check_finite(numbers, tuple(frame.columns[floats]), name)
 
 
 def _retyped(row: Any, background: Any) -> Any:
     """The row with the background's column types: one row taken out of a frame often loses its own."""
     parts = []
-    for (own_type, type_), at in _group_by(zip(row.dtypes, background.dtypes, strict=True)).items():
+    keys = zip(row.dtypes, background.dtypes, row.isna().iloc[0], strict=True)
+    for (own_type, type_, is_gone), at in _group_by(keys).items():
         own, seen = row.iloc[:, at], background.iloc[:, at]
+        if is_gone:
+            parts += [_missing_like(seen[label]) for label in own.columns]
+            continue
         if _are_numbers(own_type) and _are_numbers(type_):
             cast = own.astype(type_)
             same = (cast.to_numpy() == own.to_numpy())[0]
