@@ -441,6 +441,7 @@ def test_the_wheel_holds_the_box(tmp_path: Path) -> None:
     assert {
         "holdfast/inputs/data/box/digits.json",
         "holdfast/inputs/data/box/cancer.json",
+        "holdfast/inputs/data/box/contexts.jsonl",
         "holdfast/inputs/data/box/sentences.tsv",
     } <= set(shipped)
     assert sum(map(len, shipped.values())) < 3_000_000
