@@ -20,9 +20,9 @@ from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, 
 from holdfast.evaluation import Deadline, Evaluator
 from holdfast.fingerprints import digest_code, digest_object
 from holdfast.inputs.data.files import check_inside, read_table
-from holdfast.inputs.data.objects import as_frame
 from holdfast.inputs.inputs import Inputs
 from holdfast.inputs.source import import_function
+from holdfast.masking.table.palettes import as_frame
 from holdfast.selection import positive, top_fraction
 from holdfast.study.spec import MethodSpec, StudySpec, changed_method
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
