@@ -29,7 +29,7 @@ UPGRADES: list[tuple[str, ...]] = [
             versions TEXT NOT NULL
         )""",
         """CREATE TABLE inputs (
-            input INTEGER PRIMARY KEY, name TEXT, label, prediction TEXT NOT NULL, n_features INTEGER NOT NULL,
+            input INTEGER PRIMARY KEY, name TEXT, label INTEGER, prediction TEXT NOT NULL, n_features INTEGER NOT NULL,
             model_fingerprint TEXT, input_fingerprint TEXT
         )""",
         """CREATE TABLE attributions (
@@ -66,6 +66,12 @@ UPGRADES: list[tuple[str, ...]] = [
     ),
     ("CREATE TABLE listing (input INTEGER PRIMARY KEY, name TEXT, digest TEXT)",),
     ("CREATE TABLE seals (name TEXT PRIMARY KEY, digest TEXT NOT NULL) WITHOUT ROWID",),
+    (  # labels may be numbers: a column without a type keeps whole ones, and floats that are whole, as they come
+        "ALTER TABLE inputs RENAME COLUMN label TO class_number",
+        "ALTER TABLE inputs ADD COLUMN label",
+        "UPDATE inputs SET label = class_number",
+        "ALTER TABLE inputs DROP COLUMN class_number",
+    ),
 ]
 """Statements that lead from version k to k + 1, the first from nothing. Once released, only ever added to."""
 
