@@ -99,7 +99,7 @@ def test_of_a_model_that_gives_labels_the_presence_of_the_label_is_explained(met
 def test_a_single_score_is_explained_as_it_is() -> None:
     model = lookup_table(np.array([0.0, 1.0, 2.0, 7.0]), n_features=2)
     found = attribute(model, "shap")
-    assert (found.target, found.scores.tolist()) == (0, [3.0, 4.0])
+    assert (found.target, found.scores.tolist()) == (None, [3.0, 4.0])
 
 
 # -- what it costs and whose draws it uses ----------------------------------------------------------

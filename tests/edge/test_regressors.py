@@ -28,6 +28,7 @@ from holdfast.study import (
     export_study,
     read_spec,
     run_study,
+    schema,
 )
 from holdfast.study.store import Store
 
@@ -370,3 +371,30 @@ def test_a_command_without_a_rule_for_numbers_advises_one(folder: Path, capsys: 
 def test_explain_says_no_class_of_a_number(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", *input_options(folder), "--method", "occlusion"]) in (0, None)
     assert capsys.readouterr().out.startswith("Scores of 10 features by occlusion, largest first:")
+
+
+# -- files of version 3 -----------------------------------------------------------------------------
+
+
+def test_a_file_with_labels_that_are_classes_is_read_as_it_is_and_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "old.db"
+    asked = {"top_fractions": (0.25,), "certify": CertifySpec((1,))}
+    first, more = (
+        StudySpec(
+            ModelSpec("bundled:cancer-forest"), DataSpec("bundled:cancer", n=n), (MethodSpec("occlusion"),), **asked
+        )
+        for n in (1, 2)
+    )
+    with monkeypatch.context() as before:
+        before.setattr(schema, "UPGRADES", schema.UPGRADES[:3])
+        run_study(first, path)
+    with Store(path) as store:  # still of version 3
+        old = [record.result() for record in store.records()]
+    run_study(more, path)
+    with Store(path) as store:
+        now = [record.result() for record in store.records()]
+        assert next(store.query("PRAGMA user_version"))[0] == len(schema.UPGRADES)
+    assert [result for result in now if result.input == old[0].input] == old
+    assert {type(result.label) for result in now} == {int}

@@ -67,6 +67,7 @@ UPGRADES: list[tuple[str, ...]] = [
     ("CREATE TABLE listing (input INTEGER PRIMARY KEY, name TEXT, digest TEXT)",),
     ("CREATE TABLE seals (name TEXT PRIMARY KEY, digest TEXT NOT NULL) WITHOUT ROWID",),
     (
+        # A method may fail by itself.
         """CREATE TABLE failures_by_method (
             input INTEGER NOT NULL, method TEXT NOT NULL, reason TEXT NOT NULL, n_tries INTEGER NOT NULL,
             items TEXT NOT NULL, session INTEGER NOT NULL, PRIMARY KEY (input, method)
@@ -74,6 +75,11 @@ UPGRADES: list[tuple[str, ...]] = [
         "INSERT INTO failures_by_method SELECT input, '', reason, n_tries, items, session FROM failures",
         "DROP TABLE failures",
         "ALTER TABLE failures_by_method RENAME TO failures",
+        # Labels may be numbers: a column without a type keeps whole ones, and floats that are whole, as they come.
+        "ALTER TABLE inputs RENAME COLUMN label TO class_number",
+        "ALTER TABLE inputs ADD COLUMN label",
+        "UPDATE inputs SET label = class_number",
+        "ALTER TABLE inputs DROP COLUMN class_number",
     ),
 ]
 """Statements that lead from version k to k + 1, the first from nothing. Once released, only ever added to."""

@@ -66,8 +66,8 @@ SELECT item, {", ".join(Record._fields[:-1])} FROM {_ITEMS} WHERE input BETWEEN 
 """
 
 _ADD_INPUT = """
-INSERT INTO inputs VALUES
-    (:input, :name, :label, :full_prediction, :n_features, :model_fingerprint, :input_fingerprint)
+INSERT INTO inputs (input, name, label, prediction, n_features, model_fingerprint, input_fingerprint)
+VALUES (:input, :name, :label, :full_prediction, :n_features, :model_fingerprint, :input_fingerprint)
 """
 
 _ADD_ATTRIBUTION = """
