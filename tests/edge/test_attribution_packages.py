@@ -528,6 +528,9 @@ def test_a_class_itself_is_as_good_as_its_name() -> None:
     named = attribute(table, "shapiq:PermutationSamplingSV", rng=2)
     assert attribute(table, shapiq.PermutationSamplingSV, rng=2) == named
     assert attribute(table, shapiq.PermutationSamplingSV, rng=3) != named
+    for other in (captum.attr.LLMAttribution, captum.attr.Saliency(network()), dict):
+        with pytest.raises(InvalidTypeError, match=r"^`method` must be one of lime, shap"):
+            attribute(model, other)
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,9 @@ def resolve_object(method: Any) -> ResolvedMethod | None:
     kind = method if inspect.isclass(method) else type(method)
     for scheme, (_, base) in _BASES.items():
         if any(part.__name__ == base and part.__module__.startswith(f"{scheme}.") for part in kind.__mro__):
-            if kind is method:
+            if kind is method and _required(scheme, kind) is not None:
                 return _resolved(scheme, kind)
-            if scheme == "shapiq":
+            if kind is not method and scheme == "shapiq":
                 return ResolvedMethod(f"shapiq:{kind.__name__}", partial(by_shapiq, method), "masks", ())
     return None
 
@@ -175,7 +175,7 @@ def _make(kind: Any, network: Any, settings: dict[str, Any]) -> tuple[Any, set[s
 def by_shapiq(kind: Any, task: AttributionTask, /, **options: Any) -> Scored:
     """First-order values by an approximator of shapiq, a class or one that was made for as many players.
 
-    ``n_samples`` is its budget: 1,000 by default, and four per feature at least.
+    ``n_samples`` is its budget, by default 1,000, or four per feature if that is more.
     """
     n = task.n_features
     least, default = min(2 * n + 2, 2**n), max(DEFAULT_SAMPLES, 4 * n)
