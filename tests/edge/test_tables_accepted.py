@@ -140,6 +140,16 @@ def test_catboost_says_kindly_that_a_category_cannot_be_missing() -> None:
     )
 
 
+def test_categories_that_are_numbers_are_not_averaged() -> None:
+    table = TABLE[["age", "monthly income"]]
+    model = catboost.CatBoostClassifier(cat_features=["age"], **QUIET).fit(table, PAID)
+    hidden = table.iloc[[0]].assign(age=table["age"].mode()[0])
+    mask = np.array([[False, True]])
+    np.testing.assert_array_equal(hf.bind(model, table, fill="mode")[0](mask), model.predict_proba(hidden))
+    with pytest.raises(hf.InvalidTypeError, match=r"cat_feature.* whole numbers, as for training; fill='mode' hides"):
+        hf.bind(model, table, fill="mean")[0](mask)
+
+
 def test_texts_for_models_of_numbers_are_refused_with_what_to_do() -> None:
     numbers = TABLE.assign(city=TABLE["city"].astype("category").cat.codes)[["city", "age"]]
     for model in (lgb.LGBMClassifier(verbose=-1, **SMALL), xgb.XGBClassifier(**SMALL), LogisticRegression()):

@@ -25,7 +25,7 @@ EXIT_OK, EXIT_NO, EXIT_UNKNOWN, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 ANSWERS = {True: ("yes", EXIT_OK), False: ("no", EXIT_NO), None: ("undecided", EXIT_UNKNOWN)}
 EXIT_CODES = "Exit codes: 0 done or yes, 1 no, 2 undecided, 3 error."
 
-MODELS = "hf:…, onnx:…, skops:…, bundled:… or python:module:factory"
+MODELS = "hf:…, onnx:…, skops:…, xgboost:…, lightgbm:…, catboost:…, bundled:… or python:module:factory"
 
 SETTINGS = {
     "fill": "what hidden features look like: a number, or a name such as mean, blur or drop",

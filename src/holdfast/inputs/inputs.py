@@ -219,10 +219,11 @@ def bind(
 
     Parameters
     ----------
-    model : str, torch module, estimator, callable or Classifier
+    model : str, torch module, estimator, booster, callable or Classifier
         A name as for ``models.load``, such as "hf:my-vit", "onnx:model.onnx" or "bundled:digits-vit"; or the model
-        itself: a torch module, with its ``tokenizer`` or ``processor``; an estimator or pipeline of scikit-learn; or
-        any callable that takes a batch of inputs and returns scores (b, n_classes) or labels (b,).
+        itself: a torch module, with its ``tokenizer`` or ``processor``; an estimator or pipeline of scikit-learn; an
+        estimator or booster of XGBoost, LightGBM or CatBoost; or any callable that takes a batch of inputs and returns
+        scores (b, n_classes) or labels (b,).
     data : str, list, array, data frame or Dataset
         A name as for ``data.load``, such as "images:photos" or "table:loans.csv"; or the inputs themselves: a list of
         texts, of images (arrays, tensors, Pillow images or paths) or of rows (numbers or mappings); an array (n,

@@ -393,6 +393,9 @@ def explain_refusal(
         own = "CatBoost takes none in columns of categories: give them a category of its own, such as 'missing', as"
         must, hint = "have no missing values for this model", f"{own} for training." if of_category else _FILL_THEM
         return InvalidValueError(argument=argument, must=must, got=f"{places} ({reason})", hint=hint)
+    if predictor.library == "catboost" and "cat_feature" in str(error):
+        hint = "Give categories as texts or whole numbers, as for training; fill='mode' hides them by one of their own."
+        return InvalidTypeError(f"The model refused the rows: {reason} {hint}")
     if not words:
         return None
     return InvalidTypeError(
