@@ -46,6 +46,11 @@ def method_label(name: str) -> str:
     return f"{own} ({package})" if separator and own else _METHODS.get(name, name.replace("_", " "))
 
 
+def cut_label(fraction: float, *, masks: bool = False) -> str:
+    """How an explanation was cut from its scores: 'top 0.25'; a method that gives masks cuts nothing."""
+    return "as selected" if masks else f"top {fraction:g}"
+
+
 def class_name(prediction: Any, classes: Sequence[str] | None) -> str | None:
     """What the predicted class is called; None if it has no name but its number."""
     is_index = isinstance(prediction, int) and not isinstance(prediction, bool)

@@ -18,6 +18,7 @@ from holdfast.errors import InvalidValueError
 from holdfast.study.spec import StudySpec, Trust, commented_example, read_spec
 from holdfast.terminal import unescaped
 from holdfast.validation import check_share
+from holdfast.words import cut_label
 
 
 def fill(parser: argparse.ArgumentParser, command: str) -> None:
@@ -290,7 +291,8 @@ def show_trusted(options: argparse.Namespace) -> None:
         return
     print(trusted)
     for explanation in trusted:
-        cut = f", top {explanation.top_fraction:g}, keep {explanation.keep_probability:g}" if groups > 1 else ""
+        share = "" if explanation.top_fraction is None else f", {cut_label(explanation.top_fraction)}"
+        cut = f"{share}, keep {explanation.keep_probability:g}" if groups > 1 else ""
         print(f"  input {explanation.input} ({explanation.name or 'no name'}): {explanation.method}{cut}")
 
 

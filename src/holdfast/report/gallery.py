@@ -120,6 +120,7 @@ def _explanation(result: ItemResult, source: Source, evaluator: Evaluator | None
     spec, curve = source.spec, result.curve.certificates
     certified = spec.certify.precision == "per-input"
     radii = spread([certificate.radius for certificate in curve] if certified else list(spec.certify.radii))
+    cut = "as selected" if spec.method(result.method).masks else f"top {100 * result.top_fraction:g}%"
     draws, smoothed, no_draws = None, "", "This page was made without the model, so no draws are shown."
     if result.keep_probability != 1:
         no_draws = "Draws are shown for the model itself, not for its smoothed forms."
@@ -129,7 +130,7 @@ def _explanation(result: ItemResult, source: Source, evaluator: Evaluator | None
     return {
         "method": result.method,
         "label": method_label(result.method),
-        "title": f"{method_label(result.method)}, top {100 * result.top_fraction:g}%{smoothed}",
+        "title": f"{method_label(result.method)}, {cut}{smoothed}",
         "selected": result.selected.nonzero()[0].tolist(),
         "prediction": curve[0].prediction_name or class_label(curve[0].prediction, source.classes),
         "consistent": curve[0].consistent,

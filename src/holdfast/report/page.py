@@ -157,7 +157,10 @@ def _facts(store: Store, summary: StudySummary, status: StudyStatus) -> list[tup
     promise = f"rate ±{certify.tolerance:g} at confidence {certify.confidence:g} each, {certify.plan} plan"
     if summary.precision != "per-input":
         promise = f"means within ±{certify.half_width:g}"
-    shares = ", ".join(f"{100 * share:g}%" for share in spec.top_fractions)
+    shares = f"top {', '.join(f'{100 * share:g}%' for share in spec.top_fractions)} of the features"
+    if masks := [method.name for method in spec.methods if method.masks]:
+        own = f"{', '.join(masks)}: as selected"
+        shares = own if len(masks) == len(spec.methods) else f"{shares}; {own}"
     inputs = f"{status.n_inputs:,}"
     if store.n_there != status.n_inputs:
         chosen = f"at random (seed {spec.seed})" if spec.data.order == "random" else "the first"
@@ -169,7 +172,7 @@ def _facts(store: Store, summary: StudySummary, status: StudyStatus) -> list[tup
         ("data", summary.data),
         ("inputs", inputs),
         ("explanations", f"{status.n_done:,}"),
-        ("selected by each explanation", f"top {shares} of the features"),
+        ("selected by each explanation", shares),
         ("features", masking or "as the model has them"),
         ("certificates", promise),
         ("model calls", f"{status.n_computed:,}"),

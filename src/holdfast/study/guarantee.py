@@ -22,7 +22,7 @@ from holdfast.study.worker import explained, item_rng, naming_input, study_input
 from holdfast.terminal import as_progress
 from holdfast.types import Progress
 from holdfast.validation import check_flag, check_name, check_share, check_whole, shown
-from holdfast.words import calls, counted, event, lower_first, percent
+from holdfast.words import calls, counted, cut_label, event, lower_first, percent
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,8 @@ class DataSetGuarantee(Value, schema="holdfast.data_set_guarantee"):
         One-sided tests on draws of their own, or the study's certificates.
     n_calls : int
         Model calls of fresh tests.
+    masks : bool
+        Whether the method gives masks, of which no share is cut.
     """
 
     method: str
@@ -76,6 +78,7 @@ class DataSetGuarantee(Value, schema="holdfast.data_set_guarantee"):
     model: str
     data: str
     n_refuted: int = 0
+    masks: bool = False
 
     def check(self) -> None:
         """Raise if the statements do not follow from the counts."""
@@ -104,7 +107,7 @@ class DataSetGuarantee(Value, schema="holdfast.data_set_guarantee"):
         return True if least >= wanted else False if most < wanted else None
 
     def __str__(self) -> str:
-        cut = f"{self.method}, top {self.top_fraction:g}"
+        cut = f"{self.method}, {cut_label(self.top_fraction, masks=self.masks)}"
         cut += f", keep probability {self.keep_probability:g}" if self.keep_probability != 1 else ""
         doing = lower_first(event(self.neighborhood, "uniform", self.radius))
         judged = "" if self.agree == "same_top_class" else f" (as judged by {self.agree})"
@@ -249,17 +252,18 @@ def study_guarantee(
             agree=certify.agree,
             model=spec.model.spec,
             data=spec.data.spec,
+            masks=spec.method(key.method).masks,
         )
 
 
 @dataclass(frozen=True, eq=False)
 class TrustedExplanation(Value, schema="holdfast.trusted_explanation"):
-    """One explanation of a list that can be trusted: of which input, and how it was made."""
+    """One explanation of a list that can be trusted: of which input, and how it was made; masks have no fraction."""
 
     input: int
     name: str | None
     method: str
-    top_fraction: float
+    top_fraction: float | None
     keep_probability: float
 
 
@@ -421,9 +425,18 @@ def trusted_explanations(
                 if watch is not None:
                     watch(len(tests), len(tested))
     stable = [(key, index, test) for (key, index), test in zip(tested, tests, strict=True) if test.holds]
+    masks = {method.name for method in spec.methods if method.masks}
     return TrustedExplanations(
         explanations=tuple(
-            TrustedExplanation(index, names[index].name, *key) for key, index, test in stable if test.consistent
+            TrustedExplanation(
+                input=index,
+                name=names[index].name,
+                method=key.method,
+                top_fraction=None if key.method in masks else key.top_fraction,
+                keep_probability=key.keep_probability,
+            )
+            for key, index, test in stable
+            if test.consistent
         ),
         radius=radius,
         min_rate=float(rate),

@@ -29,7 +29,7 @@ from holdfast.study.status import status_of
 from holdfast.study.store import Store, group_rows
 from holdfast.types import Rng
 from holdfast.validation import check_share, check_whole, shown
-from holdfast.words import bracket, calls
+from holdfast.words import bracket, calls, cut_label
 
 FEW = 20  # below this number of inputs the bootstrap does not hold its level: its intervals are too narrow
 _MOST_RADII = 8  # rows of a printed table
@@ -107,6 +107,8 @@ class GroupSummary(Value, schema="holdfast.group_summary"):
     soft: tuple[MeanAt, ...]
     hard: tuple[MeanAt, ...]
     mus: tuple[MusSummary, ...]
+    masks: bool = False
+    """Whether the method gives masks, of which no share is cut."""
 
     @property
     def key(self) -> GroupKey:
@@ -366,7 +368,7 @@ class StudySummary(Value, schema="holdfast.study_summary"):
 
 def _cut(entry: GroupSummary | PairedDifference) -> str:
     keep = f", keep {entry.keep_probability:g}" if entry.keep_probability != 1 else ""
-    return f"top {entry.top_fraction:g}{keep}"
+    return f"{cut_label(entry.top_fraction, masks=getattr(entry, 'masks', False))}{keep}"
 
 
 def _fits(entry: Any, wanted: dict[str, Any]) -> bool:
@@ -517,6 +519,7 @@ def summarize_study(
         certified = {key: column for key, column in columns.items() if column.rates.size}
         keys = dict.fromkeys([*certified, *curves])
         groups = [_group(key, columns[key], curves.get(key), confidence, bootstrap) for key in keys]
+        groups = [replace(group, masks=spec.method(group.method).masks) for group in groups]
         if not groups:
             raise StudyError(f"{str(store.path)!r} has nothing to summarise yet. Run the study, or what is left of it.")
         return StudySummary(
