@@ -113,6 +113,13 @@ class SameSide(Agreement):
         above = self._scores(outputs) - self.threshold
         return above if self._is_upper(reference) else -above
 
+    def explained(self, output: Any) -> tuple[int, int]:
+        """The column whose score speaks for the side that an output is on, and 1, or -1 if a low score does."""
+        column, is_upper = self._column(len(output)), self._is_upper(output)
+        if len(output) == 2 and not is_upper:
+            return 1 - column, 1
+        return column, 1 if is_upper else -1
+
     def _is_upper(self, output: Any) -> bool:
         return bool(self._scores(output[None])[0] >= self.threshold)
 

@@ -27,6 +27,7 @@ from holdfast import (
     stabilize,
 )
 from holdfast.attribution.methods import METHODS
+from holdfast.certification.verify import recheck
 from tests.helpers.fakes import Recorded, label_table, score_table
 
 MASK_METHODS = ["lime", "shap", "occlusion"]
@@ -340,3 +341,39 @@ def test_names_and_provenance_of_the_model_travel_along() -> None:
         found = attribute(model, "occlusion")
         assert found.feature_names == ("a", "b")
     assert attribute(Named(), "occlusion").provenance == Provenance("words", "m", "x")
+
+
+def two_sided(masks: np.ndarray) -> np.ndarray:
+    """Class 1 has 0.2 + 0.3 of feature 0 − 0.1 of feature 1; on the full input 0.4, so that class 0 leads."""
+    scores = 0.2 + 0.3 * masks[:, 0] - 0.1 * masks[:, 1]
+    return np.stack([1 - scores, scores], axis=1)
+
+
+@pytest.mark.parametrize("method", ["shap", "occlusion"])
+@pytest.mark.parametrize(
+    ("columns", "agree", "target", "expected"),
+    [
+        ([0, 1], None, 0, [-0.3, 0.1]),
+        ([0, 1], "same_side(0.35)", 1, [0.3, -0.1]),  # on the upper side, although class 0 leads
+        ([0, 1], "same_side(0.45)", 0, [-0.3, 0.1]),
+        ([0, 1], "same_side(0.45, 0)", 0, [-0.3, 0.1]),
+        ([1], "same_side(0.35)", None, [0.3, -0.1]),
+        ([1], "same_side(0.45)", None, [-0.3, 0.1]),  # a low score is the prediction: what lowers it speaks for it
+        ([0, 1, 1], "same_side(0.45, 1)", 1, [-0.3, 0.1]),
+        ([0, 1], "within(0.1)", 0, [-0.3, 0.1]),
+    ],
+)
+def test_scores_speak_for_the_side_of_the_threshold_that_the_input_is_on(
+    method: str, columns: list[int], agree: Any, target: Any, expected: list[float]
+) -> None:
+    model = mask_function(lambda masks: two_sided(masks)[:, columns], n_features=2)
+    scores = attribute(model, method, agree=agree)
+    assert scores.scores == pytest.approx(expected)
+    assert scores.target == target
+    assert recheck(model, scores).confirmed
+
+
+def test_a_side_and_a_target_cannot_both_be_explained() -> None:
+    model = mask_function(two_sided, n_features=2)
+    with pytest.raises(InvalidValueError, match=r"`target` must be left out with agree=same_side\(0\.3\), got 1"):
+        attribute(model, "shap", agree="same_side(0.3)", target=1)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.agreement import SameSide, as_agreement
 from holdfast.certification.serialization import Value, frozen_numbers
 from holdfast.errors import ArgumentError, InvalidTypeError, InvalidValueError, MissingGradientsError
 from holdfast.evaluation import Evaluator, evaluating
@@ -172,6 +173,7 @@ def attribute(
     method: Any,
     *,
     target: Any = None,
+    agree: Any = None,
     n_samples: int | None = None,
     batch_size: int | None = None,
     progress: Progress | bool | None = None,
@@ -203,6 +205,9 @@ def attribute(
         itself.
     target : int, str or bool, optional
         The class or label to explain; by default the one predicted for the full input.
+    agree : Agreement, callable or str, optional
+        What counts as the prediction, as in ``certify``: under ``same_side`` the side that the full input is on is
+        explained, whichever class has the largest score. Other agreements change nothing.
     n_samples : int, optional
         The budget: masks for "lime" and "rise" (1,000), "shap" (all if n ≤ 12, else 1,000 and two per
         feature), "occlusion" (n + 1) and approximators of shapiq (1,000); gradients for
@@ -246,22 +251,26 @@ def attribute(
             takes = f"takes {', '.join(f'`{known}`' for known in own)}" if own else "takes no options of its own"
             raise InvalidTypeError(f"is no option of {resolved.name!r}, which {takes}.", argument=name)
     budget = None if n_samples is None else check_whole(n_samples, "n_samples", minimum=1)
+    judge = None if agree is None else as_agreement(agree)
+    judge = judge if isinstance(judge, SameSide) else None
+    if judge is not None and target is not None:
+        raise InvalidValueError(argument="target", must=f"be left out with agree={judge.name}", got=shown(target))
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         known = evaluator.provenance
         key = stream_key(rng, "attribute", resolved.name, known.model, known.input, known.masking)
         before = evaluator.n_calls
-        task = AttributionTask(evaluator, resolved.name, target=target, n_samples=budget, key=key)
+        task = AttributionTask(evaluator, resolved.name, target=target, agree=judge, n_samples=budget, key=key)
         scored = resolved.explain(task, **options)
         target = None if task.has_one_score else task.target
         return Attribution(
-            scores=scored.scores,
+            scores=task.sign * scored.scores,
             target=target,
             method=resolved.name,
             n_calls=evaluator.n_calls - before + task.n_gradients,
             feature_names=names_of(model),
             rng_key=key if task.has_drawn else None,
             errors=scored.errors,
-            details=scored.details,
+            details={**scored.details, **({} if judge is None else {"agree": judge.name})},
             provenance=evaluator.provenance,
             target_name=class_name(target, evaluator.classes),
         )
@@ -330,12 +339,21 @@ class AttributionTask:
     options before any model call.
     """
 
-    def __init__(self, evaluator: Evaluator, method: str, *, target: Any, n_samples: int | None, key: int) -> None:
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        method: str,
+        *,
+        target: Any,
+        agree: SameSide | None = None,
+        n_samples: int | None,
+        key: int,
+    ) -> None:
         self.evaluator, self.method, self.key = evaluator, method, key
         self.n_features = evaluator.n_features
         self.n_gradients = 0
         self.has_drawn = False
-        self.n_samples, self._target = n_samples, target
+        self.n_samples, self._target, self._agree = n_samples, target, agree
 
     @cached_property
     def _full(self) -> Outputs:
@@ -351,7 +369,7 @@ class AttributionTask:
         """The column of scores, or the label, that is explained: by default the prediction on the full input."""
         full, target = self._full, self._target
         if target is None:
-            return predicted(full[0])
+            return predicted(full[0]) if self._agree is None else self._agree.explained(full[0])[0]
         if full.ndim == 1:
             if not isinstance(target, (str, int, np.integer, np.bool_)):
                 must = f"be a label of the model, such as {full[0]!r}"
@@ -362,6 +380,11 @@ class AttributionTask:
             must = f"be a class from 0 to {full.shape[1] - 1}"
             raise InvalidValueError(argument="target", must=must, got=shown(target))
         return column
+
+    @property
+    def sign(self) -> int:
+        """-1 where a low score of the target is the prediction that is explained, else 1."""
+        return 1 if self._agree is None else self._agree.explained(self._full[0])[1]
 
     def values(self, masks: Masks) -> Numbers:
         """What is explained, as numbers (b,): the target's score, or 1 where the target's label is given."""

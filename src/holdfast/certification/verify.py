@@ -238,7 +238,8 @@ def _score_again(model: Evaluator, stated: Attribution, options: dict[str, Any])
     options |= {name: stated.details[name] for name in own if name in stated.details}
     steps = None if "n_steps" in own else stated.details.get("n_steps")
     n_samples = stated.details.get("n_samples", steps)
-    options |= {"n_samples": n_samples or None, "rng": stated.rng_key, "target": stated.target}
+    options |= {"n_samples": n_samples or None, "rng": stated.rng_key}
+    options |= {"agree": stated.details["agree"]} if "agree" in stated.details else {"target": stated.target}
     repeated = attribute(model, stated.method, **options)
 
     def is_close(before: Any, now: Any) -> bool:

@@ -235,7 +235,8 @@ def read_explanation(text: str, options: argparse.Namespace, model: Evaluator) -
         if options.top is None:
             raise InvalidValueError(argument="explanation", must="come with `--top`: how many features it selects")
         rng = options.settings.get("rng", "canonical")
-        return cut(hf.attribute(model, text, n_samples=n_samples, rng=rng), options.top)
+        scores = hf.attribute(model, text, n_samples=n_samples, agree=getattr(options, "agree", None), rng=rng)
+        return cut(scores, options.top)
     if n_samples is not None:
         raise InvalidValueError(argument="n_samples", must="be left out: no method explains, a file does")
     values, are_scores = read_numbers(text)

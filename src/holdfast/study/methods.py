@@ -85,7 +85,7 @@ def load_explainers(spec: StudySpec, live: Mapping[str, Any] | None = None) -> d
             function = load_function(method) if value is None else value
             explainers[method.name] = Explainer(method, _calling(method, function))
         else:
-            explainers[method.name] = Explainer(method, _attributing(method))
+            explainers[method.name] = Explainer(method, _attributing(method, spec.certify.agree))
             known = resolve_method(method.spec).options  # a class that is not there is refused before anything runs
             for key in method.options:
                 if known is not None:
@@ -122,9 +122,10 @@ def check_scores(stored: Iterable[tuple[int, Attribution]], explainer: Explainer
             raise changed_method(explainer.method.name, f"The scores of input {index}")
 
 
-def _attributing(method: MethodSpec) -> _Explain:
+def _attributing(method: MethodSpec, agree: str) -> _Explain:
     def explain(evaluator: Evaluator, inputs: Inputs, index: int, rng: int) -> Attribution:
-        return attribute(evaluator, str(method.spec), n_samples=method.n_samples, rng=rng, **method.options)
+        spec, n_samples = str(method.spec), method.n_samples
+        return attribute(evaluator, spec, n_samples=n_samples, agree=agree, rng=rng, **method.options)
 
     return explain
 
