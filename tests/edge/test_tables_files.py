@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 import xgboost as xgb
 from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import NotFittedError
 
 import holdfast as hf
 from holdfast.cli import main
@@ -38,11 +39,11 @@ def grown(objective: str, target: Any, **settings: Any) -> Any:
     return lgb.train(settings, lgb.Dataset(X, target), 4)
 
 
-def stopped() -> Any:
-    """An estimator whose best round is not its last."""
-    model = xgb.XGBClassifier(n_estimators=30, learning_rate=1.5, early_stopping_rounds=3, n_jobs=1)
+def stopped(booster: str = "gbtree") -> Any:
+    """An estimator that was stopped early; of trees, one whose best round is not its last."""
+    model = xgb.XGBClassifier(booster=booster, n_estimators=30, learning_rate=1.5, early_stopping_rounds=3, n_jobs=1)
     model.fit(X[:90], Y[:90], eval_set=[(X[90:], Y[90:])], verbose=False)
-    assert model.best_iteration + 1 < model.get_booster().num_boosted_rounds()
+    assert booster == "gblinear" or model.best_iteration + 1 < model.get_booster().num_boosted_rounds()
     return model
 
 
@@ -69,6 +70,7 @@ CASES: dict[str, Case] = {
     ),
     "xgb ubj": (lambda: xgb.XGBClassifier(**SMALL).fit(X, Y), "m.ubj", lambda m: m.predict_proba(X), ("0", "1")),
     "xgb stopped": (stopped, "m.ubj", lambda m: m.predict_proba(X), ("0", "1")),
+    "xgb linear": (lambda: stopped("gblinear"), "m.ubj", lambda m: m.predict_proba(X), ("0", "1")),
     "xgb regressor": (
         lambda: xgb.XGBRegressor(**SMALL).fit(X, X["mean area"]),
         "m.ubj",
@@ -198,6 +200,9 @@ def test_a_model_that_is_not_fitted_is_refused_in_words() -> None:
     with pytest.raises(hf.InvalidValueError, match=r"^`classifier` must be fitted, got a CatBoost that is not\."):
         hf.mask_tabular(catboost.CatBoost(), X.iloc[0], fill=0.0)
     assert fingerprint_live(catboost.CatBoost()) is None
+    for estimator in (lgb.LGBMClassifier(), xgb.XGBClassifier()):
+        with pytest.raises(NotFittedError):
+            hf.mask_tabular(estimator, X.iloc[0], fill=0.0)(FULL)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +218,8 @@ def test_files_that_are_missing_cut_off_or_foreign_are_refused_in_one_sentence(
     save(CASES[case][0](), path)
     content = path.read_bytes()
     cuts = np.linspace(0, len(content) - 1, 60).astype(int).tolist()
-    for spoiled in (*(content[:at] for at in cuts), b"hello", pickle.dumps({}), b'{"a": 1}', bytes(range(256))):
+    longer = content + b"\x00" if file in ("m.ubj", "m.txt") else b""
+    for spoiled in (*(content[:at] for at in cuts), longer, b"hello", pickle.dumps({}), b'{"a": 1}', bytes(range(256))):
         path.write_bytes(spoiled)
         with pytest.raises(hf.InvalidValueError, match=rf"^'.*{file}' is no whole \w+ model: [^\n]+ Save it with"):
             hf.models.load(f"{scheme}:{path}")

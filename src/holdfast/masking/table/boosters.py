@@ -58,13 +58,15 @@ def booster_of(model: Any) -> Any:
         return model
     if library == "lightgbm":
         return model.booster_
-    return best_rounds(model.get_booster()) if model.booster != "gblinear" else model.get_booster()
+    return best_rounds(model.get_booster())
 
 
 def best_rounds(booster: Any) -> Any:
     """An XGBoost booster up to the round at which early stopping found it best."""
     best = booster.attr("best_iteration")
-    return booster if best is None else booster[: int(best) + 1]
+    if best is None or json.loads(booster.save_config())["learner"]["gradient_booster"]["name"] == "gblinear":
+        return booster  # linear models have no rounds to choose from
+    return booster[: int(best) + 1]
 
 
 def fitted_columns(model: Any) -> tuple[tuple[str, ...] | None, int | None]:
