@@ -492,3 +492,22 @@ def test_the_code_of_functions_is_told_apart() -> None:
     assert digest_code(lengths) == digest_code(lengths)
     assert digest_code(functools.partial(weighted, scale=1.0)) != digest_code(functools.partial(weighted, scale=2.0))
     assert digest_code(fails_sometimes) != digest_code(same)
+
+
+@pytest.mark.parametrize("kind", ["function", "scores", "masks"])
+def test_commands_about_one_input_take_methods_of_ones_own(
+    texts: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The certificate is that of the features that the method selects, of the input that is named."""
+    inputs = study_inputs(own_spec(texts, MethodSpec("random")))
+    sources = {
+        "function": [f"{OWN}:lengths", "--top", "3"],
+        "scores": [f"scores:{write_scores(texts, tmp_path / 'scores', 'npz')}", "--top", "3"],
+        "masks": [f"{OWN}:known_words"],
+    }
+    command = ["certify", "--model", "python:tests.helpers.study_support:moods", "--input", f"tweeteval:{texts}#4"]
+    assert main([*command, "--explanation", *sources[kind], "--radius", "2", "--json"]) == 0
+    certificate = hf.Certificate.from_json(capsys.readouterr().out)
+    words = inputs.raw(4).split()
+    known = [word in hf_weights() for word in words]
+    assert certificate.selected.tolist() == (known if kind == "masks" else hf.top(list(map(len, words)), 3).tolist())

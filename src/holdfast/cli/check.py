@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     start, certificate = time.perf_counter(), None
     try:
         inputs, model = bind_input(options)
-        selected = read_explanation(options.explanation, options, model)
+        selected = read_explanation(options.explanation, options, inputs, model)
         question = {name: getattr(options, name) for name in ("min_rate", "confidence", "agree")}
         question["radii"] = [options.radius]
         settings = {name: value for name, value in options.settings.items() if name in _KEYWORDS}

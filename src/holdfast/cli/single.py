@@ -228,9 +228,17 @@ def read_input(name: str) -> tuple[Any, int]:
     raise InvalidValueError(argument="input", must=must, got=shown(name), hint=hint)
 
 
-def read_explanation(text: str, options: argparse.Namespace, model: Evaluator) -> Mask:
+def read_explanation(text: str, options: argparse.Namespace, inputs: hf.Inputs, model: Evaluator) -> Mask:
     """The mask of a file, or the top of the scores of a file or of a method."""
     n_samples = options.settings.get("n_samples")
+    if text.startswith(("python:", "scores:")):
+        from holdfast.study.methods import load_explainer  # few commands explain by a method of one's own
+        from holdfast.study.spec import MethodSpec
+
+        method = MethodSpec("explanation", n_samples, spec=text, masks=options.top is None)
+        every, number = replace(inputs, places=None), inputs.numbers[0]
+        scores = load_explainer(method, "same_top_class").explain(model, every, number, 0)
+        return hf.positive(scores) if method.masks else cut(scores, options.top)
     if Path(text).suffix.lower() not in (".npy", ".json", ".csv", ".txt") and "/" not in text:
         if options.top is None:
             raise InvalidValueError(argument="explanation", must="come with `--top`: how many features it selects")
@@ -282,7 +290,7 @@ def read_numbers(name: str) -> tuple[NDArray[Any], bool]:
         raise InvalidValueError(f"{path} must hold one number per feature: {error}") from error
 
 
-def read_explanations(options: argparse.Namespace, model: Evaluator) -> dict[str, Mask]:
+def read_explanations(options: argparse.Namespace, inputs: hf.Inputs, model: Evaluator) -> dict[str, Mask]:
     """Explanations by name: the name before ``=``, or that of the method or the file."""
     sources: dict[str, str] = {}
     for text in options.explanation:
@@ -291,7 +299,7 @@ def read_explanations(options: argparse.Namespace, model: Evaluator) -> dict[str
             statement = f"Explanations must have distinct names, got {name!r} more than once. Write NAME={source}."
             raise InvalidValueError(statement)
         sources[name] = source
-    return {name: read_explanation(source, options, model) for name, source in sources.items()}
+    return {name: read_explanation(source, options, inputs, model) for name, source in sources.items()}
 
 
 def run(options: argparse.Namespace) -> None:
@@ -311,9 +319,9 @@ def run(options: argparse.Namespace) -> None:
     if command == "explain":
         subject, keywords["n_samples"] = options.method, options.settings.get("n_samples")
     elif command == "compare":
-        subject = read_explanations(options, model)
+        subject = read_explanations(options, inputs, model)
     else:
-        subject = read_explanation(options.explanation, options, model)
+        subject = read_explanation(options.explanation, options, inputs, model)
     result = getattr(hf, verb.function)(model, subject, **keywords)
     text = result.to_json(describe(options, inputs, model, getattr(result, "selected", None)))
     for file in options.output:

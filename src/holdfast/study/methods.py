@@ -69,28 +69,28 @@ def select(method: MethodSpec, attribution: Attribution, fraction: float) -> Mas
 
 def load_explainers(spec: StudySpec, live: Mapping[str, Any] | None = None) -> dict[str, Explainer]:
     """Every method of a study, ready; functions and scores that are ``live`` objects by the name of their method."""
-    explainers = {}
-    for method in spec.methods:
-        value = (live or {}).get(method.name)
-        if method.scheme == "live" and value is None:
-            raise StudyError(
-                f"The method {method.name!r} was a live object of the process that ran the study, and runs there "
-                "alone. Give it again with `holdfast.study.run`, or name it as python:<module>:<function> or "
-                "scores:<file>."
-            )
-        if method.spec == "live:scores" or method.scheme == "scores":
-            table = read_scores(str(method.spec).partition(":")[2] if value is None else value)
-            explainers[method.name] = Explainer(method, _reading(method, table), _digesting(table))
-        elif method.scheme in ("live", "python"):
-            function = load_function(method) if value is None else value
-            explainers[method.name] = Explainer(method, _calling(method, function))
-        else:
-            explainers[method.name] = Explainer(method, _attributing(method, spec.certify.agree))
-            known = resolve_method(method.spec).options  # a class that is not there is refused before anything runs
-            for key in method.options:
-                if known is not None:
-                    check_name(key, "methods.options", known)
-    return explainers
+    objects, agree = live or {}, spec.certify.agree
+    return {method.name: load_explainer(method, agree, objects.get(method.name)) for method in spec.methods}
+
+
+def load_explainer(method: MethodSpec, agree: str, value: Any = None) -> Explainer:
+    """One method, ready; ``value`` is what it is if that is a live object."""
+    if method.scheme == "live" and value is None:
+        raise StudyError(
+            f"The method {method.name!r} was a live object of the process that ran the study, and runs there "
+            "alone. Give it again with `holdfast.study.run`, or name it as python:<module>:<function> or "
+            "scores:<file>."
+        )
+    if method.spec == "live:scores" or method.scheme == "scores":
+        table = read_scores(str(method.spec).partition(":")[2] if value is None else value)
+        return Explainer(method, _reading(method, table), _digesting(table))
+    if method.scheme in ("live", "python"):
+        return Explainer(method, _calling(method, load_function(method) if value is None else value))
+    known = resolve_method(method.spec).options  # a class that is not there is refused before anything runs
+    for key in method.options:
+        if known is not None:
+            check_name(key, "methods.options", known)
+    return Explainer(method, _attributing(method, agree))
 
 
 def load_function(method: MethodSpec) -> Callable[..., Any]:
