@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import holdfast as hf
+from holdfast.attribution.methods import METHODS
 from holdfast.bounds import Interval
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.report import figures
@@ -144,10 +145,15 @@ def test_a_line_knows_its_points() -> None:
     assert (line.radii, line.values, line.low, line.high) == ((1, 2), (0.5, 0.3), (0.4, 0.2), (0.6, 0.4))
 
 
-def test_every_method_has_a_look_of_its_own_in_each_respect() -> None:
-    looks = [look_of(name) for name in METHOD_PLACES]
+def test_every_method_has_a_look_of_its_own() -> None:
+    assert METHOD_PLACES.keys() == METHODS.keys()
+    looks = {name: look_of(name) for name in METHOD_PLACES}
+    # Eight colours are told apart by everybody: the methods of the paper differ in each respect, all in two.
     for kind in ("colour", "style", "marker"):
-        assert len({getattr(look, kind) for look in looks}) == len(looks), kind
+        paper = [looks[name] for name in ("lime", "shap", "integrated_gradients", "mfaba", "occlusion", "random")]
+        assert len({getattr(look, kind) for look in paper}) == len(paper), kind
+    for kind in ("style", "marker"):
+        assert len({(look.colour, getattr(look, kind)) for look in looks.values()}) == len(looks), kind
 
 
 def test_of_few_inputs_the_band_is_the_guaranteed_one() -> None:
