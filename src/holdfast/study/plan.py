@@ -338,7 +338,7 @@ def attribution_calls(method: MethodSpec, n_features: int) -> Calls:
         case "gradient_x_input" | "grad_cam" | "attention_rollout":
             n_calls = 2
         case "rise":
-            n_calls = min(n_samples or RISE_SAMPLES, all_masks)
+            n_calls = min((n_samples or RISE_SAMPLES) + 1, all_masks)
         case "occlusion":  # each feature alone or left out, and the full input, which is also the prediction
             n_calls = min(n_features + (2 if method.options.get("leave") == "in" else 1), all_masks)
         case "random":
