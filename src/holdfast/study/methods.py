@@ -34,7 +34,11 @@ _HINT = "Say `masks = true` for a method that gives masks."
 
 
 class MethodError(StudyError):
-    """A method of one's own has no scores of an input; the message says why."""
+    """A method of one's own has no scores of an input, and why."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ class Worker:
                 try:
                     attribution = explain(evaluator, self._inputs, task.input, rng=rng, timeout=self._timeout)
                 except MethodError as error:
-                    yield GivenUp(task.input, name, str(error), 1, tuple(item.key for item in items))
+                    yield GivenUp(task.input, name, error.reason, 1, tuple(item.key for item in items))
                     continue
                 shared.learn(evaluator)
             seconds = 0.0 if name in stored else time.perf_counter() - start
