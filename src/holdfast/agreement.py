@@ -264,13 +264,12 @@ def same_labels(thresholds: float | Sequence[float] = 0.5) -> SameLabels:
     >>> same_labels([0.5, 0.3])(np.array([[0.9, 0.3], [0.9, 0.2]]), np.array([0.6, 0.4])).tolist()
     [True, False]
     """
-    if np.ndim(thresholds) == 0:
+    if isinstance(thresholds, (int, float, np.number)):
         return SameLabels(_finite(thresholds, "thresholds"))
-    limits = check_list(thresholds, "thresholds", "be a number, or a list of one number per label")
+    must = "be a number, or a list of one number per label"
+    limits = check_list(thresholds, "thresholds", must)
     if not limits:
-        raise InvalidValueError(
-            argument="thresholds", must="be a number, or a list of one number per label", got="none"
-        )
+        raise InvalidValueError(argument="thresholds", must=must, got="none")
     return SameLabels(tuple(_finite(limit, "thresholds") for limit in limits))
 
 

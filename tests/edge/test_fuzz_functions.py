@@ -38,7 +38,9 @@ READ_FROM_JSON |= {"MeanCurve", "RadiusCertificate", "RadiusStep", "Recheck", "R
 READ_FROM_JSON |= {"SmoothedAccuracy", "StabilityBracket", "StabilityCurve", "StableSelection", "Witness"}
 READ_FROM_JSON |= {f"study.{name}" for name in ("DataSetGuarantee", "DifferenceAt", "GroupSummary", "ItemResult")}
 READ_FROM_JSON |= {f"study.{name}" for name in ("MeanAt", "MusSummary", "PairedDifference", "PlannedCost")}
-READ_FROM_JSON |= {"study.StudyPlan", "study.StudySummary"}
+READ_FROM_JSON |= {
+    f"study.{name}" for name in ("StudyPlan", "StudySummary", "TrustedExplanation", "TrustedExplanations")
+}
 """Results, which users get and do not make, but may read from a file: test_fuzz_files.py spoils the files."""
 
 ONLY_HANDED_OUT = {"Inputs", "Interval", "MeanRate", "PlannedSamples", "SmoothedModel", "Tally", "boolean.Estimate"}
@@ -47,7 +49,16 @@ ONLY_HANDED_OUT |= {"study.StudyStatus", "models.BundledModel", "models.Classifi
 ONLY_HANDED_OUT |= {"boolean.figures.SpectralContraction"}
 """Values that functions return and nothing reads back."""
 
-NOTHING_TO_CALL = {"Agreement", "Deciding", "Differentiable", "Mask", "MaskedModel", "Neighborhood", "Provenance"}
+NOTHING_TO_CALL = {
+    "Agreement",
+    "Deciding",
+    "Differentiable",
+    "Inspectable",
+    "Mask",
+    "MaskedModel",
+    "Neighborhood",
+    "Provenance",
+}
 NOTHING_TO_CALL |= {"HoldfastError", "InvalidTypeError", "InvalidValueError", "MissingExtraError", "ModelError"}
 NOTHING_TO_CALL |= {"figures.COLOURS", "figures.LineStyle"}
 """Protocols, aliases, errors and constants."""

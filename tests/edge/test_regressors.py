@@ -31,6 +31,7 @@ from holdfast.study import (
     schema,
 )
 from holdfast.study.store import Store
+from tests.helpers.study_support import as_version_3
 
 pandas = pytest.importorskip("pandas")
 skops = pytest.importorskip("skops.io")
@@ -376,9 +377,7 @@ def test_explain_says_no_class_of_a_number(folder: Path, capsys: pytest.CaptureF
 # -- files of version 3 -----------------------------------------------------------------------------
 
 
-def test_a_file_with_labels_that_are_classes_is_read_as_it_is_and_brought_up_to_date(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_with_labels_that_are_classes_is_read_as_it_is_and_brought_up_to_date(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     asked = {"top_fractions": (0.25,), "certify": CertifySpec((1,))}
     first, more = (
@@ -387,11 +386,12 @@ def test_a_file_with_labels_that_are_classes_is_read_as_it_is_and_brought_up_to_
         )
         for n in (1, 2)
     )
-    with monkeypatch.context() as before:
-        before.setattr(schema, "UPGRADES", schema.UPGRADES[:3])
-        run_study(first, path)
-    with Store(path) as store:  # still of version 3
+    run_study(first, tmp_path / "new.db")
+    as_version_3(tmp_path / "new.db", path)
+    content = path.read_bytes()
+    with Store(path) as store:
         old = [record.result() for record in store.records()]
+    assert path.read_bytes() == content  # reading leaves it as it was
     run_study(more, path)
     with Store(path) as store:
         now = [record.result() for record in store.records()]

@@ -297,7 +297,7 @@ def fill(path: Path, *, n_inputs: int, methods: list[str], radii: range) -> None
             connection.execute(f"DELETE FROM {table}")
         rng = np.random.default_rng(0)
         for index in range(n_inputs):
-            connection.execute("INSERT INTO inputs VALUES (?, NULL, NULL, '1', 196, 'm', 'i')", (index,))
+            connection.execute("INSERT INTO inputs VALUES (?, NULL, '1', 196, 'm', 'i', NULL)", (index,))
             for method in methods:
                 connection.execute("INSERT INTO attributions VALUES (?, ?, ?, 1, 0.5)", (index, method, packed))
                 stated = zip(radii, rng.random(len(radii)).tolist(), strict=True)

@@ -265,7 +265,10 @@ SCORING = {
         fixed=("outputs", "reference"),  # always what an evaluator has checked
     ),
     "same_top_set": Case(hf.same_top_set, lambda: {"k": 2}),
+    "same_side": Case(hf.same_side, lambda: {"threshold": 0.5, "class_": 1}),
+    "same_labels": Case(hf.same_labels, lambda: {"thresholds": [0.5, 0.3]}),
     "within": Case(hf.within, lambda: {"margin": 0.5}),
+    "within_percent": Case(hf.within_percent, lambda: {"percent": 5}),
 }
 
 
@@ -345,6 +348,7 @@ BOOLEAN = {
     ),
 }
 
+INPUTS_BOUND = hf.bind(lambda rows: rows[:, :2], np.eye(3), fill=0.0)
 FILES = (OSError,)
 MISSING = Path("no-such-folder") / "no-such-file.db"
 
@@ -394,6 +398,15 @@ STUDY = {
         lambda: {"results": MISSING, "method": "lime", "radius": 1, "min_rate": 0.9},
         allowed=FILES,
     ),
+    "trusted_explanations": Case(
+        study.trusted_explanations, lambda: {"results": MISSING, "radius": 1, "min_rate": 0.9}, allowed=FILES
+    ),
+    "run": Case(
+        study.run,
+        lambda: {"inputs": INPUTS_BOUND, "methods": ["random"], "store": MISSING, "radii": [1], "name": "study"},
+        allowed=FILES,
+    ),
+    "Study": Case(study.Study, lambda: {"path": "study.db", "inputs": None}),
     "study_status": Case(study.study_status, lambda: {"path": MISSING}, allowed=FILES),
     "summarize_study": Case(
         study.summarize_study,

@@ -9,11 +9,13 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from holdfast.study import schema
 from holdfast.study.schema import seal_all
 from holdfast.study.session import run_study
 from holdfast.study.spec import (
@@ -207,6 +209,22 @@ def edit(path: Path, statement: str, *values: Any) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(statement, values)
         seal_all(connection)
+
+
+def as_version_3(path: Path, old: Path) -> None:
+    """The same results in a new file of version 3, as 0.1.0 wrote it."""
+    with closing(sqlite3.connect(old, isolation_level=None)) as connection:
+        for statement in chain(*schema.UPGRADES[:3]):
+            connection.execute(statement)
+        connection.execute("ATTACH ? AS new", (str(path),))
+        for table in schema.TABLES:
+            names = [name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?, 'main')", (table,))]
+            columns = ", ".join(names)
+            connection.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}")
+        connection.execute("DETACH new")
+        seal_all(connection)
+        connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 3")
 
 
 def digests(path: Path) -> dict[str, str]:

@@ -143,8 +143,8 @@ class Dataset:
             return None
         with suppress(ValueError):
             number = float(self.classes[label] if self.classes else label)
-            if math.isfinite(number):  # whole ones as such, which is how files of results hold them
-                return int(number) if number % 1 == 0 else number
+            if math.isfinite(number):
+                return number + 0.0  # files of results hold no negative zero
         return None
 
 
