@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.types import Mask, Outputs
-from holdfast.validation import as_array, check_amount, check_list, check_name, check_number, check_whole, shown
+from holdfast.validation import (
+    as_array,
+    check_amount,
+    check_list,
+    check_name,
+    check_number,
+    check_whole,
+    is_number,
+    shown,
+)
 
 FOR_NUMBERS = "`within(margin)`, `within_percent(percent)` or `same_side(threshold)`"
 """The agreements for a model that gives a single score, for advice."""
@@ -296,6 +305,40 @@ _MAKERS: Mapping[str, Callable[..., Agreement]] = {
 }
 NAMES = ("same_top_class", *(f"{name}({', '.join(signature(make).parameters)})" for name, make in _MAKERS.items()))
 """How every agreement that has a name is written."""
+
+
+def as_reference(value: Any, name: str = "reference") -> Any:
+    """An answer, label, class or scores to agree with, as what JSON can hold; None for the model's own."""
+    plain = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+    plain = list(plain) if isinstance(plain, tuple) else plain
+    numbers = plain if isinstance(plain, list) else [plain]
+    are_numbers = bool(numbers) and all(is_number(number) for number in numbers)
+    if not (are_numbers or isinstance(plain, (str, bool, type(None)))):
+        raise InvalidTypeError(argument=name, must="be a label, a class or scores", got=shown(value))
+    if are_numbers and not np.isfinite(numbers).all():
+        raise InvalidValueError(argument=name, must="be finite", got=shown(value))
+    return plain
+
+
+def reference_output(reference: Any, outputs: Outputs, agree: Agreement, classes: Sequence[str] | None) -> Any:
+    """A reference as the output that others are compared with: a label, or scores of which its class leads."""
+    if outputs.ndim == 1:
+        if type(reference) is not type(outputs[0]):
+            must = f"be a label such as the model gives, {outputs[0]!r}"
+            raise InvalidTypeError(argument="reference", must=must, got=shown(reference))
+        return reference
+    n_scores, numbers = outputs.shape[1], reference if isinstance(reference, list) else [reference]
+    if agree is not same_top_class:
+        if len(numbers) != n_scores or not all(is_number(number) for number in numbers):
+            must = f"be scores for {agree.name}, {n_scores} of them"
+            raise InvalidValueError(argument="reference", must=must, got=shown(reference))
+        return np.asarray(numbers, dtype=np.float64)
+    names = [] if classes is None else list(classes)
+    number = names.index(reference) if reference in names else reference
+    if type(number) is not int or not 0 <= number < n_scores:
+        must = f"be a class: a name, or a number from 0 to {n_scores - 1}"
+        raise InvalidValueError(argument="reference", must=must, got=shown(reference))
+    return np.eye(n_scores)[number]
 
 
 def as_agreement(agree: Any, name: str = "agree") -> Agreement:

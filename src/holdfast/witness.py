@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.agreement import Agreement, as_agreement
+from holdfast.agreement import Agreement, as_agreement, as_reference, reference_output
 from holdfast.certification.hard import HardCertificate
 from holdfast.certification.reference import check_prediction, prediction_of
 from holdfast.certification.serialization import Value
@@ -57,6 +57,8 @@ class Witness(Value, schema="holdfast.witness"):
         No smaller set of additions exists; or, if nothing was found, none within ``max_radius``.
     cleared_radius : int
         All additions of up to this many features were evaluated, and none changes the prediction.
+    reference : str, int, bool, float, list or None
+        What was given as the prediction to be changed; None if nothing was.
     """
 
     found: bool
@@ -75,11 +77,13 @@ class Witness(Value, schema="holdfast.witness"):
     selected: Mask
     agree: str
     provenance: Provenance
+    reference: Any = None
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         check_mask(self.selected, "selected")
         check_whole(self.cleared_radius, "cleared_radius")
+        as_reference(self.reference)
         check_prediction(self.prediction, self.prediction_name, self.agree)
         check_prediction(self.original_prediction, self.original_name, self.agree, "original_name")
         if self.found != (self.mask is not None) or (self.n_added or 0) != len(self.added):
@@ -165,6 +169,7 @@ def find_witness(
     max_radius: int | None = None,
     max_calls: int = 20_000,
     agree: Any = "same_top_class",
+    reference: Any = None,
     batch_size: int | None = None,
     progress: Progress | bool | None = None,
     rng: Rng = None,
@@ -189,6 +194,9 @@ def find_witness(
         About how many model calls to spend; small levels are evaluated whatever it is.
     agree : str, Agreement or callable
         What counts as the same prediction; see ``certify``.
+    reference : str, int, bool, float or array, optional
+        The prediction that is to be changed, in place of the one on ``selected``, which must agree with it; see
+        ``certify``.
     rng : Generator, int, "canonical" or None
         For the random orders; "canonical" derives the key from model, input and explanation.
 
@@ -202,13 +210,14 @@ def find_witness(
     ((5, 7), True)
     """
     check_whole(max_calls, "max_calls")
-    same = as_agreement(agree)
+    same, given = as_agreement(agree), as_reference(reference)
     wanted = None if max_radius is None else check_whole(max_radius, "max_radius")
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_selection(selected, "selected", evaluator)
         n_free, known = int((~mask).sum()), evaluator.provenance
         key = stream_key(rng, "witness", known.model, known.input, known.masking, np.flatnonzero(mask).tolist())
-        search = _WitnessSearch(evaluator, mask, same, n_free if wanted is None else min(wanted, n_free), max_calls)
+        reach = n_free if wanted is None else min(wanted, n_free)
+        search = _WitnessSearch(evaluator, mask, same, reach, max_calls, given)
         return search.run(stream(key, "witness", np.packbits(mask).tobytes()), key)
 
 
@@ -222,6 +231,7 @@ def repeat_witness(model: MaskedModel, stated: Witness, **options: Any) -> Witne
 
     def search(max_radius: int, max_calls: int) -> Witness:
         limits: dict[str, Any] = {"max_radius": max_radius, "max_calls": max_calls, "rng": stated.rng_key}
+        limits["reference"] = stated.reference
         return find_witness(model, stated.selected, **limits, **options)
 
     least = search(stated.max_radius, 0)
@@ -241,7 +251,10 @@ def repeat_witness(model: MaskedModel, stated: Witness, **options: Any) -> Witne
         less[range(len(stated.added)), list(stated.added)] = False
         outputs = evaluator(np.concatenate([[stated.selected, stated.mask], less]))
     agree = as_agreement(stated.agree if options.get("agree") is None else options["agree"])
-    agrees = agree(outputs, outputs[0])
+    kept = outputs[0]
+    if stated.reference is not None:
+        kept = reference_output(stated.reference, outputs, agree, evaluator.classes)
+    agrees = agree(outputs, kept)
     if agrees[1] or not agrees[2:].all() or len(stated.added) > least.max_radius:
         return least
     changed, name = prediction_of(outputs[1], agree, evaluator.classes)
@@ -289,7 +302,9 @@ def stability_bracket(
 class _WitnessSearch:
     """One search: what was cleared, the best change so far, and what may still be spent."""
 
-    def __init__(self, evaluator: Evaluator, selected: Mask, agree: Agreement, reach: int, max_calls: int) -> None:
+    def __init__(
+        self, evaluator: Evaluator, selected: Mask, agree: Agreement, reach: int, max_calls: int, given: Any
+    ) -> None:
         self._evaluator, self._selected, self._agree, self._reach = evaluator, selected, agree, reach
         self._before, self._max_calls = evaluator.n_calls, max_calls
         self._free = np.flatnonzero(~selected)
@@ -300,6 +315,13 @@ class _WitnessSearch:
             must = f"hold between an output and itself; {agree.name} does not"
             raise InvalidValueError(argument="agree", must=must)
         self._best: Mask | None = None
+        self._given = given
+        if given is not None:
+            self._reference = reference_output(given, outputs, agree, evaluator.classes)
+            if not agree(outputs, self._reference)[0]:
+                alone = prediction_of(outputs[0], agree, evaluator.classes)
+                must, got = "be what the selected features alone give", f"{given!r}; they give {quoted(*alone)}"
+                raise InvalidValueError(argument="reference", must=must, got=got)
         evaluator.expect(max_calls // self._cost)
 
     def run(self, rng: np.random.Generator, key: int) -> Witness:
@@ -333,6 +355,7 @@ class _WitnessSearch:
             selected=self._selected,
             agree=self._agree.name,
             provenance=self._evaluator.provenance,
+            reference=self._given,
         )
 
     @property

@@ -148,8 +148,13 @@ def event(neighborhood: str, rate_kind: str, radius: int | str) -> str:
     return f"{words}, at the worst number of them," if rate_kind.startswith("worst_size") else words
 
 
-def unlike(rate: float) -> str:
-    """That the full input is predicted differently, and what may follow if the prediction is kept at this rate."""
+def unlike(rate: float, reference: Any = None) -> str:
+    """That the full input is predicted differently, and what may follow if the prediction is kept at this rate.
+
+    Of a reference that was given: that the selected features alone do not have it.
+    """
+    if reference is not None:
+        return "the selected features alone do not give it"
     follows = ", so the explanation may be stably wrong" if rate >= _STABLE else ""
     return f"the full input is predicted differently{follows}"
 

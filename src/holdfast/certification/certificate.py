@@ -154,7 +154,7 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         if self.effective_radius < self.radius:
             caveats.append(f"the radius {self.radius} was clamped to {self.effective_radius}, the largest there is")
         if not self.consistent:
-            caveats.append(unlike(self.rate))
+            caveats.append(unlike(self.rate, self.reference))
         no_proof = "" if self.exact else ", is no proof that none of them changes the prediction"
         caveats.append(f"{scope} this model, input and masking{no_proof}, {NOT_RIGHT}.")
         return f"{claim} ({evidence}, {self._cost}); {'; '.join(caveats)}"
@@ -215,6 +215,9 @@ def certify(
         "same_top_class" (default) or ``same_top_set(k)`` for classes, ``same_side(threshold)`` for a decision at a
         cut-off, ``same_labels(thresholds)`` for several labels, ``within(margin)`` or ``within_percent(percent)``
         for numbers, or a function of (outputs (b, ...), reference) that returns Boolean (b,).
+    reference : str, int, bool, float or array, optional
+        What to agree with, in place of the model's prediction on ``selected``: the answer or label that a user saw,
+        a class by its name or number, or scores. ``consistent`` then says whether ``selected`` alone gives it.
     neighborhood : str
         "additions", "removals" or "swaps".
     rate_kind : str

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 
-from holdfast.agreement import NAMES, Agreement, as_agreement
+from holdfast.agreement import NAMES, Agreement, as_agreement, as_reference
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
@@ -82,6 +82,9 @@ FIELDS: Mapping[str, Field] = {
         as_agreement,
         f"what counts as the same prediction: {', '.join(NAMES)}",
     ),
+    "reference": Field(
+        None, as_reference, "the answer, label or class to agree with; by default what the selected features alone give"
+    ),
     "neighborhood": Field(
         "additions", partial(check_name, options=NEIGHBORHOODS), "what changes: additions, removals or swaps"
     ),
@@ -104,6 +107,7 @@ class Question:
     confidence: Fraction
     plan: str
     agree: Agreement
+    reference: Any
     neighborhood: str
     rate_kind: str
     simultaneous: bool
@@ -135,6 +139,7 @@ class JudgeKeywords(RunKeywords, total=False):
     """And what counts as the same prediction, of which masks."""
 
     agree: Any
+    reference: Any
     neighborhood: str
 
 

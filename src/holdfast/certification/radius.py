@@ -102,7 +102,7 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
         else:
             claim = f"No radius is certified to keep {rate}"
         radii = "radius" if len(self.trail) == 1 else "radii"
-        wrong = "" if self.consistent else f" {unlike(self.min_rate if certified else 0)};"
+        wrong = "" if self.consistent else f" {unlike(self.min_rate if certified else 0, self.reference)};"
         scope = "it is about random masks for this model, input and masking, not about larger or untested radii"
         return f"{claim} ({len(self.trail)} {radii} tested, {self._cost});{wrong} {scope}, {NOT_RIGHT}."
 

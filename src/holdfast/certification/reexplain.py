@@ -140,6 +140,7 @@ def reexplain(
     tolerance: float = 0.1,
     confidence: float = 0.9,
     agree: Any = "same_top_class",
+    reference: Any = None,
     target: Any = None,
     n_samples: int | None = None,
     batch_size: int | None = None,
@@ -171,7 +172,7 @@ def reexplain(
         See ``certify``; the overlap and the spread of the rates have this confidence each.
     target, n_samples, **options
         See ``attribute``.
-    agree, batch_size, progress, rng
+    agree, reference, batch_size, progress, rng
         See ``certify``.
 
     Examples
@@ -186,6 +187,7 @@ def reexplain(
     repeats = check_whole(n_repeats, "n_repeats", minimum=2)
     check_whole(radius, "radius")
     question: RateKeywords = {"tolerance": tolerance, "confidence": confidence, "agree": agree, "plan": "exact"}
+    question["reference"] = reference
     question["rng"] = key = stream_key(rng)
     risk = 1 - Question.check({**question, "radii": [radius]}).confidence
     if not (select is None or callable(select)):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.agreement import Agreement, same_top_class, says_in_words
+from holdfast.agreement import Agreement, as_reference, reference_output, same_top_class, says_in_words
 from holdfast.certification.question import Procedure
 from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
@@ -38,7 +38,10 @@ class PredictionClaim(Value):
     ----------
     prediction : int, str, bool or float
         On the selected features: class index, label, or the number of a single score. Under ``same_side`` the side,
-        such as "at least 0.3"; under ``same_labels`` the labels, such as "0, 2", or "none".
+        such as "at least 0.3"; under ``same_labels`` the labels, such as "0, 2", or "none". Where a ``reference`` was
+        given, the prediction that it stands for.
+    reference : str, int, bool, float, list or None
+        What was given to agree with, in place of the model's prediction on the selected features; None if nothing was.
     prediction_name : str or None
         The same by the model's names of its classes; None if it does not say.
     selected : Boolean array (n_features,)
@@ -66,12 +69,14 @@ class PredictionClaim(Value):
     n_repeated: int
     rng_key: int
     provenance: Provenance
+    reference: Any = None
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         check_mask(self.selected, "selected")
         check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
         check_prediction(self.prediction, self.prediction_name, self.agree)
+        as_reference(self.reference)
 
     def nearby(self, radius: int) -> Neighborhood:
         """The masks within a radius of the explanation."""
@@ -83,19 +88,25 @@ class PredictionClaim(Value):
 
 
 class Reference:
-    """What the model says of ``selected``, who agrees with it, and the nearest mask that does not."""
+    """What the model says of ``selected``, or what was given, who agrees with it, and the nearest mask that does not.
+
+    ``consistent`` says whether the full input has the prediction of ``selected``; of a reference that was given,
+    whether ``selected`` alone has it.
+    """
 
     def __init__(self, evaluator: Evaluator, selected: Mask, procedure: Procedure) -> None:
         self._evaluator, self._agree, self.selected = evaluator, procedure.question.agree, selected
         self._calls_before, self._repeated_before = evaluator.n_calls, evaluator.n_repeated
         self.counterexample: Mask | None = None
-        outputs = evaluator(reference_masks(selected))
+        outputs, self._given = evaluator(reference_masks(selected)), procedure.question.reference
         self._output = outputs[0]
-        agreed = self._agree(outputs, self._output)
-        if not agreed[0]:
+        if not self._agree(outputs, self._output)[0]:
             must = "hold between an output and itself"
             raise InvalidValueError(argument="agree", must=f"{must}; {self._agree.name} does not")
-        self.consistent = bool(agreed[1])
+        if self._given is not None:
+            self._output = reference_output(self._given, outputs, self._agree, evaluator.classes)
+        alone, self._full_agrees = self._agree(outputs, self._output).tolist()
+        self.consistent = self._full_agrees if self._given is None else alone
         self.prediction, self.prediction_name = prediction_of(self._output, self._agree, evaluator.classes)
         self._decides = decides_early(evaluator, self._agree)
         if procedure.check_determinism:
@@ -151,6 +162,7 @@ class Reference:
             "n_repeated": self._evaluator.n_repeated - self._repeated_before,
             "rng_key": procedure.key,
             "provenance": self._evaluator.provenance,
+            "reference": self._given,
         }
 
     def counterexample_in(self, nearby: Neighborhood) -> Mask | None:
@@ -159,7 +171,7 @@ class Reference:
             return self.counterexample
         full = np.ones_like(self.selected)
         full.setflags(write=False)
-        return full if not self.consistent and nearby.contains(full) else None
+        return full if not self._full_agrees and nearby.contains(full) else None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from holdfast.errors import InvalidValueError
 from holdfast.plans import rate_test
 from holdfast.selection import rank
 from holdfast.types import Mask, MaskedModel
-from holdfast.validation import check_label, check_list, check_whole
+from holdfast.validation import check_label, check_list, check_whole, shown
 from holdfast.words import NOT_RIGHT, calls, event, kept, lower_first, unlike
 
 _N_SIZES = 16
@@ -127,7 +127,7 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
         if self.size == n:
             claim = f"No part of the ranking by {self.method} short of all {n} features is certified stable"
         cost = f"({len(self.trail)} of {len(self.sizes)} sizes tested downwards, {calls(self.n_calls)})"
-        wrong = "" if cert.consistent else f" {unlike(cert.min_rate)};"
+        wrong = "" if cert.consistent else f" {unlike(cert.min_rate, cert.reference)};"
         scope = f"it is about random masks for this model, input and masking, {NOT_RIGHT}"
         return f"{claim} {cost};{wrong} {scope}; another size may be stable too."
 
@@ -145,6 +145,7 @@ def stabilize(
     consistent: bool = True,
     max_draws: int | None = None,
     agree: Any = "same_top_class",
+    reference: Any = None,
     **keywords: Unpack[RunKeywords],
 ) -> StableSelection:
     """Cut a ranking of features where it is still certified stable.
@@ -178,7 +179,7 @@ def stabilize(
         Also stop where the selection is predicted differently from the full input.
     max_draws : int, optional
         Most draws per size before the answer is "cannot tell".
-    agree, batch_size, progress, check_determinism, rng
+    agree, reference, batch_size, progress, check_determinism, rng
         See ``certify``.
 
     Examples
@@ -202,7 +203,9 @@ def stabilize(
         must = f"be at most the number of features, {n_features}"
         raise InvalidValueError(argument="sizes", must=must, got=max(numbers))
     grid = sorted(numbers | {n_features}, reverse=True)
-    procedure = Procedure.check(stabilize, "stabilize", keywords, radii=radii, agree=agree, confidence=confidence)
+    procedure = Procedure.check(
+        stabilize, "stabilize", keywords, radii=radii, agree=agree, reference=reference, confidence=confidence
+    )
     with procedure.evaluating(model) as evaluator:
         if evaluator.n_features != len(ranking):
             must = f"have one score per feature: the model has {evaluator.n_features}"
@@ -219,13 +222,15 @@ def stabilize(
             mask.setflags(write=False)
             # One repeated row shows whether the model is deterministic; one per size would add nothing.
             checked = replace(procedure, check_determinism=procedure.check_determinism and len(trail) == 1)
-            reference = Reference(evaluator, mask, checked)
-            step = decide_in_order(radii, test, evaluator, reference, procedure)[0]
-            certificate = make_radius_certificate(reference, [step], test, procedure)
+            kept = Reference(evaluator, mask, checked)
+            if not trail and reference is not None and not kept.consistent:
+                must, got = "be what the full input gives", f"{shown(reference)}, which it does not"
+                raise InvalidValueError(argument="reference", must=must, got=got)
+            step = decide_in_order(radii, test, evaluator, kept, procedure)[0]
+            certificate = make_radius_certificate(kept, [step], test, procedure)
             counts = (step.n_agreed, step.n_evaluated, step.exact)
-            said = (reference.prediction, reference.consistent, reference.prediction_name)
-            trail.append(SizeStep(size, step.answer, *counts, *said))
-            if len(trail) > 1 and not (step.answer and (reference.consistent or not consistent)):
+            trail.append(SizeStep(size, step.answer, *counts, kept.prediction, kept.consistent, kept.prediction_name))
+            if len(trail) > 1 and not (step.answer and (kept.consistent or not consistent)):
                 break
             stable = certificate
         return StableSelection(

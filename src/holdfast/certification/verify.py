@@ -208,6 +208,8 @@ def recheck(
         except InvalidValueError as error:
             must = f"be given: the result was judged by {first.agree!r}"
             raise InvalidValueError(argument="agree", must=must) from error
+    if first.reference is not None:
+        options["reference"] = first.reference
     repeated = _ask_again(evaluator, result, options)
     margins: list[float] = []
     # Labels and single scores have no gaps.
