@@ -163,7 +163,7 @@ def test_it_works_inside_a_running_event_loop(server: ChatServer) -> None:
     assert texts(asyncio.run(notebook())) == TRUTH
 
 
-def test_threads_share_the_limit_the_budget_and_what_is_in_flight(server: ChatServer, tmp_path: Path) -> None:
+def test_threads_share_the_budget_and_what_is_in_flight(server: ChatServer, tmp_path: Path) -> None:
     endpoint = Endpoint.from_spec(server.spec, n_at_once=4, cache=tmp_path / "answers.db", budget_calls=N)
     with ThreadPoolExecutor(6) as pool:
         calls = [pool.submit(endpoint, QUESTIONS[::step]) for step in (1, -1, 1, -1, 1, -1)]
@@ -171,7 +171,18 @@ def test_threads_share_the_limit_the_budget_and_what_is_in_flight(server: ChatSe
         assert texts(call.result()) == TRUTH[::step]
     assert server.n_requests == endpoint.usage.n_calls == N
     assert endpoint.usage.n_cached == 5 * N
-    assert server.peak <= 4
+
+
+def test_threads_share_the_limit(server: ChatServer, gate: threading.Event) -> None:
+    """Nothing is answered before all threads have called, so that each could have sent its own."""
+    server.script = lambda number, body: Reply(gate=gate)
+    endpoint = Endpoint.from_spec(server.spec, n_at_once=2)
+    with ThreadPoolExecutor(5) as pool:
+        calls = [pool.submit(endpoint, QUESTIONS[start::5]) for start in range(5)]
+        wait_until(lambda: endpoint._state.n_callers == 5 and server.n_requests >= 2)
+        gate.set()
+    assert [texts(call.result()) for call in calls] == [TRUTH[start::5] for start in range(5)]
+    assert (server.n_requests, server.peak) == (N, 2)
 
 
 def test_a_call_that_fails_takes_no_answer_from_a_call_that_waits_for_the_same(
@@ -246,11 +257,12 @@ def alternating(number: int, body: dict[str, Any]) -> Reply:
         (every(5, Reply(body=b'{"choices": [{"mess')), 0.2),
         (every(5, Reply(body=b"\xff\xfe no text at all")), 0.2),
         (every(5, Reply(body=b'{"choices": []}')), 0.2),
+        (every(5, Reply(body=b'{"choices": [{"message": {"content": 7}}]}')), 0.2),
         (every(5, Reply(body=b"[" * 100_000)), 0.2),
         (every(5, Reply(headers={"Content-Encoding": "gzip"}, body=b"not zipped")), 0.2),
         (alternating, 0.4),
     ],
-    ids=["503", "429", "dropped", "broken", "binary", "empty", "nested", "zip", "mixed"],
+    ids=["503", "429", "dropped", "broken", "binary", "empty", "number", "nested", "zip", "mixed"],
 )
 def test_answers_are_the_same_through_bad_weather(script: Script, share: float) -> None:
     with ChatServer(script) as server:
@@ -517,24 +529,31 @@ def test_many_open_a_new_file_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("n_others", [0, 1])
 def test_ctrl_c_cancels_what_is_in_flight_and_keeps_what_was_answered(
-    server: ChatServer, gate: threading.Event, tmp_path: Path
+    server: ChatServer, gate: threading.Event, n_others: int, tmp_path: Path
 ) -> None:
+    """The call of another thread is none of its business, and goes on."""
     cache = tmp_path / "answers.db"
 
     def script(number: int, body: dict[str, Any]) -> Reply:
-        if number == 12:
+        if number == n_others + 12:
             wait_until(lambda: n_stored(cache) == 8)
             os.kill(os.getpid(), signal.SIGINT)
-        return Reply(gate=gate if number > 8 else None)
+        return Reply(gate=None if n_others < number <= n_others + 8 else gate)
 
     server.script = script
-    endpoint = Endpoint.from_spec(server.spec, n_at_once=4, cache=cache)
-    with pytest.raises(KeyboardInterrupt):
-        endpoint(QUESTIONS)
-    wait_until(lambda: server.n_hung_up == 4)
-    assert (n_stored(cache), server.n_requests, endpoint_threads()) == (8, 12, [])
-    gate.set()
+    endpoint = Endpoint.from_spec(server.spec, n_at_once=4 + n_others, cache=cache)
+    with ThreadPoolExecutor(1) as pool:
+        others = [pool.submit(endpoint, [ask("other")]) for _ in range(n_others)]
+        wait_until(lambda: server.n_requests == n_others)
+        with pytest.raises(KeyboardInterrupt):
+            endpoint(QUESTIONS)
+        wait_until(lambda: server.n_hung_up == 4)
+        assert (n_stored(cache), server.n_requests) == (8, n_others + 12)
+        gate.set()
+        assert [texts(call.result()) for call in others] == [[answer_to({"messages": ask("other")})]] * n_others
+    assert endpoint_threads() == []
     assert texts(endpoint(QUESTIONS)) == TRUTH
     assert set(server.answered.values()) == {1}
 

@@ -298,7 +298,7 @@ class _Session:
         self._endpoint, self._state = endpoint, state
         self._key = _read_key(endpoint.key_variable)
         self._target = f"{endpoint.url}/chat/completions"
-        limits = self._httpx.Limits(max_connections=endpoint.n_at_once, max_keepalive_connections=endpoint.n_at_once)
+        limits = self._httpx.Limits(max_connections=None, max_keepalive_connections=endpoint.n_at_once)
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
         # Time is limited for a request as a whole: the client's own limits begin anew with every byte.
         self._client = self._httpx.AsyncClient(verify=_tls(), limits=limits, headers=headers, timeout=None)
@@ -343,9 +343,6 @@ class _Session:
                     answers[request.digest] = await self._answer(request)
                 except BudgetError as error:
                     failures.append(error)  # of what is waiting, some may be in the cache
-                except BaseException:
-                    waiting.clear()  # before the others are cancelled: until then they would send more
-                    raise
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -513,9 +510,7 @@ class AnswerCache:
         if version > _VERSION:
             raise StoreError(f"The cache {str(self._path)!r} was written by a newer holdfast. Upgrade holdfast.")
         until = time.monotonic() + _BUSY_SECONDS
-        while (
-            True
-        ):  # of several processes that turn a new file to WAL, SQLite lets one, and the rest do not wait for it
+        while True:  # SQLite lets one process turn a new file to WAL, and refuses the others without waiting
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
                 break
