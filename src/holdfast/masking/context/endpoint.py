@@ -163,9 +163,8 @@ class Endpoint:
                 checked[name] = check_whole(getattr(self, name), name, minimum=minimum)
         if self.cache is not None:
             checked["cache"] = check_path(self.cache, "cache")
-        if self.key_variable is not None and not (
-            isinstance(self.key_variable, str) and self.key_variable.isidentifier()
-        ):
+        variable: object = self.key_variable
+        if variable is not None and not (isinstance(variable, str) and variable.isidentifier()):
             # What is no name may be the key itself, and is not shown.
             must = "be the name of an environment variable, or None"
             raise InvalidValueError(argument="key_variable", must=must, hint="The key itself is never given.")
@@ -219,9 +218,8 @@ class Endpoint:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies, in other processes too, have the same options and have used nothing."""
-        return partial(
-            Endpoint, **{option.name: getattr(self, option.name) for option in fields(self) if option.init}
-        ), ()
+        options = {option.name: getattr(self, option.name) for option in fields(self) if option.init}
+        return partial(Endpoint, **options), ()
 
     def _requests(self, conversations: Any, samples: Any) -> list[_Request]:
         entries = check_list(conversations, "conversations", "be a list of conversations")
@@ -405,15 +403,13 @@ class _Session:
             except self._httpx.HTTPError as error:
                 reason = self._quoted(f"{type(error).__name__}: {error}")
             else:
-                answer = _read_answer(response.content) if response.status_code == HTTPStatus.OK else None
+                status = response.status_code
+                answer = _read_answer(response.content) if status == HTTPStatus.OK else None
                 if answer is not None:
                     return answer
                 reason = self._said(response)
-                if (
-                    response.status_code not in (HTTPStatus.OK, HTTPStatus.TOO_MANY_REQUESTS)
-                    and response.status_code < 500
-                ):
-                    hint = _HINTS.get(response.status_code, "").format(variable=endpoint.key_variable)
+                if status not in (HTTPStatus.OK, HTTPStatus.TOO_MANY_REQUESTS) and status < 500:
+                    hint = _HINTS.get(status, "").format(variable=endpoint.key_variable)
                     raise ModelError(f"{self._target} refused the request: {reason}.{hint}")
                 asked = _retry_after(response.headers.get("Retry-After"))
                 if asked is not None:
