@@ -75,6 +75,10 @@ class ModelError(HoldfastError, ValueError):
     """The model broke its contract: wrong shape, NaN, another answer for the same mask, or none in time."""
 
 
+class BudgetError(HoldfastError, RuntimeError):
+    """The calls or tokens that may be spent are spent; the message says on what, and how to go on."""
+
+
 class MissingExtraError(HoldfastError, ImportError):
     """A feature needs a package that is not installed; the message says which."""
 

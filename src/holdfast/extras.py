@@ -32,6 +32,7 @@ EXTRAS = {
     "ray": ("ray",),
     "starlette": ("explore",),
     "uvicorn": ("explore",),
+    "httpx": ("llm",),
 }
 """What is imported → the extras that bring it, the smallest first."""
 

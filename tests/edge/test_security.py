@@ -263,14 +263,15 @@ def test_nothing_is_sent_anywhere_while_holdfast_is_imported_and_used(tmp_path: 
     assert done.stdout.splitlines()[-1] == "quiet"
 
 
-def test_only_the_hub_the_page_and_clusters_speak_to_a_network() -> None:
+def test_only_the_hub_the_page_endpoints_and_clusters_speak_to_a_network() -> None:
     callers = {
         name for name, tree in SOURCES.items() if {"urllib", "requests", "httpx", "http", "socket"} & set(imports(tree))
     }
     ours = (
         "src/holdfast/explore/",
+        "src/holdfast/masking/context/endpoint.py",
         "src/holdfast/study/on_ray.py",
-    )  # a page on this machine; a cluster that is asked for
+    )  # a page on this machine; a language model and a cluster that are asked for
     assert not {name for name in callers if not name.startswith(ours)}  # models of a hub come by its own client
 
 
