@@ -511,3 +511,120 @@ def test_commands_about_one_input_take_methods_of_ones_own(
     words = inputs.raw(4).split()
     known = [word in hf_weights() for word in words]
     assert certificate.selected.tolist() == (known if kind == "masks" else hf.top(list(map(len, words)), 3).tolist())
+
+
+def loans() -> tuple[Any, Any, Any]:
+    """A forest whose probability of class 1 is between the cut-off of 0.3 and a half for some rows."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    rng = np.random.default_rng(2)
+    rows = pandas.DataFrame(rng.normal(size=(300, 6)), columns=list("abcdef"))
+    bad = (rng.random(300) < 1 / (1 + np.exp(1 - 2 * rows["a"] - rows["b"]))).astype(int)
+    model = RandomForestClassifier(40, max_depth=4, random_state=0).fit(rows[80:], bad[80:])
+    chance = model.predict_proba(rows[:80])[:, 1]
+    return model, rows, rows[:80][(chance > 0.3) & (chance < 0.5)]
+
+
+def explained(model: Any, rows: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import shap
+
+        return shap.TreeExplainer(model)(rows)
+
+
+def selections(study: Any) -> dict[str, list[list[bool]]]:
+    by_method: dict[str, list[list[bool]]] = {}
+    for result in results(study.path).values():
+        by_method.setdefault(result.method, []).append(result.selected.tolist())
+    return by_method
+
+
+def test_values_of_shap_speak_for_the_side_of_the_cut_off(tmp_path: Path) -> None:
+    """All rows are above the cut-off although class 0 is more likely: what speaks for class 1 is selected."""
+    model, rows, doubtful = loans()
+    assert len(doubtful) >= 5
+    explanation = explained(model, doubtful)
+    assert explanation.values.shape == (len(doubtful), 6, 2)
+    one = explanation.values[:, :, 1]
+    methods = {"explanation": explanation, "classes": explanation.values, "column": one}
+    inputs = hf.bind(model, doubtful, background=rows[80:])
+    study = hf.study.run(
+        inputs, methods, store=tmp_path / "side.db", radii=[1], agree=hf.same_side(0.3, 1), top_fractions=[0.34]
+    )
+    wanted = [hf.top(values, 2).tolist() for values in one]
+    assert selections(study) == dict.fromkeys(methods, wanted)
+    below = hf.study.run(
+        inputs, methods, store=tmp_path / "below.db", radii=[1], agree="same_side(0.6, 1)", top_fractions=[0.34]
+    )
+    against = [hf.top(-values, 2).tolist() for values in one]
+    assert selections(below) == {"explanation": against, "classes": against, "column": wanted}  # taken as it is
+
+
+def test_plain_values_of_two_classes_say_which_class_they_speak_for(tmp_path: Path) -> None:
+    model, rows, doubtful = loans()
+    one = explained(model, doubtful).values[:, :, 1]
+    inputs = hf.bind(model, doubtful, background=rows[80:])
+    methods = {"plain": one, "told": {"spec": one, "options": {"output": 1}}}
+    study = hf.study.run(inputs, methods, store=tmp_path / "study.db", radii=[1], top_fractions=[0.34])
+    assert selections(study)["told"] == [hf.top(-values, 2).tolist() for values in one]  # class 0 is predicted
+    with pytest.raises(InvalidValueError, match=r"`methods\.options` must be one of output"):
+        hf.study.run(inputs, {"m": {"spec": one, "options": {"bogus": 1}}}, store=tmp_path / "other.db")
+
+
+def test_scores_of_other_rows_or_columns_are_refused(tmp_path: Path) -> None:
+    model, rows, doubtful = loans()
+    inputs, asked = hf.bind(model, doubtful, background=rows[80:]), {"radii": [1], "top_fractions": [0.34]}
+    explanation = explained(model, rows[:80])
+    for name, scores in (("all", explanation), ("array", explanation.values[:, :, 1])):
+        with pytest.raises(InvalidValueError, match=f"`scores of {name}` must have one entry per input"):
+            hf.study.run(inputs, {name: scores}, store=tmp_path / "study.db", **asked)
+    with pytest.raises(
+        StudyError, match="`explanation` must be of the inputs, in their order, got values of another row"
+    ):
+        hf.study.run(inputs, {"m": explanation[: len(doubtful)]}, store=tmp_path / "study.db", **asked)
+    named = pandas.DataFrame(explained(model, doubtful).values[:, :, 1], columns=["A", *"bcdef"])
+    with pytest.raises(StudyError, match="`scores` must have the model's features for columns, got 'A' in one of them"):
+        hf.study.run(inputs, {"m": named}, store=tmp_path / "study.db", **asked)
+    right = explained(model, doubtful)
+    turned = explained(model, doubtful)[:, ::-1]
+    turned.feature_names = list("fedcba")
+    turned.data = None
+    study = hf.study.run(inputs, {"right": right, "turned": turned}, store=tmp_path / "named.db", **asked)
+    assert selections(study)["right"] == selections(study)["turned"]
+
+
+def test_explanations_that_select_nothing_are_not_trusted(tmp_path: Path) -> None:
+    inputs = hf.bind(lambda texts: [True] * len(texts), ["a b", "c a b", "a b c d e f g h"])
+    study = hf.study.run(inputs, ["random"], store=tmp_path / "study.db", radii=[1])
+    trusted = study.trusted(min_rate=0.5, radius=1)
+    assert [(explanation.input) for explanation in trusted] == [2]
+    assert trusted.n_empty == 2
+    assert "2 more are stable, but select nothing." in str(trusted)
+
+
+def test_a_study_of_which_nothing_could_be_explained_says_so(tmp_path: Path) -> None:
+    model, rows = tumours()
+    with pytest.raises(
+        StudyError, match=r"Nothing could be explained\. Input 0: m: .*Leave out the last, if it is the bias"
+    ):
+        hf.study.run(hf.bind(model, rows), {"m": np.ones((12, 13))}, store=tmp_path / "study.db", radii=[1])
+
+
+def test_several_labels_of_a_forest_are_asked_about_together(tmp_path: Path) -> None:
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.multioutput import MultiOutputClassifier
+
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 5))
+    labels = (rows[:, :3] + 0.1 * rng.normal(size=(60, 3)) > 0).astype(int)
+    forest = RandomForestClassifier(10, random_state=0)
+    for estimator in (forest, MultiOutputClassifier(forest)):
+        fitted = estimator.fit(rows, labels)
+        inputs = hf.bind(fitted, rows[:3], background=rows)
+        everything = np.ones((1, 5), dtype=bool)
+        chances = np.array([part[0, 1] for part in fitted.predict_proba(rows[:1])])
+        assert inputs[0](everything)[0].tolist() == chances.tolist()
+        cert = hf.certify(inputs[0], [0, 1, 2], radius=1, agree=hf.same_labels(0.5))
+        on = [str(label) for label in np.flatnonzero(inputs[0](np.array([[1, 1, 1, 0, 0]], dtype=bool))[0] >= 0.5)]
+        assert cert.prediction == (", ".join(on) or "none")

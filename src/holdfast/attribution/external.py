@@ -349,7 +349,9 @@ class Maps:
         if groups is None:
             wanted = "one number per feature" if self.n_features is None else f"{self.n_features} numbers"
             must = f"be {wanted}, or a map with the `groups` of its elements"
-            raise InvalidValueError(argument="scores", must=must, got=f"shape {values.shape}")
+            is_biased = self.n_features is not None and values.shape == (self.n_features + 1,)
+            hint = "Leave out the last, if it is the bias." if is_biased else None
+            raise InvalidValueError(argument="scores", must=must, got=f"shape {values.shape}", hint=hint)
         first, last = values.shape[: groups.ndim] == groups.shape, values.shape[-groups.ndim :] == groups.shape
         # Channels come first in images (C, H, W), never in texts (T, d).
         if last and ((channels_first and groups.ndim > 1) or not first):

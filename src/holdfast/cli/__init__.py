@@ -25,7 +25,7 @@ _COMMANDS = {
     "check": ("check", "gate for CI: is an explanation stable enough?"),
     "verify": ("stored", "ask the question of a stored result again and compare everything it states"),
     "show": ("stored", "print what a stored result says, without a model"),
-    "study": ("study", "whole data sets: init, plan, run, status, export, merge, summary, guarantee, report"),
+    "study": ("study", "whole data sets: init, plan, run, status, export, merge, summary, trusted, guarantee, report"),
     "reproduce": ("reproduce", "carry out experiments of the paper"),
     "explore": ("explore", "look at explanations in the browser: reveal features, certify, find what changes it"),
     "bench": ("bench", "how fast is a model here, and what does a certificate cost on it?"),

@@ -220,6 +220,8 @@ def run_results(options: argparse.Namespace) -> int | None:
         print(json.dumps(done.plain()))
     elif not options.quiet:
         print(f"{after_bar()}{done}")
+    elif done.status.failures:
+        print(f"holdfast: {done.status.n_given_up} items were given up: see `holdfast study status`.", file=sys.stderr)
     wanted = options.inputs is not None or done.status.complete
     return None if wanted and not done.stopped and not done.status.failures else EXIT_NO
 

@@ -18,7 +18,7 @@ from holdfast.report.rows import MOST_INPUTS, InputRows, Source, open_source, re
 from holdfast.smoothing import SmoothedAccuracy
 from holdfast.study.records import unpack_text
 from holdfast.study.spec import NO_TRUST, Trust
-from holdfast.study.status import StudyStatus, status_of
+from holdfast.study.status import StudyStatus, reasons_in_words, status_of
 from holdfast.study.store import Store
 from holdfast.study.summary import GroupSummary, StudySummary, summarize_study
 from holdfast.terminal import as_progress
@@ -29,8 +29,6 @@ from holdfast.words import counted, event, lower_first, method_label, outward, p
 __all__ = ["write_report"]
 
 SCHEMA_VERSION = 1
-
-_MOST_NAMED = 8  # reasons for what is missing, and inputs of each
 
 
 def write_report(
@@ -174,6 +172,7 @@ def _facts(store: Store, summary: StudySummary, status: StudyStatus) -> list[tup
         ("explanations", f"{status.n_done:,}"),
         ("selected by each explanation", shares),
         ("features", masking or "as the model has them"),
+        ("counts as the same prediction", certify.agree),
         ("certificates", promise),
         ("model calls", f"{status.n_computed:,}"),
     ]
@@ -222,7 +221,7 @@ def _words(summary: StudySummary, rows: InputRows, status: StudyStatus) -> Plain
     cut = f" The first {MOST_INPUTS:,} of {status.n_inputs:,}."
     return {
         "notes": [f"{counted(count, 'explanation')} {what}." for count, what in missing if count > 0]
-        + _failure_notes(status.failures),
+        + [f"Given up: {words}." for words in reasons_in_words(status.failures)],
         "curves_lead": f"How often {lower_first(event(summary.neighborhood, 'uniform', 'r'))} at random keeps the "
         "prediction that the explanation alone gets, on average; r is the radius.",
         "curves_note": bands,
@@ -234,21 +233,6 @@ def _words(summary: StudySummary, rows: InputRows, status: StudyStatus) -> Plain
         "Open an input to look "
         f"closer.{cut if len(rows.inputs) == MOST_INPUTS < status.n_inputs else ''}",
     }
-
-
-def _failure_notes(failures: Mapping[int, str]) -> list[str]:
-    """Why items were given up: each reason once, the most common first."""
-    inputs: dict[str, list[str]] = {}
-    for index, reasons in failures.items():
-        for reason in reasons.split("; "):
-            inputs.setdefault(reason, []).append(str(index))
-    notes = [
-        f"Given up at {counted(len(numbers), 'input')} ({', '.join(numbers[:_MOST_NAMED])}"
-        f"{', …' if len(numbers) > _MOST_NAMED else ''}): {reason}"
-        for reason, numbers in sorted(inputs.items(), key=lambda pair: -len(pair[1]))
-    ]
-    left = len(notes) - _MOST_NAMED
-    return notes[:_MOST_NAMED] + [f"{counted(left, 'other reason')}: see `holdfast study status`."] * (left > 0)
 
 
 def _accuracy(measured: SmoothedAccuracy | None, *, population: bool) -> Plain | None:

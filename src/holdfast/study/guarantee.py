@@ -284,6 +284,8 @@ class TrustedExplanations(Value, schema="holdfast.trusted_explanations"):
         Explanations that were tested.
     n_inconsistent : int
         Those that are stable enough and not on the list: alone, they have another prediction than the full input.
+    n_empty : int
+        Those that are stable enough and not on the list because they select nothing.
     n_missing : int
         Explanations that the study asks for and that are not stored.
     level : float
@@ -301,6 +303,7 @@ class TrustedExplanations(Value, schema="holdfast.trusted_explanations"):
     level: float
     n_tested: int
     n_inconsistent: int
+    n_empty: int
     n_missing: int
     n_calls: int
     source: str
@@ -311,7 +314,7 @@ class TrustedExplanations(Value, schema="holdfast.trusted_explanations"):
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
-        n_stable = len(self.explanations) + self.n_inconsistent
+        n_stable = len(self.explanations) + self.n_inconsistent + self.n_empty
         check_counts(n_stable, self.n_tested, names=("explanations", "n_tested"))
         check_share(self.min_rate, "min_rate")
         check_name(self.source, "source", ("fresh", "stored"))
@@ -347,9 +350,13 @@ class TrustedExplanations(Value, schema="holdfast.trusted_explanations"):
             )
         if self.n_inconsistent:
             lines.append(f"{self.n_inconsistent} more are stable, but predicted unlike the full input.")
+        if self.n_empty:
+            lines.append(f"{self.n_empty} more are stable, but select nothing.")
         if self.n_missing:
             lines.append(f"{counted(self.n_missing, 'explanation')} of the study could not be tested.")
-        lines.append("Of the others this is not known. Nothing is said about whether predictions are right.")
+        if len(self) + self.n_inconsistent + self.n_empty < self.n_tested:
+            lines.append("The others were not shown to be stable; they may be.")
+        lines.append("Nothing is said about whether predictions are right.")
         return " ".join(lines)
 
 
@@ -414,8 +421,9 @@ def trusted_explanations(
         with store.snapshot():
             tested = [(key, index) for key in keys for index in store.group_inputs(key)]
             names, n_asked = store.names(), len(store.inputs()) * len(keys)
+            empty = {(key, index) for key in keys for index, n in group_rows(store, key, "input, n_selected") if not n}
             if not tested:
-                raise StudyError(f"{str(store.path)!r} has no such explanations yet. Run the study first.")
+                raise StudyError(f"{str(store.path)!r} has no such explanations: see `holdfast study status`.")
             risk = (1 - sure) / len(tested)
             tests = list(_stored_tests(store, tested, (radius, rate, risk))) if stored else []
         if not stored:  # takes long, and leaves the file to a writer meanwhile
@@ -436,7 +444,7 @@ def trusted_explanations(
                 keep_probability=key.keep_probability,
             )
             for key, index, test in stable
-            if test.consistent
+            if test.consistent and (key, index) not in empty
         ),
         radius=radius,
         min_rate=float(rate),
@@ -444,6 +452,7 @@ def trusted_explanations(
         level=float(risk),
         n_tested=len(tested),
         n_inconsistent=sum(not test.consistent for _, _, test in stable),
+        n_empty=sum(test.consistent and (key, index) in empty for key, index, test in stable),
         n_missing=n_asked - len(tested),
         n_calls=sum(test.n_calls for test in tests),
         source="stored" if stored else "fresh",

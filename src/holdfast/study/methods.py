@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.agreement import SameSide, as_agreement
 from holdfast.attribution.external import from_array, from_shap, load_arrays
 from holdfast.attribution.methods import Attribution, attribute, names_of, resolve_method
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StudyError
@@ -71,14 +72,16 @@ def select(method: MethodSpec, attribution: Attribution, fraction: float) -> Mas
     return positive(attribution) if method.masks else top_fraction(attribution, fraction)
 
 
-def load_explainers(spec: StudySpec, live: Mapping[str, Any] | None = None) -> dict[str, Explainer]:
+def load_explainers(
+    spec: StudySpec, live: Mapping[str, Any] | None = None, n_inputs: int | None = None
+) -> dict[str, Explainer]:
     """Every method of a study, ready; functions and scores that are ``live`` objects by the name of their method."""
     objects, agree = live or {}, spec.certify.agree
-    return {method.name: load_explainer(method, agree, objects.get(method.name)) for method in spec.methods}
+    return {method.name: load_explainer(method, agree, objects.get(method.name), n_inputs) for method in spec.methods}
 
 
-def load_explainer(method: MethodSpec, agree: str, value: Any = None) -> Explainer:
-    """One method, ready; ``value`` is what it is if that is a live object."""
+def load_explainer(method: MethodSpec, agree: str, value: Any = None, n_inputs: int | None = None) -> Explainer:
+    """One method, ready; ``value`` is what it is if that is a live object, ``n_inputs`` how many inputs there are."""
     if method.scheme == "live" and value is None:
         raise StudyError(
             f"The method {method.name!r} was a live object of the process that ran the study, and runs there "
@@ -87,9 +90,12 @@ def load_explainer(method: MethodSpec, agree: str, value: Any = None) -> Explain
         )
     if method.spec == "live:scores" or method.scheme == "scores":
         table = read_scores(str(method.spec).partition(":")[2] if value is None else value)
-        return Explainer(method, _reading(method, table), _digesting(table))
+        if table.by_number is not None and n_inputs not in (None, len(table.by_number)):
+            must = f"have one entry per input, {n_inputs} in all"
+            raise InvalidValueError(argument=f"scores of {method.name}", must=must, got=len(table.by_number))
+        return Explainer(method, _reading(method, table, agree), _digesting(table))
     if method.scheme in ("live", "python"):
-        return Explainer(method, _calling(method, load_function(method) if value is None else value))
+        return Explainer(method, _calling(method, load_function(method) if value is None else value, agree))
     known = resolve_method(method.spec).options  # a class that is not there is refused before anything runs
     for key in method.options:
         if known is not None:
@@ -134,21 +140,23 @@ def _attributing(method: MethodSpec, agree: str) -> _Explain:
     return explain
 
 
-def _calling(method: MethodSpec, function: Callable[..., Any]) -> _Explain:
+def _calling(method: MethodSpec, function: Callable[..., Any], agree: str) -> _Explain:
     def explain(evaluator: Evaluator, inputs: Inputs, index: int, rng: int) -> Attribution:
         counted, before = CountedModel(evaluator.model), evaluator.n_calls
         answer = function(counted, inputs.raw(index), **method.options)
-        attribution = read_answer(answer, evaluator, method)
+        attribution = read_answer(answer, evaluator, method, agree)
         return replace(attribution, n_calls=counted.n_rows + evaluator.n_calls - before)
 
     return explain
 
 
-def _reading(method: MethodSpec, table: ScoreTable) -> _Explain:
+def _reading(method: MethodSpec, table: ScoreTable, agree: str) -> _Explain:
     def explain(evaluator: Evaluator, inputs: Inputs, index: int, rng: int) -> Attribution:
         name = inputs.name(index)
         entry, before = table.entry(index, name, names_of(evaluator)), evaluator.n_calls
-        attribution = read_answer(entry, evaluator, method)
+        if hasattr(entry, "base_values"):
+            _check_explained(entry, inputs.raw(index))
+        attribution = read_answer(entry, evaluator, method, agree)
         details = dict(attribution.details) | {_SOURCE: _digesting(table)(index, name)}
         return replace(attribution, details=details, n_calls=evaluator.n_calls - before)
 
@@ -183,8 +191,25 @@ class CountedModel:
         return getattr(self._model, name)
 
 
-def read_answer(answer: Any, model: Evaluator, method: MethodSpec) -> Attribution:
-    """What a method said of one input as an ``Attribution`` of the model's features."""
+def _check_explained(explanation: Any, row: Any) -> None:
+    """Raise where an ``Explanation`` of shap holds the data of another row than the one that it stands for."""
+    data, values = getattr(explanation, "data", None), row.to_numpy() if hasattr(row, "to_numpy") else row
+    if not isinstance(data, np.ndarray) or not isinstance(values, np.ndarray) or data.size != values.size:
+        return
+    try:
+        same = np.allclose(data.ravel().astype(float), values.ravel().astype(float), equal_nan=True)
+    except (TypeError, ValueError):  # texts and categories, which shap may have numbered
+        return
+    if not same:
+        must, got = "be of the inputs, in their order", "values of another row"
+        raise InvalidValueError(argument="explanation", must=must, got=got)
+
+
+def read_answer(answer: Any, model: Evaluator, method: MethodSpec, agree: str = "same_top_class") -> Attribution:
+    """What a method said of one input as an ``Attribution`` of the model's features.
+
+    Values of shap, and of all classes, are those that speak for the prediction as ``agree`` judges it.
+    """
     if method.masks:
         mask = check_selection(answer, "mask", model)
         attribution = Attribution(mask.astype(np.float64), feature_names=names_of(model))
@@ -192,7 +217,7 @@ def read_answer(answer: Any, model: Evaluator, method: MethodSpec) -> Attributio
         attribution = from_array(answer.scores, model, target=answer.target, feature_names=answer.feature_names)
         attribution = replace(attribution, target_name=answer.target_name, details=answer.details)
     elif hasattr(answer, "base_values"):
-        attribution = from_shap(answer, model)
+        attribution = _shap_scores(_in_order(answer, names_of(model)), model, agree)
     else:
         plain = answer.detach().cpu() if hasattr(answer, "detach") else answer
         values = as_array(plain, "scores", "hold real numbers")
@@ -200,10 +225,32 @@ def read_answer(answer: Any, model: Evaluator, method: MethodSpec) -> Attributio
             raise InvalidTypeError(argument="scores", must="be numbers", got="a mask", hint=_HINT)
         per_class = values.ndim == 2 and len(values) == model.n_features and values.shape[1] > 1
         if per_class and getattr(model.model, "groups", None) is None:  # one column per class, as of shap's explainers
-            attribution = from_shap(values, model)
+            attribution = _shap_scores(values, model, agree)
+        elif "output" in method.options:
+            attribution = _shap_scores(values, model, agree, output=method.options["output"])
         else:
             attribution = from_array(answer, model)
     return replace(attribution, method=method.name, provenance=model.provenance)
+
+
+def _in_order(explanation: Any, feature_names: Sequence[str] | None) -> Any:
+    """An ``Explanation`` with its columns in the order of the model's features, where both have names."""
+    names = getattr(explanation, "feature_names", None)
+    known = list(map(str, names)) if isinstance(names, (list, tuple, np.ndarray)) else []
+    if feature_names is None or known == list(feature_names) or sorted(known) != sorted(feature_names):
+        return explanation
+    return explanation[[known.index(name) for name in feature_names]]
+
+
+def _shap_scores(values: Any, model: Evaluator, agree: str, *, output: int | None = None) -> Attribution:
+    """Values of shap's explainers for the side of the threshold, or the class, that is predicted."""
+    judge, target, sign = as_agreement(agree), None, 1
+    if isinstance(judge, SameSide):
+        full = model(np.ones((1, model.n_features), dtype=bool))
+        target, sign = judge.explained(full[0])
+        target = None if full.shape[1] == 1 else target
+    attribution = from_shap(values, model, target=target, output=output)
+    return attribution if sign == 1 else replace(attribution, scores=-attribution.scores)
 
 
 class ScoreTable:
@@ -242,9 +289,15 @@ class ScoreTable:
             values = self.by_number[index]
         else:
             values = self.by_name[name] if name in self.by_name else self.by_name[str(index)]
-        if self.columns is not None and feature_names is not None and set(self.columns) == set(feature_names):
-            places = {column: place for place, column in enumerate(self.columns)}
+        if self.columns is None or feature_names is None:
+            return values
+        places = {column: place for place, column in enumerate(self.columns)}
+        if set(places) == set(feature_names):
             return np.asarray(values)[[places[feature] for feature in feature_names]]
+        if set(places) & set(feature_names):  # some are meant by name, so that all are
+            unknown = sorted(set(places) ^ set(feature_names))
+            must = "have the model's features for columns"
+            raise InvalidValueError(argument="scores", must=must, got=f"{unknown[0]!r} in one of them alone")
         return values
 
 
@@ -311,9 +364,10 @@ def _read_frame(frame: Any) -> ScoreTable:
 def _read_scores_file(path: Path) -> ScoreTable:
     if path.is_dir():
         return ScoreTable(by_name=_Folder(path))
-    if not path.is_file():
+    if not path.is_file() or path.suffix not in (".csv", ".npy", ".npz", ".parquet"):
         must = "be followed by a folder of .npy files, or a .npz, .npy, .parquet or .csv file"
-        raise InvalidValueError(argument="scores:", must=must, got=shown(str(path)))
+        got = f"{str(path)!r}, which does not exist" if not path.exists() else shown(str(path))
+        raise InvalidValueError(argument="scores:", must=must, got=got)
     if path.suffix in (".csv", ".parquet"):
         return _read_frame(read_table(str(path)))
     loaded = load_arrays(path)

@@ -335,7 +335,8 @@ class MethodSpec(_Section, section="methods"):
     n_samples : int or None
         What ``attribute`` may spend.
     options : mapping
-        Further arguments of ``attribute``, or of the function.
+        Further arguments of ``attribute``, or of the function. Of scores that are there: ``output``, the class that
+        plain values of shap's explainers for two classes speak for, which is 1 for most.
     masks : bool
         Whether it gives masks instead of scores: then no share is cut, and its items stand beside those of
         the first of ``top_fractions``.
@@ -359,10 +360,12 @@ class MethodSpec(_Section, section="methods"):
             self._check_attributed()
             return
         check_name(self.scheme, "methods.spec", METHOD_SCHEMES)
-        for key in ("n_samples", *(["options"] if self.scheme == "scores" else [])):
-            if getattr(self, key):
-                must = f"be left out for {self.scheme}: methods"
-                raise InvalidValueError(argument=f"methods.{key}", must=must, got=shown(getattr(self, key)))
+        if self.n_samples is not None:
+            must = f"be left out for {self.scheme}: methods"
+            raise InvalidValueError(argument="methods.n_samples", must=must, got=self.n_samples)
+        if self.scheme == "scores" or self.spec == "live:scores":
+            for key in self.options:
+                check_name(key, "methods.options", ("output",))
 
     def _check_attributed(self) -> None:
         """What ``attribute`` knows by name gives scores, and takes the options that it has."""

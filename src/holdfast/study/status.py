@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,24 @@ class StudyStatus(Shown):
                 f"{bracket(last.interval)} at radius {last.radius}"
             )
         lines += [f"  left out: input {index} ({reason})" for index, reason in self.skips.items()]
-        return "\n".join(lines + [f"  given up: input {index} ({reason})" for index, reason in self.failures.items()])
+        return "\n".join(lines + [f"  given up: {words}" for words in reasons_in_words(self.failures)])
+
+
+def reasons_in_words(failures: Mapping[int, str], most: int = 8) -> list[str]:
+    """Why items were given up: each reason once with its inputs, the most common first.
+
+    >>> reasons_in_words({3: "mine: no scores", 5: "mine: no scores; lime: died"})
+    ['inputs 3, 5 (mine: no scores)', 'input 5 (lime: died)']
+    """
+    inputs: dict[str, list[str]] = {}
+    for index, reasons in failures.items():
+        for reason in reasons.split("; "):
+            inputs.setdefault(reason, []).append(str(index))
+    words = []
+    for reason, numbers in sorted(inputs.items(), key=lambda pair: -len(pair[1])):
+        listed = ", ".join(numbers[:most]) + (f" and {len(numbers) - most} more" if len(numbers) > most else "")
+        words.append(f"input{'s' if len(numbers) > 1 else ''} {listed} ({reason})")
+    return words[:most] + [f"{len(words) - most} other reasons"] * (len(words) > most)
 
 
 def study_status(path: str | Path) -> StudyStatus:

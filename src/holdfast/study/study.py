@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -9,9 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from holdfast.agreement import UserAgreement, as_agreement
 from holdfast.attribution.methods import Attribution, attribute
 from holdfast.attribution.packages import resolve_object
-from holdfast.errors import HoldfastError, InvalidTypeError
+from holdfast.errors import HoldfastError, InvalidTypeError, StudyError
 from holdfast.evaluation import STEADY_BATCH_SIZE
 from holdfast.fingerprints import digest_object
 from holdfast.inputs.inputs import Inputs
@@ -37,7 +39,7 @@ from holdfast.study.store import Store
 from holdfast.study.summary import StudySummary, summarize_study
 from holdfast.terminal import Shown
 from holdfast.types import MaskedModel
-from holdfast.validation import check_path, did_you_mean, shown
+from holdfast.validation import check_name, check_path, did_you_mean, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +166,12 @@ def run(
     _check_inputs(inputs)
     for key in question:
         if key not in keys_of(CertifySpec):
-            hint = did_you_mean(key, list(keys_of(CertifySpec)))
+            hint = did_you_mean(key, [*keys_of(CertifySpec), *inspect.signature(run).parameters])
+            if key == "n_samples":
+                hint = 'Give it with the method: {"spec": "lime", "n_samples": 500}.'
             raise InvalidTypeError(argument=key, must="be a keyword of `holdfast.study.run`, and is none", hint=hint)
+    if not isinstance(judge := as_agreement(question.get("agree", "same_top_class")), UserAgreement):
+        question["agree"] = judge.name
     specs, objects = _read_methods(methods)
     settings: dict[str, Any] = {
         "methods": specs,
@@ -184,7 +190,11 @@ def run(
             inputs = _own_inputs(inputs)
         spec = StudySpec(*_live_parts(inputs), **settings)
     live = LiveObjects(inputs if spec.is_live else None, objects) if spec.is_live or objects else None
-    run_study(spec, store, engine=engine, workers=workers, timeout=timeout, live=live, progress=progress)
+    limits: dict[str, Any] = {"engine": engine, "workers": workers, "timeout": timeout}
+    status = run_study(spec, store, **limits, live=live, progress=progress).status
+    if status.failures and not status.n_done:
+        index, reason = next(iter(status.failures.items()))
+        raise StudyError(f"Nothing could be explained. Input {index}: {reason}")
     return Study(check_path(store, "store"), inputs if spec.is_live else None)
 
 
@@ -206,7 +216,15 @@ def _read_methods(methods: Any) -> tuple[tuple[MethodSpec, ...], dict[str, Any]]
     specs, objects = [], {}
     for name, method in methods.items():
         details = dict(method) if isinstance(method, Mapping) and "spec" in method else {"spec": method}
+        for key in details:
+            check_name(key, f"methods[{name!r}]", ("spec", "n_samples", "options", "masks"))
         value = details["spec"]
+        if type(value).__module__.startswith("captum."):
+            must, got = (
+                "be the class, which holdfast gives the model",
+                f"a {type(value).__name__} that was made already",
+            )
+            raise InvalidTypeError(argument=f"methods[{name!r}]", must=must, got=got)
         if isinstance(value, (str, Path)):
             details["spec"] = f"scores:{value}" if isinstance(value, Path) else value
         elif (resolved := resolve_object(value)) is not None:

@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from holdfast.agreement import as_agreement, same_top_class
+from holdfast.agreement import as_agreement
 from holdfast.attribution.methods import METHODS, Attribution, check_needs
 from holdfast.certification.curve import certify_radii
 from holdfast.certification.reference import prediction_of
@@ -79,10 +79,7 @@ class Worker:
         everything = np.ones(shared.n_features, dtype=bool)
         outputs = shared(everything[None])
         _check_outputs(spec, outputs)
-        # A number is told whatever is asked of it; a prediction in words by the names of classes, if they are known.
-        agree = same_top_class if outputs.shape[1:] == (1,) else as_agreement(spec.certify.agree)
-        prediction, named = prediction_of(outputs[0], agree, shared.classes)
-        prediction = named if named is not None and isinstance(prediction, str) else prediction
+        prediction, _ = prediction_of(outputs[0], as_agreement(spec.certify.agree), shared.classes)
         # Questions that share their masks cannot see a model that changes its mind; repeated rows can.
         shared.check_determinism(everything)
         names = self._inputs.dataset.names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,11 @@ def as_dataset(data: Any, *, kind: str | None = None, target: str | None = None)
     frame = as_frame(data)
     if frame is not None and kind in (None, "table"):
         features, words = split_target(frame, target)
-        return _dataset(data, "table", FrameRows(features), background=features), words
+        dataset = _dataset(data, "table", FrameRows(features), background=features)
+        # Rows whose index is no plain count are called by it.
+        if list(frame.index) != list(range(len(frame))):
+            dataset = replace(dataset, names=tuple(map(str, frame.index)))
+        return dataset, words
     if target is not None:
         raise InvalidValueError(argument="target", must="be left out: only data frames have columns", got=shown(target))
     if isinstance(data, (np.ndarray, np.generic)) or is_tensor(data):

@@ -368,7 +368,12 @@ class Predictor:
         missing = [f"no {name!r}" for name in known if name not in own]
         if missing or extra:
             must, got = "have the columns the classifier was fitted on", first_few(missing + extra)
-            raise ColumnsError(argument=argument, must=must, got=got, hint="Choose them with `columns=`.")
+            raise ColumnsError(
+                argument=argument,
+                must=must,
+                got=got,
+                hint="Choose them with `columns=`; a column of labels is the `target`.",
+            )
         return tuple(own[name] for name in known)
 
 
@@ -400,7 +405,8 @@ def explain_refusal(
         return None
     return InvalidTypeError(
         f"The model refused the rows: {reason} Not numbers: {words}. Leave such columns out, turn them into numbers or "
-        "categories as for training, or save the pipeline that encodes them as the model."
+        "categories as for training, or save the pipeline that encodes them as the model. CSV files lose categories; "
+        "Parquet keeps them."
     )
 
 
@@ -513,7 +519,11 @@ def _ask_estimator(estimator: Any, method: str | None = None) -> Predictor:
 
 
 def _run_estimator(estimator: Any, method: str, rows: Any) -> Outputs:
-    outputs = _row_outputs(getattr(estimator, method)(rows), len(rows))
+    raw = getattr(estimator, method)(rows)
+    if isinstance(raw, list) and all(np.shape(part) == (len(rows), 2) for part in raw):
+        # Of several labels, forests and multi-output estimators give no and yes of each: for `same_labels`.
+        return np.stack([np.asarray(part)[:, 1] for part in raw], axis=1)
+    outputs = _row_outputs(raw, len(rows))
     if _n_classes(estimator) == 0 or outputs.ndim == 1 or outputs.shape[1] > 1:
         return outputs
     if method == "decision_function":
