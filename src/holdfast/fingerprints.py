@@ -7,6 +7,7 @@ import functools
 import hashlib
 import inspect
 import json
+import random
 import sys
 import types
 from collections.abc import Iterable, Mapping
@@ -77,28 +78,50 @@ def digest_code(function: Any) -> str:
     """The first 16 digits of the SHA-256 of what a function does, as far as it shows: of a module, all of its code.
 
     Of a function of a module on disk the whole module counts, less comments and layout: it may call the rest. Of any
-    other, such as a lambda, its own code, defaults and what it closes over, as far as that can be told.
+    other, such as a lambda, its own code counts. So do defaults, what it closes over, the object of a bound method and
+    the arguments of a partial; the state of random generators does not, which every call changes.
     """
-    inner = inspect.unwrap(function)
-    while isinstance(inner, functools.partial):
-        inner = inner.func
-    code = getattr(inner, "__code__", None)
-    module = sys.modules.get(getattr(inner, "__module__", None) or "")
-    parts = [str(getattr(inner, "__qualname__", type(inner).__qualname__)).encode()]
+    return _digest_code(function, set()).hex()[:16]
+
+
+def _digest_code(value: Any, seen: set[int]) -> bytes:
+    if id(value) in seen:
+        return b"circle"
+    seen = seen | {id(value)}
+    kind = type(value).__qualname__.encode()
+
+    def digest_all(parts: Iterable[Any]) -> list[bytes]:
+        return [_digest_code(part, seen) for part in parts]
+
+    if isinstance(value, types.FunctionType):
+        cells = digest_all(_cell(cell) for cell in value.__closure__ or ())
+        own = [value.__qualname__.encode(), _digest_source(value), *cells]
+        return _hash("function", *own, *digest_all([value.__defaults__, value.__kwdefaults__]))
+    if isinstance(value, types.MethodType):
+        return _hash("method", *digest_all([value.__func__, value.__self__]))
+    if isinstance(value, functools.partial):
+        return _hash("partial", *digest_all([value.func, value.args, value.keywords]))
+    if isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
+        return _hash("generator", kind)
+    if isinstance(value, (list, tuple)):
+        return _hash("sequence", *digest_all(value))
+    if isinstance(value, dict):
+        return _hash("mapping", *digest_all(part for pair in value.items() for part in pair))
+    if hasattr(value, "named_parameters") and hasattr(value, "named_buffers"):
+        return _hash("module", *digest_module(value).values())
+    call = inspect.getattr_static(type(value), "__call__", None)
+    if isinstance(call, types.FunctionType) and not isinstance(value, type):
+        return _hash("callable", kind, *digest_all([call, vars(value) if hasattr(value, "__dict__") else None]))
+    return digest_object(value) or _hash("value", kind)
+
+
+def _digest_source(function: types.FunctionType) -> bytes:
+    """The code of its module, if that is a file, else its own."""
+    module = sys.modules.get(function.__module__ or "")
     path = None if module is None or module.__name__ == "__main__" else getattr(module, "__file__", None)
     if path is not None and path.endswith(".py") and Path(path).is_file():
-        parts.append(ast.unparse(ast.parse(Path(path).read_bytes())).encode())
-    elif code is not None:
-        parts.append(_digest_bytecode(code))
-    if code is not None:
-        cells = [_cell(cell) for cell in inner.__closure__ or ()]
-        parts += [digest_object(part) or b"" for part in (inner.__defaults__, inner.__kwdefaults__, *cells)]
-    else:
-        parts.append(digest_object(inner) or b"")
-    if inner is not function:
-        parts.append(digest_object(getattr(function, "args", ())) or b"")
-        parts.append(digest_object(getattr(function, "keywords", {})) or b"")
-    return _hash("code", *parts).hex()[:16]
+        return ast.unparse(ast.parse(Path(path).read_bytes())).encode()
+    return _digest_bytecode(function.__code__)
 
 
 def _digest_bytecode(code: types.CodeType) -> bytes:

@@ -346,7 +346,7 @@ def test_a_live_study_goes_on_with_more_inputs_and_refuses_others(tmp_path: Path
         hf.study.run(inputs, {"far": values + np.arange(12)}, store=path, **asked)
     with pytest.raises(StudyMismatchError, match="Input 0 was"):
         hf.study.run(inputs[4:], {"far": values[4:]}, store=path, **asked)
-    with pytest.raises(StudyMismatchError, match=r"data\.options\.masking"):
+    with pytest.raises(StudyMismatchError, match="The fill, background or features changed since items were stored"):
         hf.study.run(hf.bind(model, rows, background=rows, fill=0.0), {"far": values}, store=path, **asked)
     other = hf.bind(clone(model).fit(rows, [0, 1] * 6), rows, background=rows)
     with pytest.raises(StudyError, match="another model"):
@@ -393,9 +393,10 @@ def test_a_live_method_that_takes_too_long_loses_its_items(tmp_path: Path) -> No
         study = hf.study.run(inputs[:3], {"slow": slow}, store=tmp_path / "study.db", radii=[1], timeout=5)
     finally:
         never.set()
-    assert list(study.status.failures) == [1]
+    assert list(study.status.failures) == [1, 2]
     assert "The method gave no answer for input 1 within `timeout` = 5 s" in study.status.failures[1]
-    assert study.status.n_done == 2
+    assert "a call that was given up is still running" in study.status.failures[2]
+    assert study.status.n_done == 1
 
 
 def test_a_study_of_live_objects_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -480,6 +481,52 @@ def test_the_answers_of_a_method_may_have_many_forms(tmp_path: Path) -> None:
     for index in range(12):
         for name in forms:
             assert selected[Item(index, name, 0.25, 1.0).key] == hf.top_fraction(wanted[index], 0.25).tolist(), name
+
+
+class Scaled:
+    """An explainer with a state of its own."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def explain(self, model: Any, row: Any) -> Any:
+        return self.scale * np.arange(12)
+
+    __call__ = explain
+
+
+def decorated(scale: float) -> Any:
+    @functools.wraps(lengths)
+    def call(model: Any, row: Any) -> Any:
+        return scale * np.arange(12)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda value: Scaled(value).explain,
+        lambda value: Scaled(value),
+        decorated,
+        lambda value: functools.partial(weighted, scale=value),
+        lambda value: functools.partial(lambda model, row, size: size(row), size=decorated(value)),
+        lambda value: lambda model, row: decorated(value)(model, row),
+    ],
+)
+def test_what_a_function_carries_along_counts_as_its_code(make: Any) -> None:
+    assert digest_code(make(1.0)) == digest_code(make(1.0)) != digest_code(make(-1.0))
+
+
+def test_random_generators_do_not_change_the_code_of_a_function() -> None:
+    rng = np.random.default_rng(0)
+
+    def noisy(model: Any, row: Any) -> Any:
+        return rng.random(12)
+
+    before = digest_code(noisy)
+    noisy(None, None)
+    assert digest_code(noisy) == before
 
 
 def test_the_code_of_functions_is_told_apart() -> None:
@@ -628,3 +675,118 @@ def test_several_labels_of_a_forest_are_asked_about_together(tmp_path: Path) -> 
         cert = hf.certify(inputs[0], [0, 1, 2], radius=1, agree=hf.same_labels(0.5))
         on = [str(label) for label in np.flatnonzero(inputs[0](np.array([[1, 1, 1, 0, 0]], dtype=bool))[0] >= 0.5)]
         assert cert.prediction == (", ".join(on) or "none")
+
+
+def test_another_model_is_refused_even_if_it_is_a_function(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(4, 6))
+
+    def inputs_of(sign: float) -> Any:
+        return hf.bind(lambda rows: sign * (rows[:, :2] + rows[:, 2:4]), rows, fill=0.0)
+
+    asked: dict[str, Any] = {"store": tmp_path / "study.db", "radii": [1], "top_fractions": [0.5]}
+    study = hf.study.run(inputs_of(1.0), ["occlusion"], **asked)
+    with pytest.raises(StudyMismatchError, match="The model, a function, changed since items were stored"):
+        hf.study.run(inputs_of(-1.0), ["occlusion", "shap"], **asked)
+    assert hf.study.run(inputs_of(1.0), ["occlusion", "shap"], **asked).status.complete
+    for other in (inputs_of(-1.0), hf.bind(lambda rows: rows[:, :2] + rows[:, 2:4], rows, fill=1.0)):
+        with pytest.raises(StudyMismatchError, match="changed since items were stored"):
+            hf.study.Study(study.path, other).trusted(min_rate=0.5, radius=1)
+
+
+def test_another_masking_of_the_same_rows_is_not_tested(tmp_path: Path) -> None:
+    model, rows = tumours()
+    study = hf.study.run(hf.bind(model, rows, fill=0.0), ["occlusion"], store=tmp_path / "study.db", radii=[1])
+    other = hf.bind(model, rows, fill=9.0)
+    with pytest.raises(StudyError, match="the masking is another than the one that was explained"):
+        hf.study.trusted_explanations(study.path, min_rate=0.5, radius=1, inputs=other)
+
+
+def test_other_pictures_are_refused_whatever_form_they_have(tmp_path: Path) -> None:
+    import torch
+
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 2))
+    pictures = torch.rand(4, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    for form in (lambda tensor: tensor, list, lambda tensor: [picture.permute(1, 2, 0).numpy() for picture in tensor]):
+        store = tmp_path / f"{len(list(tmp_path.iterdir()))}.db"
+        asked: dict[str, Any] = {"store": store, "radii": [1]}
+        hf.study.run(hf.bind(net, form(pictures), features=(2, 2), fill=0.0)[:2], ["random"], **asked)
+        with pytest.raises(StudyMismatchError, match="Input 0 was"):
+            hf.study.run(hf.bind(net, form(pictures + 1), features=(2, 2), fill=0.0), ["random"], **asked)
+
+
+def test_a_function_cannot_change_the_pictures_of_the_user(tmp_path: Path) -> None:
+    import torch
+
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 2))
+    pictures = torch.rand(2, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    before = pictures.clone()
+
+    def destructive(model: Any, picture: Any) -> Any:
+        picture.zero_()
+        return np.arange(4)
+
+    inputs = hf.bind(net, pictures, features=(2, 2), fill=0.0)
+    assert hf.study.run(inputs, {"d": destructive}, store=tmp_path / "study.db", radii=[1]).status.complete
+    assert torch.equal(pictures, before)
+
+
+def test_keys_of_scores_are_all_names_or_all_numbers(tmp_path: Path) -> None:
+    """Pictures 1.png, 2.png, 3.png have numbers 0, 1, 2: scores called 1, 2, 3 are meant by name."""
+    from PIL import Image
+
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number in (1, 2, 3):
+        Image.new("L", (4, 4), 60 * number).save(folder / f"{number}.png")
+    scores = {str(number): np.roll(np.arange(4.0), number) for number in (1, 2, 3)}
+    np.savez(tmp_path / "named.npz", **scores)
+    (tmp_path / "named").mkdir()
+    for name, values in scores.items():
+        np.save(tmp_path / "named" / f"{name}.npy", values)
+    net = lambda pictures: np.stack([pictures.mean(axis=(1, 2, 3)), pictures[:, 0, 0, 0]], axis=1)  # noqa: E731
+    bound = hf.bind(net, hf.data.load(f"images:{folder}"), features=(2, 2), fill=0.0)
+    assert [bound.name(index) for index in range(3)] == ["1.png", "2.png", "3.png"]
+    methods = {form: f"scores:{tmp_path / form}" for form in ("named.npz", "named")}
+    study = hf.study.run(bound, methods, store=tmp_path / "study.db", radii=[1], top_fractions=[0.25])
+    for result in results(study.path).values():
+        assert result.attribution.scores.tolist() == scores[str(result.input + 1)].tolist()
+    np.savez(tmp_path / "numbers.npz", **{f"{number}": scores[str(number + 1)] for number in range(3)})
+    renamed = hf.bind(net, hf.data.load(f"images:{folder}"), features=(2, 2), fill=0.0, names=["x", "y", "z"])
+    methods = {"m": f"scores:{tmp_path / 'numbers.npz'}"}
+    study = hf.study.run(renamed, methods, store=tmp_path / "other.db", radii=[1], top_fractions=[0.25])
+    for result in results(study.path).values():
+        assert result.attribution.scores.tolist() == scores[str(result.input + 1)].tolist()
+
+
+def test_whatever_an_own_method_returns_or_raises_costs_its_items_alone(tmp_path: Path) -> None:
+    model, rows = tumours()
+
+    def odd(masked: Any, row: Any) -> Any:
+        if row.index[0] == 0:
+            return Attribution(np.arange(12.0), target=np.int64(1), details={"x": float("nan")})
+        if row.index[0] == 1:
+            raise ValueError("lone \ud800 surrogate")
+        raise SystemExit(3)
+
+    study = hf.study.run(hf.bind(model, rows)[:3], {"odd": odd, "random": "random"}, store=tmp_path / "s.db", radii=[1])
+    assert list(study.status.failures) == [1, 2]
+    assert "surrogate" in study.status.failures[1]
+    assert "SystemExit: 3" in study.status.failures[2]
+    assert study.status.n_done == 4
+
+
+def test_votes_are_not_asked_about_decisions(tmp_path: Path) -> None:
+    model, rows = tumours()
+    asked: dict[str, Any] = {"store": tmp_path / "study.db", "radii": [1], "agree": "same_side(0.3, 1)"}
+    with pytest.raises(StudyError, match="votes are about classes"):
+        hf.study.run(hf.bind(model, rows), ["random"], **asked, smoothing=SmoothingSpec((0.9,)))
+
+
+def test_masks_are_in_the_frame_once_whatever_fractions_earlier_runs_had(tmp_path: Path) -> None:
+    model, rows = tumours()
+    inputs, masks = hf.bind(model, rows), rows.to_numpy() > rows.to_numpy().mean(axis=0)
+    for fractions in ([0.5], [0.25, 0.5]):
+        asked: dict[str, Any] = {"store": tmp_path / "study.db", "radii": [1], "top_fractions": fractions}
+        study = hf.study.run(inputs, {"rule": masks, "random": "random"}, **asked)
+    frame = study.to_frame()
+    assert (frame["method"] == "rule").sum() == 12

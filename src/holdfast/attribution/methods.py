@@ -57,6 +57,21 @@ NEEDS = {
 SCHEMES = {"captum": "a class of captum.attr", "shapiq": "an approximator of shapiq"}
 """Packages whose methods are found by name, as in "captum:DeepLift"."""
 
+_LINEAR = (
+    "lime",
+    "shap",
+    "occlusion",
+    "rise",
+    "integrated_gradients",
+    "gradient_x_input",
+    "smoothgrad",
+    "gradient_shap",
+)
+"""Methods whose scores for the negated score are their scores, negated."""
+
+_SAME_FOR_ALL = ("random", "attention_rollout")
+"""Methods that do not look at what is explained."""
+
 RISE_SAMPLES = 1000
 
 _MOST_CELLS = 1 << 27  # most entries of all masks of a method together: a gigabyte where they are drawn as floats
@@ -383,8 +398,17 @@ class AttributionTask:
 
     @property
     def sign(self) -> int:
-        """-1 where a low score of the target is the prediction that is explained, else 1."""
-        return 1 if self._agree is None else self._agree.explained(self._full[0])[1]
+        """-1 where a low score of the target is the prediction that is explained, else 1.
+
+        Scores of methods that are linear in the explained score can be turned round; those of others cannot.
+        """
+        if self._agree is None or self.method in _SAME_FOR_ALL:
+            return 1
+        sign = self._agree.explained(self._full[0])[1]
+        if sign < 0 and self.method not in _LINEAR and not self.method.startswith("shapiq:"):
+            must = f"be another for {self.method!r}, which cannot explain that a score is low"
+            raise InvalidValueError(argument="agree", must=must, got=f"{self._agree.name}")
+        return sign
 
     def values(self, masks: Masks) -> Numbers:
         """What is explained, as numbers (b,): the target's score, or 1 where the target's label is given."""

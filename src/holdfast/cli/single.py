@@ -237,7 +237,8 @@ def read_explanation(text: str, options: argparse.Namespace, inputs: hf.Inputs, 
 
         method = MethodSpec("explanation", n_samples, spec=text, masks=options.top is None)
         every, number = replace(inputs, places=None), inputs.numbers[0]
-        explain = load_explainer(method, getattr(options, "agree", "same_top_class"), n_inputs=len(every))
+        names = [every.name(index) for index in range(len(every))]
+        explain = load_explainer(method, getattr(options, "agree", "same_top_class"), names=names)
         scores = explain(model, every, number, rng=0, timeout=None)
         return hf.positive(scores) if method.masks else cut(scores, options.top)
     if Path(text).suffix.lower() not in (".npy", ".json", ".csv", ".txt") and "/" not in text:

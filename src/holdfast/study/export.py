@@ -68,8 +68,9 @@ def study_frame(path: str | Path) -> Any:
             columns, rows = _table(store)
             return make_frame(rows, columns)
         masks = {method.name for method in store.methods().values() if method.masks}
-        rows = (row | {"top_fraction": None} if row["method"] in masks else row for row in store.rows())
-        return make_frame(rows, COLUMNS)
+        first = store.spec.top_fractions[0]  # where masks stand, whatever earlier runs had
+        rows = (row for row in store.rows() if row["method"] not in masks or row["top_fraction"] == first)
+        return make_frame((row | {"top_fraction": None} if row["method"] in masks else row for row in rows), COLUMNS)
 
 
 def _table(store: Store) -> tuple[dict[str, str], Iterator[dict[str, Any]]]:

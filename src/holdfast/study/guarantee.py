@@ -356,6 +356,8 @@ class TrustedExplanations(Value, schema="holdfast.trusted_explanations"):
             lines.append(f"{counted(self.n_missing, 'explanation')} of the study could not be tested.")
         if len(self) + self.n_inconsistent + self.n_empty < self.n_tested:
             lines.append("The others were not shown to be stable; they may be.")
+        seen = "any result of the study" if self.source == "stored" else "any result of this test"
+        lines.append(f"The question must have been fixed before {seen} was seen.")
         lines.append("Nothing is said about whether predictions are right.")
         return " ".join(lines)
 

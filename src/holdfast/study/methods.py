@@ -8,7 +8,7 @@ a mask where the method says that it gives masks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,22 +49,24 @@ class Explainer:
     method: MethodSpec
     explain: _Explain
     digest: Callable[[int, str], str | None] | None = None
+    limit: Deadline = field(default_factory=lambda: Deadline(None, who="The method"), repr=False)
 
     def __call__(
         self, evaluator: Evaluator, inputs: Inputs, index: int, *, rng: int, timeout: float | None
     ) -> Attribution:
         """The scores of one input; what goes wrong in a method of one's own is a ``MethodError``.
 
-        ``timeout`` limits the seconds of such a method.
+        ``timeout`` limits the seconds of such a method; one that hangs is not asked again as long as it does.
         """
         if not self.method.is_own:
             return self.explain(evaluator, inputs, index, rng)
+        self.limit.seconds = timeout
         try:
-            limit = Deadline(timeout, who="The method")
-            return limit.call(lambda: self.explain(evaluator, inputs, index, rng), f"for input {index}")
-        except Exception as error:
+            return self.limit.call(lambda: self.explain(evaluator, inputs, index, rng), f"for input {index}")
+        except (Exception, SystemExit) as error:
             kind = "" if isinstance(error, HoldfastError) else f"{type(error).__name__}: "
-            raise MethodError(f"{kind}{error}") from error
+            reason = f"{kind}{error}".encode(errors="backslashreplace").decode()  # what no file could hold
+            raise MethodError(reason) from error
 
 
 def select(method: MethodSpec, attribution: Attribution, fraction: float) -> Mask:
@@ -73,15 +75,15 @@ def select(method: MethodSpec, attribution: Attribution, fraction: float) -> Mas
 
 
 def load_explainers(
-    spec: StudySpec, live: Mapping[str, Any] | None = None, n_inputs: int | None = None
+    spec: StudySpec, live: Mapping[str, Any] | None = None, names: Sequence[str] | None = None
 ) -> dict[str, Explainer]:
     """Every method of a study, ready; functions and scores that are ``live`` objects by the name of their method."""
     objects, agree = live or {}, spec.certify.agree
-    return {method.name: load_explainer(method, agree, objects.get(method.name), n_inputs) for method in spec.methods}
+    return {method.name: load_explainer(method, agree, objects.get(method.name), names) for method in spec.methods}
 
 
-def load_explainer(method: MethodSpec, agree: str, value: Any = None, n_inputs: int | None = None) -> Explainer:
-    """One method, ready; ``value`` is what it is if that is a live object, ``n_inputs`` how many inputs there are."""
+def load_explainer(method: MethodSpec, agree: str, value: Any = None, names: Sequence[str] | None = None) -> Explainer:
+    """One method, ready; ``value`` is what it is if that is a live object, ``names`` are those of all inputs."""
     if method.scheme == "live" and value is None:
         raise StudyError(
             f"The method {method.name!r} was a live object of the process that ran the study, and runs there "
@@ -90,9 +92,11 @@ def load_explainer(method: MethodSpec, agree: str, value: Any = None, n_inputs: 
         )
     if method.spec == "live:scores" or method.scheme == "scores":
         table = read_scores(str(method.spec).partition(":")[2] if value is None else value)
-        if table.by_number is not None and n_inputs not in (None, len(table.by_number)):
-            must = f"have one entry per input, {n_inputs} in all"
+        if names is not None and table.by_number is not None and len(names) != len(table.by_number):
+            must = f"have one entry per input, {len(names)} in all"
             raise InvalidValueError(argument=f"scores of {method.name}", must=must, got=len(table.by_number))
+        # Names or numbers are meant by all keys, never by some.
+        table.are_names = names is None or any(name in table.by_name for name in names)
         return Explainer(method, _reading(method, table, agree), _digesting(table))
     if method.scheme in ("live", "python"):
         return Explainer(method, _calling(method, load_function(method) if value is None else value, agree))
@@ -142,8 +146,9 @@ def _attributing(method: MethodSpec, agree: str) -> _Explain:
 
 def _calling(method: MethodSpec, function: Callable[..., Any], agree: str) -> _Explain:
     def explain(evaluator: Evaluator, inputs: Inputs, index: int, rng: int) -> Attribution:
-        counted, before = CountedModel(evaluator.model), evaluator.n_calls
-        answer = function(counted, inputs.raw(index), **method.options)
+        counted, before, raw = CountedModel(evaluator.model), evaluator.n_calls, inputs.raw(index)
+        raw = raw.clone() if hasattr(raw, "detach") else raw  # a tensor that it may write into
+        answer = function(counted, raw, **method.options)
         attribution = read_answer(answer, evaluator, method, agree)
         return replace(attribution, n_calls=counted.n_rows + evaluator.n_calls - before)
 
@@ -170,7 +175,7 @@ def _digesting(table: ScoreTable) -> Callable[[int, str], str | None]:
         entry = table.entry(index, name, None)
         values = getattr(entry, "values", entry) if hasattr(entry, "base_values") else entry
         plain = values.detach().cpu().numpy() if hasattr(values, "detach") else values
-        content = digest_object(plain.scores if isinstance(plain, Attribution) else np.asarray(plain))
+        content = digest_object([plain.scores if isinstance(plain, Attribution) else np.asarray(plain), table.columns])
         return None if content is None else content.hex()[:16]
 
     return digest
@@ -214,8 +219,10 @@ def read_answer(answer: Any, model: Evaluator, method: MethodSpec, agree: str = 
         mask = check_selection(answer, "mask", model)
         attribution = Attribution(mask.astype(np.float64), feature_names=names_of(model))
     elif isinstance(answer, Attribution):
-        attribution = from_array(answer.scores, model, target=answer.target, feature_names=answer.feature_names)
-        attribution = replace(attribution, target_name=answer.target_name, details=answer.details)
+        order = _order_of(answer.feature_names, names_of(model))
+        scores = answer.scores if order is None else answer.scores[order]
+        target = answer.target.item() if isinstance(answer.target, np.generic) else answer.target
+        attribution = from_array(scores, model, target=target)
     elif hasattr(answer, "base_values"):
         attribution = _shap_scores(_in_order(answer, names_of(model)), model, agree)
     else:
@@ -235,11 +242,16 @@ def read_answer(answer: Any, model: Evaluator, method: MethodSpec, agree: str = 
 
 def _in_order(explanation: Any, feature_names: Sequence[str] | None) -> Any:
     """An ``Explanation`` with its columns in the order of the model's features, where both have names."""
-    names = getattr(explanation, "feature_names", None)
+    order = _order_of(getattr(explanation, "feature_names", None), feature_names)
+    return explanation if order is None else explanation[order]
+
+
+def _order_of(names: Any, feature_names: Sequence[str] | None) -> list[int] | None:
+    """Where the model's features stand among these names; None if nothing is to be moved."""
     known = list(map(str, names)) if isinstance(names, (list, tuple, np.ndarray)) else []
     if feature_names is None or known == list(feature_names) or sorted(known) != sorted(feature_names):
-        return explanation
-    return explanation[[known.index(name) for name in feature_names]]
+        return None
+    return [known.index(name) for name in feature_names]
 
 
 def _shap_scores(values: Any, model: Evaluator, agree: str, *, output: int | None = None) -> Attribution:
@@ -264,6 +276,8 @@ class ScoreTable:
         Entries by the name of an input, or by its number as a text.
     columns : tuple of str or None
         What the numbers of an entry are called, where they come from a table.
+    are_names : bool
+        Whether the keys of ``by_name`` are names; else they are numbers.
     """
 
     def __init__(
@@ -273,13 +287,13 @@ class ScoreTable:
         *,
         columns: tuple[str, ...] | None = None,
     ) -> None:
-        self.by_number, self.by_name, self.columns = by_number, by_name or {}, columns
+        self.by_number, self.by_name, self.columns, self.are_names = by_number, by_name or {}, columns, True
 
     def has(self, index: int, name: str) -> bool:
         """Whether there are scores of this input."""
         if self.by_number is not None:
             return index < len(self.by_number)
-        return name in self.by_name or str(index) in self.by_name
+        return (name if self.are_names else str(index)) in self.by_name
 
     def entry(self, index: int, name: str, feature_names: Sequence[str] | None) -> Any:
         """The scores of one input, in the order of the features where both have names."""
@@ -288,7 +302,7 @@ class ScoreTable:
         if self.by_number is not None:
             values = self.by_number[index]
         else:
-            values = self.by_name[name] if name in self.by_name else self.by_name[str(index)]
+            values = self.by_name[name if self.are_names else str(index)]
         if self.columns is None or feature_names is None:
             return values
         places = {column: place for place, column in enumerate(self.columns)}
@@ -301,6 +315,21 @@ class ScoreTable:
         return values
 
 
+class _Named(dict[str, Any]):
+    """Entries by the names of inputs, with or without the endings of their files."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and any(map(super().__contains__, _spellings(name)))
+
+    def __getitem__(self, name: str) -> Any:
+        return super().__getitem__(next(filter(super().__contains__, _spellings(name))))
+
+
+def _spellings(name: str) -> list[str]:
+    """An input is often called after its own file, such as cats/1.png."""
+    return list(dict.fromkeys((name, str(Path(name).with_suffix("")) if name.strip("./") else name)))
+
+
 class _Folder(Mapping[str, Any]):
     """The ``.npy`` files of a folder by what comes before their ending; each is read when it is asked for."""
 
@@ -308,8 +337,7 @@ class _Folder(Mapping[str, Any]):
         self._folder = folder
 
     def _path(self, name: str) -> Path | None:
-        # An input is often called after its own file, such as cats/1.png.
-        for stem in dict.fromkeys((name, str(Path(name).with_suffix("")) if name.strip("./") else name)):
+        for stem in _spellings(name):
             path = self._folder / f"{stem}.npy"
             if path.is_file():
                 return check_inside(self._folder, f"{stem}.npy")
@@ -341,7 +369,7 @@ def read_scores(source: Any) -> ScoreTable:
     if frame is not None:
         return _read_frame(frame)
     if isinstance(source, Mapping):
-        return ScoreTable(by_name={str(name): entry for name, entry in source.items()})
+        return ScoreTable(by_name=_Named({str(name): entry for name, entry in source.items()}))
     if not hasattr(source, "__len__") or not hasattr(source, "__getitem__") or getattr(source, "ndim", 2) < 2:
         must = "be scores of many inputs: an array (n, …), a list, a mapping, a frame or a file"
         raise InvalidTypeError(argument="methods", must=must, got=shown(source))
@@ -358,7 +386,7 @@ def _read_frame(frame: Any) -> ScoreTable:
     inputs = [str(name) for name in frame["input"]]
     if len(set(inputs)) < len(inputs):
         raise InvalidValueError(argument="scores", must="have one row per input", got="an input twice")
-    return ScoreTable(by_name=dict(zip(inputs, values, strict=True)), columns=names)
+    return ScoreTable(by_name=_Named(zip(inputs, values, strict=True)), columns=names)
 
 
 def _read_scores_file(path: Path) -> ScoreTable:
@@ -375,4 +403,4 @@ def _read_scores_file(path: Path) -> ScoreTable:
         return read_scores(loaded)
     if set(loaded) == {"scores"}:
         return read_scores(loaded["scores"])
-    return ScoreTable(by_name=loaded)
+    return ScoreTable(by_name=_Named(loaded))

@@ -176,7 +176,7 @@ def run_study(
     objects = LiveObjects() if live is None else live
     every = objects.inputs or (chosen.inputs if isinstance(chosen, InProcess) else None) or study_inputs(spec)
     spec, data = with_fingerprints(spec, objects.methods), every.dataset
-    explainers = load_explainers(spec, objects.methods, len(data))
+    explainers = load_explainers(spec, objects.methods, [data.name_of(index) for index in range(len(data))])
     numbers = inputs_of(spec, len(data))
     if inputs is None:
         wanted = numbers

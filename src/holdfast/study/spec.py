@@ -569,6 +569,11 @@ def check_same_question(stored: StudySpec, spec: StudySpec, methods: Mapping[str
         if path not in free:
             if path.startswith("methods.") and path.endswith(".fingerprint"):
                 raise changed_method(path.split(".", 1)[1].rpartition(".")[0], "The code")
+            live = {"model.options.code": "model, a function,", "data.options.masking": "fill, background or features"}
+            if stored.is_live and path in live:
+                raise StudyMismatchError(
+                    f"The {live[path]} changed since items were stored. Use another file of results."
+                )
             raise StudyMismatchError(
                 f"`{path}` is {json.dumps(old, ensure_ascii=False)} in the stored study and "
                 f"{json.dumps(new, ensure_ascii=False)} in this one: their items do not belong together. "

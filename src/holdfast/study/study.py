@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Any
 
 from holdfast.agreement import UserAgreement, as_agreement
@@ -15,7 +16,7 @@ from holdfast.attribution.methods import Attribution, attribute
 from holdfast.attribution.packages import resolve_object
 from holdfast.errors import HoldfastError, InvalidTypeError, StudyError
 from holdfast.evaluation import STEADY_BATCH_SIZE
-from holdfast.fingerprints import digest_object
+from holdfast.fingerprints import digest_code, digest_object
 from holdfast.inputs.inputs import Inputs
 from holdfast.inputs.source import Once
 from holdfast.randomness import CANONICAL
@@ -32,6 +33,7 @@ from holdfast.study.spec import (
     SmoothingSpec,
     StudySpec,
     Trust,
+    check_same_question,
     keys_of,
 )
 from holdfast.study.status import StudyStatus, study_status
@@ -40,6 +42,8 @@ from holdfast.study.summary import StudySummary, summarize_study
 from holdfast.terminal import Shown
 from holdfast.types import MaskedModel
 from holdfast.validation import check_name, check_path, did_you_mean, shown
+
+_FUNCTIONS = (FunctionType, MethodType, partial)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +86,12 @@ class Study(Shown):
 
     def trusted(self, *, min_rate: float, radius: int, **options: Any) -> TrustedExplanations:
         """The explanations that can be trusted, with a guarantee for the whole list; see ``trusted_explanations``."""
-        return trusted_explanations(self.path, min_rate=min_rate, radius=radius, inputs=self.inputs, **options)
+        inputs = self._own_inputs()
+        return trusted_explanations(self.path, min_rate=min_rate, radius=radius, inputs=inputs, **options)
 
     def guarantee(self, *, min_rate: float, radius: int, **options: Any) -> DataSetGuarantee:
         """At least how many inputs have stable explanations; see ``study_guarantee``."""
-        return study_guarantee(self.path, min_rate=min_rate, radius=radius, inputs=self.inputs, **options)
+        return study_guarantee(self.path, min_rate=min_rate, radius=radius, inputs=self._own_inputs(), **options)
 
     def report(self, output: str | Path = "report.html", **options: Any) -> Path:
         """Write one HTML page that needs nothing else, and return where it is; see ``write_report``."""
@@ -95,6 +100,16 @@ class Study(Shown):
             name = store.spec.name
         write_report(self.path, output, inputs=None if self.inputs is None else {name: self.inputs}, **options)
         return Path(output)
+
+    def _own_inputs(self) -> Inputs | None:
+        """The inputs, if they are those that the study was run on, as far as that shows."""
+        if self.inputs is not None:
+            with Store(self.path) as store:
+                spec = store.spec
+            if spec.is_live:
+                model, data = _live_parts(self.inputs)
+                check_same_question(spec, replace(spec, model=model, data=replace(spec.data, options=data.options)), {})
+        return self.inputs
 
     def __str__(self) -> str:
         return str(self.status)
@@ -172,7 +187,7 @@ def run(
             raise InvalidTypeError(argument=key, must="be a keyword of `holdfast.study.run`, and is none", hint=hint)
     if not isinstance(judge := as_agreement(question.get("agree", "same_top_class")), UserAgreement):
         question["agree"] = judge.name
-    specs, objects = _read_methods(methods)
+    specs, objects = _read_methods(methods, judge.name)
     settings: dict[str, Any] = {
         "methods": specs,
         "top_fractions": top_fractions,
@@ -204,7 +219,7 @@ def _check_inputs(inputs: Any) -> None:
         raise InvalidTypeError(argument="inputs", must="be Inputs", got=shown(inputs), hint=hint)
 
 
-def _read_methods(methods: Any) -> tuple[tuple[MethodSpec, ...], dict[str, Any]]:
+def _read_methods(methods: Any, agree: str) -> tuple[tuple[MethodSpec, ...], dict[str, Any]]:
     """The methods as a file could name them, and those that are live objects by name."""
     if isinstance(methods, str):
         methods = [methods]
@@ -230,7 +245,7 @@ def _read_methods(methods: Any) -> tuple[tuple[MethodSpec, ...], dict[str, Any]]
         elif (resolved := resolve_object(value)) is not None:
             details["spec"] = resolved.name
             if not isinstance(value, type):  # an approximator that was made already
-                objects[name], details["spec"] = partial(_approximate, value), "live:function"
+                objects[name], details["spec"] = partial(_approximate, value, agree), "live:function"
         else:
             objects[name] = value
             details["spec"] = "live:function" if callable(value) and not hasattr(value, "values") else "live:scores"
@@ -239,8 +254,8 @@ def _read_methods(methods: Any) -> tuple[tuple[MethodSpec, ...], dict[str, Any]]
     return tuple(specs), objects
 
 
-def _approximate(approximator: Any, model: MaskedModel, raw: Any) -> Attribution:
-    return attribute(model, approximator, rng=0)
+def _approximate(approximator: Any, agree: str, model: MaskedModel, raw: Any) -> Attribution:
+    return attribute(model, approximator, agree=agree, rng=0)
 
 
 def _are_masks(value: Any) -> bool:
@@ -283,4 +298,8 @@ def _live_parts(inputs: Inputs) -> tuple[ModelSpec, DataSpec]:
     masking = {"features": inputs.features, "fill": inputs.fill, "options": dict(inputs.options)}
     digest = digest_object(masking | {"background": inputs.dataset.background})
     options = {} if digest is None else {"masking": digest.hex()[:16]}
-    return ModelSpec(f"live:{inputs.model_name}"), DataSpec(f"live:{inputs.data_name}", options=options)
+    engine = inputs.classifier.engine
+    function = getattr(engine, "function", getattr(engine, "source", None))
+    # What shows no weights is known by its code.
+    own = {"code": digest_code(function)} if isinstance(function, _FUNCTIONS) else {}
+    return ModelSpec(f"live:{inputs.model_name}", own), DataSpec(f"live:{inputs.data_name}", options=options)

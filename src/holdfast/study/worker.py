@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from holdfast.agreement import as_agreement
+from holdfast.agreement import SameLabels, SameSide, WithinPercent, as_agreement
 from holdfast.attribution.methods import METHODS, Attribution, check_needs
 from holdfast.certification.curve import certify_radii
 from holdfast.certification.reference import prediction_of
@@ -130,9 +130,10 @@ def _check_outputs(spec: StudySpec, outputs: Outputs) -> None:
     """Raise, before anything is explained, where what the study asks cannot be said of such outputs."""
     as_agreement(spec.certify.agree)(outputs, outputs[0])
     smoothed = [keep for keep in spec.smoothing.keep_probabilities if keep != 1]
+    not_classes = isinstance(as_agreement(spec.certify.agree), (SameSide, SameLabels, WithinPercent))
     for part, keeps in (("smoothing", smoothed), ("mus", spec.mus.keep_probabilities)):
-        if keeps and outputs.shape[1:] == (1,):
-            must = "be left out for a model that gives one number: votes are about classes"
+        if keeps and (not_classes or outputs.shape[1:] == (1,)):
+            must = "be left out: votes are about classes, not about numbers or decisions"
             raise InvalidValueError(argument=f"{part}.keep_probabilities", must=must, got=shown(keeps))
 
 
@@ -168,6 +169,9 @@ def explained(
     if attribution is None:
         raise StoreError(f"{str(store.path)!r} has no scores by {group.method} for input {index}, though it has items.")
     difference = store.first_difference(index, bound)
+    before, now = attribution.provenance.masking, Evaluator(bound).provenance.masking
+    if difference is None and None not in (before, now) and before != now:
+        difference = ("masking", before, now)
     if difference is not None:
         raise StudyMismatchError(
             "the {} is another than the one that was explained (it was {}, and is now {}). "

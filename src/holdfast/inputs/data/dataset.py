@@ -117,9 +117,11 @@ class Dataset:
         if hasattr(self.inputs, "digest"):
             return cast("str | None", self.inputs.digest(index))
         value = self.inputs[index]
-        if isinstance(self.inputs, np.ndarray):
-            return digest_bytes(np.ascontiguousarray(value).tobytes())
-        return digest_bytes(value.encode()) if isinstance(value, str) else None
+        if isinstance(value, str):
+            return digest_bytes(value.encode())
+        if hasattr(value, "detach"):  # a tensor
+            value = value.detach().cpu().numpy()
+        return digest_bytes(np.ascontiguousarray(value).tobytes()) if hasattr(value, "__array__") else None
 
     def name_of(self, index: int) -> str:
         """What an input is called, or its number."""
