@@ -29,7 +29,7 @@ from tests.helpers.reproduce_support import contents, request, texts_subject
         ("q2", Request(radii=5), "`radii` must be a tuple of whole numbers, got 5."),  # type: ignore[arg-type]
         ("q2", Request(radii=("5",)), "`radii` must be a whole number ≥ 0, got '5'."),  # type: ignore[arg-type]
         ("q2", Request(methods="lime"), "`methods` must be a tuple of names, got 'lime'."),  # type: ignore[arg-type]
-        ("q2", Request(methods=(1,)), "`methods.name` must be one of lime,"),  # type: ignore[arg-type]
+        ("q2", Request(methods=(1,)), "`methods.name` must be a text, got 1"),  # type: ignore[arg-type]
         ("q2", Request(subjects="bundled:vader"), "`subjects` must be a tuple of Subjects, got 'bundled:vader'."),  # type: ignore[arg-type]
         ("q2", Request(subjects=("vader",)), "`subjects` must be a tuple of Subjects, got 'vader' in it."),  # type: ignore[arg-type]
         ("q2", Request(n="3"), "`n` must be a whole number ≥ 1, got '3'."),  # type: ignore[arg-type]
