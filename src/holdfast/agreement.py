@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, ModelError
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.types import Mask, Outputs
 from holdfast.validation import (
     as_array,
@@ -359,7 +359,8 @@ def as_agreement(agree: Any, name: str = "agree") -> Agreement:
             return _MAKERS[match[1]](*map(ast.literal_eval, call.args), **named)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
             must = "be a name with numbers, such as same_side(0.3, 1) or within(0.1)"
-            hint = f"It cannot be read: {error}" if isinstance(error, HoldfastError) else "Classes are given by number."
+            what = "write numbers, and classes by their numbers." if type(error) is ValueError else str(error)
+            hint = f"It cannot be read: {what}"
             raise InvalidValueError(argument=name, must=must, got=shown(agree), hint=hint) from error
     check_name(agree, name, NAMES)
     raise InvalidValueError(argument=name, must="have a number in place of the letters", got=shown(agree))
