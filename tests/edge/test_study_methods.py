@@ -790,3 +790,48 @@ def test_masks_are_in_the_frame_once_whatever_fractions_earlier_runs_had(tmp_pat
         study = hf.study.run(inputs, {"rule": masks, "random": "random"}, **asked)
     frame = study.to_frame()
     assert (frame["method"] == "rule").sum() == 12
+
+
+def test_classes_of_captum_and_shapiq_are_methods_of_a_study(tmp_path: Path) -> None:
+    """By name, as a class and, of shapiq, as an approximator: the scores are those of ``attribute``."""
+    import captum.attr
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import shapiq
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8, 2))
+    pictures = torch.rand(3, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    inputs = hf.bind(net, pictures, features=(2, 2), fill=0.0)
+    methods = {
+        "class": captum.attr.Saliency,
+        "named": "captum:Saliency",
+        "layer": {"spec": "captum:LayerGradCam", "options": {"layer": "0"}},
+        "kernel": shapiq.KernelSHAP,
+        "made": shapiq.KernelSHAP(n=4, random_state=0),
+        "maps": torch.stack([picture * 2 for picture in pictures]),
+    }
+    study = hf.study.run(inputs, methods, store=tmp_path / "study.db", radii=[1], top_fractions=[0.5])
+    assert study.status.complete
+    exact = [hf.attribute(inputs[index], "shap").scores for index in range(3)]
+    for result in results(study.path).values():
+        scores, model = result.attribution.scores, inputs[result.input]
+        if result.method in ("class", "named"):
+            assert scores == pytest.approx(hf.attribute(model, "captum:Saliency").scores)
+        elif result.method == "layer":
+            assert scores == pytest.approx(hf.attribute(model, "captum:LayerGradCam", layer="0").scores)
+        elif result.method == "maps":
+            sums = 2 * pictures[result.input, 0].reshape(2, 2, 2, 2).sum(dim=(1, 3)).ravel()
+            assert scores == pytest.approx(sums.numpy())
+        else:
+            assert scores == pytest.approx(exact[result.input], abs=1e-5)  # all masks of four features
+
+
+def test_a_class_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    model, rows = tumours()
+    for spec in ("captum:NoSuchClass", "shapiq:NoSuchClass"):
+        with pytest.raises(InvalidValueError, match="NoSuchClass"):
+            hf.study.run(hf.bind(model, rows), {"m": spec}, store=tmp_path / "study.db")
+    assert not (tmp_path / "study.db").exists()
