@@ -26,7 +26,7 @@ from holdfast.errors import HoldfastError
 from holdfast.evaluation import Evaluator
 from holdfast.masking.image.pixels import grid
 from holdfast.report import page as pages
-from holdfast.report.card import cut_text, describe_input, png_uri, text_parts
+from holdfast.report.card import _cell, cut_text, describe_input, png_uri, text_parts
 from holdfast.report.claims import flip_sizes, headline, joint_means, main_groups, unlike_counts
 from holdfast.report.gallery import choose_inputs, reduce_flip
 from holdfast.report.html import as_bytes, embed_json, render_page
@@ -545,3 +545,18 @@ def test_a_page_is_about_one_state_of_a_file_that_a_run_is_writing(
     write_report(path, tmp_path / "page.html", n_gallery=0, use_model=False)
     assert len(payload_of(tmp_path / "page.html")["studies"][0]["table"]["groups"]) == n_before == 3
     assert len(summarize_study(path).groups) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (64400.0, "64,400"),
+        (12.3456, "12.35"),
+        (float("nan"), "missing"),
+        (None, "missing"),
+        ("tenant", "tenant"),
+        (3, "3"),
+    ],
+)
+def test_cells_of_a_row_are_said_as_people_write_them(value: Any, words: str) -> None:
+    assert _cell(value) == words

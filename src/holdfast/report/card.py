@@ -230,4 +230,8 @@ def _cells(value: Any, names: Sequence[str] | None, n_features: int) -> list[str
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else shortened(str(value), 40)
+    if value is None or str(value) in ("nan", "NaT", "<NA>"):
+        return "missing"
+    if isinstance(value, (float, np.floating)):
+        return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
+    return shortened(str(value), 40)
