@@ -134,6 +134,14 @@ def test_scores_of_a_file_are_those_of_the_function_that_made_them(texts: Path, 
         assert result.attribution.n_calls == 0
 
 
+@pytest.mark.parametrize("form", ["folder", "npz numbers", "parquet"])
+def test_workers_read_the_scores_that_this_process_reads(texts: Path, tmp_path: Path, form: str) -> None:
+    spec = own_spec(texts, MethodSpec("mine", spec=f"scores:{write_scores(texts, tmp_path / 'scores', form)}"))
+    for name, workers in (("here", 0), ("workers", 1)):
+        assert run_study(spec, tmp_path / f"{name}.db", workers=workers).status.complete
+    assert digests(tmp_path / "here.db") == digests(tmp_path / "workers.db")
+
+
 def test_names_stand_for_methods_in_toml_and_on_the_command_line(
     texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,7 +63,10 @@ class Worker:
     ) -> None:
         inputs.check_kinds()
         self._spec, self._inputs, self._timeout = spec, inputs, timeout
-        self._explainers = load_explainers(spec) if explainers is None else explainers
+        if explainers is None:
+            data = inputs.dataset
+            explainers = load_explainers(spec, names=[data.name_of(number) for number in range(len(data))])
+        self._explainers = explainers
 
     def run(self, task: Task) -> Iterator[ItemResult | Skipped | GivenUp]:
         """The results of a task, each as soon as it is known; items of a user's method that fails are given up."""
