@@ -233,5 +233,6 @@ def _cell(value: Any) -> str:
     if value is None or str(value) in ("nan", "NaT", "<NA>"):
         return "missing"
     if isinstance(value, (float, np.floating)):
-        return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
+        number = float(value)
+        return f"{number:,.0f}" if 1e4 <= abs(number) < 1e12 else f"{number:.4g}"
     return shortened(str(value), 40)

@@ -161,7 +161,7 @@ def _reading(method: MethodSpec, table: ScoreTable, agree: str) -> _Explain:
         entry, before = table.entry(index, name, names_of(evaluator)), evaluator.n_calls
         if hasattr(entry, "base_values"):
             _check_explained(entry, inputs.raw(index))
-        attribution = read_answer(entry, evaluator, method, agree)
+        attribution = read_answer(entry, evaluator, method, agree, output=method.options.get("output"))
         details = dict(attribution.details) | {_SOURCE: _digesting(table)(index, name)}
         return replace(attribution, details=details, n_calls=evaluator.n_calls - before)
 
@@ -210,10 +210,13 @@ def _check_explained(explanation: Any, row: Any) -> None:
         raise InvalidValueError(argument="explanation", must=must, got=got)
 
 
-def read_answer(answer: Any, model: Evaluator, method: MethodSpec, agree: str = "same_top_class") -> Attribution:
+def read_answer(
+    answer: Any, model: Evaluator, method: MethodSpec, agree: str = "same_top_class", output: int | None = None
+) -> Attribution:
     """What a method said of one input as an ``Attribution`` of the model's features.
 
-    Values of shap, and of all classes, are those that speak for the prediction as ``agree`` judges it.
+    Values of shap, and of all classes, are those that speak for the prediction as ``agree`` judges it; ``output`` is
+    the class that plain values of two classes speak for.
     """
     if method.masks:
         mask = check_selection(answer, "mask", model)
@@ -233,8 +236,8 @@ def read_answer(answer: Any, model: Evaluator, method: MethodSpec, agree: str = 
         per_class = values.ndim == 2 and len(values) == model.n_features and values.shape[1] > 1
         if per_class and getattr(model.model, "groups", None) is None:  # one column per class, as of shap's explainers
             attribution = _shap_scores(values, model, agree)
-        elif "output" in method.options:
-            attribution = _shap_scores(values, model, agree, output=method.options["output"])
+        elif output is not None:
+            attribution = _shap_scores(values, model, agree, output=output)
         else:
             attribution = from_array(answer, model)
     return replace(attribution, method=method.name, provenance=model.provenance)
