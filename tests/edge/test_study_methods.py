@@ -384,6 +384,9 @@ def test_names_are_studied_by_workers_from_python_too(texts: Path, tmp_path: Pat
         assert store.spec.model.spec == "python:tests.helpers.study_support:moods"
     first = hf.study.run(inputs[:3], methods, store=tmp_path / "first.db", **asked)
     assert first.status.n_done == 6
+    assert first.trusted(min_rate=0.3, radius=1).n_tested == 6  # what this process has loaded needs no trust
+    with pytest.raises(InvalidValueError, match="would run code"):
+        hf.study.Study(first.path).trusted(min_rate=0.3, radius=1)
 
 
 def test_a_live_method_that_takes_too_long_loses_its_items(tmp_path: Path) -> None:

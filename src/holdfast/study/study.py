@@ -210,7 +210,7 @@ def run(
     if status.failures and not status.n_done:
         index, reason = next(iter(status.failures.items()))
         raise StudyError(f"Nothing could be explained. Input {index}: {reason}")
-    return Study(check_path(store, "store"), inputs if spec.is_live else None)
+    return Study(check_path(store, "store"), inputs if spec.is_live else replace(inputs, places=None))
 
 
 def _check_inputs(inputs: Any) -> None:
