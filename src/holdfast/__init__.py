@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from holdfast.inputs import models as models
     from holdfast.inputs.inputs import Inputs as Inputs
     from holdfast.inputs.inputs import bind as bind
+    from holdfast.masking.context.mask_context import mask_context as mask_context
+    from holdfast.masking.context.mask_context import read_citations as read_citations
     from holdfast.masking.function import lookup_table as lookup_table
     from holdfast.masking.function import mask_function as mask_function
     from holdfast.masking.image.mask_image import mask_image as mask_image
@@ -127,6 +129,7 @@ _NAMES = {
     "errors": "HoldfastError InvalidTypeError InvalidValueError MissingExtraError ModelError",
     "evaluation": "Evaluator Tally",
     "inputs.inputs": "Inputs bind",
+    "masking.context.mask_context": "mask_context read_citations",
     "masking.function": "lookup_table mask_function",
     "masking.image.pixels": "grid segments superpixels",
     "masking.image.mask_image": "mask_image",

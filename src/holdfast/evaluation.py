@@ -157,6 +157,11 @@ class Evaluator:
         known = getattr(self.model, "classes", None)
         return None if known is None else tuple(map(str, known))
 
+    def label_of(self, answer: Any) -> Any:
+        """What an answer counts as, if the model compares answers by something else than what they are."""
+        counts_as = getattr(self.model, "label_of", None)
+        return answer if counts_as is None or not isinstance(answer, str) else counts_as(answer)
+
     @property
     def deadline(self) -> Deadline:
         """What limits the time of a call of the innermost model, its gradients included."""

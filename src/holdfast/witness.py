@@ -253,7 +253,7 @@ def repeat_witness(model: MaskedModel, stated: Witness, **options: Any) -> Witne
     agree = as_agreement(stated.agree if options.get("agree") is None else options["agree"])
     kept = outputs[0]
     if stated.reference is not None:
-        kept = reference_output(stated.reference, outputs, agree, evaluator.classes)
+        kept = reference_output(evaluator.label_of(stated.reference), outputs, agree, evaluator.classes)
     agrees = agree(outputs, kept)
     if agrees[1] or not agrees[2:].all() or len(stated.added) > least.max_radius:
         return least
@@ -317,7 +317,7 @@ class _WitnessSearch:
         self._best: Mask | None = None
         self._given = given
         if given is not None:
-            self._reference = reference_output(given, outputs, agree, evaluator.classes)
+            self._reference = reference_output(evaluator.label_of(given), outputs, agree, evaluator.classes)
             if not agree(outputs, self._reference)[0]:
                 alone = prediction_of(outputs[0], agree, evaluator.classes)
                 must, got = "be what the selected features alone give", f"{given!r}; they give {quoted(*alone)}"

@@ -198,6 +198,11 @@ INPUTS = {
         ),
         allowed=(OSError,),
     ),
+    "mask_context": Case(
+        hf.mask_context,
+        lambda: {"model": str.upper, "passages": ["a b", "c"], "question": "why?", "system": None, "numbering": "kept"},
+    ),
+    "read_citations": Case(hf.read_citations, lambda: {"answer": "yes [1]", "n_passages": 3}),
     "mask_text": Case(
         hf.mask_text,
         lambda: (

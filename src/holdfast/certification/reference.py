@@ -104,7 +104,8 @@ class Reference:
             must = "hold between an output and itself"
             raise InvalidValueError(argument="agree", must=f"{must}; {self._agree.name} does not")
         if self._given is not None:
-            self._output = reference_output(self._given, outputs, self._agree, evaluator.classes)
+            given = evaluator.label_of(self._given)
+            self._output = reference_output(given, outputs, self._agree, evaluator.classes)
         alone, self._full_agrees = self._agree(outputs, self._output).tolist()
         self.consistent = self._full_agrees if self._given is None else alone
         self.prediction, self.prediction_name = prediction_of(self._output, self._agree, evaluator.classes)

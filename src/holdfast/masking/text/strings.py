@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -67,10 +67,10 @@ class TextModel:
             got = f"{len(answers)} for {len(texts)} texts"
             raise ModelError(f"`classifier` must return one answer per text, got {got}.")
         labels = np.empty(len(texts), dtype=object)
-        labels[:] = [self._label(answer) for answer in answers]
+        labels[:] = [self.label_of(answer) for answer in answers]
         return labels
 
-    def _label(self, answer: Any) -> str | int:
+    def label_of(self, answer: Any) -> str | int:
         """One label for all equal answers: themselves if strings or whole numbers, else how the first is written."""
         check_answered(answer)
         plain = answer.item() if isinstance(answer, np.generic) else answer
@@ -173,7 +173,16 @@ class JoinedParts:
         return text
 
 
-Parts = PartsInText | JoinedParts
+class OtherParts(Protocol):
+    """Parts of some other kind of text, such as the passages of a prompt."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def write(self, mask: Mask, fill: str | None) -> str: ...
+
+
+Parts = PartsInText | JoinedParts | OtherParts
 """A text that can be written with some of its parts left out, or with a fill in place of each."""
 
 

@@ -1,0 +1,175 @@
+"""Passages of a context as features: what is shown, how it is numbered, what is cited, and which answer is kept."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import holdfast as hf
+from holdfast.errors import HoldfastError
+from tests.helpers.oracles import neighbors
+
+PASSAGES = [
+    "Velm lies by the sea.",
+    "The tower of Velm is 84 metres tall.",
+    "A newer survey says that the tower is 86 metres tall.",
+    "The surveyor was drunk, and his survey was withdrawn.",
+    "It rains a lot in Velm.",
+]
+QUESTION = "How tall is the tower?"
+
+
+def reads(prompt: str) -> str:
+    """Believes the newer survey, unless it was withdrawn."""
+    if "newer survey" in prompt and "withdrawn" not in prompt:
+        return "86 metres"
+    return " 84  Metres" if "84" in prompt else "I do not know"
+
+
+def said(shown: Any) -> str:
+    """The same by hand, from which passages are shown."""
+    if shown[2] and not shown[3]:
+        return "86 metres"
+    return "84 metres" if shown[1] else "i do not know"
+
+
+CONTEXT = hf.mask_context(reads, PASSAGES, question=QUESTION)
+
+
+def test_answers_are_those_of_the_prompt_with_the_shown_passages() -> None:
+    masks = np.array([[bool(i >> j & 1) for j in range(5)] for i in range(32)])
+    assert CONTEXT(masks).tolist() == [said(mask) for mask in masks]
+
+
+@pytest.mark.parametrize("radius", [1, 2, 3])
+def test_the_rate_of_citations_is_the_share_of_contexts_that_keep_the_answer(radius: int) -> None:
+    cited = hf.read_citations("84 metres [2].", n_passages=5)
+    certificate = hf.certify(CONTEXT, cited, radius=radius, reference="84 metres")
+    masks = list(neighbors(cited, radius))
+    kept = sum(said(mask) == "84 metres" for mask in masks)
+    assert Fraction(certificate.n_agreed, certificate.n_evaluated) == Fraction(kept, len(masks))
+    assert certificate.consistent
+    assert certificate.reference == "84 metres"
+    assert hf.recheck(CONTEXT, certificate).confirmed
+
+
+def test_the_answer_that_a_user_saw_is_compared_as_answers_are() -> None:
+    cited = hf.read_citations("[2]", n_passages=5)
+    as_seen = hf.certify(CONTEXT, cited, radius=2, reference="84  METRES")
+    assert as_seen.n_agreed == hf.certify(CONTEXT, cited, radius=2, reference="84 metres").n_agreed
+    assert (as_seen.reference, as_seen.prediction) == ("84  METRES", "84 metres")
+    witness = hf.find_witness(CONTEXT, cited, reference="84 Metres", rng=0)
+    assert witness.added == (2,)  # the newer survey alone changes the answer
+    assert hf.recheck(CONTEXT, witness).confirmed
+
+
+def test_what_is_lost_without_the_cited_passages_is_asked_by_removals() -> None:
+    full = np.ones(5, dtype=bool)
+    without = hf.certify(CONTEXT, full, radius=1, reference="84 metres", neighborhood="removals")
+    masks = list(neighbors(full, 1, "removals"))
+    assert Fraction(without.n_agreed, without.n_evaluated) == Fraction(
+        sum(said(m) == "84 metres" for m in masks), len(masks)
+    )
+
+
+def prompt_of(mask: list[bool], **options: Any) -> str:
+    prompts: list[str] = []
+
+    def record(prompt: str) -> str:
+        prompts.append(prompt)
+        return "yes"
+
+    hf.mask_context(record, PASSAGES, question=QUESTION, **options)(np.array([mask]))
+    return prompts[0]
+
+
+def test_hidden_passages_are_left_out_and_numbers_are_kept_or_renewed() -> None:
+    mask = [False, True, False, False, True]
+    kept, renewed = (prompt_of(mask, numbering=numbering) for numbering in ("kept", "renewed"))
+    assert [f"[{number}]" in kept for number in range(1, 6)] == mask
+    assert "[1] The tower of Velm is 84 metres tall.\n[2] It rains a lot in Velm." in renewed
+    assert PASSAGES[0] not in kept
+    assert QUESTION in kept
+    assert prompt_of([False] * 5).count("[") == 0
+
+
+def test_a_template_writes_the_prompt() -> None:
+    def template(question: str, passages: list[tuple[int, str]]) -> str:
+        return f"{question} {[number for number, _ in passages]}"
+
+    assert prompt_of([True, False, True, False, False], template=template) == f"{QUESTION} [1, 3]"
+
+
+def test_documents_of_other_libraries_are_passages() -> None:
+    documents = [SimpleNamespace(page_content=PASSAGES[0]), SimpleNamespace(text=PASSAGES[1]), PASSAGES[2]]
+    model = hf.mask_context(reads, documents, question=QUESTION)
+    assert model.parts.passages == tuple(PASSAGES[:3])  # type: ignore[union-attr]
+    assert model.feature_names[1] == "[2] The tower of Velm is 84 metres tall."
+
+
+def test_lists_of_prompts_and_other_comparisons_are_taken() -> None:
+    def many(prompts: list[str]) -> list[str]:
+        return [reads(prompt) for prompt in prompts]
+
+    first_number = hf.mask_context(
+        many, PASSAGES, question=QUESTION, batched=True, normalise=lambda answer: answer.split()[0], batch_size=2
+    )
+    assert first_number(np.array([[True, True, False, False, False]])).tolist() == ["84"]
+
+
+def test_the_same_context_has_the_same_fingerprint_and_another_one_another() -> None:
+    same = hf.mask_context(reads, PASSAGES, question=QUESTION).provenance
+    assert same == CONTEXT.provenance
+    for passages, question in ((PASSAGES[:4], QUESTION), (PASSAGES, "Why?"), (PASSAGES[::-1], QUESTION)):
+        assert hf.mask_context(reads, passages, question=question).provenance.input != same.input
+    assert (
+        "numbering renewed"
+        in hf.mask_context(reads, PASSAGES, question=QUESTION, numbering="renewed").provenance.masking
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "cited"),
+    [
+        ("no citation", []),
+        ("[2]", [2]),
+        ("a [1] b [3].", [1, 3]),
+        ("[1, 3; 5]", [1, 3, 5]),
+        ("[2-4]", [2, 3, 4]),
+        ("[2–3, 5]", [2, 3, 5]),
+        ("array[0] is no list [x]", None),
+    ],
+)
+def test_citations_are_read_as_people_write_them(answer: str, cited: list[int] | None) -> None:
+    if cited is None:
+        with pytest.raises(HoldfastError, match=r"`answer` must cite passages from 1 to 5, got \[0\]"):
+            hf.read_citations(answer, n_passages=5)
+    else:
+        assert (np.flatnonzero(hf.read_citations(answer, n_passages=5)) + 1).tolist() == cited
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"model": 3}, "`model` must be a function of a prompt"),
+        ({"passages": []}, "`passages` must hold at least one passage"),
+        ({"passages": ["a", ""]}, "`passages` must be texts, none of them empty"),
+        ({"passages": "text"}, "`passages` must be a list of texts"),
+        ({"question": " "}, "`question` must be a text"),
+        ({"template": "x"}, "`template` must be a function of the question"),
+        ({"template": lambda question, passages: 3}, "`template` must return a string"),
+        ({"system": "Be kind."}, "`system` must be left out for a function"),
+        ({"numbering": "none"}, "`numbering` must be one of kept, renewed"),
+        ({"batch_size": 0}, "`batch_size` must be a whole number ≥ 1"),
+    ],
+)
+def test_what_is_no_context_is_refused_in_words(wrong: dict[str, Any], message: str) -> None:
+    asked: dict[str, Any] = {"model": reads, "passages": PASSAGES, "question": QUESTION} | wrong
+    with pytest.raises(HoldfastError, match=message):
+        hf.mask_context(asked.pop("model"), asked.pop("passages"), **asked)(np.ones((1, 5), dtype=bool))
+    with pytest.raises(HoldfastError, match="`answer` must be a text"):
+        hf.read_citations(3, n_passages=2)  # type: ignore[arg-type]
