@@ -358,7 +358,7 @@ def as_agreement(agree: Any, name: str = "agree") -> Agreement:
             named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
             return _MAKERS[match[1]](*map(ast.literal_eval, call.args), **named)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
-            must = "be a name with numbers, such as same_side(0.3, 1) or within(0.1)"
+            must = "be a name such as same_top_set(3) or within(0.1)"
             what = "write numbers, and classes by their numbers." if type(error) is ValueError else str(error)
             hint = f"It cannot be read: {what}"
             raise InvalidValueError(argument=name, must=must, got=shown(agree), hint=hint) from error

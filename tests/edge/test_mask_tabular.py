@@ -779,7 +779,7 @@ def test_bad_frames_are_refused_before_the_first_call(
 def test_columns_an_estimator_was_not_fitted_on_are_named() -> None:
     table = people()
     fitted = pipeline(table)
-    with pytest.raises(InvalidValueError, match=r"fitted on, got 'pay' besides\. Choose them with `columns=`\."):
+    with pytest.raises(InvalidValueError, match=r"fitted on, got 'pay' besides\. Choose them with `columns=`;"):
         mask_tabular(fitted, table.assign(pay=1.0).iloc[4], background=table.assign(pay=1.0))
     renamed = table.rename(columns={"age": "years"})
     with pytest.raises(InvalidValueError, match=r"fitted on, got no 'age', 'years' besides\."):

@@ -42,7 +42,7 @@ RESULTS = {"Attribution", "Certificate", "Comparison", "Difference", "FillSensit
 RESULTS |= {"RadiusCertificate", "RadiusStep", "Recheck", "Reexplanation", "SizeStep", "SmoothedAccuracy"}
 RESULTS |= {"StabilityBracket", "StabilityCurve", "StableSelection", "Witness", "DataSetGuarantee", "DifferenceAt"}
 RESULTS |= {"GroupSummary", "ItemResult", "MeanAt", "MusSummary", "PairedDifference", "PlannedCost", "StudyPlan"}
-RESULTS |= {"StudySummary"}
+RESULTS |= {"StudySummary", "TrustedExplanation", "TrustedExplanations"}
 """What can be read from JSON, of ``holdfast`` and of ``holdfast.study``."""
 
 
@@ -83,6 +83,7 @@ def _of_study() -> list[Any]:
         sure = study.study_guarantee(
             path, method="lime", radius=1, min_rate=0.5, top_fraction=0.25, keep_probability=1.0, trust=TRUST
         )
+        trusted = study.trusted_explanations(path, radius=1, min_rate=0.3, trust=TRUST)
         with study.Store(path) as store:
             item = next(store.results())
         plan = study.plan_study(spec, timed=False)
@@ -94,6 +95,8 @@ def _of_study() -> list[Any]:
         difference,
         difference.rows[0],
         sure,
+        trusted,
+        next(iter(trusted)),
         item,
         plan,
         plan.costs[0],

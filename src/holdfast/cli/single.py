@@ -31,7 +31,7 @@ from holdfast.types import Mask
 from holdfast.validation import MOST_UNPACKED, check_file, check_mask, read_text, shown
 
 _METHOD_HELP = "lime, shap, occlusion, grad_cam, …; captum:DeepLift, shapiq:SVARM, … for those of other packages"
-_RATES = ("plan", "neighborhood", "rate_kind", "rng")
+_RATES = ("plan", "reference", "neighborhood", "rate_kind", "rng")
 
 
 @dataclass(frozen=True)
