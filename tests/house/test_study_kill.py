@@ -20,7 +20,7 @@ import pytest
 from holdfast.study.session import run_study
 from holdfast.study.status import study_status
 from holdfast.study.store import Store
-from tests.helpers.study_support import SLOW, mean_spec, undisturbed, write_texts
+from tests.helpers.study_support import SLOW, mean_spec, undisturbed, unmeasured, write_texts
 from tests.helpers.waiting import wait_until
 
 N_INPUTS, PER_INPUT = 6, 8
@@ -65,7 +65,8 @@ class Victim:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | {SLOW: str(seconds)},
+            # Coverage that is killed while it writes would complain on stderr, where items are told.
+            env=unmeasured() | {SLOW: str(seconds)},
             start_new_session=grouped,
         )
         self.told: list[str] = []
