@@ -35,7 +35,7 @@ from holdfast.errors import (
     ModelError,
     StoreError,
 )
-from holdfast.masking.context.endpoint import Answer, AnswerCache, Endpoint, Usage, _retry_after
+from holdfast.masking.context.endpoint import AnswerCache, Completion, Endpoint, Usage, _retry_after
 from tests.helpers.chat_server import ChatServer, Reply, Script, answer_to, every
 from tests.helpers.waiting import PATIENCE, wait_until
 
@@ -75,7 +75,7 @@ def gate() -> Iterator[threading.Event]:
     gate.set()
 
 
-def texts(answers: list[Answer]) -> list[str]:
+def texts(answers: list[Completion]) -> list[str]:
     return [answer.text for answer in answers]
 
 
@@ -110,7 +110,7 @@ def test_answers_come_in_the_order_of_the_conversations(server: ChatServer) -> N
     server.script = backwards
     answers = Endpoint.from_spec(server.spec)([ask(i) for i in range(4)])
     assert texts(answers) == ["0", "1", "2", "3"]
-    assert answers[0] == Answer("0", prompt_tokens=10, completion_tokens=5, cached=False, finish_reason="stop")
+    assert answers[0] == Completion("0", prompt_tokens=10, completion_tokens=5, cached=False, finish_reason="stop")
 
 
 @pytest.mark.parametrize("n_at_once", [1, 3, 16])
@@ -157,7 +157,7 @@ def test_samples_are_draws_of_their_own_above_temperature_zero_only(server: Chat
 
 
 def test_it_works_inside_a_running_event_loop(server: ChatServer) -> None:
-    async def notebook() -> list[Answer]:
+    async def notebook() -> list[Completion]:
         return Endpoint.from_spec(server.spec)(QUESTIONS)
 
     assert texts(asyncio.run(notebook())) == TRUTH
@@ -191,7 +191,7 @@ def test_a_call_that_fails_takes_no_answer_from_a_call_that_waits_for_the_same(
     server.script = lambda number, body: Reply(gate=gate) if body["messages"] == ask("shared") else Reply(status=400)
     endpoint = Endpoint.from_spec(server.spec)
     with ThreadPoolExecutor(1) as pool:
-        first: Future[list[Answer]] = pool.submit(endpoint, [ask("shared")])
+        first: Future[list[Completion]] = pool.submit(endpoint, [ask("shared")])
         wait_until(lambda: server.n_requests == 1)
         with pytest.raises(ModelError, match="refused the request: status 400"):
             endpoint([ask("shared"), ask("bad")])
@@ -388,12 +388,12 @@ def test_a_long_message_is_cut(server: ChatServer) -> None:
 @pytest.mark.parametrize(
     ("body", "answer"),
     [
-        ({"content": None}, Answer("", 1, 2, False, "length")),  # all tokens went into thinking
-        ({"content": "half \ud83d"}, Answer("half ?", 1, 2, False, "length")),
+        ({"content": None}, Completion("", 1, 2, False, "length")),  # all tokens went into thinking
+        ({"content": "half \ud83d"}, Completion("half ?", 1, 2, False, "length")),
     ],
 )
 def test_odd_answers_are_read_and_stored(
-    server: ChatServer, body: dict[str, Any], answer: Answer, tmp_path: Path
+    server: ChatServer, body: dict[str, Any], answer: Completion, tmp_path: Path
 ) -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2}
     whole = json.dumps({"choices": [{"message": body, "finish_reason": "length"}], "usage": usage}).encode()
@@ -410,7 +410,7 @@ def test_tokens_that_are_not_reported_are_not_made_up(server: ChatServer, usage:
     server.script = lambda number, body: Reply(usage=usage)
     endpoint = Endpoint.from_spec(server.spec, cache=tmp_path / "answers.db")
     for cached in (False, True):
-        assert endpoint(QUESTIONS[:1]) == [Answer(TRUTH[0], None, None, cached, "stop")]
+        assert endpoint(QUESTIONS[:1]) == [Completion(TRUTH[0], None, None, cached, "stop")]
     assert endpoint.usage == Usage(n_calls=1, n_cached=1)
     with pytest.raises(ModelError, match=r"does not report `usage`, so `budget_tokens` cannot be kept"):
         replace(endpoint, budget_tokens=100)(QUESTIONS[1:2])
@@ -515,10 +515,10 @@ def test_many_open_a_new_file_at_once(tmp_path: Path) -> None:
     for number in range(30):
         path, barrier = tmp_path / f"{number}.db", threading.Barrier(8)
 
-        def store(text: str, path: Path = path, barrier: threading.Barrier = barrier) -> Answer:
+        def store(text: str, path: Path = path, barrier: threading.Barrier = barrier) -> Completion:
             barrier.wait(PATIENCE)
             with closing(AnswerCache(path)) as cache:
-                return cache.put("the same", Answer(text, None, None, False, None))
+                return cache.put("the same", Completion(text, None, None, False, None))
 
         with ThreadPoolExecutor(8) as pool:
             answers = set(pool.map(store, "abcdefgh"))

@@ -25,7 +25,7 @@ from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, MusSpec, Smoo
 from holdfast.study.store import Store
 from holdfast.study.worker import item_rng, steady, study_inputs
 from tests.helpers.own_methods import fails_sometimes, lengths, weighted
-from tests.helpers.study_support import digests, make_spec, write_texts
+from tests.helpers.study_support import WEIGHTS, digests, make_spec, write_texts
 
 N = 8
 OWN = "python:tests.helpers.own_methods"
@@ -79,16 +79,10 @@ def test_masks_are_certified_as_they_are_and_no_share_is_cut(texts: Path, tmp_pa
     assert len(stored) == N  # one item per input, whatever the fractions
     for index in range(N):
         result = stored[Item(index, "rule", 0.5, 1.0).key]
-        assert result.selected.tolist() == [word in hf_weights() for word in inputs.raw(index).split()]
+        assert result.selected.tolist() == [word in WEIGHTS for word in inputs.raw(index).split()]
         assert counts(result.curve) == counts(by_hand(spec, index, "rule", result.selected))
     frame = hf.study.study_frame(tmp_path / "study.db")
     assert frame["top_fraction"].isna().all()
-
-
-def hf_weights() -> dict[str, float]:
-    from tests.helpers.study_support import WEIGHTS
-
-    return WEIGHTS
 
 
 def scores_of(texts: Path) -> tuple[list[str], list[Any]]:
@@ -299,7 +293,7 @@ def test_live_objects_equal_the_same_by_name(texts: Path, tmp_path: Path) -> Non
     run_study(named, tmp_path / "named.db")
     every = study_inputs(named)
     inputs = hf.bind(every.classifier, [every.raw(i) for i in range(N)])
-    masks = [[word in hf_weights() for word in every.raw(i).split()] for i in range(N)]
+    masks = [[word in WEIGHTS for word in every.raw(i).split()] for i in range(N)]
     asked: dict[str, Any] = {"radii": RADII, "top_fractions": [0.25], "seed": 11}
     study = hf.study.run(inputs, {"own": lengths, "rule": masks}, store=tmp_path / "live.db", **asked)
     before, now = results(tmp_path / "named.db"), results(tmp_path / "live.db")
@@ -567,7 +561,7 @@ def test_commands_about_one_input_take_methods_of_ones_own(
     assert main([*command, "--explanation", *sources[kind], "--radius", "2", "--json"]) == 0
     certificate = hf.Certificate.from_json(capsys.readouterr().out)
     words = inputs.raw(4).split()
-    known = [word in hf_weights() for word in words]
+    known = [word in WEIGHTS for word in words]
     assert certificate.selected.tolist() == (known if kind == "masks" else hf.top(list(map(len, words)), 3).tolist())
 
 
@@ -656,7 +650,7 @@ def test_explanations_that_select_nothing_are_not_trusted(tmp_path: Path) -> Non
     inputs = hf.bind(lambda texts: [True] * len(texts), ["a b", "c a b", "a b c d e f g h"])
     study = hf.study.run(inputs, ["random"], store=tmp_path / "study.db", radii=[1])
     trusted = study.trusted(min_rate=0.5, radius=1)
-    assert [(explanation.input) for explanation in trusted] == [2]
+    assert [explanation.input for explanation in trusted] == [2]
     assert trusted.n_empty == 2
     assert "2 more are stable, but select nothing." in str(trusted)
 

@@ -202,7 +202,7 @@ def run(
     spec = _named_study(inputs, settings)
     if spec is None:
         if inputs.places is not None:
-            inputs = _own_inputs(inputs)
+            inputs = _renumbered(inputs)
         spec = StudySpec(*_live_parts(inputs), **settings)
     live = LiveObjects(inputs if spec.is_live else None, objects) if spec.is_live or objects else None
     limits: dict[str, Any] = {"engine": engine, "workers": workers, "timeout": timeout}
@@ -287,7 +287,7 @@ def _named_study(inputs: Inputs, settings: Mapping[str, Any]) -> StudySpec | Non
     return spec
 
 
-def _own_inputs(inputs: Inputs) -> Inputs:
+def _renumbered(inputs: Inputs) -> Inputs:
     """A slice of inputs as inputs of their own, numbered from 0."""
     dataset = inputs.dataset.take(inputs.numbers)
     return replace(inputs, data=Once(lambda: dataset), places=None, loading=None)

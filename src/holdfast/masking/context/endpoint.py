@@ -56,7 +56,7 @@ _APPLICATION_ID, _VERSION = 0x68666163, 1
 _BUSY_SECONDS = 30.0
 
 
-class Answer(NamedTuple):
+class Completion(NamedTuple):
     """What a model said. ``cached`` answers needed no request of their own; tokens are None if none were reported."""
 
     text: str
@@ -189,7 +189,7 @@ class Endpoint:
 
     def __call__(
         self, conversations: Sequence[Sequence[Mapping[str, str]]], samples: Sequence[int] | None = None
-    ) -> list[Answer]:
+    ) -> list[Completion]:
         """Answers to conversations, in their order; each is a list of messages with a ``role`` and a ``content``.
 
         Above temperature 0, ``samples`` says for each conversation which draw it is: another number is another draw,
@@ -221,7 +221,7 @@ class Endpoint:
         options = {option.name: getattr(self, option.name) for option in fields(self) if option.init}
         return partial(Endpoint, **options), ()
 
-    def _requests(self, conversations: Any, samples: Any) -> list[_Request]:
+    def _requests(self, conversations: Any, samples: Any) -> list[_ChatRequest]:
         entries = check_list(conversations, "conversations", "be a list of conversations")
         numbers = [0] * len(entries)
         if samples is not None:
@@ -232,7 +232,7 @@ class Endpoint:
                 raise InvalidValueError(argument="samples", must=must, got=got)
         return [self._request(_check_messages(entry), number) for entry, number in zip(entries, numbers, strict=True)]
 
-    def _request(self, messages: list[dict[str, str]], sample: int) -> _Request:
+    def _request(self, messages: list[dict[str, str]], sample: int) -> _ChatRequest:
         is_random = self.temperature is None or self.temperature > 0
         seed = self.seed if self.seed is None or not is_random else self.seed + sample
         options = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": seed}
@@ -240,17 +240,17 @@ class Endpoint:
         body |= {name: value for name, value in options.items() if value is not None}
         whole = {"url": self.url, "body": body, "sample": sample if is_random else 0}
         digest = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
-        return _Request(digest, json.dumps(body).encode())
+        return _ChatRequest(digest, json.dumps(body).encode())
 
     @contextmanager
-    def _session(self) -> Iterator[_Session]:
+    def _session(self) -> Iterator[_ChatLoop]:
         """The session that all calls under way share; the first one opens it and the last one closes it."""
         state = self._state
         if state.process != os.getpid():  # a fork has the session of its parent, but not its thread
             state = _State()
             object.__setattr__(self, "_state", state)
         with state.lock:
-            session = state.session = state.session or _Session(self, state)
+            session = state.session = state.session or _ChatLoop(self, state)
             state.n_callers += 1
         try:
             yield session
@@ -269,11 +269,11 @@ class _State:
         self.process = os.getpid()
         self.usage = Usage()
         self.lock = threading.Lock()
-        self.session: _Session | None = None
+        self.session: _ChatLoop | None = None
         self.n_callers = 0
 
 
-class _Request(NamedTuple):
+class _ChatRequest(NamedTuple):
     """What is sent, and the digest of all that the answer depends on."""
 
     digest: str
@@ -284,11 +284,11 @@ class _Request(NamedTuple):
 class _Flight:
     """A request on its way, and how many calls wait for its answer."""
 
-    task: asyncio.Task[Answer]
+    task: asyncio.Task[Completion]
     n_waiting: int = 0
 
 
-class _Session:
+class _ChatLoop:
     """An event loop in a thread of its own, with a client and the cache; all that awaits runs in that thread."""
 
     def __init__(self, endpoint: Endpoint, state: _State) -> None:
@@ -328,10 +328,10 @@ class _Session:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def answer_all(self, requests: list[_Request]) -> list[Answer]:
+    async def answer_all(self, requests: list[_ChatRequest]) -> list[Completion]:
         """Answers in order. A budget that is spent is told when nothing is in flight any more, other errors at once."""
         waiting = deque({request.digest: request for request in requests}.values())
-        answers: dict[str, Answer] = {}
+        answers: dict[str, Completion] = {}
         failures: list[Exception] = []
 
         async def work() -> None:
@@ -357,7 +357,7 @@ class _Session:
         self._count(n_cached=sum(answer.cached for answer in ordered))
         return ordered
 
-    async def _answer(self, request: _Request) -> Answer:
+    async def _answer(self, request: _ChatRequest) -> Completion:
         """The answer to a request, which is sent once however many calls wait for it, and cancelled once none does."""
         flight = self._flights.get(request.digest)
         is_shared = flight is not None
@@ -373,7 +373,7 @@ class _Session:
                 del self._flights[request.digest]
         return answer._replace(cached=is_shared or answer.cached)
 
-    async def _fetch(self, request: _Request) -> Answer:
+    async def _fetch(self, request: _ChatRequest) -> Completion:
         async with self._slots:
             # Looked up as late as this: another process may have stored it a moment ago.
             stored = None if self._cache is None else self._cache.get(request.digest)
@@ -388,7 +388,7 @@ class _Session:
             raise ModelError(message)
         return answer
 
-    async def _send(self, body: bytes) -> Answer:
+    async def _send(self, body: bytes) -> Completion:
         """The answer to one request, sent again while that may help."""
         endpoint = self._endpoint
         for n_tries in range(1, endpoint.max_tries + 1):
@@ -525,14 +525,14 @@ class AnswerCache:
             connection.execute(f"PRAGMA user_version = {_VERSION}")
             connection.execute("COMMIT")
 
-    def get(self, digest: str) -> Answer | None:
+    def get(self, digest: str) -> Completion | None:
         """The answer that is stored, if there is one."""
         columns = "SELECT text, prompt_tokens, completion_tokens, 1, finish_reason FROM answers WHERE digest = ?"
         with self._wrapping_errors():
             row = self._connection.execute(columns, (digest,)).fetchone()
-        return None if row is None else Answer(*row)._replace(cached=True)
+        return None if row is None else Completion(*row)._replace(cached=True)
 
-    def put(self, digest: str, answer: Answer) -> Answer:
+    def put(self, digest: str, answer: Completion) -> Completion:
         """Store an answer unless another process has stored one; the answer that is stored now."""
         values = (digest, answer.text, answer.prompt_tokens, answer.completion_tokens, answer.finish_reason)
         with self._wrapping_errors():
@@ -625,7 +625,7 @@ def _read_key(variable: str | None) -> str:
     return key
 
 
-def _read_answer(content: bytes) -> Answer | None:
+def _read_answer(content: bytes) -> Completion | None:
     """The answer that a body holds, or None if it is no chat completion."""
     try:
         body = json.loads(content)
@@ -640,7 +640,7 @@ def _read_answer(content: bytes) -> Answer | None:
     tokens = [n if isinstance(n, int) and 0 <= n < _MOST_TOKENS else None for n in counts]
     # Half a surrogate pair, which JSON can hold, is no text that can be stored.
     text, reason = (None if part is None else part.encode("utf-8", "replace").decode() for part in (text, reason))
-    return Answer(text or "", tokens[0], tokens[1], False, reason)
+    return Completion(text or "", tokens[0], tokens[1], False, reason)
 
 
 def _retry_after(header: str | None) -> float | None:
