@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from holdfast.bounds import hoeffding as hoeffding
     from holdfast.certification.certificate import Certificate as Certificate
     from holdfast.certification.certificate import certify as certify
+    from holdfast.certification.citations import CitationCertificate as CitationCertificate
+    from holdfast.certification.citations import certify_citations as certify_citations
     from holdfast.certification.comparison import Comparison as Comparison
     from holdfast.certification.comparison import Difference as Difference
     from holdfast.certification.comparison import compare as compare
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
     from holdfast.smoothing import selective_keep as selective_keep
     from holdfast.smoothing import smooth as smooth
     from holdfast.smoothing import smoothed_accuracy as smoothed_accuracy
+    from holdfast.types import Answering as Answering
     from holdfast.types import Deciding as Deciding
     from holdfast.types import Differentiable as Differentiable
     from holdfast.types import Inspectable as Inspectable
@@ -117,6 +120,7 @@ _NAMES = {
     "attribution.shapley": "as_shapiq_game",
     "bounds": "Interval anytime_interval clopper_pearson hoeffding",
     "certification.certificate": "Certificate certify",
+    "certification.citations": "CitationCertificate certify_citations",
     "certification.comparison": "Comparison Difference compare",
     "certification.curve": "StabilityCurve certify_radii",
     "certification.fill_sensitivity": "FillSensitivity fill_sensitivity",
@@ -141,7 +145,7 @@ _NAMES = {
     "plans": "PlannedSamples plan_samples",
     "selection": "above positive top top_fraction",
     "smoothing": "SmoothedAccuracy SmoothedModel adaptive_keep selective_keep smooth smoothed_accuracy",
-    "types": "Deciding Differentiable Inspectable Mask MaskedModel Provenance",
+    "types": "Answering Deciding Differentiable Inspectable Mask MaskedModel Provenance",
     "witness": "StabilityBracket Witness find_witness stability_bracket",
 }
 """Where each public name comes from; a module is imported when one of its names is first asked for."""

@@ -57,6 +57,30 @@ class MaskedModel(Protocol):
 
 
 @runtime_checkable
+class Answering(Protocol):
+    """A masked model that answers in words, which may differ from draw to draw.
+
+    ``agreement`` names what counts as the same answer where nothing else is asked, and ``reference`` is the answer to
+    agree with, or None. ``scores`` is a masked model of how likely the reference is, or None.
+    """
+
+    @property
+    def agreement(self) -> str: ...
+    @property
+    def reference(self) -> str | None: ...
+    @property
+    def scores(self) -> MaskedModel | None: ...
+
+    def sample(self, masks: Masks, numbers: NDArray[np.int64], /) -> Outputs:
+        """Answers (b,) to masks (b, n_features): the same number is the same draw, another one an independent one.
+
+        Number 0 is what a call gives. A model that is not random gives the same whatever the number, but computes it
+        anew, so that it can be seen whether that is true.
+        """
+        ...
+
+
+@runtime_checkable
 class Deciding(Protocol):
     """A masked model made of many calls of another, which can tell early which class leads.
 

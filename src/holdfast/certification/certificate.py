@@ -13,7 +13,7 @@ from holdfast.certification.reference import MOST_READ, Outcome, PredictionClaim
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Tally
 from holdfast.neighborhood import Neighborhood
-from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of, plan_for
+from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of
 from holdfast.plans.design import Design
 from holdfast.types import MaskedModel
 from holdfast.validation import check_mask, check_name, check_share, check_size, check_whole, is_number, shown
@@ -145,7 +145,7 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
             claim = f"With confidence {self.confidence}, {lower_first(change)} {keeps} {cases}"
             where = " at the worst" if self.rate_kind in WORST else ""
             evidence = f"{self.n_agreed} of {self.n_evaluated} draws agreed{where}"
-            scope = "it is about random masks for"
+            scope = f"it is about random masks{' and answers' if self.answers == 'random' else ''} for"
         caveats = []
         if not self.selected.any():
             everywhere = ", and the model said the same for every mask, the full input included"
@@ -220,6 +220,10 @@ def certify(
         a class by its name or number, or scores. ``consistent`` then says whether ``selected`` alone gives it.
     neighborhood : str
         "additions", "removals" or "swaps".
+    answers : str
+        "fixed" if the model gives the same mask the same answer. "random" asks it anew for every draw, remembers
+        nothing and enumerates nothing: the rate is then the probability that a random mask gets a random answer that
+        agrees. Give a ``reference``, or one answer on ``selected`` becomes it.
     rate_kind : str
         "uniform" (all masks within the radius), "exactly" (``radius`` changes exactly), "worst_size" (the
         smallest rate over the sizes 0 … radius) or "worst_size_lower" (the same with no upper end to its
@@ -256,7 +260,7 @@ def certify(
     with procedure.about(model, selected) as (evaluator, mask, procedure):
         nearby = question.neighborhood_of(mask, radius)
         parts = parts_of(nearby, question.rate_kind)
-        plan = plan_for(parts, question.make_plan(), question.rate_kind)
+        plan = question.plan_for(parts, question.make_plan())
         if evaluator.progress is not None:
             evaluator.expect(most_rows(parts, plan))
         reference = Reference(evaluator, mask, procedure)
@@ -269,7 +273,7 @@ def _enumerate_or_sample(
     nearby: Neighborhood, plan: Plan, reference: Reference, procedure: Procedure, on_look: OnLook | None
 ) -> Outcome:
     """Evaluate every mask if there are no more than the plan could draw; else follow the plan."""
-    exact = not nearby.is_larger_than(plan.max_draws)
+    exact = procedure.question.enumerates(nearby, plan.max_draws)
     most = nearby.size if exact else plan.max_draws
     on_count = None if on_look is None else lambda tally: on_look(Look(tally.n_agreed, tally.n_evaluated, most, exact))
     if exact:

@@ -194,7 +194,7 @@ def certify_hard(
     affordable = n_draws if max_enumerated is None else check_whole(max_enumerated, "max_enumerated")
     with procedure.about(model, selected) as (evaluator, mask, procedure):
         nearby = question.neighborhood_of(mask, radius)
-        proof = not nearby.is_larger_than(affordable)
+        proof = question.enumerates(nearby, affordable)
         evaluator.expect(nearby.size if proof else n_draws)
         reference = Reference(evaluator, mask, procedure)
         masks = nearby.enumerate(_PORTION) if proof else portions(nearby, n_draws, procedure.own_stream(mask))

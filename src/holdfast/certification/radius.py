@@ -189,14 +189,14 @@ def decide_in_order(
             trail.append(replace(trail[-1], radius=radius))
             continue
         # Enumerate what is no dearer than the earliest yes; else draw, and enumerate if draws cannot tell.
-        exact = not nearby.is_larger_than(test.fewest_for_yes)
+        exact = question.enumerates(nearby, test.fewest_for_yes)
         if not exact:
             sequence = draws.open(nearby, test.looks, lambda n, k: test.answer(n, k) is not None)
             while sequence.is_open:
                 shared.round()
             tally = sequence.tally
             answer = test.answer(tally.n_evaluated, tally.n_agreed)
-            exact = answer is None and not nearby.is_larger_than(test.max_draws)
+            exact = answer is None and question.enumerates(nearby, test.max_draws)
         if exact:
             tally = reference.count(nearby.enumerate(test.max_draws))
             answer = bool(tally.n_agreed >= test.min_rate * tally.n_evaluated)

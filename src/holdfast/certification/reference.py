@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.agreement import Agreement, as_reference, reference_output, same_top_class, says_in_words
-from holdfast.certification.question import Procedure
+from holdfast.certification.question import ANSWERS, Procedure, Question
 from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
@@ -42,6 +42,9 @@ class PredictionClaim(Value):
         given, the prediction that it stands for.
     reference : str, int, bool, float, list or None
         What was given to agree with, in place of the model's prediction on the selected features; None if nothing was.
+    answers : {"fixed", "random"}
+        Whether the model gives a mask the same answer each time, or every draw asked it anew. If random, ``consistent``
+        and ``counterexample`` are about single answers, and another one may differ.
     prediction_name : str or None
         The same by the model's names of its classes; None if it does not say.
     selected : Boolean array (n_features,)
@@ -70,6 +73,7 @@ class PredictionClaim(Value):
     rng_key: int
     provenance: Provenance
     reference: Any = None
+    answers: str = "fixed"
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
@@ -77,6 +81,7 @@ class PredictionClaim(Value):
         check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
         check_prediction(self.prediction, self.prediction_name, self.agree)
         as_reference(self.reference)
+        check_name(self.answers, "answers", ANSWERS)
 
     def nearby(self, radius: int) -> Neighborhood:
         """The masks within a radius of the explanation."""
@@ -84,7 +89,8 @@ class PredictionClaim(Value):
 
     @property
     def _cost(self) -> str:
-        return f"{calls(self.n_calls)}{repeats(self.n_repeated)}"
+        how = ", each with an answer of its own" if self.answers == "random" else repeats(self.n_repeated)
+        return f"{calls(self.n_calls)}{how}"
 
 
 class Reference:
@@ -164,6 +170,7 @@ class Reference:
             "rng_key": procedure.key,
             "provenance": self._evaluator.provenance,
             "reference": self._given,
+            "answers": procedure.question.answers,
         }
 
     def counterexample_in(self, nearby: Neighborhood) -> Mask | None:
@@ -226,6 +233,14 @@ def check_prediction(prediction: Any, name: str | None, agree: str, argument: st
 def decides_early(evaluator: Evaluator, agree: Agreement) -> bool:
     """Whether the model can tell who agrees without computing its scores in full."""
     return agree is same_top_class and evaluator.deciding is not None
+
+
+def asks_together(evaluator: Evaluator, question: Question) -> bool:
+    """Whether masks of several explanations may go to the model at once, to be judged from memory.
+
+    A model that decides early is asked by each explanation for its own; random answers are not remembered.
+    """
+    return question.answers == "fixed" and not decides_early(evaluator, question.agree)
 
 
 def reference_masks(selected: Mask) -> Masks:

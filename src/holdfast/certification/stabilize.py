@@ -146,6 +146,7 @@ def stabilize(
     max_draws: int | None = None,
     agree: Any = "same_top_class",
     reference: Any = None,
+    answers: str = "fixed",
     **keywords: Unpack[RunKeywords],
 ) -> StableSelection:
     """Cut a ranking of features where it is still certified stable.
@@ -179,7 +180,7 @@ def stabilize(
         Also stop where the selection is predicted differently from the full input.
     max_draws : int, optional
         Most draws per size before the answer is "cannot tell".
-    agree, reference, batch_size, progress, check_determinism, rng
+    agree, reference, answers, batch_size, progress, check_determinism, rng
         See ``certify``.
 
     Examples
@@ -204,14 +205,21 @@ def stabilize(
         raise InvalidValueError(argument="sizes", must=must, got=max(numbers))
     grid = sorted(numbers | {n_features}, reverse=True)
     procedure = Procedure.check(
-        stabilize, "stabilize", keywords, radii=radii, agree=agree, reference=reference, confidence=confidence
+        stabilize,
+        "stabilize",
+        keywords,
+        radii=radii,
+        agree=agree,
+        reference=reference,
+        answers=answers,
+        confidence=confidence,
     )
     with procedure.evaluating(model) as evaluator:
         if evaluator.n_features != len(ranking):
             must = f"have one score per feature: the model has {evaluator.n_features}"
             raise InvalidValueError(argument="attribution", must=must, got=len(ranking))
-        procedure = procedure.keyed(evaluator.provenance, np.ones(len(ranking), dtype=bool))
-        before = evaluator.n_calls
+        procedure = procedure.bound(evaluator, np.ones(len(ranking), dtype=bool))
+        before, given = evaluator.n_calls, procedure.question.reference
         evaluator.expect(len(grid) * test.max_draws)
         trail: list[SizeStep] = []
         # Fixed-sequence testing: go on to fewer features while the answer is yes. All features shown,
@@ -223,8 +231,8 @@ def stabilize(
             # One repeated row shows whether the model is deterministic; one per size would add nothing.
             checked = replace(procedure, check_determinism=procedure.check_determinism and len(trail) == 1)
             kept = Reference(evaluator, mask, checked)
-            if not trail and reference is not None and not kept.consistent:
-                must, got = "be what the full input gives", f"{shown(reference)}, which it does not"
+            if not trail and given is not None and answers == "fixed" and not kept.consistent:
+                must, got = "be what the full input gives", f"{shown(given)}, which it does not"
                 raise InvalidValueError(argument="reference", must=must, got=got)
             step = decide_in_order(radii, test, evaluator, kept, procedure)[0]
             certificate = make_radius_certificate(kept, [step], test, procedure)

@@ -192,9 +192,9 @@ class Endpoint:
     ) -> list[Completion]:
         """Answers to conversations, in their order; each is a list of messages with a ``role`` and a ``content``.
 
-        Above temperature 0, ``samples`` says for each conversation which draw it is: another number is another draw,
-        the same number the same one, now and from the cache. Without it all are draw 0. At temperature 0 there is
-        one answer, whatever the number.
+        ``samples`` says for each conversation which draw it is: another number is another draw, the same number the
+        same one, now and from the cache. Without it all are draw 0. At temperature 0 another draw is the same request,
+        sent once more.
 
         Raises
         ------
@@ -238,7 +238,7 @@ class Endpoint:
         options = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": seed}
         body = {"model": self.model, "messages": messages, **self.extra}
         body |= {name: value for name, value in options.items() if value is not None}
-        whole = {"url": self.url, "body": body, "sample": sample if is_random else 0}
+        whole = {"url": self.url, "body": body, "sample": sample}
         digest = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
         return _ChatRequest(digest, json.dumps(body).encode())
 
