@@ -65,6 +65,16 @@ if TYPE_CHECKING:
     from holdfast.inputs import models as models
     from holdfast.inputs.inputs import Inputs as Inputs
     from holdfast.inputs.inputs import bind as bind
+    from holdfast.judging import Judge as Judge
+    from holdfast.judging import JudgeErrors as JudgeErrors
+    from holdfast.judging import accepted_answers as accepted_answers
+    from holdfast.judging import entails as entails
+    from holdfast.judging import judge as judge
+    from holdfast.judging import judge_errors as judge_errors
+    from holdfast.judging import same_answer as same_answer
+    from holdfast.judging import same_meaning as same_meaning
+    from holdfast.judging import same_number as same_number
+    from holdfast.masking.context.llm_judge import llm_judge as llm_judge
     from holdfast.masking.context.mask_context import mask_context as mask_context
     from holdfast.masking.context.mask_context import read_citations as read_citations
     from holdfast.masking.function import lookup_table as lookup_table
@@ -133,6 +143,8 @@ _NAMES = {
     "errors": "HoldfastError InvalidTypeError InvalidValueError MissingExtraError ModelError",
     "evaluation": "Evaluator Tally",
     "inputs.inputs": "Inputs bind",
+    "judging": "Judge JudgeErrors accepted_answers entails judge judge_errors same_answer same_meaning same_number",
+    "masking.context.llm_judge": "llm_judge",
     "masking.context.mask_context": "mask_context read_citations",
     "masking.function": "lookup_table mask_function",
     "masking.image.pixels": "grid segments superpixels",

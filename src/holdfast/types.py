@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -54,6 +54,30 @@ class MaskedModel(Protocol):
     def __call__(self, masks: Masks, /) -> Outputs:
         """Scores (b, n_classes), or labels (b,), of the input under masks (b, n_features)."""
         ...
+
+
+class Agreement(Protocol):
+    """Says which outputs agree with a reference output; an output always agrees with itself."""
+
+    @property
+    def name(self) -> str: ...
+
+    def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
+        """Boolean (b,) for outputs (b, n_classes) or (b,) and one reference of the same kind."""
+        ...
+
+    def describe(self, output: Any, classes: Sequence[str] | None = None, /) -> str | None:
+        """What one output predicts, in words; None where that is its class, its label or its number."""
+        return None
+
+    def gaps(self, outputs: Outputs, reference: Any, /) -> NDArray[Any]:
+        """How far each of the outputs is from another prediction, numbers (b,); 0 where that cannot be said."""
+        return np.zeros(len(outputs))
+
+    @property
+    def errors(self) -> Any:
+        """What is known of its errors, a ``JudgeErrors``; None where an agreement is right by definition."""
+        return None
 
 
 @runtime_checkable

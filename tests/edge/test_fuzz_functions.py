@@ -43,7 +43,16 @@ READ_FROM_JSON |= {
 }
 """Results, which users get and do not make, but may read from a file: test_fuzz_files.py spoils the files."""
 
-ONLY_HANDED_OUT = {"Inputs", "Interval", "MeanRate", "PlannedSamples", "SmoothedModel", "Tally", "boolean.Estimate"}
+ONLY_HANDED_OUT = {
+    "Inputs",
+    "Interval",
+    "Judge",
+    "MeanRate",
+    "PlannedSamples",
+    "SmoothedModel",
+    "Tally",
+    "boolean.Estimate",
+}
 ONLY_HANDED_OUT |= {"boolean.LowDegreeWeights", "study.Merged", "study.MethodStatus", "study.Moment", "study.StudyRun"}
 ONLY_HANDED_OUT |= {"study.StudyStatus", "models.BundledModel", "models.Classifier", "data.Dataset", "figures.Line"}
 ONLY_HANDED_OUT |= {"boolean.figures.SpectralContraction"}

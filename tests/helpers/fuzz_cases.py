@@ -18,6 +18,8 @@ SELECTED = np.array([True, True, False, False, False, False])
 SCORES = np.array([3.0, 2.0, -1.0, 0.5, 0.25, 0.0])
 TABLE = np.arange(8.0) % 3
 THREE = np.array([True, False, False])
+ANSWERS = np.array(["84 m", "80 metres", "not known"], dtype=object)
+ERRORS = hf.judge_errors(50, 1, 2)
 IMAGE = np.arange(48, dtype=np.float64).reshape(4, 4, 3) / 48
 
 Arguments = dict[str, Any]
@@ -274,6 +276,27 @@ SCORING = {
     "same_labels": Case(hf.same_labels, lambda: {"thresholds": [0.5, 0.3]}),
     "within": Case(hf.within, lambda: {"margin": 0.5}),
     "within_percent": Case(hf.within_percent, lambda: {"percent": 5}),
+    "same_answer": Case(
+        lambda outputs, reference: hf.same_answer(outputs, reference),
+        lambda: {"outputs": ANSWERS, "reference": "84 m"},
+        fixed=("outputs", "reference"),  # always what an evaluator has checked
+    ),
+    "same_number": Case(lambda tolerance: hf.same_number(tolerance)(ANSWERS, "84 metres"), lambda: {"tolerance": 0.5}),
+    "accepted_answers": Case(
+        lambda answers: hf.accepted_answers(answers)(ANSWERS, "84 metres"), lambda: {"answers": ["84 m", "84"]}
+    ),
+    "judge": Case(hf.judge, lambda: {"function": str.startswith, "name": "starts", "batched": False, "errors": ERRORS}),
+    "same_meaning": Case(hf.same_meaning, lambda: {"encode": len, "threshold": 0.5, "errors": None}),
+    "entails": Case(hf.entails, lambda: {"score": len, "threshold": 0.5, "both_ways": True, "errors": None}),
+    "llm_judge": Case(
+        hf.llm_judge,
+        lambda: (
+            {"model": str.title, "question": "How tall?", "prompt": "{question} {answer} {reference}"}
+            | {"errors": ERRORS}
+        ),
+    ),
+    "judge_errors": Case(hf.judge_errors, lambda: {"n_labelled": 50, "false_yes": 1, "false_no": 2, "confidence": 0.9}),
+    "JudgeErrors": Case(hf.JudgeErrors, lambda: {"n_labelled": 50, "false_yes": 1, "false_no": 2, "confidence": 0.9}),
 }
 
 
