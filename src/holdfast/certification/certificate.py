@@ -17,7 +17,7 @@ from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of
 from holdfast.plans.design import Design
 from holdfast.types import MaskedModel
 from holdfast.validation import check_mask, check_name, check_share, check_size, check_whole, is_number, shown
-from holdfast.words import NOT_RIGHT, event, kept, lower_first, outward, unlike
+from holdfast.words import NOT_RIGHT, event, kept, lower_first, outward, span, unlike
 
 DRAWS = ("single", "pooled", "paired")
 """Whom the draws were made for: one radius alone, a curve, or a comparison. They name the random stream."""
@@ -114,7 +114,17 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         if not is_number(rate):
             raise InvalidTypeError(argument="rate", must="be a number from 0 to 1", got=shown(rate))
         asked = Fraction(int(rate)) if rate in (0, 1) else check_share(rate, "rate")
-        return Fraction(repr(self.interval.low)) >= asked
+        return Fraction(repr(self.true_interval.low)) >= asked
+
+    @property
+    def true_interval(self) -> Interval:
+        """Where the rate lies by the judgement of people: the interval, widened by what the judge's errors may be."""
+        return self.by_people(self.interval, 1.0 if self.exact else self.confidence)[0]
+
+    @property
+    def true_confidence(self) -> float:
+        """With which confidence ``true_interval`` holds: the risks of draws and of the judge, added up."""
+        return self.by_people(self.interval, 1.0 if self.exact else self.confidence)[1]
 
     def interval_if_picked(self, n_certificates: int) -> Interval:
         """Where the true rate lies if this certificate was picked for its result, from so many.
@@ -153,8 +163,10 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
             caveats.append(f"no feature is selected{said}")
         if self.effective_radius < self.radius:
             caveats.append(f"the radius {self.radius} was clamped to {self.effective_radius}, the largest there is")
+        if self.judge_errors is not None:
+            caveats.append(f"with the judge's errors {span(self.true_interval)}, confidence {self.true_confidence:g}")
         if not self.consistent:
-            caveats.append(unlike(self.rate, self.reference))
+            caveats.append(unlike(self.rate, self))
         no_proof = "" if self.exact else ", is no proof that none of them changes the prediction"
         caveats.append(f"{scope} this model, input and masking{no_proof}, {NOT_RIGHT}.")
         return f"{claim} ({evidence}, {self._cost}); {'; '.join(caveats)}"

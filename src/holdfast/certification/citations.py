@@ -42,11 +42,11 @@ class CitationCertificate(Value, schema="holdfast.citation_certificate"):
         How often the answer stays although the cited passages are hidden, and some of the others: the fewer, the more
         it needs them. ``necessity_rate`` and ``necessity_interval`` are how often it is lost.
     witness : Witness or None
-        The fewest other passages found that change the answer when they are shown as well. None if the cited passages
-        alone give another one, if answers are random, or if it was not asked for.
+        The fewest other passages found that change the answer when they are shown as well. None if it was not asked
+        for, if the cited passages alone give another answer, or if answers are random.
     enough : StableSelection or None
         A set of passages that is certified to keep the answer, as few as were certified. None if it was not asked for,
-        or if all passages together give another answer.
+        if all passages together give another answer, or if answers are random.
     n_calls : int
         Prompts that were computed for all of this together.
     prompt_tokens, completion_tokens : int or None
@@ -112,18 +112,17 @@ class CitationCertificate(Value, schema="holdfast.citation_certificate"):
         cited, n_others = _numbers(self.cited), int((~self.cited).sum())
         lines = [f"The answer {quoted(self.answer, None)} cites {cited} of {len(self.passages)} passages."]
         alone = "" if self.consistent else " The cited passages alone give another answer."
-        others = f"with up to {self.sufficiency.effective_radius} of {n_others} others" if n_others else "alone"
+        others = f"with up to {self.sufficiency.effective_radius} others" if n_others else "alone"
         lines.append(f"Enough? Shown {others}, they keep the answer in {_cases(self.sufficiency)}.{alone}")
-        without = "lost" if self.is_lost else "kept"
-        lines.append(
-            f"Needed? Without them the answer is {without}; with up to {self.necessity.effective_radius} others hidden "
-            f"as well, it is lost in {_lost_cases(self)}."
-        )
+        without = f"Without them the answer is {'lost' if self.is_lost else 'kept'}. "
+        without = without if self.necessity.answers == "fixed" else ""
+        others = f"Without them and up to {self.necessity.effective_radius} others"
+        lines.append(f"Needed? {without}{others} it is lost in {_lost_cases(self)}.")
         if self.witness is not None:
             added = _numbers(self.witness.mask & ~self.cited) if self.witness.mask is not None else ""
             fewest = " No fewer passages do." if self.witness.proven else ""
             found = f"Showing {added} as well changes the answer to {quoted(self.witness.prediction, None)}.{fewest}"
-            none = f"No {self.witness.max_radius} other passages or fewer were found that change the answer."
+            none = "No other passages change it." if self.witness.proven else "None was found that changes it."
             lines.append(found if self.witness.found else none)
         if self.enough is not None:
             rate, shown_alone = percent(self.enough.min_rate), _numbers(self.enough.selected)
@@ -238,14 +237,13 @@ def certify_citations(
         enough = certify(shared, mask, radius=within, **options)
         needed = certify(shared, ~mask, radius=within, neighborhood="removals", **options)
         judging: dict[str, Any] = {name: options[name] for name in ("agree", "reference", "rng") if name in options}
-        fixed = procedure.question.answers == "fixed"
-        searched = None
-        if witness and fixed and enough.consistent:
+        is_fixed, searched, smaller = procedure.question.answers == "fixed", None, None
+        if witness and is_fixed and enough.consistent:
             searched = find_witness(shared, mask, **judging)
-        smaller = None
-        if min_rate is not None and n_others and within and (not fixed or _gives(shared, agree, answer)):
+        everything = np.ones((1, shared.n_features), dtype=bool)
+        if min_rate is not None and within and is_fixed and agree(shared(everything), answer)[0]:
             order = _ranked(shared, mask) if scores is None else scores
-            judging |= {"answers": procedure.question.answers, "confidence": float(procedure.question.confidence)}
+            judging["confidence"] = float(procedure.question.confidence)
             smaller = stabilize(shared, order, min_rate=min_rate, radius=within, **judging)
         after = shared.answering.tokens  # type: ignore[union-attr]
         spent = [None if None in pair else pair[1] - pair[0] for pair in zip(before, after, strict=True)]
@@ -283,11 +281,6 @@ def check_cited(cited: Any, context: Evaluator) -> Mask:
         raise InvalidValueError(argument="cited", must="name at least one passage", got="none")
     mask.setflags(write=False)
     return mask
-
-
-def _gives(context: Evaluator, agree: Any, answer: Any) -> bool:
-    """Whether all passages together give the answer."""
-    return bool(agree(context(np.ones((1, context.n_features), dtype=bool)), answer)[0])
 
 
 def _ranked(context: Evaluator, cited: Mask) -> Any:

@@ -108,7 +108,7 @@ class StabilityCurve(Value, schema="holdfast.stability_curve"):
         for cert in self.certificates[::-step][::-1]:
             counts = f"{cert.n_agreed:>6}/{cert.n_evaluated:<6}" + (" exact" if cert.exact else "")
             rows.append(f"{cert.radius:>7}  {cert.rate:6.3f}  {bracket(cert.interval):<16}  {counts}".rstrip())
-        wrong = [] if last.consistent else [f"Beware: {unlike(last.rate, last.reference)}."]
+        wrong = [] if last.consistent else [f"Beware: {unlike(last.rate, last)}."]
         foot = f"±{last.tolerance} at confidence {last.confidence}; {calls(self.n_calls)}."
         return "\n".join([head, " radius    rate  interval          agreed/drawn", *rows, *wrong, foot])
 

@@ -120,7 +120,7 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
     def __str__(self) -> str:
         voted = self.method in VOTED
         rate = self.radius > 0 if voted else self.n_agreed / self.n_evaluated
-        wrong = f"; {unlike(rate, self.reference)}" if self.consistent is False else ""
+        wrong = f"; {unlike(rate, self)}" if self.consistent is False else ""
         claim, counts, scope = self._said_by_votes() if voted else self._said_by_masks()
         return f"{claim} ({counts}, {self._cost}){wrong}; it is {scope}, {NOT_RIGHT}."
 

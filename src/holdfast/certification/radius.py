@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Unpack
 
-from holdfast.bounds import check_counts
+from holdfast.bounds import Interval, check_counts
 from holdfast.certification.question import JudgeKeywords, Procedure, asks
 from holdfast.certification.reference import MOST_READ, PredictionClaim, Reference
 from holdfast.certification.serialization import Value
@@ -17,7 +17,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.plans import RateTest, rate_test
 from holdfast.types import MaskedModel
 from holdfast.validation import check_share
-from holdfast.words import NOT_RIGHT, event, kept, lower_first, unlike
+from holdfast.words import NOT_RIGHT, event, kept, lower_first, outward, percent, unlike
 
 _MOST_DRAWS = 5_000
 """Tests of more draws are not computed anew when a file is read, which would take minutes; ``recheck`` does so."""
@@ -102,8 +102,11 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
         else:
             claim = f"No radius is certified to keep {rate}"
         radii = "radius" if len(self.trail) == 1 else "radii"
-        wrong = "" if self.consistent else f" {unlike(self.min_rate if certified else 0, self.reference)};"
+        wrong = "" if self.consistent else f" {unlike(self.min_rate if certified else 0, self)};"
         scope = "it is about random masks for this model, input and masking, not about larger or untested radii"
+        if self.judge_errors is not None and certified:
+            interval, sure = self.by_people(Interval(self.min_rate, 1.0), self.confidence)
+            wrong += f" with the judge's errors in at least {percent(outward(interval).low)}, confidence {sure:g};"
         return f"{claim} ({len(self.trail)} {radii} tested, {self._cost});{wrong} {scope}, {NOT_RIGHT}."
 
     def _certified(self) -> list[RadiusStep]:

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from holdfast.agreement import Agreement, as_reference, reference_output, same_top_class, says_in_words
+from holdfast.bounds import Interval
 from holdfast.certification.question import ANSWERS, Procedure, Question
 from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
+from holdfast.judging import JudgeErrors
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import Plan
 from holdfast.types import Mask, Masks, Provenance
@@ -45,6 +47,9 @@ class PredictionClaim(Value):
     answers : {"fixed", "random"}
         Whether the model gives a mask the same answer each time, or every draw asked it anew. If random, ``consistent``
         and ``counterexample`` are about single answers, and another one may differ.
+    judge_errors : JudgeErrors or None
+        What is known of the errors of the judge that says which answers agree; rates and intervals are those of the
+        judge, ``by_people`` allows for its errors.
     prediction_name : str or None
         The same by the model's names of its classes; None if it does not say.
     selected : Boolean array (n_features,)
@@ -74,6 +79,7 @@ class PredictionClaim(Value):
     provenance: Provenance
     reference: Any = None
     answers: str = "fixed"
+    judge_errors: JudgeErrors | None = None
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
@@ -86,6 +92,13 @@ class PredictionClaim(Value):
     def nearby(self, radius: int) -> Neighborhood:
         """The masks within a radius of the explanation."""
         return NEIGHBORHOODS[self.neighborhood](self.selected, radius)
+
+    def by_people(self, interval: Interval, confidence: float) -> tuple[Interval, float]:
+        """An interval of the judge's rate, widened by what its errors may be, and with which confidence it holds."""
+        if self.judge_errors is None:
+            return interval, confidence
+        risk = 2 - Fraction(str(confidence)) - Fraction(str(self.judge_errors.confidence))
+        return self.judge_errors.widen(interval), max(0.0, float(1 - risk))
 
     @property
     def _cost(self) -> str:
@@ -171,6 +184,7 @@ class Reference:
             "provenance": self._evaluator.provenance,
             "reference": self._given,
             "answers": procedure.question.answers,
+            "judge_errors": getattr(self._agree, "errors", None),
         }
 
     def counterexample_in(self, nearby: Neighborhood) -> Mask | None:

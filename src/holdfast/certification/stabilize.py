@@ -127,7 +127,7 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
         if self.size == n:
             claim = f"No part of the ranking by {self.method} short of all {n} features is certified stable"
         cost = f"({len(self.trail)} of {len(self.sizes)} sizes tested downwards, {calls(self.n_calls)})"
-        wrong = "" if cert.consistent else f" {unlike(cert.min_rate, cert.reference)};"
+        wrong = "" if cert.consistent else f" {unlike(cert.min_rate, cert)};"
         scope = f"it is about random masks for this model, input and masking, {NOT_RIGHT}"
         return f"{claim} {cost};{wrong} {scope}; another size may be stable too."
 
@@ -146,7 +146,6 @@ def stabilize(
     max_draws: int | None = None,
     agree: Any = "same_top_class",
     reference: Any = None,
-    answers: str = "fixed",
     **keywords: Unpack[RunKeywords],
 ) -> StableSelection:
     """Cut a ranking of features where it is still certified stable.
@@ -180,7 +179,7 @@ def stabilize(
         Also stop where the selection is predicted differently from the full input.
     max_draws : int, optional
         Most draws per size before the answer is "cannot tell".
-    agree, reference, answers, batch_size, progress, check_determinism, rng
+    agree, reference, batch_size, progress, check_determinism, rng
         See ``certify``.
 
     Examples
@@ -205,14 +204,7 @@ def stabilize(
         raise InvalidValueError(argument="sizes", must=must, got=max(numbers))
     grid = sorted(numbers | {n_features}, reverse=True)
     procedure = Procedure.check(
-        stabilize,
-        "stabilize",
-        keywords,
-        radii=radii,
-        agree=agree,
-        reference=reference,
-        answers=answers,
-        confidence=confidence,
+        stabilize, "stabilize", keywords, radii=radii, agree=agree, reference=reference, confidence=confidence
     )
     with procedure.evaluating(model) as evaluator:
         if evaluator.n_features != len(ranking):
@@ -231,7 +223,7 @@ def stabilize(
             # One repeated row shows whether the model is deterministic; one per size would add nothing.
             checked = replace(procedure, check_determinism=procedure.check_determinism and len(trail) == 1)
             kept = Reference(evaluator, mask, checked)
-            if not trail and given is not None and answers == "fixed" and not kept.consistent:
+            if not trail and given is not None and not kept.consistent:
                 must, got = "be what the full input gives", f"{shown(given)}, which it does not"
                 raise InvalidValueError(argument="reference", must=must, got=got)
             step = decide_in_order(radii, test, evaluator, kept, procedure)[0]

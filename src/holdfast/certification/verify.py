@@ -442,5 +442,5 @@ def _notes(result: Any) -> Iterator[str]:
         yield f"Its maker chose at most {max_draws} draws per radius, which is not the default."
     if isinstance(result, StableSelection):
         yield "The name of the method is as the file gives it: what is confirmed is the ranking."
-    if first.n_repeated == 0:
+    if first.n_repeated == 0 and first.answers == "fixed":
         yield "No row was repeated: the model is assumed to be deterministic."
