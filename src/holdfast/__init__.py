@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from holdfast.judging import same_meaning as same_meaning
     from holdfast.judging import same_number as same_number
     from holdfast.masking.context.llm_judge import llm_judge as llm_judge
+    from holdfast.masking.context.mask_context import ContextModel as ContextModel
     from holdfast.masking.context.mask_context import mask_context as mask_context
     from holdfast.masking.context.mask_context import read_citations as read_citations
     from holdfast.masking.function import lookup_table as lookup_table
@@ -145,7 +146,7 @@ _NAMES = {
     "inputs.inputs": "Inputs bind",
     "judging": "Judge JudgeErrors accepted_answers entails judge judge_errors same_answer same_meaning same_number",
     "masking.context.llm_judge": "llm_judge",
-    "masking.context.mask_context": "mask_context read_citations",
+    "masking.context.mask_context": "ContextModel mask_context read_citations",
     "masking.function": "lookup_table mask_function",
     "masking.image.pixels": "grid segments superpixels",
     "masking.image.mask_image": "mask_image",

@@ -154,9 +154,8 @@ def unlike(rate: float, claim: Any) -> str:
     Of a reference that was given: that the selected features alone do not have it. Random answers were asked for once.
     """
     if claim.answers == "random":
-        return (
-            f"one answer to {'the full input' if claim.reference is None else 'the selected features alone'} differed"
-        )
+        whom = "the full input" if claim.reference is None else "the selected features alone"
+        return f"one answer to {whom} differed"
     if claim.reference is not None:
         return "the selected features alone do not give it"
     follows = ", so the explanation may be stably wrong" if rate >= _STABLE else ""

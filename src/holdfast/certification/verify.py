@@ -28,7 +28,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.mus import certify_mus
 from holdfast.plans import WORST, rate_test
 from holdfast.plans.catalog import shipped_designs
-from holdfast.randomness import CANONICAL, stream_key
+from holdfast.randomness import CANONICAL, stream, stream_key
 from holdfast.smoothing import SmoothedModel
 from holdfast.types import MaskedModel, Progress
 from holdfast.witness import Witness, repeat_witness
@@ -130,7 +130,7 @@ class Recheck(Value, schema="holdfast.recheck"):
         lines = [f"Confirmed: {self.stated if self.is_random else self.repeated}"]
         if self.is_random:
             lines.append(
-                "Random answers do not repeat: the question was asked again, and both samples fit one rate. "
+                f"Asked again: {self.repeated}\nRandom answers do not repeat: both samples fit one rate. "
                 f"A true result fails this with probability at most {percent(float(_RISK_OF_SAMPLES))}."
             )
         if self.not_identified:
@@ -262,7 +262,8 @@ def recheck(
             must = "be about one rate: which size is the worst differs from sample to sample"
             raise InvalidValueError(argument="result", must=must)
         # Other draws: an endpoint's cache would only repeat what it holds.
-        options |= {"answers": "random", "rng": stream_key(first.rng_key, "asked again"), "reference": first.prediction}
+        again = stream_key(stream(first.rng_key, "asked again"))
+        options |= {"answers": "random", "rng": again, "reference": first.prediction}
     # Rows are repeated as before, or not at all; a random model is not to be confirmed by chance.
     options["check_determinism"] = first.n_repeated > 0
     if first.agree != "same_top_class" or agree is not None:
