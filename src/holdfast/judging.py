@@ -32,8 +32,10 @@ from holdfast.validation import (
 Pair = tuple[str, str]
 """An answer and its reference."""
 
+_APART = {"<super>": "^", "<fraction>": " "}
+"""What keeps a digit apart from the one before it, by the kind of character; NFKC alone makes 102 of 10²."""
 _END = " .,;:!?"
-_PAIRS = frozenset(('""', "''", "``", "“”", "‘’", "„“", "‚‘", "«»", "»«", "‹›", "()", "[]", "{}"))
+_PAIRS = frozenset(('""', "''", "``", "“”", "””", "‘’", "’’", "„“", "‚‘", "«»", "»«", "‹›", "()", "[]", "{}"))
 _NUMBER = re.compile(
     r"""(?:(?<!\w)[-−])?                                                # a minus sign, not a hyphen
     (?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<![\w.])\.\d+)    # 1,200.5 or 1200.5 or .5
@@ -127,9 +129,10 @@ class AnswerRule(Agreement):
 class SameAnswer(AnswerRule):
     """Answers are the same if nothing but their spelling differs: case, spaces, the form of characters, outer marks.
 
-    Exactly: Unicode's NFKC form of the case-folded text; every run of white space is one space, and none is at the
-    ends. Then, as long as something changes and something is left, ``. , ; : ! ?`` are cut off the end, and a pair of
-    quotation marks or brackets around the whole is taken away. A sign or a point at the beginning counts, as in -5.
+    Exactly: Unicode's NFKC form of the case-folded text, but 10² is 10^2 and 2½ is 2 1⁄2; every run of white space is
+    one space, and none is at the ends. Then, as long as something changes and something is left, ``. , ; : ! ?`` are
+    cut off the end, and a pair of quotation marks or brackets around the whole is taken away. A sign or a point at the
+    beginning counts, as in -5 or .5.
     """
 
     name: str = "same_answer"
@@ -149,9 +152,10 @@ class SameNumber(AnswerRule):
         return f"same_number({self.tolerance!r})"
 
     def same(self, answer: str, reference: str) -> bool:
-        number, other = first_number(answer), first_number(reference)
+        forms = normal_form(answer), normal_form(reference)
+        number, other = map(first_number, forms)
         if number is None or other is None:
-            return number is other and normal_form(answer) == normal_form(reference)
+            return forms[0] == forms[1]
         return abs(number - other) <= Fraction(str(self.tolerance))
 
 
@@ -221,9 +225,9 @@ def same_number(tolerance: float = 0.0) -> SameNumber:
     """Agree when the first number of an answer is within ``tolerance`` of the first number of the reference.
 
     A number is digits, perhaps with commas between groups of three, a decimal point and an exponent: ``1,200``,
-    ``.5``, ``84m``, ``3e8``. A minus sign counts unless a letter or digit is before it (``COVID-19`` has 19). The
-    comparison is exact, and a difference of exactly the tolerance agrees. Answers without a number agree only with
-    the same answer. With a tolerance above zero it is not transitive.
+    ``.5``, ``84m``, ``3e8``. A minus sign counts unless a letter or digit is before it (``COVID-19`` has 19). Units
+    and what follows do not count, not even a second number: ``1/2`` has 1. The comparison is exact, and a difference
+    of exactly the tolerance agrees. Answers without a number agree only with the same answer.
 
     Examples
     --------
@@ -281,11 +285,11 @@ def judge(
     >>> shorter(np.array(["84", "80 metres"], dtype=object), "84 metres").tolist()
     [True, False]
     """
-    takes_list = check_flag(batched, "batched")
+    known, takes_list = _name_of(function, "function"), check_flag(batched, "batched")
+    decide: Any = function if takes_list else partial(_decide_each, function)
     if isinstance(function, AnswerRule):
-        return Judge(partial(_decide_each, function.same), function.name if name is None else name, errors)
-    known = _name_of(function, "function") if name is None else name
-    return Judge(function if takes_list else partial(_decide_each, function), known, errors)
+        decide, known = partial(_decide_each, function.same), function.name
+    return Judge(decide, known if name is None else name, errors)
 
 
 def same_meaning(encode: Callable[[list[str]], Any], threshold: float, *, errors: JudgeErrors | None = None) -> Judge:
@@ -334,7 +338,8 @@ def entails(
 
 def normal_form(answer: str) -> str:
     """What an answer is compared by; ``SameAnswer`` states the rule."""
-    folded = unicodedata.normalize("NFKC", answer).casefold()
+    apart = "".join(_APART.get(unicodedata.decomposition(letter).partition(" ")[0], "") + letter for letter in answer)
+    folded = unicodedata.normalize("NFKC", apart).casefold()
     text = " ".join(unicodedata.normalize("NFKC", folded).split())
     while True:
         core = text.rstrip(_END)
@@ -345,7 +350,7 @@ def normal_form(answer: str) -> str:
 
 
 def first_number(answer: str) -> Fraction | None:
-    """The first number in an answer, exactly; ``same_number`` says what a number is."""
+    """The first number in the normal form of an answer; ``same_number`` says what a number is."""
     match = _NUMBER.search(answer)
     return None if match is None else Fraction(Decimal(match[0].replace(",", "").replace("−", "-")))
 
