@@ -542,3 +542,14 @@ def test_errors_are_plain_values_that_json_can_hold() -> None:
 def test_counts_that_contradict_each_other_are_refused(counts: Any, argument: str) -> None:
     with pytest.raises((InvalidTypeError, InvalidValueError), match=rf"^`{argument.replace('+', '.')}` must "):
         JudgeErrors(*counts)
+
+
+def test_a_certificate_of_a_rule_is_read_back_and_confirmed() -> None:
+    passages = ["The tower is 84 m tall.", "There is much rain.", "The annex is 80 m tall."]
+    context = hf.mask_context(lambda prompt: "80 m" if "annex" in prompt else "It's 84", passages, question="Height?")
+    agree = hf.accepted_answers(["84 m", "It's 84"])
+    certificate = hf.certify(context, [0], radius=2, agree=agree, reference="84 m")
+    assert (certificate.rate, certificate.agree) == (0.5, """accepted_answers(['84 m', "It's 84"])""")
+    stored = hf.Certificate.from_json(certificate.to_json())
+    assert stored == certificate
+    assert hf.recheck(context, stored).confirmed
