@@ -142,7 +142,7 @@ def test_the_rate_is_the_mean_chance_over_masks() -> None:
 
 
 def test_a_random_model_is_refused_and_told_what_to_do_if_answers_are_said_to_be_fixed() -> None:
-    with pytest.raises(HoldfastError, match=r'even at temperature 0.*Pass `answers="random"`'):
+    with pytest.raises(HoldfastError, match=r'even at temperature 0.*pass `answers="random"`'):
         hf.certify(RandomAnswers(lambda mask: 0.5), SELECTED, radius=3, rng=0)
 
 

@@ -25,6 +25,7 @@ from holdfast.certification.serialization import Value
 from holdfast.certification.stabilize import StableSelection, stabilize
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
+from holdfast.judging import judge
 from holdfast.mus import certify_mus
 from holdfast.plans import WORST, rate_test
 from holdfast.plans.catalog import shipped_designs
@@ -262,8 +263,8 @@ def recheck(
             must = "be about one rate: which size is the worst differs from sample to sample"
             raise InvalidValueError(argument="result", must=must)
         # Other draws: an endpoint's cache would only repeat what it holds.
-        again = stream_key(stream(first.rng_key, "asked again"))
-        options |= {"answers": "random", "rng": again, "reference": first.prediction}
+        key = stream_key(stream(first.rng_key, "asked again"))
+        options |= {"answers": "random", "rng": key, "reference": first.prediction}
     # Rows are repeated as before, or not at all; a random model is not to be confirmed by chance.
     options["check_determinism"] = first.n_repeated > 0
     if first.agree != "same_top_class" or agree is not None:
@@ -272,6 +273,8 @@ def recheck(
         except InvalidValueError as error:
             must = f"be given: the result was judged by {first.agree!r}"
             raise InvalidValueError(argument="agree", must=must) from error
+        if first.judge_errors is not None and agree is None:
+            options["agree"] = judge(options["agree"], errors=first.judge_errors)
     if first.reference is not None:
         options["reference"] = first.reference
     repeated = _ask_again(evaluator, result, options)
@@ -443,5 +446,7 @@ def _notes(result: Any) -> Iterator[str]:
         yield f"Its maker chose at most {max_draws} draws per radius, which is not the default."
     if isinstance(result, StableSelection):
         yield "The name of the method is as the file gives it: what is confirmed is the ranking."
+    if first.judge_errors is not None:
+        yield "The errors of the judge are as the file gives them: what people labelled is not in it."
     if first.n_repeated == 0 and first.answers == "fixed":
         yield "No row was repeated: the model is assumed to be deterministic."
