@@ -360,25 +360,3 @@ def _stack(images: list[NDArray[Any]], *, channels_first: bool) -> NDArray[Any]:
         raise InvalidValueError(argument="inputs", must="be images of one size", got=f"{shapes[0]} and {shapes[1]}")
     batch = np.stack(images)
     return np.ascontiguousarray(batch.transpose(0, 3, 1, 2)) if channels_first else batch
-
-
-def check_device(device: Any) -> Any:
-    """The device asked for, or the CPU."""
-    torch = import_torch()
-    try:
-        place = torch.device("cpu" if device is None else device)
-        torch.empty(0, device=place)
-    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
-        got = f"{shown(device)}: {str(error).partition(chr(10))[0].removesuffix('.')}"
-        raise InvalidValueError(argument="device", must="be a device torch can use here", got=got) from error
-    return place
-
-
-def check_dtype(dtype: Any) -> Any:
-    """The floating number type asked for, or float32."""
-    torch = import_torch()
-    kind = torch.float32 if dtype is None else getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
-        must = "be a floating number type such as 'float32' or 'float16'"
-        raise InvalidValueError(argument="dtype", must=must, got=shown(dtype))
-    return kind

@@ -25,7 +25,7 @@ from holdfast.masking.onnx import external_files, open_session
 from holdfast.masking.speed import Acceleration, Runner
 from holdfast.masking.table.boosters import is_native, library_of
 from holdfast.masking.table.mask_tabular import as_predictor
-from holdfast.masking.torch import device_of, dtype_of, fingerprint_live, is_module
+from holdfast.masking.torch import check_device, check_dtype, device_of, dtype_of, fingerprint_live, is_module
 from holdfast.validation import check_name, check_unpacked, check_whole, shown
 
 _AXES = {4: "image", 2: "table"}
@@ -47,8 +47,8 @@ def load_python(place: str, *, device: Any = None, dtype: Any = None, **options:
         rule = f"'python:{place}' must return a Classifier, a torch module, an estimator, a booster or a callable"
         raise InvalidTypeError(f"{rule}, got {shown(model)}.")
     if is_module(model):  # which the factory made for this call
-        where = device_of(model) if device is None else engines.check_device(device)
-        model = model.to(where, dtype_of(model) if dtype is None else engines.check_dtype(dtype)).eval()
+        where = device_of(model) if device is None else check_device(device)
+        model = model.to(where, dtype_of(model) if dtype is None else check_dtype(dtype)).eval()
         settings = {"preprocess": name_of(options.get("preprocess")), "max_length": options.get("max_length")}
         parts = digest_module(model) | {"settings": canonical(settings)}
         options["fingerprint"] = options.get("fingerprint") or fingerprint_of(parts)
