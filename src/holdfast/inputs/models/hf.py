@@ -60,7 +60,8 @@ def load_folder(
     """Load an image or text classifier that transformers knows, from a folder of ``save_pretrained`` or a hub id.
 
     A causal language model answers from contexts. Texts longer than ``max_length`` tokens, special ones included, are
-    cut; without it those that the model cannot take are refused. ``download`` says whether a hub id that is not in the cache may be downloaded.
+    cut; without it those that the model cannot take are refused. ``download`` says whether a hub id that is not in the
+    cache may be downloaded.
     """
     check_installed("This model", ("torch", "transformers"))
     check_flag(download, "download")
