@@ -13,7 +13,6 @@ from holdfast.agreement import Agreement, as_agreement
 from holdfast.certification.certificate import Certificate
 from holdfast.certification.reference import prediction_of
 from holdfast.evaluation import Evaluator
-from holdfast.inputs.data.contexts import ContextInput
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.randomness import stream
 from holdfast.report.card import Plain, describe_certificate, describe_curve, describe_witness, input_card, title_of
@@ -103,7 +102,7 @@ def _card(store: Store, source: Source, index: int, *, name: str | None, picked_
     first, scores = results[0], results[0].attribution
     n_features, masking = len(first.selected), scores.provenance.masking
     value, why_not = source.input(index, bound)
-    title, name = title_of(value), None if isinstance(value, ContextInput) else name  # a question says more than its id
+    title = title_of(value)
     prediction, label = class_label(first.prediction, source.classes), class_label(first.label, source.labels)
     labelled = "" if label is None else f", labelled {label}"
     return {

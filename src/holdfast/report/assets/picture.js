@@ -131,14 +131,14 @@ function columnsOf(picture, states, words, size) {
     left > 0 && size === "small" ? make("li", { class: "more" }, `and ${left} more`) : null);
 }
 
-/** A question with a card for each passage; a small one has no cards for passages that are hidden. */
+/** A card for each passage, in a small picture for those that are shown; the question is asked of the whole context. */
 function contextOf(picture, states, words, size) {
   const state = (i) => (states ? NAMES[states[i]] : "plain");
   const shown = picture.passages.map((text, i) => ({ text, i })).filter(({ i }) => size === "" || state(i) !== "hidden");
   const hidden = picture.passages.length - shown.length;
   const cards = shown.map(({ text, i }) => make("li", { class: `passage ${state(i)}` }, passageParts(picture, text, i),
     states ? make("span", { class: "tag" }, state(i)) : null));
-  return make("div", { class: `context ${size}` }, states && size !== "" ? null : questionOf(picture),
+  return make("div", { class: `context ${size}` }, states ? null : questionOf(picture),
     make("ol", { class: "passages", "aria-label": words, tabindex: size === "" ? 0 : null }, cards),
     hidden ? make("p", { class: "small" }, `${hidden} hidden`) : null);
 }
