@@ -712,6 +712,10 @@ def commented_example(*, model: str | None = None, data: str | None = None) -> s
     for spec, example in ((model, "bundled:digits-resnet"), (data, "bundled:digits")):
         if spec is not None:
             text = text.replace(f'spec = "{example}"', f"spec = {_toml(spec, 'spec')}")
+    if data is not None and data.startswith(("contexts:", "bundled:contexts")):
+        # What is asked of contexts first is whether answers rest on their citations.
+        lime = 'name = "lime"\nn_samples = 500\n# options = { sampling = "bernoulli" }\n'
+        text = text.replace(lime, 'name = "cited"\n')
     are_images = data is None or data == "bundled:digits" or data.startswith("images:")
     return text if are_images else text.replace("\ngroups = ", "\n# groups = ")
 
