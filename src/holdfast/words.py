@@ -33,6 +33,8 @@ _METHODS = {
     "grad_cam": "Grad-CAM",
     "attention_rollout": "Attention rollout",
     "rise": "RISE",
+    "cited": "Cited passages",
+    "citations": "Citations of the answer",
 }
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))

@@ -19,6 +19,7 @@ from holdfast.certification.question import FIELDS
 from holdfast.cli import command_parser, main
 from holdfast.cli.options import INPUT_SETTINGS, SETTINGS
 from holdfast.cli.single import VERBS, read_input
+from holdfast.masking.context.endpoint import Endpoint
 from holdfast.report.figures.examples import plot_result
 from holdfast.report.figures.style import write_figure
 
@@ -180,7 +181,8 @@ def test_every_setting_of_a_verb_is_a_keyword_of_its_function(command: str) -> N
     taken = inspect.signature(getattr(hf, verb.function)).parameters
     own = [name for name in verb.settings if name != "n_samples" or command == "explain"]
     assert [name for name in own if name not in taken] == []
-    bound = inspect.signature(hf.bind).parameters
+    bound = {*inspect.signature(hf.bind).parameters, *inspect.signature(hf.mask_context).parameters}
+    bound |= inspect.signature(Endpoint).parameters.keys()
     assert [name for name in INPUT_SETTINGS if name not in (*bound, "batch_size", "timeout")] == []
     assert not SETTINGS.keys() & FIELDS.keys()
 

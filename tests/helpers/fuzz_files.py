@@ -175,6 +175,18 @@ def read_table(path: Path) -> Any:
     return [found.inputs[i] for i in range(len(found))]
 
 
+def context_lines() -> bytes:
+    whole = {"id": "a", "question": "How tall?", "passages": ["It rains.", "84 m"], "cited": [2], "answer": "84 m"}
+    lines = [whole, whole | {"id": 2, "cited": [False, True], "label": 1}]
+    return "\n".join(map(json.dumps, lines)).encode()
+
+
+def read_contexts(path: Path) -> Any:
+    contexts = data.load(f"contexts:{path}")
+    masks = [context.cited_mask() for context in contexts.inputs if context.cited]
+    return masks, [contexts.digest(place) for place in range(len(contexts))]
+
+
 def read_texts(path: Path) -> Any:
     """The bytes are the texts; their labels are sound."""
     folder = path.parent / "texts"
@@ -299,6 +311,7 @@ FORMATS: list[Format] = [
     of_suffix(".parquet", table_parquet, read_table, "table.parquet"),
     of_suffix(".txt", lambda: "a day\nnot ä day\n".encode(), read_texts, "texts"),
     of_suffix(".txt", lambda: b"0\n1\n", read_labels, "labels"),
+    of_suffix(".jsonl", context_lines, read_contexts, "contexts.jsonl"),
     of_suffix(".png", picture, read_picture, "image"),
     of_suffix(".onnx", onnx_bytes, read_onnx, "model.onnx"),
     of_suffix(".skops", skops_bytes, read_skops, "model.skops"),

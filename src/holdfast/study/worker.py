@@ -21,7 +21,7 @@ from holdfast.inputs import data as datasets
 from holdfast.inputs import models
 from holdfast.inputs.inputs import Inputs, is_blank
 from holdfast.inputs.models.classifier import Classifier
-from holdfast.inputs.source import Once, check_sources, split_source
+from holdfast.inputs.source import Once, check_sources, is_on_this_machine, split_source
 from holdfast.mus import certify_mus
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.smoothing import smooth
@@ -243,9 +243,15 @@ def _untrusted(what: str) -> InvalidValueError:
 
 
 def check_trust(model: ModelSpec) -> None:
-    """Refuse a model that would run code because a file says so."""
-    if split_source(model.spec, "model")[0] == "python" and not model.trust.code:
+    """Refuse a model that would run code, or be sent prompts and the key, because a file says so."""
+    scheme, place = split_source(model.spec, "model")
+    if scheme == "python" and not model.trust.code:
         raise _untrusted(f"The model {model.spec!r}")
+    if scheme == "openai" and not (model.trust.network or is_on_this_machine(place)):
+        raise InvalidValueError(
+            f"The model {model.spec!r}, which a file names, would be sent your prompts and the API key. If you know "
+            "that server, add `--trust network` (in Python: `trust=Trust(network=True)`)."
+        )
 
 
 def check_packages(spec: StudySpec, *further: str, computing: bool = True) -> None:

@@ -26,6 +26,7 @@ from holdfast.masking.hub import (
 )
 from holdfast.masking.image.pixels import import_pillow, is_picture, open_picture, pixels
 from holdfast.masking.speed import Acceleration, Runner
+from holdfast.masking.text.strings import refuse
 from holdfast.masking.torch import check_device, check_dtype
 from holdfast.validation import check_flag, check_name, check_whole, shown
 
@@ -44,8 +45,9 @@ def load_folder(
 ) -> Classifier:
     """Load an image or text classifier that transformers knows, from a folder of ``save_pretrained`` or a hub id.
 
-    Texts longer than ``max_length`` tokens, special ones included, are cut; without it those that the model cannot
-    take are refused. ``download`` says whether a hub id that is not in the cache may be downloaded.
+    A causal language model answers from contexts. Texts longer than ``max_length`` tokens, special ones included, are
+    cut; without it those that the model cannot take are refused. ``download`` says whether a hub id that is not in the
+    cache may be downloaded.
     """
     check_installed("This model", ("torch", "transformers"))
     check_flag(download, "download")
@@ -55,6 +57,12 @@ def load_folder(
     with silence(), offline():  # a configuration can name other models
         decided = _decide_kind(folder, config, kind)
         check_weights(folder)
+        if decided == "context":
+            from holdfast.inputs.models.language import load_causal  # few models are language models
+
+            owner = "an image or text classifier"
+            refuse(owner, max_length=max_length, autocast=autocast, compile=compile or None)
+            return load_causal(folder, device=device, dtype=dtype)
         module, preparation = _load_parts(folder, decided, number_type)
     runner = Runner(module.to(where), acceleration)
     if decided == "image":
@@ -105,7 +113,7 @@ class ProcessedPixels:
 
 
 def _decide_kind(folder: Path, config: dict[str, Any], asked: str | None) -> str:
-    """Image or text, from the architecture that the configuration names."""
+    """Image, text or context, from the architecture that the configuration names."""
     from transformers.models.auto import configuration_auto
     from transformers.models.auto import modeling_auto as auto
 
@@ -113,6 +121,7 @@ def _decide_kind(folder: Path, config: dict[str, Any], asked: str | None) -> str
     mappings: dict[str, Any] = {
         "image": auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES,
         "text": auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+        "context": auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     }
     types = vars(configuration_auto)["CONFIG_MAPPING_NAMES"]
     if isinstance(names, list) and isinstance(model_type, str) and model_type in types:
@@ -121,11 +130,12 @@ def _decide_kind(folder: Path, config: dict[str, Any], asked: str | None) -> str
             if known.intersection(map(str, names)):
                 kinds.add(kind)
         if not names and asked is not None:
-            kinds = {check_name(asked, "kind", ("image", "text"))}
+            kinds = {check_name(asked, "kind", tuple(mappings))}
     if len(kinds) != 1:
         architectures = ", ".join(map(str, names if isinstance(names, list) else [names])) or "no architecture"
         problem = "must be an image or text classifier that transformers knows, such as ViTForImageClassification or "
-        problem += f"RobertaForSequenceClassification; config.json names {architectures}, of type {model_type!r}."
+        problem += "RobertaForSequenceClassification, or a language model such as Qwen3ForCausalLM; config.json names "
+        problem += f"{architectures}, of type {model_type!r}."
         if config.get("auto_map"):
             problem = f"({architectures}) needs code of its own (`auto_map` in config.json), which is never run. "
             problem += "Load it yourself and pass it on with 'python:<module>:<factory>'."

@@ -164,7 +164,8 @@ def classify_with(
 ) -> Classifier:
     """A classifier of a torch module, an estimator or a callable; what is a ``Classifier`` already stays as it is.
 
-    Errors call it by ``name``. Torch modules and callables need a ``kind``; ``preprocess`` is for images, the
+    Errors call it by ``name``. Torch modules and callables need a ``kind``; of kind "context" it is whatever
+    ``mask_context`` takes, such as a function of a prompt or an ``Endpoint``. ``preprocess`` is for images, the
     ``tokenizer`` and ``max_length`` for a torch module on texts, ``autocast`` and ``compile`` for any torch module.
     Without a ``fingerprint``, masked models have the one that ``mask_image`` and the like find.
     """
@@ -185,6 +186,10 @@ def classify_with(
         fingerprint = fingerprint_live(model)  # which costs a copy of the model: once, and not per row
     if is_estimator(model):
         return estimator_classifier(model, kind=kind, classes=classes, fingerprint=fingerprint)
+    if kind == "context":
+        from holdfast.inputs.models.language import language_model  # few models answer from contexts
+
+        return language_model(model, name, fingerprint=fingerprint)
     if not callable(model):
         must = "be a Classifier, a torch module, an estimator, a booster or a callable"
         raise InvalidTypeError(argument="model", must=must, got=shown(model))

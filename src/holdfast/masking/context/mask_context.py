@@ -30,7 +30,7 @@ FEATURES = ("passages", "sentences", "messages")
 ANOTHER = "(another answer)"
 """What a model of exact answers says where the answer is not the reference: what it is instead was not computed."""
 
-_CITED = re.compile(r"\[(\d{1,4}(?:\s*[-–,;]\s*\d{1,4})*)\]")  # [2], [1, 3], [2-4]
+_CITED = re.compile(r"\s?\[(\d{1,4}(?:\s*[-–,;]\s*\d{1,4})*)\]")  # [2], [1, 3], [2-4]
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=\S)")
 _FROM_PASSAGES = "Answer the question from the passages. Answer in a few words."
 
@@ -79,7 +79,7 @@ def default_template(question: str, passages: list[tuple[int, str]]) -> str:
 
 
 def citing_template(question: str, passages: list[tuple[int, str]]) -> str:
-    """The same, asking to cite: answers then end with numbers such as [2]."""
+    """The same, asking to cite: answers then end with numbers such as [2], which do not count as part of them."""
     cite = "Then name in brackets the numbers of the passages that the answer comes from, such as [2] or [1, 3]."
     return _write(f"{_FROM_PASSAGES} {cite}", question, passages)
 
@@ -89,18 +89,24 @@ def _write(head: str, question: str, passages: list[tuple[int, str]]) -> str:
     return "\n\n".join(part for part in (head, shown_passages, f"Question: {question}\nAnswer:") if part)
 
 
+TEMPLATES: Mapping[str, Template] = {"default": default_template, "citing": citing_template}
+"""Templates that have names."""
+
+
 @dataclass(frozen=True, eq=False)
 class ContextModel:
     """A language model, a question and its context, as a function of which parts of the context are shown.
 
-    Outputs are answers (b,), as the model words them. ``agreement`` names what counts as the same answer where a verb
-    is not told otherwise, ``reference`` is the answer to agree with where it is not given one.
+    Outputs are answers (b,), as the model words them, without their citations if it ``cites``. ``agreement`` names what
+    counts as the same answer where a verb is not told otherwise, ``reference`` is the answer to agree with where it is
+    not given one.
     """
 
     model: LanguageModel
     context: _Context
     reference: str | None
     exact: bool
+    cites: bool
     batch_size: int | None
     provenance: Provenance
     agreement: str = "same_answer"
@@ -148,25 +154,28 @@ class ContextModel:
         conversations = [self.context.write(mask) for mask in check_masks(masks, self.n_features)]
         answers = np.full(len(masks), ANOTHER, dtype=object)
         left = np.ones(len(masks), dtype=bool)
-        if self.reference is not None and isinstance(self.model, Scoring) and self._is_greedy:
+        if self.reference is not None and isinstance(self.model, Scoring) and self._is_greedy and not self.cites:
             left = ~self.model.gives(conversations, self.reference)
             answers[~left] = self.reference
         rows = [] if self.exact else np.flatnonzero(left).tolist()
         if rows:
             completions = self.model([conversations[row] for row in rows], [int(numbers[row]) for row in rows])
-            answers[rows] = [completion.text for completion in completions]
+            texts = [completion.text for completion in completions]
+            answers[rows] = [_CITED.sub("", text).strip() for text in texts] if self.cites else texts
             self._count(completions)
         return answers
 
     def cite(self) -> Mask:
-        """Which passages the model cites when it is asked to, with all of them shown; Boolean (n_features,).
+        """Which passages the model cites, with all of them shown; Boolean (n_features,).
 
-        Numbers of no passage are not counted: small models make them up.
+        A model whose template does not ask for citations is asked by the one that does. Numbers of no passage are not
+        counted: small models make them up.
         """
         if self.context.features != "passages":
             raise InvalidValueError(argument="features", must="be 'passages' to cite them", got=self.context.features)
+        template = self.context.template if self.cites else citing_template
         numbered = list(enumerate(self.passages, start=1))
-        completions = self.model([self.context.converse(citing_template(self.question, numbered))], [0])
+        completions = self.model([self.context.converse(template(self.question, numbered))], [0])
         self._count(completions)
         return _cited(completions[0].text, self.n_features, lenient=True)
 
@@ -268,6 +277,7 @@ def mask_context(
     reference: str | None = None,
     exact: bool = False,
     template: Any = None,
+    cites: bool | None = None,
     system: str | None = None,
     features: str | None = None,
     numbering: str = "kept",
@@ -299,9 +309,12 @@ def mask_context(
     exact : bool
         Whether only the reference's own tokens count as the same answer. A causal model then computes one pass for
         each mask and writes nothing; what it would have answered instead is not known.
-    template : callable, optional
-        From the question and the shown passages, as pairs (number from 1, text), to a prompt or to messages. A causal
-        model applies the chat template of its tokenizer to these.
+    template : callable or {"default", "citing"}
+        From the question and the shown passages, as pairs (number from 1, text), to a prompt or to messages; "citing"
+        asks for citations. A causal model applies the chat template of its tokenizer to these.
+    cites : bool, optional
+        Whether the template asks for citations such as [2], which are then cut from the answers; None if it is
+        "citing".
     system : str, optional
         A system message, always shown.
     features : {"passages", "sentences", "messages"}, optional
@@ -341,6 +354,8 @@ def mask_context(
         if not (value is None and may_be_none) and not (isinstance(value, str) and value.strip()):
             raise InvalidTypeError(argument=argument, must="be a text", got=shown(value))
     chosen: Any = default_template if template is None else template
+    chosen = TEMPLATES[check_name(chosen, "template", TEMPLATES)] if isinstance(chosen, str) else chosen
+    asks_to_cite = chosen is citing_template if cites is None else check_flag(cites, "cites")
     if not callable(chosen):
         must = "be a function of the question and the numbered passages"
         raise InvalidTypeError(argument="template", must=must, got=shown(template))
@@ -359,12 +374,13 @@ def mask_context(
         if reference is None or not isinstance(language_model, Scoring):
             must = "come with a `reference` and a causal language model, whose tokens are compared"
             raise InvalidValueError(argument="exact", must=must)
-        if getattr(language_model, "temperature", 0.0) != 0:
-            raise InvalidValueError(argument="exact", must="be left out for answers that are drawn at random")
+        if getattr(language_model, "temperature", 0.0) != 0 or asks_to_cite:
+            raise InvalidValueError(argument="exact", must="be left out for answers that are random or cite")
     context = _Context(kind, question, texts, places, roles, chosen, system, numbering == "renewed")
     words = [kind, f"numbering {numbering}", f"template {name_of(chosen)}"]
     words = words[:1] if kind == "messages" else words
     words += ["the reference's own tokens"] if exact else []
+    words += ["answers without citations"] if asks_to_cite else []
     content = "".join(f"{len(part)}:{part}" for part in (question, system or "", *roles, *texts)).encode()
     digest = sha256(content + repr(places).encode() if kind == "sentences" else content).hexdigest()
     return ContextModel(
@@ -372,6 +388,7 @@ def mask_context(
         context=context,
         reference=None if reference is None else reference.strip(),
         exact=exact,
+        cites=asks_to_cite,
         batch_size=size or getattr(language_model, "batch_size", None),
         provenance=Provenance(", ".join(words), known, digest),
     )
@@ -456,7 +473,7 @@ def as_language_model(
     if is_module:
         from holdfast.masking.context.causal import CausalModel
 
-        model = CausalModel(model, tokenizer, fingerprint=fingerprint)
+        model = CausalModel(model, tokenizer)
     elif isinstance(model, str) and model.startswith("hf:"):
         from holdfast.masking.context.causal import CausalModel
 
