@@ -16,11 +16,11 @@ from holdfast.cli import main
 from holdfast.cli.single import read_input
 from holdfast.errors import HoldfastError, InvalidValueError
 from holdfast.inputs.data.contexts import ContextInput
-from holdfast.inputs.models.language import citing_template, without_citations
 from holdfast.masking.context.endpoint import Endpoint
+from holdfast.masking.context.mask_context import citing_template
 from holdfast.study.spec import NO_TRUST, DataSpec, MaskingSpec, ModelSpec, Trust
 from holdfast.study.worker import check_trust, named_inputs
-from tests.helpers.readers import CONTEXTS, read, says
+from tests.helpers.readers import CONTEXTS, read, says, uncited
 
 WHOLE: dict[str, Any] = {"question": "How tall?", "passages": ["It rains.", "It is 84 metres tall."]}
 
@@ -210,7 +210,7 @@ def test_a_bound_context_says_what_the_model_answers() -> None:
         context, model = inputs.raw(place), inputs[place]
         masks = rng.random((20, model.n_features)) < 0.6
         assert model.n_features == len(context.passages)
-        assert model(masks).tolist() == [without_citations(says(context, mask)) for mask in masks]
+        assert model(masks).tolist() == [uncited(says(context, mask)) for mask in masks]
     assert inputs.fingerprint(0) == inputs.fingerprint(0) != inputs.fingerprint(1)
 
 
@@ -222,9 +222,9 @@ def test_the_citing_template_asks_for_citations_and_answers_are_compared_without
         return f"84 Metres [{len(prompts)}, 2]."
 
     (model,) = hf.bind(ask, [WHOLE], template="citing")
-    assert model(np.ones((2, 2), dtype=bool)).tolist() == ["84 metres"] * 2
+    assert model(np.ones((2, 2), dtype=bool)).tolist() == ["84 Metres."] * 2
     assert prompts[0] == citing_template("How tall?", [(1, "It rains."), (2, "It is 84 metres tall.")])
-    assert "cite the passages" in prompts[0]
+    assert "name in brackets" in prompts[0]
 
 
 REFUSED: list[tuple[Callable[[], Any], str]] = [

@@ -42,3 +42,8 @@ def read(prompt: str) -> str:
 def make() -> Callable[[str], str]:
     """A factory for ``python:`` models."""
     return read
+
+
+def uncited(answer: str) -> str:
+    """An answer without its citations."""
+    return re.sub(r"\s?\[[\d\s,;–-]+\]", "", answer).strip()

@@ -18,10 +18,9 @@ pytest.importorskip("starlette")
 import holdfast as hf
 from holdfast.cli import main
 from holdfast.explore.workbench import open_workbench
-from holdfast.inputs.models.language import without_citations
 from holdfast.report.card import describe_input, glance
 from tests.helpers.explore_pages import Serving, Tab
-from tests.helpers.readers import CONTEXTS, is_distracted, read, says
+from tests.helpers.readers import CONTEXTS, is_distracted, read, says, uncited
 from tests.helpers.report_support import HOSTILE, LONG, Visit, browsing, payload_of
 
 READER = "python:tests.helpers.readers:make"
@@ -158,7 +157,7 @@ def test_hostile_passages_questions_and_answers_are_text(browser: Any, hostile: 
 
 
 def answer(context: Any, shown: list[int]) -> str:
-    return str(without_citations(says(context, np.isin(np.arange(len(context.passages)), shown))))
+    return str(uncited(says(context, np.isin(np.arange(len(context.passages)), shown))))
 
 
 def check_answer(tab: Tab, context: Any, shown: list[int]) -> None:

@@ -24,7 +24,7 @@ from holdfast.inputs.data.contexts import ContextInput
 from holdfast.inputs.data.files import check_inside, read_table
 from holdfast.inputs.inputs import Inputs
 from holdfast.inputs.source import import_function
-from holdfast.masking.context.mask_context import read_citations
+from holdfast.masking.context.mask_context import ContextModel
 from holdfast.masking.table.palettes import as_frame
 from holdfast.selection import positive, top_fraction
 from holdfast.study.spec import CITING, MethodSpec, StudySpec, changed_method
@@ -161,17 +161,16 @@ def _citing(method: MethodSpec, agree: str) -> _Explain:
         if evaluator.n_features != len(context.passages):
             must, got = "be passages for a method that cites them", f"{evaluator.n_features} others"
             raise InvalidValueError(argument="features", must=must, got=got)
-        answer = None
-        if method.spec == "citations":  # the answer as it was written: what it counts as has no citations
-            verbatim = replace(inputs, options={**inputs.options, "normalise": str}).bind(context)
-            answer, n_calls = str(verbatim(np.ones((1, evaluator.n_features), dtype=bool))[0]), 1
-        try:
-            mask = context.cited_mask() if answer is None else read_citations(answer, evaluator.n_features)
-        except InvalidValueError as error:
-            raise MethodError(str(error)) from error
-        if not mask.any():
-            hint = "Ask it to with the masking option `template`, such as 'citing'."
-            raise MethodError(f"The answer {shown(answer)} cites no passage. {hint}")
+        answering = evaluator.answering
+        if method.spec == "citations" and isinstance(answering, ContextModel):
+            mask, n_calls = answering.cite(), 1
+            if not mask.any():
+                raise MethodError("The model cites no passage.")
+        else:
+            try:
+                mask = context.cited_mask()
+            except InvalidValueError as error:
+                raise MethodError(str(error)) from error
         return replace(read_answer(mask, evaluator, method, agree), n_calls=n_calls)
 
     return explain
