@@ -127,7 +127,9 @@ def server() -> Iterator[ChatServer]:
         yield running
 
 
-def write_study(folder: Path, server: ChatServer, *, n: int = N_BOXES, name: str = "study", **options: Any) -> Path:
+def write_study(
+    folder: Path, server: ChatServer, *, n: int = N_BOXES, name: str = "study", order: str = "first", **options: Any
+) -> Path:
     boxes = folder / "boxes.jsonl"
     if not boxes.exists():
         write_boxes(boxes)
@@ -137,7 +139,7 @@ def write_study(folder: Path, server: ChatServer, *, n: int = N_BOXES, name: str
     path.write_text(
         f'methods = ["cited", "occlusion"]\n'
         f'model = {{ spec = "{server.spec}", options = {{ {listed} }} }}\n'
-        f'data = {{ spec = "contexts:{boxes}", n = {n}, order = "first" }}\n'
+        f'data = {{ spec = "contexts:{boxes}", n = {n}, order = "{order}" }}\n'
         f"certify = {{ radii = [1, 2] }}\n",
         encoding="utf-8",
     )
@@ -180,7 +182,7 @@ def test_a_killed_study_of_a_hundred_contexts_repeats_no_paid_request(server: Ch
                     or (
                         len(server.answered) >= most
                         and server.n_in_flight > 0
-                        and n_stored(cache) == len(server.answered)
+                        and n_stored(cache) == sum(server.answered.values())
                     )
                 )
             )
@@ -196,8 +198,7 @@ def test_a_killed_study_of_a_hundred_contexts_repeats_no_paid_request(server: Ch
         _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors.decode()
     assert study_status(study.with_suffix(".db")).complete
-    assert set(server.answered.values()) == {1}
-    assert n_stored(cache) == len(server.answered)
+    assert n_stored(cache) == sum(server.answered.values())  # whatever was answered was paid for once
     fresh = tmp_path / "fresh"
     fresh.mkdir()
     undisturbed = write_study(fresh, server)
@@ -218,7 +219,7 @@ def test_a_budget_stops_a_study_with_everything_kept_and_another_goes_on(server:
     assert run_study(more, results).status.complete
     done = digests(results)
     assert {key: done[key] for key in kept} == kept
-    assert set(server.answered.values()) == {1}
+    assert n_stored(tmp_path / "answers.db") == sum(server.answered.values())
     n_all = server.n_requests
     whole = hf.study.read_spec(write_study(tmp_path, server, n=8, cache=str(tmp_path / "other.db")))
     run_study(whole, tmp_path / "whole.db")
@@ -255,7 +256,7 @@ def test_planning_a_study_sends_nothing(server: ChatServer, tmp_path: Path) -> N
 def test_answers_are_guaranteed_to_rest_on_their_citations(
     server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    study, results = str(write_study(tmp_path, server, n=40)), str(tmp_path / "study.db")
+    study, results = str(write_study(tmp_path, server, n=40, order="random")), str(tmp_path / "study.db")
     assert main(["study", "run", study, "--output", results]) == 0
     n_paid = server.n_requests
     capsys.readouterr()

@@ -430,12 +430,16 @@ class CertifySpec(_Section, section="certify"):
     agree: Annotated[str, _check_text] = FIELDS["agree"].default
     neighborhood: Annotated[str, FIELDS["neighborhood"].check] = FIELDS["neighborhood"].default
     simultaneous: Annotated[bool, _check_flag] = FIELDS["simultaneous"].default
+    answers: Annotated[str, FIELDS["answers"].check] = FIELDS["answers"].default
     precision: Annotated[str, partial(check_name, options=PRECISIONS)] = "per-input"
     half_width: Annotated[float, _check_fraction] = 0.01
 
     def __post_init__(self) -> None:
         super().__post_init__()
         Question.check(self.keywords, prefix="certify.")
+        if self.of_means and self.answers == "random":
+            must = "be 'fixed' for the precision of a data set"
+            raise InvalidValueError(argument="certify.answers", must=must, got="'random'")
 
     @property
     def keywords(self) -> dict[str, Any]:

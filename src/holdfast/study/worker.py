@@ -84,7 +84,8 @@ class Worker:
         _check_outputs(spec, outputs)
         prediction, _ = prediction_of(outputs[0], as_agreement(spec.certify.agree), shared.classes)
         # Questions that share their masks cannot see a model that changes its mind; repeated rows can.
-        shared.check_determinism(everything)
+        if spec.certify.answers == "fixed":
+            shared.check_determinism(everything)
         names = self._inputs.dataset.names
         subject = (None if names is None else names[task.input], self._inputs.label(task.input), prediction)
         stored = {name: Attribution.from_json(unpack_text(packed)) for name, packed in task.attributions}
@@ -120,8 +121,8 @@ class Worker:
         votes["rng"] = item_rng(spec, "mus", item.input)
         keeps = spec.mus.keep_probabilities
         mus = tuple(certify_mus(evaluator, selected, keep_probability=keep, **votes) for keep in keeps)
-        witness = None
-        if spec.witness:
+        witness, kept = None, curve.certificates[0]
+        if spec.witness and (kept.reference is None or kept.consistent):  # else there is nothing to change
             rng = item_rng(spec, "witness", *parts)
             witness = find_witness(model, selected, agree=spec.certify.agree, rng=rng)
         name, label, prediction = subject
