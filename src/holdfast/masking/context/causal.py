@@ -48,6 +48,7 @@ from holdfast.randomness import stream
 from holdfast.validation import check_amount, check_flag, check_list, check_size, check_whole, shown
 
 _N_CHECKED = 4  # rows of the check whether batches are computed exactly
+_COPYING = 2  # times the cost of a pass, since keys and values are copied too; 1.9 on a model of 30 layers on a CPU
 _REFUSALS = (ValueError, TypeError, IndexError, AttributeError, NotImplementedError)  # of models without such a past
 
 
@@ -327,7 +328,7 @@ class CausalModel:
         rows, ends = [prompt + answer for prompt, answer in requests], [len(prompt) - 1 for prompt, _ in requests]
         if "past_key_values" not in forward_parameters(self.module):
             ends = [0] * len(ends)
-        overhead = pass_overhead(self.module, device_of(self.module))
+        overhead = _COPYING * pass_overhead(self.module, device_of(self.module))
         groups = group_prompts(rows, ends, most=self.batch_size, overhead=overhead)
         path: list[tuple[int, Any]] = []  # how many tokens of this row are computed, and their keys and values
         previous: Ids = ()
