@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -24,8 +25,9 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.extras import check_installed, import_extra
 from holdfast.fingerprints import canonical, fingerprint
 from holdfast.masking.context.endpoint import Completion, _check_messages
+from holdfast.masking.context.sharing import Ids, common_with_next, group_prompts, n_common
 from holdfast.masking.hub import SAFE, check_weights, load_module, offline, open_folder, reading, silence
-from holdfast.masking.speed import same_scores
+from holdfast.masking.speed import pass_overhead, same_scores
 from holdfast.masking.text.tokens import length_limit
 from holdfast.masking.torch import (
     check_device,
@@ -45,11 +47,9 @@ from holdfast.masking.torch import (
 from holdfast.randomness import stream
 from holdfast.validation import check_amount, check_flag, check_list, check_size, check_whole, shown
 
-Ids = tuple[int, ...]
-"""Tokens of a prompt or an answer."""
-
-_LEAST_SHARED = 16  # tokens that a batch must have in common to be worth a pass of their own
 _N_CHECKED = 4  # rows of the check whether batches are computed exactly
+_COPYING = 2  # times the cost of a pass, since keys and values are copied too; 1.9 on a model of 30 layers on a CPU
+_REFUSALS = (ValueError, TypeError, IndexError, AttributeError, NotImplementedError)  # of models without such a past
 
 
 class ReferencePass(NamedTuple):
@@ -180,7 +180,7 @@ class CausalModel:
         independent draw, the same number of the same conversation is the same one. Without it all are draw 0. Nothing
         is drawn from the generators of torch.
         """
-        prompts = self._prompts(conversations, self.max_tokens)
+        prompts = self._prompts(conversations)
         numbers = _check_samples(samples, len(prompts))
         requests = [
             (prompt, number if self.temperature > 0 else 0) for prompt, number in zip(prompts, numbers, strict=True)
@@ -228,12 +228,12 @@ class CausalModel:
             raise InvalidValueError(argument="reference", must=must, got=shown(reference))
         entries = [_check_messages(entry) for entry in _check_conversations(conversations)]
         answers = [self._answer_ids(entry, text) for entry in entries]
-        prompts = self._prompts(entries, max(map(len, answers), default=0))
+        prompts = self._prompts(entries)
         # Those who begin alike are neighbours, and share most of their prompt with their batch.
         distinct = sorted(set(zip(prompts, answers, strict=True)))
         results: dict[tuple[Ids, Ids], tuple[bool | None, float, float]] = {}
-        for batch in _batches(distinct, self.batch_size):
-            results |= zip(batch, self._follow(batch, text), strict=True)
+        for request, logits in zip(distinct, self._logits(distinct), strict=True):
+            results[request] = self._follow(request[1], logits, text)
         open_rows = [request for request in distinct if results[request][0] is None]
         greedy = replace(self, temperature=0.0)
         for batch in _batches(open_rows, self.batch_size):
@@ -245,12 +245,12 @@ class CausalModel:
 
     # -- tokens ----------------------------------------------------------------------------------------------------
 
-    def _prompts(self, conversations: Any, n_more: int) -> list[Ids]:
-        """The tokens of each conversation, after which there must be room for so many more."""
+    def _prompts(self, conversations: Any) -> list[Ids]:
+        """The tokens of each conversation, after which there must be room for an answer."""
         prompts = [self._prompt_ids(_check_messages(entry)) for entry in _check_conversations(conversations)]
         limit, longest = length_limit(self.module, self.tokenizer), max(map(len, prompts), default=0)
-        if limit is not None and longest + n_more > limit:
-            must = f"leave room for {n_more} tokens of an answer, of the {limit} that the model can take"
+        if limit is not None and longest + self.max_tokens > limit:
+            must = f"leave room for {self.max_tokens} tokens of an answer, of the {limit} that the model can take"
             hint = "Shorten them, or ask for fewer `max_tokens`."
             raise InvalidValueError(argument="conversations", must=must, got=f"a prompt of {longest}", hint=hint)
         return prompts
@@ -299,29 +299,22 @@ class CausalModel:
 
     # -- passes ----------------------------------------------------------------------------------------------------
 
-    def _follow(self, batch: list[tuple[Ids, Ids]], text: str) -> list[tuple[bool | None, float, float]]:
-        """Of each prompt and answer: whether it is given (None if one pass cannot tell), margin, log-probability."""
+    def _follow(self, answer: Ids, logits: Any, text: str) -> tuple[bool | None, float, float]:
+        """Whether an answer is given (None if its logits cannot tell), its margin and its log-probability."""
         torch = import_torch()
-        logits = self._logits([(prompt + answer, len(answer) + 1) for prompt, answer in batch])
-        ends = torch.tensor(sorted(self.ends), device=logits[0].device)
-        results: list[tuple[bool | None, float, float]] = []
-        for (_, answer), scores in zip(batch, logits, strict=True):
-            must_end = len(answer) < self.max_tokens
-            wanted = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
-            wanted[range(len(answer)), answer] = True
-            wanted[-1, ends] = True
-            steps = slice(None) if must_end else slice(-1)
-            scores, wanted = scores[steps].float(), wanted[steps]
-            inside, outside = scores.masked_fill(~wanted, -torch.inf), scores.masked_fill(wanted, -torch.inf)
-            margin = float((inside.amax(dim=1) - outside.amax(dim=1)).min())
-            logs = inside.logsumexp(dim=1) - scores.logsumexp(dim=1)
-            tokens = scores.argmax(dim=1)
-            is_followed = wanted.gather(1, tokens[:, None])[:, 0].tolist()
-            n_followed = len([*takewhile(bool, is_followed)])
-            path = answer[:n_followed] + tuple(tokens[n_followed : n_followed + 1].tolist())
-            given = self._spells(path, text, is_whole=n_followed == len(is_followed))
-            results.append((given, margin, float(to_numpy(logs).astype(np.float64).sum())))
-        return results
+        wanted = torch.zeros(logits.shape, dtype=torch.bool, device=logits.device)
+        wanted[range(len(answer)), answer] = True
+        wanted[-1, sorted(self.ends)] = True
+        steps = slice(None) if len(answer) < self.max_tokens else slice(-1)  # the last one may be the end
+        scores, wanted = logits[steps].float(), wanted[steps]
+        inside, outside = scores.masked_fill(~wanted, -torch.inf), scores.masked_fill(wanted, -torch.inf)
+        margin = float((inside.amax(dim=1) - outside.amax(dim=1)).min())
+        logs = to_numpy(inside.logsumexp(dim=1) - scores.logsumexp(dim=1)).astype(np.float64)
+        tokens = scores.argmax(dim=1)
+        is_followed = wanted.gather(1, tokens[:, None])[:, 0].tolist()
+        n_followed = len([*takewhile(bool, is_followed)])
+        path = answer[:n_followed] + tuple(tokens[n_followed : n_followed + 1].tolist())
+        return self._spells(path, text, is_whole=n_followed == len(is_followed)), margin, float(logs.sum())
 
     def _spells(self, path: Ids, text: str, *, is_whole: bool) -> bool | None:
         """Whether an answer that begins with these tokens, or is whole, has this text; None if that is open."""
@@ -330,62 +323,91 @@ class CausalModel:
         # Half a letter is decoded as the replacement character.
         return None if text.startswith(self._text(path).rstrip("\ufffd").rstrip()) else False
 
-    def _logits(self, rows: list[tuple[Ids, int]]) -> list[Any]:
-        """For each row of tokens, the logits (n, vocabulary) that follow each of its last n ones."""
-        lengths = [len(ids) for ids, _ in rows]
-        n_shared = min(_n_common(rows[0][0], rows[-1][0]), min(len(ids) - n for ids, n in rows))
-        if n_shared < _LEAST_SHARED or "past_key_values" not in forward_parameters(self.module):
-            n_shared = 0
-        if len(rows) == 1:
-            return self._run(rows, 0)
-        # Attention in windows is exact up to a length only: longer rows are checked anew.
-        question = ("batch of prompts", weights_mark(self.module), max(lengths).bit_length(), n_shared > 0)
-        notes = notes_of(self.module)
-        if question not in notes:
-            notes[question] = self._is_exact(rows, n_shared)
-        if notes[question]:
-            return self._run(rows, n_shared)
-        return [logits for row in rows for logits in self._run([row], 0)]
+    def _logits(self, requests: list[tuple[Ids, Ids]]) -> Iterator[Any]:
+        """For each prompt and answer, in the order of their tokens, the logits (n + 1, vocabulary) of the answer."""
+        rows, ends = [prompt + answer for prompt, answer in requests], [len(prompt) - 1 for prompt, _ in requests]
+        if "past_key_values" not in forward_parameters(self.module):
+            ends = [0] * len(ends)
+        overhead = _COPYING * pass_overhead(self.module, device_of(self.module))
+        groups = group_prompts(rows, ends, most=self.batch_size, overhead=overhead)
+        path: list[tuple[int, Any]] = []  # how many tokens of this row are computed, and their keys and values
+        previous: Ids = ()
+        for group, n_next in common_with_next(rows, groups):
+            batch, first = requests[group.start : group.stop], rows[group.start]
+            n_kept = min(n_common(previous, first), group.n_shared)
+            path, previous = [node for node in path if node[0] <= n_kept], first
+            # Attention in windows is exact up to a length only: longer rows are checked anew.
+            longest = max(map(len, rows[group.start : group.stop]))
+            kind = ("batch of prompts", weights_mark(self.module), longest.bit_length(), group.n_shared > 0)
+            if len(batch) == 1 and not group.n_shared:
+                yield from self._run(batch)
+                continue
+            notes = notes_of(self.module)
+            if notes.get(kind, True):
+                try:
+                    past = self._extend(path, first, [n_next, group.n_shared], overhead)
+                    logits = self._run(batch, past, group.n_shared)
+                except (*_REFUSALS, RuntimeError) as error:
+                    if kind in notes or isinstance(error, import_torch().OutOfMemoryError):
+                        raise
+                    notes[kind], path = False, []
+            if kind not in notes:
+                notes[kind] = self._is_exact(batch, logits)
+            if notes[kind]:
+                yield from logits
+            else:
+                for request in batch:
+                    yield from self._run([request])
 
-    def _is_exact(self, rows: list[tuple[Ids, int]], n_shared: int) -> bool:
+    def _is_exact(self, batch: list[tuple[Ids, Ids]], logits: list[Any]) -> bool:
         """Whether a batch has the logits of passes of their own, rounding aside."""
-        torch = import_torch()
-        some = [rows[i] for i in sorted({*np.linspace(0, len(rows) - 1, _N_CHECKED).round().astype(int).tolist()})]
-        alone = [logits for row in some for logits in self._run([row], 0)]
-        try:
-            together = self._run(some, n_shared)
-        except torch.OutOfMemoryError:
-            raise
-        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, NotImplementedError):
-            return False
-        return same_scores(torch.cat(together), torch.cat(alone))
+        cat = import_torch().cat
+        chosen = sorted({*np.linspace(0, len(batch) - 1, _N_CHECKED).round().astype(int).tolist()})
+        alone = [row for i in chosen for row in self._run([batch[i]])]
+        return same_scores(cat([logits[i] for i in chosen]), cat(alone))
 
-    def _run(self, rows: list[tuple[Ids, int]], n_shared: int) -> list[Any]:
-        """Logits of one pass over what rows do not share, filled up on the right, and one over what they share."""
+    def _extend(self, path: list[tuple[int, Any]], row: Ids, stops: list[int], overhead: float) -> Any:
+        """The keys and values of what a group shares; those of a part that is worth a pass of its own join the path."""
         torch, twin, device = import_torch(), self._twin, device_of(self.module)
-        lengths = [len(ids) - n_shared for ids, _ in rows]
-        width, n_most = max(lengths), max(n for _, n in rows)
-        ids = torch.tensor([[*row[n_shared:], *[0] * (width - n)] for (row, _), n in zip(rows, lengths, strict=True)])
-        attention = (torch.arange(n_shared + width) < n_shared + torch.tensor(lengths)[:, None]).long()
+        for stop in stops:
+            n_known, past = path[-1] if path else (0, None)
+            if stop <= n_known or (stop < stops[-1] and stop - n_known < overhead):
+                continue
+            batch = {
+                "input_ids": torch.tensor([row[n_known:stop]], device=device),
+                "attention_mask": torch.ones((1, stop), dtype=torch.long, device=device),
+            }
+            if "position_ids" in forward_parameters(self.module):
+                batch["position_ids"] = torch.arange(n_known, stop, device=device)[None]
+            last = torch.zeros((1, 1), dtype=torch.long, device=device)  # no logits are needed
+            with evaluating_module(twin), _taking_places(last):
+                past = twin(**batch, past_key_values=deepcopy(past), use_cache=True).past_key_values
+            path.append((stop, past))
+        return path[-1][1] if path else None
+
+    def _run(self, requests: list[tuple[Ids, Ids]], past: Any = None, n_shared: int = 0) -> list[Any]:
+        """Logits of one pass over what rows do not share, filled up on the right."""
+        torch, twin, device = import_torch(), self._twin, device_of(self.module)
+        rows = [(prompt + answer)[n_shared:] for prompt, answer in requests]
+        lengths, counts = torch.tensor([*map(len, rows)]), [len(answer) + 1 for _, answer in requests]
+        width, n_most = int(lengths.max()), max(counts)
         # The last places of each row; of rows that ask for fewer, the first of these are not used.
-        places = (torch.tensor(lengths)[:, None] - n_most + torch.arange(n_most)).clamp(min=0).to(device)
-        batch = {"input_ids": ids.to(device), "attention_mask": attention.to(device)}
+        places = (lengths[:, None] - n_most + torch.arange(n_most)).clamp(min=0).to(device)
+        attention = torch.arange(n_shared + width) < n_shared + lengths[:, None]
+        batch = {
+            "input_ids": torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=device),
+            "attention_mask": attention.long().to(device),
+        }
         if "position_ids" in forward_parameters(self.module):
             batch["position_ids"] = torch.arange(n_shared, n_shared + width, device=device).repeat(len(rows), 1)
-        with evaluating_module(twin):
-            if n_shared:
-                shared = torch.tensor([rows[0][0][:n_shared]], device=device)
-                with _taking_places(torch.zeros((1, 1), dtype=torch.long, device=device)):  # no logits are needed
-                    past = twin(
-                        input_ids=shared, attention_mask=torch.ones_like(shared), use_cache=True
-                    ).past_key_values
-                past.batch_repeat_interleave(len(rows))
-                batch["past_key_values"] = past
-            with _taking_places(places) as taken:
-                logits = score_tensor(twin(**batch, use_cache=bool(n_shared)))
+        with evaluating_module(twin), _taking_places(places) as taken:
+            if past is not None:
+                batch["past_key_values"] = deepcopy(past)
+                batch["past_key_values"].batch_repeat_interleave(len(rows))
+            logits = score_tensor(twin(**batch, use_cache=past is not None))
         if not taken:
             logits = _take(logits, places)
-        return [row[n_most - n :] for row, (_, n) in zip(logits, rows, strict=True)]
+        return [row[n_most - n :] for row, n in zip(logits, counts, strict=True)]
 
     def _generate(self, batch: list[tuple[Ids, int]]) -> list[Completion]:
         """Answers to prompts; of each, the draw of this number."""
@@ -474,11 +496,6 @@ def _take(values: Any, places: Any) -> Any:
 
 def _plain(messages: list[dict[str, str]]) -> str:
     return "\n\n".join(message["content"] for message in messages)
-
-
-def _n_common(first: Ids, second: Ids) -> int:
-    """Tokens that both begin with."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
 def _batches(requests: list[Any], size: int) -> Iterator[list[Any]]:
