@@ -219,9 +219,12 @@ def test_a_text_file_is_the_text_in_it(tmp_path: Path, capsys: pytest.CaptureFix
             "the number of an input, got 'bundled:digits'. Count from 0: 'bundled:digits#0'",
         ),
         ("x.csv", "must end with the number of an input, got 'x.csv'."),
-        ("digits#3", "must start with one of bundled:, images:, tweeteval:, table:, hf:, got 'digits'."),
+        ("digits#3", "must start with one of bundled:, images:, tweeteval:, table:, contexts:, hf:, got 'digits'."),
         ("bundled:sentences#999", "must end with a number from 0 to 199, got 'bundled:sentences#999'."),
-        ("bundled:sentenses#1", "must be one of digits, sentences, cancer, got 'sentenses'. Did you mean 'sentences'?"),
+        (
+            "bundled:sentenses#1",
+            "one of digits, sentences, cancer, contexts, got 'sentenses'. Did you mean 'sentences'?",
+        ),
     ],
 )
 def test_an_input_that_is_not_there_is_told_with_what_to_write(
@@ -252,7 +255,7 @@ def test_an_input_that_is_not_there_is_told_with_what_to_write(
             "must be of another kind, such as .json, .png or .xml, got 'x.gif'",
         ),
         (["certify", *ROW, "--method", "lime", "--top", "few", "--radius", "1"], "a share such as 0.25, got 'few'"),
-        (["certify", *ROW, "--grid", "few", *TOP, "--radius", "1"], "must look like 14x14, or be tokens or words"),
+        (["certify", *ROW, "--grid", "few", *TOP, "--radius", "1"], "must look like 14x14, or be one of tokens, words"),
     ],
     ids=range(11),
 )

@@ -266,7 +266,17 @@ def test_options_of_an_endpoint_reach_it_and_no_key_is_kept(monkeypatch: pytest.
     assert "s3cret" not in repr((inputs[0], inputs.classifier, endpoint, spec.options))
 
 
-@pytest.mark.parametrize("url", ["https://example.org/v1", "http://127.0.0.1.example.org/v1", "http://10.0.0.1/v1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https://example.org/v1", "http://127.0.0.1.example.org/v1", "http://10.0.0.1/v1", "http://localhost.a.org"),
+        *(
+            "http://127.0.0.1:80@example.org/v1",
+            "http://localhost\\@example.org/v1",
+            "http://example.org/http://localhost",
+        ),
+    ],
+)
 def test_an_endpoint_elsewhere_that_a_file_names_is_sent_nothing_unless_it_is_trusted(url: str) -> None:
     spec = ModelSpec(f"openai:{url}#m", trust=NO_TRUST)
     with pytest.raises(InvalidValueError, match=r"would be sent your prompts and the API key.*--trust network"):

@@ -379,8 +379,9 @@ def _foreign(content: bytes, luck: random.Random) -> bytes:
 
 
 def _edit(content: bytes, luck: random.Random) -> bytes:
-    """One leaf of a JSON document replaced, removed or added."""
-    document = json.loads(content)
+    """One leaf of a JSON document, or of the last of several lines, replaced, removed or added."""
+    before, start, last = content.rpartition(b"\n{")
+    document = json.loads(start[1:] + last)
     owner, key = luck.choice(list(_places(document)))
     way = luck.random()
     if way < 0.15 and isinstance(owner, dict):
@@ -389,7 +390,7 @@ def _edit(content: bytes, luck: random.Random) -> bytes:
         owner["unknown"] = 1
     else:
         owner[key] = luck.choice(LEAVES)
-    return json.dumps(document).encode("utf-8", "surrogateescape")
+    return before + start[:1] + json.dumps(document).encode("utf-8", "surrogateescape")
 
 
 def _places(value: Any) -> Any:

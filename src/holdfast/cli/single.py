@@ -104,8 +104,8 @@ VERBS = {
     ),
     "citations": Verb(
         "certify_citations",
-        ("cited", "radius", "min_rate", "confidence"),
-        ("agree", "reference", "rng"),
+        ("cited", "radius", "min_rate"),
+        ("confidence", "agree", "reference", "rng"),
         "Certify whether a language model's answer rests on the passages that it cites: whether it stays when other "
         "passages are shown beside them, and is lost without them.",
         "holdfast citations qa.jsonl#3 --model openai:http://127.0.0.1:8000/v1#qwen3 --radius 2 --min-rate 0.9 "
@@ -137,9 +137,10 @@ def add_input(parser: argparse.ArgumentParser, *, required: bool = True, flag: s
     if flag == "input":
         purpose = "a question with its passages, by its number from 0: qa.jsonl#3 or bundled:contexts#3"
         parser.add_argument(flag, metavar="FILE#N", help=purpose)
+        parser.set_defaults(features=None)  # what is cited are passages
     else:
         parser.add_argument(flag, required=required, metavar="INPUT", help=purpose)
-    add_features(parser)
+        add_features(parser)
 
 
 def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -10,7 +11,6 @@ from inspect import Parameter, isfunction, signature
 from pathlib import Path
 from threading import RLock
 from typing import Any, Generic, TypeVar
-from urllib.parse import urlsplit
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.extras import check_installed, needed
@@ -117,9 +117,7 @@ def is_on_this_machine(url: str) -> bool:
     >>> is_on_this_machine("http://127.0.0.1:8000/v1#tiny"), is_on_this_machine("https://127.0.0.1.example.org/v1#tiny")
     (True, False)
     """
-    with suppress(ValueError):
-        return urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
-    return False
+    return re.fullmatch(r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?([/#].*)?", url) is not None
 
 
 def import_function(place: str, argument: str, what: str) -> Callable[..., Any]:
