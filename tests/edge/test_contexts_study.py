@@ -127,17 +127,17 @@ def server() -> Iterator[ChatServer]:
         yield running
 
 
-def write_study(folder: Path, server: ChatServer, *, n: int = N_BOXES, name: str = "study", **options: Any) -> Path:
+def write_study(folder: Path, server: ChatServer, *, n: int = N_BOXES, order: str = "first", **options: Any) -> Path:
     boxes = folder / "boxes.jsonl"
     if not boxes.exists():
         write_boxes(boxes)
     settings = {"cache": str(folder / "answers.db"), "backoff": 0.0, **options}
     listed = ", ".join(f"{key} = {json.dumps(value)}" for key, value in settings.items() if value is not None)
-    path = folder / f"{name}.toml"
+    path = folder / "study.toml"
     path.write_text(
         f'methods = ["cited", "occlusion"]\n'
         f'model = {{ spec = "{server.spec}", options = {{ {listed} }} }}\n'
-        f'data = {{ spec = "contexts:{boxes}", n = {n}, order = "first" }}\n'
+        f'data = {{ spec = "contexts:{boxes}", n = {n}, order = "{order}" }}\n'
         f"certify = {{ radii = [1, 2] }}\n",
         encoding="utf-8",
     )
@@ -255,7 +255,7 @@ def test_planning_a_study_sends_nothing(server: ChatServer, tmp_path: Path) -> N
 def test_answers_are_guaranteed_to_rest_on_their_citations(
     server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    study, results = str(write_study(tmp_path, server, n=40)), str(tmp_path / "study.db")
+    study, results = str(write_study(tmp_path, server, n=40, order="random")), str(tmp_path / "study.db")
     assert main(["study", "run", study, "--output", results]) == 0
     n_paid = server.n_requests
     capsys.readouterr()
