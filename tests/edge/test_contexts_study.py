@@ -127,15 +127,13 @@ def server() -> Iterator[ChatServer]:
         yield running
 
 
-def write_study(
-    folder: Path, server: ChatServer, *, n: int = N_BOXES, name: str = "study", order: str = "first", **options: Any
-) -> Path:
+def write_study(folder: Path, server: ChatServer, *, n: int = N_BOXES, order: str = "first", **options: Any) -> Path:
     boxes = folder / "boxes.jsonl"
     if not boxes.exists():
         write_boxes(boxes)
     settings = {"cache": str(folder / "answers.db"), "backoff": 0.0, **options}
     listed = ", ".join(f"{key} = {json.dumps(value)}" for key, value in settings.items() if value is not None)
-    path = folder / f"{name}.toml"
+    path = folder / "study.toml"
     path.write_text(
         f'methods = ["cited", "occlusion"]\n'
         f'model = {{ spec = "{server.spec}", options = {{ {listed} }} }}\n'

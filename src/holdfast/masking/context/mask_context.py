@@ -75,16 +75,16 @@ def default_template(question: str, passages: list[tuple[int, str]]) -> str:
     Question: Who?
     Answer:
     """
-    return _write(_FROM_PASSAGES, question, passages)
+    return _numbered_prompt(_FROM_PASSAGES, question, passages)
 
 
 def citing_template(question: str, passages: list[tuple[int, str]]) -> str:
     """The same, asking to cite: answers then end with numbers such as [2], which do not count as part of them."""
     cite = "Then name in brackets the numbers of the passages that the answer comes from, such as [2] or [1, 3]."
-    return _write(f"{_FROM_PASSAGES} {cite}", question, passages)
+    return _numbered_prompt(f"{_FROM_PASSAGES} {cite}", question, passages)
 
 
-def _write(head: str, question: str, passages: list[tuple[int, str]]) -> str:
+def _numbered_prompt(head: str, question: str, passages: list[tuple[int, str]]) -> str:
     shown_passages = "\n".join(f"[{number}] {text}" for number, text in passages)
     return "\n\n".join(part for part in (head, shown_passages, f"Question: {question}\nAnswer:") if part)
 
