@@ -49,6 +49,12 @@ def model() -> Any:
     return score_table(6)
 
 
+def context() -> Any:
+    return hf.mask_context(
+        lambda prompt: "84 m" if "tall" in prompt else "no", ["It rains.", "It is tall.", "So."], question="Well?"
+    )
+
+
 def asked(**more: Any) -> Callable[[], Arguments]:
     return lambda: {"model": model(), "selected": SELECTED.copy(), **more}
 
@@ -202,7 +208,20 @@ INPUTS = {
     ),
     "mask_context": Case(
         hf.mask_context,
-        lambda: {"model": str.upper, "passages": ["a b", "c"], "question": "why?", "system": None, "numbering": "kept"},
+        lambda: (
+            {"model": str.upper, "passages": ["a b", "c"], "question": "why?", "system": None, "numbering": "kept"}
+            | {"reference": "yes", "exact": False, "template": "citing", "cites": None, "features": "sentences"}
+            | {"tokenizer": None, "batched": False, "batch_size": 4, "fingerprint": None}
+        ),
+    ),
+    "certify_citations": Case(
+        hf.certify_citations,
+        lambda: (
+            {"context": context(), "cited": [2], "radius": 1, "min_rate": 0.9, "witness": True, "scores": None}
+            | {"tolerance": 0.2, "confidence": 0.8, "plan": "exact", "agree": "same_answer", "reference": "84 m"}
+            | {"answers": "fixed", "batch_size": 4, "progress": None, "check_determinism": True, "rng": 0}
+        ),
+        work=("tolerance", "confidence"),
     ),
     "read_citations": Case(hf.read_citations, lambda: {"answer": "yes [1]", "n_passages": 3}),
     "mask_text": Case(

@@ -17,6 +17,7 @@ import holdfast as hf
 from holdfast import data, models, study
 from holdfast.cli.single import read_numbers
 from tests.helpers.fakes import score_table
+from tests.helpers.fuzz_cases import context
 from tests.helpers.study_support import TRUST, make_spec, write_texts
 
 SELECTED = np.array([True, True, False, False, False, False])
@@ -38,7 +39,16 @@ class Format:
 # -- results as JSON --------------------------------------------------------------------------------
 
 
-RESULTS = {"Attribution", "Certificate", "Comparison", "Difference", "FillSensitivity", "HardCertificate", "MeanCurve"}
+RESULTS = {
+    "Attribution",
+    "Certificate",
+    "CitationCertificate",
+    "Comparison",
+    "Difference",
+    "FillSensitivity",
+    "HardCertificate",
+    "MeanCurve",
+}
 RESULTS |= {"RadiusCertificate", "RadiusStep", "Recheck", "Reexplanation", "SizeStep", "SmoothedAccuracy"}
 RESULTS |= {"StabilityBracket", "StabilityCurve", "StableSelection", "Witness", "DataSetGuarantee", "DifferenceAt"}
 RESULTS |= {"GroupSummary", "ItemResult", "MeanAt", "MusSummary", "PairedDifference", "PlannedCost", "StudyPlan"}
@@ -63,6 +73,7 @@ def results() -> dict[str, Any]:
         hf.find_witness(model, SELECTED),
     ]
     made += [hf.reexplain(model, "lime", radius=1, n_repeats=2, n_samples=30, rng=0)]
+    made += [hf.certify_citations(context(), [2], rng=0)]
     made += [hf.stability_bracket(model, SELECTED, max_radius=3, rng=0)]
     made += [hf.mean_curve([lambda: (model, SELECTED)] * 3, radii=[1, 2], half_width=0.3, rng=0)]
     made += [hf.SmoothedAccuracy((1.0, 0.5), (3, 2), 4, 8, 0.9, 64, 0)]

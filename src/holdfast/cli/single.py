@@ -41,7 +41,7 @@ from holdfast.validation import MOST_UNPACKED, check_file, check_mask, read_text
 
 _METHOD_HELP = "lime, shap, occlusion, grad_cam, …; captum:DeepLift, shapiq:SVARM, … for those of other packages"
 _SCHEMES = dict.fromkeys(READERS, "table") | {".jsonl": "contexts"}  # of files that hold many inputs
-_RATES = ("plan", "reference", "neighborhood", "rate_kind", "rng")
+_RATES = ("plan", "reference", "neighborhood", "rate_kind", "answers", "rng")
 
 
 @dataclass(frozen=True)

@@ -430,9 +430,9 @@ class CertifySpec(_Section, section="certify"):
     agree: Annotated[str, _check_text] = FIELDS["agree"].default
     neighborhood: Annotated[str, FIELDS["neighborhood"].check] = FIELDS["neighborhood"].default
     simultaneous: Annotated[bool, _check_flag] = FIELDS["simultaneous"].default
-    answers: Annotated[str, FIELDS["answers"].check] = FIELDS["answers"].default
     precision: Annotated[str, partial(check_name, options=PRECISIONS)] = "per-input"
     half_width: Annotated[float, _check_fraction] = 0.01
+    answers: Annotated[str, FIELDS["answers"].check] = FIELDS["answers"].default
 
     def __post_init__(self) -> None:
         super().__post_init__()
