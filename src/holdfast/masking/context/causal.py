@@ -96,11 +96,14 @@ class CausalModel:
     batch_size : int
         Most conversations in one pass.
 
-    Examples
-    --------
-    >>> model = CausalModel.load("hf:my-model", max_tokens=16)  # doctest: +SKIP
-    >>> model([[{"role": "user", "content": "What is the capital of France?"}]])[0].text  # doctest: +SKIP
-    'The capital of France is Paris.'
+    Notes
+    -----
+    With a folder that ``save_pretrained`` wrote::
+
+        model = CausalModel.load("hf:my-model", max_tokens=16)
+        question = [{"role": "user", "content": "What is the capital of France?"}]
+        answer = model([question])[0].text
+        assert model.gives([question], answer)[0]
     """
 
     module: Any
