@@ -56,7 +56,7 @@ def _figures() -> Iterator[Figure]:
         }
     )
     for name, seconds in medians.items():
-        yield Figure(f"{name}: seconds per prompt of {len(masks)} masks of {len(passages)} passages", seconds, "s")
+        yield Figure(f"{name}: CPU seconds per prompt of {len(masks)} masks of {len(passages)} passages", seconds, "s")
     passed = medians["passed"]
     yield Figure("one pass, times faster than 8 tokens one by one", medians["generated one by one"] / passed, "×", 3.0)
     yield Figure("one pass, times faster than 8 tokens in batches of 16", medians["generated"] / passed, "×")
@@ -64,14 +64,14 @@ def _figures() -> Iterator[Figure]:
 
 
 def _interleaved(work: dict[str, tuple[int, Callable[[], object]]]) -> dict[str, float]:
-    """Median seconds per prompt; each round runs all of them, so that other work on the machine meets all alike."""
+    """Median CPU seconds per prompt; each round runs all of them, so that other work on the machine meets all alike."""
     times: dict[str, list[float]] = {name: [] for name in work}
     for name, (_, function) in work.items():
         if name == "passed":
             function()  # which also checks once whether sharing is exact
     for _ in range(ROUNDS):
         for name, (n, function) in work.items():
-            start = time.perf_counter()
+            start = time.process_time()
             function()
-            times[name].append((time.perf_counter() - start) / n)
+            times[name].append((time.process_time() - start) / n)
     return {name: float(np.median(seconds)) for name, seconds in times.items()}

@@ -196,6 +196,26 @@ def test_a_model_that_cannot_share_prompts_is_asked_row_by_row(kind: Any) -> Non
     assert verdicts(broken) == {False}
 
 
+class Hungry(LlamaForCausalLM):
+    """Has memory for four rows."""
+
+    @wraps(LlamaForCausalLM.forward)
+    def forward(self, input_ids: Any = None, **inputs: Any) -> Any:
+        if len(input_ids) > 4:
+            raise torch.OutOfMemoryError("out of memory")
+        return super().forward(input_ids, **inputs)
+
+
+def test_lack_of_memory_is_raised_as_torch_does_and_nothing_is_concluded_from_it() -> None:
+    module, tokenizer = Hungry(language_model("llama").config), language_tokenizer(chat=True)
+    conversations = random_conversations(32, np.random.default_rng(0))
+    for work in (lambda model: model(conversations), lambda model: model.gives(conversations, "ab")):
+        with pytest.raises(torch.OutOfMemoryError, match="out of memory"):
+            work(CausalModel(module, tokenizer, max_tokens=6, batch_size=16))
+        work(CausalModel(module, tokenizer, max_tokens=6, batch_size=4))
+    assert False not in notes_of(module).values()
+
+
 def verdicts(module: Any) -> set[bool]:
     """What was found of whether prompts can share what they begin with."""
     return {note for kind, note in notes_of(module).items() if kind[0] == "batch of prompts" and kind[-1]}
@@ -260,6 +280,13 @@ def test_a_draw_depends_on_its_conversation_and_number_alone() -> None:
     assert model(conversations) == model(conversations, samples=[0] * 12)
     assert len({answer.text for answer in model([conversations[0]] * 20, samples=range(20))}) > 5
     assert len({answer.text for answer in model([ask(f"a{'b' * i}?") for i in range(20)])}) > 5
+
+
+def test_a_special_token_in_a_reference_is_no_answer() -> None:
+    model, conversations = make("llama", True), random_conversations(24, np.random.default_rng(0))
+    assert not model.gives(conversations, "<|end|>").any()
+    texts = {answer.text for answer in model(conversations) if answer.text}
+    assert not any(model.gives(conversations, f"{text}<|end|>{text}").any() for text in texts)
 
 
 def test_identical_conversations_are_answered_once() -> None:

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.extras import check_installed, import_extra
+from holdfast.extras import check_installed
 from holdfast.fingerprints import canonical, fingerprint
-from holdfast.masking.context.endpoint import Completion, _check_messages
+from holdfast.masking.context.endpoint import Completion, check_messages
 from holdfast.masking.context.sharing import Ids, common_with_next, group_prompts, n_common
 from holdfast.masking.hub import SAFE, check_weights, load_module, offline, open_folder, reading, silence
 from holdfast.masking.speed import pass_overhead, same_scores
@@ -62,7 +62,8 @@ class ReferencePass(NamedTuple):
     margins : float
         The least lead of a token of the reference over every other token, in logits: positive if each is the most
         likely, else how far the worst is behind, as a negative number. Where it is about as small as rounding, another
-        batch size or device may decide otherwise.
+        batch size or device may decide otherwise. It is about the tokens that the tokenizer splits the reference into,
+        also where the model writes the same text in others.
     log_probabilities : float
         Natural logarithm of the probability that the model writes the tokens of the reference and then ends, at
         temperature 1.
@@ -95,11 +96,14 @@ class CausalModel:
     batch_size : int
         Most conversations in one pass.
 
-    Examples
-    --------
-    >>> model = CausalModel.load("hf:my-model", max_tokens=16)  # doctest: +SKIP
-    >>> model([[{"role": "user", "content": "What is the capital of France?"}]])[0].text  # doctest: +SKIP
-    'The capital of France is Paris.'
+    Notes
+    -----
+    With a folder that ``save_pretrained`` wrote::
+
+        model = CausalModel.load("hf:my-model", max_tokens=16)
+        question = [{"role": "user", "content": "What is the capital of France?"}]
+        answer = model([question])[0].text
+        assert model.gives([question], answer)[0]
     """
 
     module: Any
@@ -226,7 +230,7 @@ class CausalModel:
         if not text:
             must = "have at least one letter that is no white space"
             raise InvalidValueError(argument="reference", must=must, got=shown(reference))
-        entries = [_check_messages(entry) for entry in _check_conversations(conversations)]
+        entries = [check_messages(entry) for entry in _check_conversations(conversations)]
         answers = [self._answer_ids(entry, text) for entry in entries]
         prompts = self._prompts(entries)
         # Those who begin alike are neighbours, and share most of their prompt with their batch.
@@ -247,7 +251,7 @@ class CausalModel:
 
     def _prompts(self, conversations: Any) -> list[Ids]:
         """The tokens of each conversation, after which there must be room for an answer."""
-        prompts = [self._prompt_ids(_check_messages(entry)) for entry in _check_conversations(conversations)]
+        prompts = [self._prompt_ids(check_messages(entry)) for entry in _check_conversations(conversations)]
         limit, longest = length_limit(self.module, self.tokenizer), max(map(len, prompts), default=0)
         if limit is not None and longest + self.max_tokens > limit:
             must = f"leave room for {self.max_tokens} tokens of an answer, of the {limit} that the model can take"
@@ -265,7 +269,7 @@ class CausalModel:
             options = {"add_generation_prompt": True, "tokenize": True, "return_dict": True}
             try:
                 ids = self.tokenizer.apply_chat_template(messages, **options)["input_ids"]
-            except import_extra("jinja2", "Chat templates need").TemplateError as error:
+            except import_module("jinja2").TemplateError as error:
                 must = "suit the chat template of the tokenizer"
                 raise InvalidValueError(argument="conversations", must=must, got=str(error)) from error
         if not ids:
@@ -282,7 +286,10 @@ class CausalModel:
         return ids[: self.max_tokens]
 
     def _text(self, ids: Iterable[int]) -> str:
-        return str(self.tokenizer.decode([*ids], skip_special_tokens=True, clean_up_tokenization_spaces=False)).strip()
+        """The text of an answer up to its end, without special tokens and white space around it."""
+        tokens = [*takewhile(lambda token: token not in self.ends, ids)]
+        options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+        return str(self.tokenizer.decode(tokens, **options)).strip()
 
     def _chat_end(self) -> int | None:
         """The special token that the chat template writes behind an answer, which ends it."""
@@ -292,7 +299,7 @@ class CausalModel:
         messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": mark}]
         try:
             whole = self.tokenizer.apply_chat_template(messages, tokenize=False)
-        except import_extra("jinja2", "Chat templates need").TemplateError:
+        except import_module("jinja2").TemplateError:
             return None
         behind = self.tokenizer(whole.rpartition(mark)[2], add_special_tokens=False, verbose=False)["input_ids"]
         return behind[0] if behind and behind[0] in self.tokenizer.all_special_ids else None
@@ -318,7 +325,7 @@ class CausalModel:
 
     def _spells(self, path: Ids, text: str, *, is_whole: bool) -> bool | None:
         """Whether an answer that begins with these tokens, or is whole, has this text; None if that is open."""
-        if is_whole or path[-1] in self.ends or len(path) >= self.max_tokens:
+        if is_whole or self.ends.intersection(path) or len(path) >= self.max_tokens:
             return self._text(path) == text
         # Half a letter is decoded as the replacement character.
         return None if text.startswith(self._text(path).rstrip("\ufffd").rstrip()) else False
@@ -348,7 +355,7 @@ class CausalModel:
                     past = self._extend(path, first, [n_next, group.n_shared], overhead)
                     logits = self._run(batch, past, group.n_shared)
                 except (*_REFUSALS, RuntimeError) as error:
-                    if kind in notes or isinstance(error, import_torch().OutOfMemoryError):
+                    if kind in notes or "memory" in str(error).lower():  # smaller batches are for the caller to try
                         raise
                     notes[kind], path = False, []
             if kind not in notes:
@@ -428,10 +435,9 @@ class CausalModel:
             )
         answers = []
         for (prompt, _), row in zip(batch, rows[:, width:].tolist(), strict=True):
-            tokens = [*takewhile(lambda token: token not in self.ends, row)]
-            has_ended = len(tokens) < len(row)
-            n_tokens, reason = len(tokens) + has_ended, "stop" if has_ended else "length"
-            answers.append(Completion(self._text(tokens), len(prompt), n_tokens, False, reason))
+            n_written = next((i for i, token in enumerate(row, start=1) if token in self.ends), None)  # with the end
+            n_tokens, reason = (len(row), "length") if n_written is None else (n_written, "stop")
+            answers.append(Completion(self._text(row), len(prompt), n_tokens, False, reason))
         return answers
 
     @property

@@ -230,7 +230,7 @@ class Endpoint:
             if len(numbers) != len(entries):
                 got = f"{len(numbers)} for {len(entries)} conversations"
                 raise InvalidValueError(argument="samples", must=must, got=got)
-        return [self._request(_check_messages(entry), number) for entry, number in zip(entries, numbers, strict=True)]
+        return [self._request(check_messages(entry), number) for entry, number in zip(entries, numbers, strict=True)]
 
     def _request(self, messages: list[dict[str, str]], sample: int) -> _ChatRequest:
         is_random = self.temperature is None or self.temperature > 0
@@ -602,7 +602,7 @@ def _check_extra(extra: Any) -> dict[str, Any]:
     return copied
 
 
-def _check_messages(conversation: Any) -> list[dict[str, str]]:
+def check_messages(conversation: Any) -> list[dict[str, str]]:
     must = "hold lists of messages such as {'role': 'user', 'content': 'Hello'}"
     messages = check_list(conversation, "conversations", must)
     for message in messages:
