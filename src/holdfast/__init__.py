@@ -71,13 +71,15 @@ if TYPE_CHECKING:
     from holdfast.judging import entails as entails
     from holdfast.judging import judge as judge
     from holdfast.judging import judge_errors as judge_errors
+    from holdfast.judging import read_citations as read_citations
     from holdfast.judging import same_answer as same_answer
     from holdfast.judging import same_meaning as same_meaning
     from holdfast.judging import same_number as same_number
+    from holdfast.masking.context.causal import CausalModel as CausalModel
+    from holdfast.masking.context.endpoint import Endpoint as Endpoint
     from holdfast.masking.context.llm_judge import llm_judge as llm_judge
     from holdfast.masking.context.mask_context import ContextModel as ContextModel
     from holdfast.masking.context.mask_context import mask_context as mask_context
-    from holdfast.masking.context.mask_context import read_citations as read_citations
     from holdfast.masking.function import lookup_table as lookup_table
     from holdfast.masking.function import mask_function as mask_function
     from holdfast.masking.image.mask_image import mask_image as mask_image
@@ -144,9 +146,12 @@ _NAMES = {
     "errors": "HoldfastError InvalidTypeError InvalidValueError MissingExtraError ModelError",
     "evaluation": "Evaluator Tally",
     "inputs.inputs": "Inputs bind",
-    "judging": "Judge JudgeErrors accepted_answers entails judge judge_errors same_answer same_meaning same_number",
+    "judging": "Judge JudgeErrors accepted_answers entails judge judge_errors read_citations same_answer same_meaning "
+    "same_number",
     "masking.context.llm_judge": "llm_judge",
-    "masking.context.mask_context": "ContextModel mask_context read_citations",
+    "masking.context.causal": "CausalModel",
+    "masking.context.endpoint": "Endpoint",
+    "masking.context.mask_context": "ContextModel mask_context",
     "masking.function": "lookup_table mask_function",
     "masking.image.pixels": "grid segments superpixels",
     "masking.image.mask_image": "mask_image",

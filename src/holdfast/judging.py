@@ -26,6 +26,7 @@ from holdfast.validation import (
     check_list,
     check_number,
     check_share,
+    check_size,
     shown,
 )
 
@@ -36,6 +37,7 @@ _APART = {"<super>": "^", "<fraction>": " "}
 """What keeps a digit apart from the one before it, by the kind of character; NFKC alone makes 102 of 10²."""
 _END = " .,;:!?"
 _PAIRS = frozenset(('""', "''", "``", "“”", "””", "‘’", "’’", "„“", "‚‘", "«»", "»«", "‹›", "()", "[]", "{}"))
+_CITATION = re.compile(r"\s?\[(\d{1,4}(?:\s*[-–,;]\s*\d{1,4})*)\]")  # [2], [1, 3], [2-4]
 _NUMBER = re.compile(
     r"""(?:(?<!\w)[-−])?                                                # a minus sign, not a hyphen
     (?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<![\w.])\.\d+)    # 1,200.5 or 1200.5 or .5
@@ -334,6 +336,42 @@ def entails(
     directions = "" if check_flag(both_ways, "both_ways") else ", one way"
     name = f"entails({_name_of(score, 'score')}, {limit!r}{directions})"
     return Judge(partial(_decide_by_entailment, score, limit, both_ways), name, errors)
+
+
+def read_citations(answer: str, n_passages: int) -> Mask:
+    """Read which passages an answer cites, such as [2], [1, 3] or [2-4], as a mask of the passages.
+
+    Numbers count from 1; those of no passage are refused.
+
+    Examples
+    --------
+    >>> read_citations("It is 84 metres tall [2], as others say [1, 4].", n_passages=5).tolist()
+    [True, True, False, True, False]
+    """
+    n = check_size(n_passages, "n_passages")
+    if not isinstance(answer, str):
+        raise InvalidTypeError(argument="answer", must="be a text", got=shown(answer))
+    return cited_in(answer, n)
+
+
+def without_citations(answer: str) -> str:
+    """An answer without the passages that it cites."""
+    return _CITATION.sub("", answer).strip()
+
+
+def cited_in(answer: str, n_passages: int, *, lenient: bool = False) -> Mask:
+    """The passages that an answer cites; numbers of no passage are refused or, if lenient, left out."""
+    mask = np.zeros(n_passages, dtype=bool)
+    for group in _CITATION.findall(answer):
+        for part in re.split(r"[,;]", group):
+            numbers = [int(number) for number in re.findall(r"\d+", part)]
+            if numbers[0] < 1 or numbers[-1] > n_passages or numbers[0] > numbers[-1]:
+                if lenient:
+                    continue
+                must = f"cite passages from 1 to {n_passages}"
+                raise InvalidValueError(argument="answer", must=must, got=f"[{group}]")
+            mask[numbers[0] - 1 : numbers[-1]] = True
+    return mask
 
 
 def normal_form(answer: str) -> str:

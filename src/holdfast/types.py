@@ -84,10 +84,15 @@ class Agreement(Protocol):
 class Answering(Protocol):
     """A masked model that answers in words, which may differ from draw to draw.
 
-    ``agreement`` names what counts as the same answer where nothing else is asked, and ``reference`` is the answer to
-    agree with, or None. ``scores`` is a masked model of how likely the reference is, or None.
+    ``question`` is what is asked; ``tokens`` are how many were read and written so far, or None. ``agreement`` names
+    what counts as the same answer where nothing else is asked, and ``reference`` is the answer to agree with, or None.
+    ``scores`` is a masked model of how likely the reference is, or None.
     """
 
+    @property
+    def question(self) -> str: ...
+    @property
+    def tokens(self) -> tuple[int | None, int | None]: ...
     @property
     def agreement(self) -> str: ...
     @property

@@ -28,6 +28,8 @@ class RandomAnswers:
     reference: str | None = "yes"
     agreement: str = "same_answer"
     scores: Any = None
+    question: str = "Is it so?"
+    tokens: tuple[None, None] = (None, None)
     asked: list[tuple[tuple[bool, ...], int]] = field(default_factory=list)
 
     def __call__(self, masks: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -47,6 +48,14 @@ class Case:
 
 def model() -> Any:
     return score_table(6)
+
+
+@cache
+def tiny_language() -> tuple[Any, Any]:
+    """A causal model and its tokenizer."""
+    from tests.helpers.tiny_language import language_model, language_tokenizer
+
+    return language_model("llama"), language_tokenizer(chat=True)
 
 
 def context() -> Any:
@@ -222,6 +231,18 @@ INPUTS = {
             | {"answers": "fixed", "batch_size": 4, "progress": None, "check_determinism": True, "rng": 0}
         ),
         work=("tolerance", "confidence"),
+    ),
+    "Endpoint": Case(
+        hf.Endpoint,
+        lambda: (
+            {"url": "http://127.0.0.1:9/v1", "model": "tiny", "n_at_once": 4, "timeout": 1.0, "max_tries": 2}
+            | {"backoff": 0.0, "temperature": 0.0, "max_tokens": 8, "seed": None, "extra": {}, "budget_calls": 5}
+            | {"budget_tokens": None, "cache": None, "key_variable": None}
+        ),
+    ),
+    "CausalModel": Case(
+        lambda **options: hf.CausalModel(*tiny_language(), **options),  # test_causal.py spoils what it is made of
+        lambda: {"max_tokens": 8, "temperature": 0.0, "batch_size": 4},
     ),
     "read_citations": Case(hf.read_citations, lambda: {"answer": "yes [1]", "n_passages": 3}),
     "mask_text": Case(

@@ -15,9 +15,9 @@ from holdfast.certification.serialization import Value
 from holdfast.certification.stabilize import StableSelection, stabilize
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
-from holdfast.masking.context.mask_context import ContextModel, read_citations
+from holdfast.judging import read_citations
 from holdfast.randomness import is_canonical, stream_key
-from holdfast.types import Mask
+from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_flag, check_list, check_mask, check_whole, shown
 from holdfast.witness import Witness, find_witness
 from holdfast.words import calls, listed, percent, quoted, span
@@ -208,7 +208,8 @@ def certify_citations(
     >>> result.sufficiency.rate, result.necessity_rate, result.enough.size
     (1.0, 1.0, 1)
     """
-    if not isinstance(context, (ContextModel, Evaluator)) or Evaluator(context).answering is None:
+    model = Evaluator(context).answering if isinstance(context, MaskedModel) else None
+    if model is None:
         must = "be a context, from `mask_context`"
         raise InvalidTypeError(argument="context", must=must, got=type(context).__name__)
     if "neighborhood" in keywords:
@@ -221,7 +222,7 @@ def certify_citations(
         keywords["rng"] = stream_key(keywords.get("rng"))
     with evaluating(context, batch_size=procedure.batch_size, progress=procedure.progress) as shared:
         mask = check_cited(cited, shared)
-        names, before = shared.feature_names or (), shared.answering.tokens  # type: ignore[union-attr]
+        before = model.tokens
         agree, answer = own_terms(shared, procedure.question.agree, procedure.question.reference)
         if answer is None:  # what the model says of everything, fixed before any draw
             answer = shared(np.ones((1, shared.n_features), dtype=bool))[0]
@@ -245,13 +246,13 @@ def certify_citations(
             order = _ranked(shared, mask) if scores is None else scores
             judging["confidence"] = float(procedure.question.confidence)
             smaller = stabilize(shared, order, min_rate=min_rate, radius=within, **judging)
-        after = shared.answering.tokens  # type: ignore[union-attr]
-        spent = [None if None in pair else pair[1] - pair[0] for pair in zip(before, after, strict=True)]
+        tokens = zip(before, model.tokens, strict=True)
+        spent = [None if was is None or now is None else now - was for was, now in tokens]
         return CitationCertificate(
-            question=shared.answering.question,  # type: ignore[union-attr]
+            question=model.question,
             answer=answer,
             cited=mask,
-            passages=names,
+            passages=shared.feature_names or (),
             sufficiency=enough,
             necessity=needed,
             witness=searched,

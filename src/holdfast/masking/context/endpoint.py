@@ -603,6 +603,7 @@ def _check_extra(extra: Any) -> dict[str, Any]:
 
 
 def check_messages(conversation: Any) -> list[dict[str, str]]:
+    """A list of messages, each with a role and a content."""
     must = "hold lists of messages such as {'role': 'user', 'content': 'Hello'}"
     messages = check_list(conversation, "conversations", must)
     for message in messages:

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.fingerprints import name_of
+from holdfast.judging import cited_in, without_citations
 from holdfast.masking.context.endpoint import Completion, Endpoint
 from holdfast.masking.text.strings import ask_one_by_one, preview
 from holdfast.types import Mask, Masks, Outputs, Provenance
-from holdfast.validation import check_flag, check_list, check_masks, check_name, check_size, check_whole, shown
+from holdfast.validation import check_flag, check_list, check_masks, check_name, check_whole, shown
 
 Message = Mapping[str, str]
 Conversation = Sequence[Message]
@@ -30,7 +31,6 @@ FEATURES = ("passages", "sentences", "messages")
 ANOTHER = "(another answer)"
 """What a model of exact answers says where the answer is not the reference: what it is instead was not computed."""
 
-_CITED = re.compile(r"\s?\[(\d{1,4}(?:\s*[-–,;]\s*\d{1,4})*)\]")  # [2], [1, 3], [2-4]
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=\S)")
 _FROM_PASSAGES = "Answer the question from the passages. Answer in a few words."
 
@@ -161,7 +161,7 @@ class ContextModel:
         if rows:
             completions = self.model([conversations[row] for row in rows], [int(numbers[row]) for row in rows])
             texts = [completion.text for completion in completions]
-            answers[rows] = [_CITED.sub("", text).strip() for text in texts] if self.cites else texts
+            answers[rows] = [without_citations(text) for text in texts] if self.cites else texts
             self._count(completions)
         return answers
 
@@ -177,7 +177,7 @@ class ContextModel:
         numbered = list(enumerate(self.passages, start=1))
         completions = self.model([self.context.converse(template(self.question, numbered))], [0])
         self._count(completions)
-        return _cited(completions[0].text, self.n_features, lenient=True)
+        return cited_in(completions[0].text, self.n_features, lenient=True)
 
     @property
     def _is_greedy(self) -> bool:
@@ -502,33 +502,3 @@ def _takes_samples(model: Any) -> bool:
         return "samples" in signature(model).parameters
     except (TypeError, ValueError):
         return False
-
-
-def read_citations(answer: str, n_passages: int) -> Mask:
-    """Read which passages an answer cites, such as [2], [1, 3] or [2-4], as a mask of the passages.
-
-    Numbers count from 1; those of no passage are refused.
-
-    Examples
-    --------
-    >>> read_citations("It is 84 metres tall [2], as others say [1, 4].", n_passages=5).tolist()
-    [True, True, False, True, False]
-    """
-    n = check_size(n_passages, "n_passages")
-    if not isinstance(answer, str):
-        raise InvalidTypeError(argument="answer", must="be a text", got=shown(answer))
-    return _cited(answer, n)
-
-
-def _cited(answer: str, n_passages: int, *, lenient: bool = False) -> Mask:
-    mask = np.zeros(n_passages, dtype=bool)
-    for group in _CITED.findall(answer):
-        for part in re.split(r"[,;]", group):
-            numbers = [int(number) for number in re.findall(r"\d+", part)]
-            if numbers[0] < 1 or numbers[-1] > n_passages or numbers[0] > numbers[-1]:
-                if lenient:
-                    continue
-                must = f"cite passages from 1 to {n_passages}"
-                raise InvalidValueError(argument="answer", must=must, got=f"[{group}]")
-            mask[numbers[0] - 1 : numbers[-1]] = True
-    return mask
