@@ -99,7 +99,7 @@ def test_the_sentences_say_what_holds() -> None:
         "Needed? Without them the answer is lost. Without them and up to 3 others it is lost in exactly 8 of 8 cases.",
         "Showing [3] as well changes the answer to '86 metres'. No fewer passages do.",
         "Certified to be enough in at least 90% of cases: [2] and [4].",
-        "Each claim has confidence 0.9; 19 model calls.",
+        "All of it is exact; 19 model calls.",
     ]
     assert "No other passages change it." in str(hf.certify_citations(context, [2, 4], rng=0))
 
