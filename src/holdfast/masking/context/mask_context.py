@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,13 +55,6 @@ class Scoring(Protocol):
     def log_probability(self, conversations: Sequence[Conversation], reference: str, /) -> NDArray[Any]:
         """The log-probability of this answer, numbers (b,)."""
         ...
-
-
-class Tokens(NamedTuple):
-    """Tokens of prompts and of answers; None if the model does not report them."""
-
-    prompt: int | None
-    completion: int | None
 
 
 def default_template(question: str, passages: list[tuple[int, str]]) -> str:
@@ -131,9 +124,9 @@ class ContextModel:
         return self.context.question
 
     @property
-    def tokens(self) -> Tokens:
-        """Tokens of all answers so far, from a cache or not; what was asked in one pass counts as prompt."""
-        return Tokens(self._spent.get("prompt", 0), self._spent.get("completion", 0))
+    def tokens(self) -> tuple[int | None, int | None]:
+        """Tokens that were read and written for all answers so far, from a cache or not; None if not reported."""
+        return self._spent.get("prompt", 0), self._spent.get("completion", 0)
 
     @property
     def scores(self) -> ReferenceScores | None:
