@@ -20,6 +20,9 @@ RECORD = json.loads(FIXTURE.read_text(encoding="utf-8"))
 ROUNDING = 1e-5
 """Relative to the larger of the number and 1: scores of networks are sums of float32."""
 
+LAST_DIGITS = 1e-14
+"""The same for all other numbers: processors add up the terms of a sum in different orders."""
+
 
 def differences(recorded: Any, now: Any, *, rounded: bool, path: str = "") -> Iterator[str]:
     """Where the value now lacks something that was recorded, or has another value there."""
@@ -38,8 +41,8 @@ def differences(recorded: Any, now: Any, *, rounded: bool, path: str = "") -> It
 
 
 def is_same(recorded: Any, now: Any, *, rounded: bool) -> bool:
-    if rounded and isinstance(recorded, float):
-        return abs(recorded - now) <= ROUNDING * max(1.0, abs(recorded))
+    if isinstance(recorded, float):
+        return abs(recorded - now) <= (ROUNDING if rounded else LAST_DIGITS) * max(1.0, abs(recorded))
     return bool(recorded == now)
 
 

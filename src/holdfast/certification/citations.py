@@ -130,8 +130,8 @@ class CitationCertificate(Value, schema="holdfast.citation_certificate"):
         tokens = ""
         if self.prompt_tokens is not None and self.completion_tokens is not None:
             tokens = f", {self.prompt_tokens:,} tokens read and {self.completion_tokens:,} written"
-        steps = () if self.enough is None else self.enough.trail
-        is_proven = all(part.exact for part in (self.sufficiency, self.necessity, *steps))
+        steps = [] if self.enough is None else [step.exact for step in self.enough.trail]
+        is_proven = all([self.sufficiency.exact, self.necessity.exact, *steps])
         sure = "All of it is exact" if is_proven else f"Each claim has confidence {self.sufficiency.confidence}"
         lines.append(f"{sure}; {calls(self.n_calls)}{tokens}.")
         return "\n".join(lines)
