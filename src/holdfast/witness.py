@@ -215,11 +215,17 @@ def find_witness(
     wanted = None if max_radius is None else check_whole(max_radius, "max_radius")
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         mask = check_selection(selected, "selected", evaluator)
-        n_free, known = int((~mask).sum()), evaluator.provenance
+        n_free, known, before = int((~mask).sum()), evaluator.provenance, evaluator.n_calls
         key = stream_key(rng, "witness", known.model, known.input, known.masking, np.flatnonzero(mask).tolist())
         reach = n_free if wanted is None else min(wanted, n_free)
         search = _WitnessSearch(evaluator, mask, *own_terms(evaluator, same, given), reach, max_calls)
-        return search.run(stream(key, "witness", np.packbits(mask).tobytes()), key)
+        rng_of_search = stream(key, "witness", np.packbits(mask).tobytes())
+        if evaluator.answering is None:
+            return search.run(rng_of_search, key)
+        evaluator.check_determinism(mask)  # a random answer is no witness
+        witness = search.run(rng_of_search, key)
+        evaluator.settle()
+        return replace(witness, n_calls=evaluator.n_calls - before)
 
 
 def repeat_witness(model: MaskedModel, stated: Witness, **options: Any) -> Witness:

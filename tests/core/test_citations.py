@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from typing import Any
 
@@ -99,9 +100,48 @@ def test_the_sentences_say_what_holds() -> None:
         "Needed? Without them the answer is lost. Without them and up to 3 others it is lost in exactly 8 of 8 cases.",
         "Showing [3] as well changes the answer to '86 metres'. No fewer passages do.",
         "Certified to be enough in at least 90% of cases: [2] and [4].",
-        "All of it is exact; 19 model calls.",
+        "All of it is exact; 20 model calls.",
     ]
     assert "No other passages change it." in str(hf.certify_citations(context, [2, 4], rng=0))
+
+
+def test_a_judge_and_its_errors_are_in_the_sentences() -> None:
+    context = hf.mask_context(reads, TOWER, question="How tall?", reference="84 metres")
+    judge = hf.judge(hf.same_answer, name="careful", errors=hf.judge_errors(50, 5, 1))
+    result = hf.certify_citations(context, [2, 4], rng=0, agree=judge)
+    assert result.sufficiency.true_interval.low < 0.85 < result.sufficiency.interval.low == 1
+    assert result.necessity_interval.low < 1
+    assert "Judged by careful. With the errors of the judge, each rate has confidence 0.95" in str(result)
+    assert "exactly" not in str(result)
+    assert hf.recheck(context, result, agree=judge).confirmed
+
+
+def test_parts_must_answer_one_question() -> None:
+    context = hf.mask_context(reads, TOWER, question="How tall?", reference="84 metres")
+    result = hf.certify_citations(context, [2], rng=0, min_rate=None, witness=False)
+    for field, value in (("confidence", 0.5), ("agree", "accepted_answers(['84 metres', 'eighty'])"), ("radius", 1)):
+        plain = json.loads(result.to_json())
+        plain["necessity"][field] = value
+        with pytest.raises(HoldfastError):
+            hf.CitationCertificate.from_json(json.dumps(plain))
+
+
+def test_sentences_and_empty_answers_are_refused_in_words() -> None:
+    sentences = hf.mask_context(reads, TOWER, question="How tall?", features="sentences")
+    with pytest.raises(HoldfastError, match="`context` must have passages as features"):
+        hf.certify_citations(sentences, [2])
+    with pytest.raises(HoldfastError, match=r"answer to the whole context is empty\. Does `max_tokens`"):
+        hf.certify_citations(hf.mask_context(lambda prompt: " ", TOWER, question="How tall?"), [2])
+
+
+def test_the_search_for_a_witness_is_bounded() -> None:
+    passages = [f"Passage {number}." for number in range(20)]
+    context = hf.mask_context(lambda prompt: "yes", passages, question="Is it so?")
+    result = hf.certify_citations(context, [1], min_rate=None)
+    assert result.witness is not None
+    assert (result.witness.max_radius, result.witness.proven) == (2, True)
+    assert result.n_calls < 400
+    assert "No 2 other passages or fewer change it." in str(result)
 
 
 @pytest.mark.parametrize("cited", [[2, 4], (4, 2), "84 metres [2][4].", np.array([False, True, False, True])])

@@ -282,3 +282,15 @@ def test_the_commented_example_for_contexts_is_a_study_of_citations() -> None:
     spec = parse_spec(commented_example(model="openai:http://127.0.0.1:8000/v1#m", data="contexts:qa.jsonl"))
     assert [method.name for method in spec.methods] == ["cited", "occlusion", "random"]
     assert spec.masking.groups is None
+
+
+def test_lists_and_guarantees_of_random_answers_ask_anew(tmp_path: Path) -> None:
+    """At a true rate of .8, nothing is listed at .95; remembered answers would be, in every third study."""
+    rng = np.random.default_rng(0)
+    contexts = [{"question": f"{i}?", "passages": ["a", "b", "c"], "cited": [1], "answer": "yes"} for i in range(8)]
+    inputs = hf.bind(lambda prompt: "yes" if rng.random() < 0.8 else "no", contexts)
+    study = hf.study.run(inputs, ["cited"], store=tmp_path / "study.db", radii=[1], answers="random")
+    trusted = study.trusted(min_rate=0.95, radius=1, method="cited")
+    assert len(trusted) == 0
+    assert trusted.n_calls > 8 * 5
+    assert {result.witness for result in Store(study.path).results()} == {None}

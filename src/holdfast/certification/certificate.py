@@ -88,6 +88,8 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         nearby = self.nearby(self.radius)
         if self.effective_radius != nearby.effective_radius or self.exact != (self.design is None):
             raise InvalidValueError("and `exact` must follow from the question.", argument="effective_radius")
+        if self.exact and self.answers == "random":
+            raise InvalidValueError(argument="exact", must="be false for random answers, which no list of masks proves")
         if self.design is not None:
             check_size(self.design.max_draws, "design.looks", most=MOST_READ)
             fewest = hoeffding_draws(Fraction(str(self.tolerance)), Fraction(str(self.confidence)))
@@ -101,6 +103,13 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         inside = own.low <= self.interval.low <= self.interval.high <= own.high
         if self.rate != n_agreed / n_evaluated or not inside or (self.draws == "single" and self.interval != own):
             raise InvalidValueError(f"and `interval` must follow from {n_agreed} of {n_evaluated}.", argument="rate")
+        unbiased: float | None = self.rate
+        if self.design is not None:
+            is_worst = self.rate_kind in WORST
+            unbiased = None if is_worst else self.design.unbiased_rate(n_evaluated, n_agreed)
+        stated = self.rate_unbiased
+        if (stated is None) != (unbiased is None) or abs((stated or 0) - (unbiased or 0)) > 1e-9:
+            raise InvalidValueError(argument="rate_unbiased", must=f"follow from {n_agreed} of {n_evaluated}")
         changing = self.counterexample
         if changing is not None and not nearby.contains(check_mask(changing, "counterexample")):
             raise InvalidValueError(argument="counterexample", must="lie within the radius")

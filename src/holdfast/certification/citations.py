@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Unpack
 
 import numpy as np
@@ -13,14 +15,17 @@ from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.question import PlanKeywords, Procedure, asks, own_terms
 from holdfast.certification.serialization import Value
 from holdfast.certification.stabilize import StableSelection, stabilize
-from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.judging import read_citations
 from holdfast.randomness import is_canonical, stream_key
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_flag, check_list, check_mask, check_whole, shown
 from holdfast.witness import Witness, find_witness
-from holdfast.words import calls, listed, percent, quoted, span
+from holdfast.words import calls, counted, listed, percent, quoted, span
+
+_MOST_SEARCHED = 512
+"""Most prompts for the fewest passages that change an answer: each may be paid for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +47,9 @@ class CitationCertificate(Value, schema="holdfast.citation_certificate"):
         How often the answer stays although the cited passages are hidden, and some of the others: the fewer, the more
         it needs them. ``necessity_rate`` and ``necessity_interval`` are how often it is lost.
     witness : Witness or None
-        The fewest other passages found that change the answer when they are shown as well. None if it was not asked
-        for, if the cited passages alone give another answer, or if answers are random.
+        The fewest other passages found that change the answer when they are shown as well; as many are tried as give
+        at most 512 prompts. None if it was not asked for, if the cited passages alone give another answer, or if
+        answers are random.
     enough : StableSelection or None
         A set of passages that is certified to keep the answer, as few as were certified. None if it was not asked for,
         if all passages together give another answer, or if answers are random.
@@ -86,6 +92,15 @@ class CitationCertificate(Value, schema="holdfast.citation_certificate"):
             parts.append(self.enough.certificate)  # type: ignore[arg-type]
         if any(part.reference != self.answer or part.provenance != self.sufficiency.provenance for part in parts):
             raise InvalidValueError(argument="answer", must="be the reference of every part, about one context")
+        same = ("agree", "tolerance", "confidence", "plan", "answers", "judge_errors", "radius", "rate_kind", "draws")
+        asked = [[getattr(certificate, name) for name in same] for certificate in (self.sufficiency, self.necessity)]
+        later = [part.agree for part in parts[2:]]
+        if asked[0] != asked[1] or any(agree != self.sufficiency.agree for agree in later):
+            raise InvalidValueError(argument="necessity", must="answer the same question as `sufficiency`")
+        if self.enough is not None and self.enough.confidence != self.sufficiency.confidence:
+            raise InvalidValueError(argument="enough", must="have the confidence of `sufficiency`")
+        if self.sufficiency.answers == "random" and (self.witness, self.enough) != (None, None):
+            raise InvalidValueError(argument="witness", must="be None for random answers, and so must `enough`")
 
     @property
     def consistent(self) -> bool:
@@ -104,8 +119,8 @@ class CitationCertificate(Value, schema="holdfast.citation_certificate"):
 
     @property
     def necessity_interval(self) -> Interval:
-        """Where the true share of lost answers lies at this confidence."""
-        low, high = self.necessity.interval
+        """Where the true share of lost answers lies, a judge's errors included."""
+        low, high = self.necessity.true_interval
         return Interval(1 - high, 1 - low)
 
     def __str__(self) -> str:
@@ -122,7 +137,8 @@ class CitationCertificate(Value, schema="holdfast.citation_certificate"):
             added = _numbers(self.witness.mask & ~self.cited) if self.witness.mask is not None else ""
             fewest = " No fewer passages do." if self.witness.proven else ""
             found = f"Showing {added} as well changes the answer to {quoted(self.witness.prediction, None)}.{fewest}"
-            none = "No other passages change it." if self.witness.proven else "None was found that changes it."
+            which = counted(self.witness.max_radius, "other passage") + " or fewer"
+            none = f"No {which if self.witness.max_radius < n_others else 'other passages'} change it."
             lines.append(found if self.witness.found else none)
         if self.enough is not None:
             rate, shown_alone = percent(self.enough.min_rate), _numbers(self.enough.selected)
@@ -133,6 +149,10 @@ class CitationCertificate(Value, schema="holdfast.citation_certificate"):
         steps = [] if self.enough is None else [step.exact for step in self.enough.trail]
         is_proven = all([self.sufficiency.exact, self.necessity.exact, *steps])
         sure = "All of it is exact" if is_proven else f"Each claim has confidence {self.sufficiency.confidence}"
+        if self.sufficiency.judge_errors is not None:
+            sure = f"With the errors of the judge, each rate has confidence {self.sufficiency.true_confidence:g}"
+        if self.sufficiency.agree != "same_answer":
+            sure = f"Judged by {self.sufficiency.agree}. {sure}"
         lines.append(f"{sure}; {calls(self.n_calls)}{tokens}.")
         return "\n".join(lines)
 
@@ -144,17 +164,17 @@ def _numbers(mask: Mask) -> str:
 
 def _cases(certificate: Certificate) -> str:
     counts = f"{certificate.n_agreed} of {certificate.n_evaluated}"
-    if certificate.exact:
+    if certificate.exact and certificate.judge_errors is None:
         return f"exactly {counts} cases"
-    return f"{span(certificate.interval)} of cases ({counts} draws)"
+    return f"{span(certificate.true_interval)} of cases ({counts} {'masks' if certificate.exact else 'draws'})"
 
 
 def _lost_cases(result: CitationCertificate) -> str:
     kept = result.necessity
     counts = f"{kept.n_evaluated - kept.n_agreed} of {kept.n_evaluated}"
-    if kept.exact:
+    if kept.exact and kept.judge_errors is None:
         return f"exactly {counts} cases"
-    return f"{span(result.necessity_interval)} of cases ({counts} draws)"
+    return f"{span(result.necessity_interval)} of cases ({counts} {'masks' if kept.exact else 'draws'})"
 
 
 @asks(PlanKeywords)
@@ -193,7 +213,7 @@ def certify_citations(
         The order in which passages are kept in that smaller set, the largest first; by default the cited ones first,
         each by what leaving it out alone changes.
     tolerance, confidence, plan, agree, reference, answers, batch_size, progress, check_determinism, rng
-        See ``certify``.
+        See ``certify``. The errors of a judge must hold for the answers of both rates.
 
     Returns
     -------
@@ -215,6 +235,10 @@ def certify_citations(
     if model is None:
         must = "be a context, from `mask_context`"
         raise InvalidTypeError(argument="context", must=must, got=type(context).__name__)
+    features = getattr(getattr(model, "context", None), "features", "passages")
+    if features != "passages":
+        must = "have passages as features: citations are numbers of passages"
+        raise InvalidValueError(argument="context", must=must, got=features)
     if "neighborhood" in keywords:
         must = "be left out: citations are asked about both ways"
         raise InvalidValueError(argument="neighborhood", must=must, got=shown(keywords["neighborhood"]))
@@ -229,6 +253,8 @@ def certify_citations(
         agree, answer = own_terms(shared, procedure.question.agree, procedure.question.reference)
         if answer is None:  # what the model says of everything, fixed before any draw
             answer = shared(np.ones((1, shared.n_features), dtype=bool))[0]
+        if not str(answer).strip():
+            raise ModelError("The model's answer to the whole context is empty. Does `max_tokens` leave room for it?")
         options: dict[str, Any] = {
             **keywords,
             "agree": agree,
@@ -243,7 +269,7 @@ def certify_citations(
         judging: dict[str, Any] = {name: options[name] for name in ("agree", "reference", "rng") if name in options}
         is_fixed, searched, smaller = procedure.question.answers == "fixed", None, None
         if witness and is_fixed and enough.consistent:
-            searched = find_witness(shared, mask, **judging)
+            searched = find_witness(shared, mask, max_radius=_witness_radius(n_others), **judging)
         everything = np.ones((1, shared.n_features), dtype=bool)
         if min_rate is not None and within and is_fixed and agree(shared(everything), answer)[0]:
             order = _ranked(shared, mask) if scores is None else scores
@@ -285,6 +311,12 @@ def check_cited(cited: Any, context: Evaluator) -> Mask:
         raise InvalidValueError(argument="cited", must="name at least one passage", got="none")
     mask.setflags(write=False)
     return mask
+
+
+def _witness_radius(n_others: int) -> int:
+    """How many other passages are shown at most in the search for those that change the answer: all if they are few."""
+    sizes = accumulate(math.comb(n_others, size) for size in range(n_others + 1))
+    return max(1, sum(total <= _MOST_SEARCHED for total in sizes) - 1)
 
 
 def _ranked(context: Evaluator, cited: Mask) -> Any:

@@ -110,6 +110,9 @@ class StabilityCurve(Value, schema="holdfast.stability_curve"):
             rows.append(f"{cert.radius:>7}  {cert.rate:6.3f}  {bracket(cert.interval):<16}  {counts}".rstrip())
         wrong = [] if last.consistent else [f"Beware: {unlike(last.rate, last)}."]
         foot = f"±{last.tolerance} at confidence {last.confidence}; {calls(self.n_calls)}."
+        if last.judge_errors is not None:
+            below, above = last.judge_errors.upper_false_yes, last.judge_errors.upper_false_no
+            foot += f" With the judge's errors -{below:.3f} and +{above:.3f}, confidence {last.true_confidence:g}."
         return "\n".join([head, " radius    rate  interval          agreed/drawn", *rows, *wrong, foot])
 
 

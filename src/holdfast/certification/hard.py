@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Unpack
 
-from holdfast.bounds import check_counts, smallest_power_within
+from holdfast.bounds import Interval, check_counts, smallest_power_within
 from holdfast.certification.question import PrecisionKeywords, Procedure, asks
 from holdfast.certification.reference import MOST_READ, PredictionClaim, Reference, portions
 from holdfast.errors import InvalidValueError
 from holdfast.types import MaskedModel
-from holdfast.validation import check_name, check_share, check_whole
-from holdfast.words import NOT_RIGHT, counted, event, kept, lower_first, quoted, unlike
+from holdfast.validation import check_name, check_share, check_whole, shown
+from holdfast.words import NOT_RIGHT, counted, event, kept, lower_first, outward, percent, quoted, unlike
 
 SMALLEST_TOLERANCE = Fraction(1, 10_000)
 
@@ -83,6 +83,8 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         """Raise if the fields contradict each other."""
         super().check()
         check_name(self.method, "method", ["enumeration", "sampling", *VOTED])
+        if self.answers == "random" and self.method != "sampling":
+            raise InvalidValueError(argument="method", must="be 'sampling' for random answers", got=shown(self.method))
         for name in ("radius", "requested_radius", "effective_radius", "n_calls"):
             check_whole(getattr(self, name), name)
         n_agreed, n_evaluated = check_counts(self.n_agreed, self.n_evaluated)
@@ -115,7 +117,7 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
     @property
     def exact(self) -> bool:
         """Whether the answer is a proof."""
-        return self.method != "sampling" or not self.stable
+        return self.method != "sampling" or (not self.stable and self.answers == "fixed")
 
     def __str__(self) -> str:
         voted = self.method in VOTED
@@ -147,6 +149,7 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
     def _said_by_masks(self) -> tuple[str, str, str]:
         change, what = event(self.neighborhood, "uniform", self.effective_radius), kept(self)
         counts, scope = f"{self.n_agreed} of {self.n_evaluated} agreed", "a fact about this model, input and masking"
+        scope = "about one random answer of this model" if self.answers == "random" else scope
         if self.counterexample is not None:
             changed = counted(int((self.counterexample != self.selected).sum()), "feature")
             nearer = f", none within radius {self.radius} does" if self.radius else ""
@@ -155,7 +158,11 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
             return f"{change} never changes {what}", counts, scope
         claim = f"With confidence {self.confidence}, {lower_first(change)} at random changes {what} with probability"
         no_proof = "a statement about probability, no proof that no such change exists"
-        return f"{claim} at most {self.tolerance}", counts, no_proof
+        most, judged = f"at most {self.tolerance}", ""
+        if self.judge_errors is not None and self.tolerance is not None and self.confidence is not None:
+            widened, sure = self.by_people(Interval(1 - self.tolerance, 1.0), self.confidence)
+            judged = f", {percent(1 - outward(widened).low)} and confidence {sure:g} with the judge's errors"
+        return f"{claim} {most}{judged}", counts, no_proof
 
 
 @asks(PrecisionKeywords)

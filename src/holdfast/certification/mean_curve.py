@@ -33,10 +33,11 @@ from numpy.typing import NDArray
 
 from holdfast.bounds import BettingRounds, Interval, chernoff
 from holdfast.certification.allocation import Floats, allocate
-from holdfast.certification.question import Procedure
+from holdfast.certification.question import Procedure, own_terms
 from holdfast.certification.reference import Reference, asks_together, reference_masks
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.evaluation import Evaluator
 from holdfast.randomness import is_canonical
 from holdfast.terminal import as_progress
 from holdfast.types import Mask, MaskedModel, Progress, Rng
@@ -279,7 +280,7 @@ def mean_curve(
         n_draws=sample.n_draws,
         n_calls=sample.n_calls,
         neighborhood=neighborhood,
-        agree=question.agree.name,
+        agree=sample.agree.name,
         rng_key=procedure.key,
     )
 
@@ -371,8 +372,12 @@ class StratifiedSample:
         self.n_calls, self.n_inputs, self._n_rounds = 0, len(subjects), 0
         self.members: defaultdict[FreeFeatures, list[int]] = defaultdict(list)
         self._places: list[int] = []
+        self.agree, self._asks_alone = procedure.question.agree, False
         for i, subject in enumerate(subjects):
-            nearby = procedure.question.neighborhood_of(_explained(subject)[1], 0)
+            model, mask = _explained(subject)
+            self.agree, reference = own_terms(Evaluator(model), procedure.question.agree, None)
+            self._asks_alone |= reference is not None  # which the explanation itself need not have
+            nearby = procedure.question.neighborhood_of(mask, 0)
             alike = self.members[tuple(len(pool) for pool in nearby.pools)]
             self._places.append(len(alike))
             alike.append(i)
@@ -386,10 +391,12 @@ class StratifiedSample:
         constant = np.zeros(len(radii))
         for free, members in self.members.items():
             for row, radius in enumerate(radii):
-                first, *others = (len(members) / self.n_inputs * share for share in size_law(free, radius))
-                constant[row] += first
-                for size, weight in enumerate(others, start=1):
-                    shares.setdefault((free, size), np.zeros(len(radii)))[row] = weight
+                for size, share in enumerate(size_law(free, radius)):
+                    weight = len(members) / self.n_inputs * share
+                    if size == 0 and not self._asks_alone:
+                        constant[row] += weight
+                    else:
+                        shares.setdefault((free, size), np.zeros(len(radii)))[row] = weight
         strata = sorted(shares)
         for free, size in strata:
             self.tallies[free, size] = np.zeros((2, len(self.members[free])), dtype=np.int64)
@@ -458,7 +465,7 @@ class StratifiedSample:
     def _draw_for_input(self, i: int, spans: Spans) -> None:
         question = self._procedure.question
         parts = [f"{size}:{start}-{stop}" for (_, size), (start, stop) in spans.items()]
-        key = " ".join([str(self._procedure.key), question.neighborhood, question.agree.name, str(i), *parts])
+        key = " ".join([str(self._procedure.key), question.neighborhood, self.agree.name, str(i), *parts])
         counts = self._memory.get(key)
         if counts is None:
             model, mask = _explained(self._subjects[i])

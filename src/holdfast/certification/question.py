@@ -17,7 +17,7 @@ from holdfast.agreement import NAMES, Agreement, as_agreement, as_reference, sam
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import PLANS, RATE_KINDS, Plan, make_plan, plan_for
+from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, make_plan, plan_for
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.types import Mask, MaskedModel, Progress, Provenance, Rng
 from holdfast.validation import (
@@ -152,6 +152,9 @@ def own_terms(evaluator: Evaluator, agree: Agreement, reference: Any) -> tuple[A
     model = evaluator.answering
     if model is None:
         return agree, reference
+    if getattr(model, "exact", False) and agree is not same_top_class and agree.name != model.agreement:
+        must = "be left out where only the reference's own tokens count as the same answer"
+        raise InvalidValueError(argument="agree", must=must, got=agree.name)
     agree = as_agreement(model.agreement) if agree is same_top_class else agree
     return agree, model.reference if reference is None else reference
 
@@ -260,6 +263,9 @@ class Procedure:
         """
         agree, reference = own_terms(evaluator, self.question.agree, self.question.reference)
         procedure = replace(self, question=replace(self.question, agree=agree, reference=reference))
+        if getattr(agree, "errors", None) is not None and (self.question.rate_kind in WORST or self.draws == "paired"):
+            must = "have no `errors` here: what people labelled is about one rate, of one explanation"
+            raise InvalidValueError(argument="agree", must=must, got=agree.name)
         if self.is_canonical:
             procedure = replace(procedure, key=self.canonical_key(evaluator.provenance, *explanations))
         if self.question.answers == "random":

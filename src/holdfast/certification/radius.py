@@ -78,6 +78,8 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
             check_counts(step.n_agreed, step.n_evaluated)
             nearby = self.nearby(step.radius)
             reached = bool(step.n_agreed >= Fraction(str(self.min_rate)) * step.n_evaluated)
+            if step.exact and self.answers == "random":
+                raise InvalidValueError(argument="exact", must="be false for random answers")
             if step.exact:
                 whole = not nearby.is_larger_than(step.n_evaluated) and step.n_evaluated == nearby.size
                 follows = whole and step.answer is reached

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from holdfast.bounds import check_counts
+from holdfast.bounds import Interval, check_counts
 from holdfast.certification.question import Procedure, RunKeywords, asks
 from holdfast.certification.radius import RadiusCertificate, decide_in_order, make_radius_certificate
 from holdfast.certification.reference import Reference
@@ -18,7 +18,7 @@ from holdfast.plans import rate_test
 from holdfast.selection import rank
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_label, check_list, check_whole, shown
-from holdfast.words import NOT_RIGHT, calls, event, kept, lower_first, unlike
+from holdfast.words import NOT_RIGHT, calls, event, kept, lower_first, outward, percent, unlike
 
 _N_SIZES = 16
 
@@ -129,6 +129,9 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
         cost = f"({len(self.trail)} of {len(self.sizes)} sizes tested downwards, {calls(self.n_calls)})"
         wrong = "" if cert.consistent else f" {unlike(cert.min_rate, cert)};"
         scope = f"it is about random masks for this model, input and masking, {NOT_RIGHT}"
+        if cert.judge_errors is not None:
+            interval, sure = cert.by_people(Interval(cert.min_rate, 1.0), cert.confidence)
+            wrong += f" with the judge's errors in at least {percent(outward(interval).low)}, confidence {sure:g};"
         return f"{claim} {cost};{wrong} {scope}; another size may be stable too."
 
 

@@ -33,7 +33,6 @@ from holdfast.randomness import CANONICAL, stream, stream_key
 from holdfast.smoothing import SmoothedModel
 from holdfast.types import MaskedModel, Progress
 from holdfast.witness import Witness, repeat_witness
-from holdfast.words import percent
 
 _KINDS_DRAWN = (Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison, StableSelection)
 _KINDS_ASKED = (*_KINDS_DRAWN, CitationCertificate, Witness, Attribution)
@@ -102,13 +101,15 @@ class Recheck(Value, schema="holdfast.recheck"):
         differing = []
         for path, before, now in _pairs(self.stated, self.repeated):
             name = path.rpartition(".")[2]
-            if self.is_random and (name.partition("[")[0] in (*_DRAWN_ANEW, *_COSTS) or before is None):
-                continue  # a reference that was not given is the one that was drawn
+            # A reference that was not given is the one that was drawn.
+            is_drawn = name.partition("[")[0] in (*_DRAWN_ANEW, *_COSTS) or (name == "reference" and before is None)
+            if self.is_random and is_drawn:
+                continue
             unknown = name in _FINGERPRINTS and "provenance" in path and None in (before, now)
             if not unknown and (self.compares_cost or name not in _COSTS):
                 differing.append((path, before, now))
         first = tuple(_in_words(*pair) for pair in sorted(differing, key=lambda pair: "provenance" not in pair[0]))
-        return (*first, *_unlike_samples(self.stated, self.repeated)) if self.is_random else first
+        return (*first, *_contradictions(self.stated, self.repeated)) if self.is_random else first
 
     @property
     def is_random(self) -> bool:
@@ -131,13 +132,15 @@ class Recheck(Value, schema="holdfast.recheck"):
         lines = [f"Confirmed: {self.stated if self.is_random else self.repeated}"]
         if self.is_random:
             lines.append(
-                f"Asked again: {self.repeated}\nRandom answers do not repeat: both samples fit one rate. "
-                f"A true result fails this with probability at most {percent(float(_RISK_OF_SAMPLES))}."
+                f"Asked again: {self.repeated}\nRandom answers do not repeat, so two samples are compared. "
+                "Each may miss its rate: a true result can fail, and a false one that is nearly true can pass."
             )
         if self.not_identified:
             unknown = ", ".join(self.not_identified)
             lines.append(f"Not identified: {unknown}. Another one with the same answers would pass too.")
-        if self.canonical:
+        if self.canonical and self.is_random:
+            lines.append("The random key is canonical; the random answers could have been asked for several times.")
+        elif self.canonical:
             lines.append("The random key is canonical: it follows from the question, nobody chose it.")
         elif self.canonical is False:
             tried = "whoever made this could have tried several and kept the best"
@@ -145,32 +148,34 @@ class Recheck(Value, schema="holdfast.recheck"):
         return "\n".join([*lines, *self.notes])
 
 
-def _unlike_samples(stated: Value, repeated: Value) -> Iterator[str]:
-    """Counts of two samples that no single rate explains.
+def _contradictions(stated: Any, repeated: Any) -> Iterator[str]:
+    """Where a new sample of random answers contradicts what is stated.
 
-    Each count has an interval that holds whenever its draws stopped; if both are about one rate they meet, but for a
-    risk that all pairs of counts share.
+    Two intervals for one rate that do not meet cannot both hold, nor can a yes and a no: each is wrong with probability
+    at most 1 - confidence. Draws that all agreed are compared by intervals that hold whenever draws stop.
     """
-    before, now = (dict(_counts(json.loads(result.to_json()))) for result in (stated, repeated))
-    places = [place for place in before if place in now]
-    confidence = 1 - _RISK_OF_SAMPLES / (2 * max(1, len(places)))
-    for place in places:
-        first, second = (anytime_interval(*counts[place], confidence=confidence) for counts in (before, now))
+    if isinstance(stated, CitationCertificate):
+        yield from _contradictions(stated.sufficiency, repeated.sufficiency)
+        yield from _contradictions(stated.necessity, repeated.necessity)
+    elif isinstance(stated, StabilityCurve):
+        for before, now in zip(stated, repeated, strict=True):
+            yield from _contradictions(before, now)
+    elif isinstance(stated, RadiusCertificate):
+        answers = {step.radius: step.answer for step in repeated.trail}
+        for step in stated.trail:
+            if step.answer and not answers.get(step.radius):
+                words = {False: "is refuted", None: "could not be told"}[answers.get(step.radius)]
+                words = words if step.radius in answers else "was not reached"
+                yield f"radius {step.radius} is stated as certified and {words} when asked again"
+    else:
+        pair = [(result.n_agreed, result.n_evaluated) for result in (stated, repeated)]
+        if isinstance(stated, Certificate):
+            first, second = stated.interval, repeated.interval
+        else:
+            first, second = (anytime_interval(*counts, confidence=1 - _RISK_OF_SAMPLES / 2) for counts in pair)
         if first.high < second.low or second.high < first.low:
-            (agreed, drawn), (again, anew) = before[place], now[place]
-            yield f"{place or 'rate'}: {agreed} of {drawn} agreed as stated, and {again} of {anew} now"
-
-
-def _counts(plain: Any, path: str = "") -> Iterator[tuple[str, tuple[int, int]]]:
-    """Where a result in JSON has counts of draws, and which."""
-    if isinstance(plain, dict):
-        if {"n_agreed", "n_evaluated"} <= plain.keys():
-            yield path, (plain["n_agreed"], plain["n_evaluated"])
-        for name, part in plain.items():
-            yield from _counts(part, f"{path}.{name}".lstrip("."))
-    elif isinstance(plain, list):
-        for i, part in enumerate(plain):
-            yield from _counts(part, f"{path}[{i}]")
+            (agreed, drawn), (again, anew) = pair
+            yield f"{agreed} of {drawn} agreed as stated at radius {stated.effective_radius}, and {again} of {anew} now"
 
 
 def differences(stated: Value, repeated: Value) -> tuple[str, ...]:
@@ -259,8 +264,8 @@ def recheck(
     first = _first(result)
     options: dict[str, Any] = {"batch_size": batch_size, "progress": progress, "rng": first.rng_key}
     if first.answers == "random":
-        if getattr(first, "rate_kind", "uniform") in WORST:
-            must = "be about one rate: which size is the worst differs from sample to sample"
+        if getattr(first, "rate_kind", "uniform") in WORST or isinstance(result, Comparison):
+            must = "be about one rate where answers are random: which is the worst, or the best, differs by sample"
             raise InvalidValueError(argument="result", must=must)
         # Other draws: an endpoint's cache would only repeat what it holds.
         key = stream_key(stream(first.rng_key, "asked again"))

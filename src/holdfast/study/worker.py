@@ -122,7 +122,8 @@ class Worker:
         keeps = spec.mus.keep_probabilities
         mus = tuple(certify_mus(evaluator, selected, keep_probability=keep, **votes) for keep in keeps)
         witness, kept = None, curve.certificates[0]
-        if spec.witness and (kept.reference is None or kept.consistent):  # else there is nothing to change
+        # Random answers have no witness, and an answer that is not given cannot be changed.
+        if spec.witness and kept.answers == "fixed" and (kept.reference is None or kept.consistent):
             rng = item_rng(spec, "witness", *parts)
             witness = find_witness(model, selected, agree=spec.certify.agree, rng=rng)
         name, label, prediction = subject
