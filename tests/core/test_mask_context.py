@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -211,6 +212,111 @@ def test_the_same_context_has_the_same_fingerprint_and_another_one_another() -> 
     )
 
 
+def cites(prompt: str) -> str:
+    """The reader, who cites the second passage."""
+    return f"{reads(prompt)} [2]." if "84" in prompt else "I do not know"
+
+
+def test_citations_are_cut_from_references_as_from_answers() -> None:
+    options: dict[str, Any] = {"question": QUESTION, "template": "citing"}
+    rates, masks = set(), list(neighbors(np.arange(5) == 1, 2))
+    for reference in ("84 metres [2]", "84 metres [2].", "84 metres"):
+        context = hf.mask_context(cites, PASSAGES, **options, reference=reference)
+        assert "[" not in str(context.reference)
+        rates.add(hf.certify(context, [1], radius=2).rate)
+        given = hf.certify(hf.mask_context(cites, PASSAGES, **options), [1], radius=2, reference=reference)
+        rates.add(given.rate)
+        assert hf.recheck(context, given).confirmed
+        assert hf.find_witness(context, [1], reference=reference, rng=0).added == (2,)
+    assert rates == {sum("84" in said(mask) for mask in masks) / len(masks)}
+    assert CONTEXT.label_of("84 metres [2]") == "84 metres [2]"  # of a template that does not ask for citations
+
+
+def test_a_reference_of_nothing_but_citations_is_refused() -> None:
+    context = hf.mask_context(cites, PASSAGES, question=QUESTION, template="citing")
+    for reference in ("[2]", " [1, 3]. "):
+        with pytest.raises(HoldfastError, match="`reference` must say something besides its citations"):
+            hf.certify(context, [1], radius=1, reference=reference)
+
+
+class Scorer:
+    """The reader as a model that says of a given answer whether it comes, and that writes nothing."""
+
+    def __call__(self, conversations: Any, samples: Any = None) -> Any:
+        raise AssertionError("an exact answer is not written")
+
+    def gives(self, conversations: Any, reference: str) -> Any:
+        return np.array([reads(messages[-1]["content"]).strip() == reference for messages in conversations])
+
+    def log_probability(self, conversations: Any, reference: str) -> Any:
+        return np.log(np.where(self.gives(conversations, reference), 0.9, 0.1))
+
+
+def test_where_exact_tokens_count_no_other_reference_can_be_judged() -> None:
+    context = hf.mask_context(Scorer(), PASSAGES, question=QUESTION, reference="86 metres", exact=True)
+    masks = list(neighbors(np.arange(5) == 2, 4))
+    certificate = hf.certify(context, [2], radius=4)
+    assert (certificate.n_agreed, certificate.n_evaluated) == (sum("86" in said(mask) for mask in masks), len(masks))
+    assert hf.certify(context, [2], radius=4, reference="86 metres").n_agreed == certificate.n_agreed
+    for reference in ("84  Metres", "86 Metres", "(another answer)"):
+        verbs: list[tuple[Any, Any]] = [(hf.certify, {"radius": 2}), (hf.certify_radii, {"radii": [2]})]
+        for verb, radius in (*verbs, (hf.find_witness, {})):
+            with pytest.raises(HoldfastError, match="`reference` must be the context's own, where only its exact"):
+                verb(context, [2], **radius, reference=reference, rng=0)
+    for reference in ("Another answer.", "(Another Answer)"):
+        alike = hf.mask_context(Scorer(), PASSAGES, question=QUESTION, reference=reference, exact=True)
+        assert hf.certify(alike, [2], radius=2).rate == 0
+    with pytest.raises(HoldfastError, match="`reference` must be another, where only its exact tokens count"):
+        hf.mask_context(Scorer(), PASSAGES, question=QUESTION, reference="(another answer)", exact=True)
+
+
+def test_tokens_of_single_passes_are_not_reported() -> None:
+    context = hf.mask_context(Scorer(), PASSAGES, question=QUESTION, reference="86 metres", exact=True)
+    assert context.tokens == (0, 0)
+    result = hf.certify_citations(context, [3], rng=0)
+    assert context.tokens == (result.prompt_tokens, result.completion_tokens) == (None, None)
+
+
+def test_accepted_forms_of_the_reference_count_as_the_same() -> None:
+    def ask(prompt: str) -> str:
+        return "84 m." if "by the sea" in prompt else reads(prompt)
+
+    options: dict[str, Any] = {"question": QUESTION, "reference": "84 metres"}
+    masks = list(neighbors(np.arange(5) == 1, 2))
+    for template in ("default", "citing"):
+        context = hf.mask_context(ask, PASSAGES, **options, accepted=["84 M [1]", "84 m"], template=template)
+        certificate = hf.certify(context, [1], radius=2)
+        kept = sum(bool(mask[0]) or "84" in said(mask) for mask in masks)
+        assert (certificate.n_agreed, certificate.n_evaluated) == (kept, len(masks))
+        assert hf.recheck(context, certificate).confirmed
+    assert certificate.agree == "accepted_answers(['84 metres', '84 M', '84 m'])"
+    strict = hf.certify(hf.mask_context(ask, PASSAGES, **options), [1], radius=2)
+    assert strict.n_agreed < kept
+    assert hf.certify(context, [1], radius=2, agree="same_answer").n_agreed == strict.n_agreed
+
+
+def test_templates_without_a_name_are_told_apart_by_what_they_do() -> None:
+    def masking(template: Any) -> str | None:
+        return hf.mask_context(reads, PASSAGES, question=QUESTION, template=template).provenance.masking
+
+    def headed(head: str) -> Any:
+        return lambda question, passages: head + question
+
+    first, second = (lambda question, passages: "A" + question), (lambda question, passages: "B" + question)
+    templates = [first, second, headed("A"), headed("B"), partial(write_prompt, "A"), partial(write_prompt, "B")]
+    assert len({masking(template) for template in templates}) == len(templates)
+    assert masking(headed("A")) == masking(headed("A"))
+    assert masking(write_plainly) == "passages, numbering kept, template write_plainly"
+
+
+def write_prompt(head: str, question: str, passages: Any) -> str:
+    return head + question
+
+
+def write_plainly(question: str, passages: Any) -> str:
+    return question
+
+
 @pytest.mark.parametrize(
     ("answer", "cited"),
     [
@@ -243,6 +349,15 @@ def test_citations_are_read_as_people_write_them(answer: str, cited: list[int] |
         ({"template": 3}, "`template` must be a function of the question"),
         ({"template": lambda question, passages: 3}, "`template` must return a text or messages"),
         ({"reference": ""}, "`reference` must be a text"),
+        ({"reference": " "}, "`reference` must be a text"),
+        ({"reference": "[2].", "template": "citing"}, "`reference` must say something besides its citations"),
+        ({"reference": "84", "accepted": "84 m"}, "`accepted` must be a list of texts"),
+        ({"reference": "84", "accepted": [""]}, "`accepted` must be a text"),
+        ({"accepted": ["[2]"], "cites": True}, "`accepted` must say something besides its citations"),
+        (
+            {"model": Scorer(), "reference": "84", "accepted": ["84 m"], "exact": True},
+            "`accepted` must be left out where only exact tokens count",
+        ),
         ({"reference": "84", "exact": True}, "`exact` must come with a `reference` and a causal language model"),
         ({"features": "words"}, "`features` must be one of passages, sentences, messages"),
         ({"features": "messages"}, "`features` must be 'messages' for messages, and for nothing else"),

@@ -140,17 +140,16 @@ def test_log_probabilities_and_margins_are_sums_and_minima_of_plain_passes(
     for i, conversation in enumerate(conversations):
         prompt = prompt_ids(model, conversation)
         gap = "" if chat or conversation[0]["content"].endswith("\n") else " "
-        answer = model.tokenizer(gap + reference, add_special_tokens=False)["input_ids"][:max_tokens]
-        assert len(answer) == min(max_tokens, 3 if gap else 2)
+        answer = model.tokenizer(gap + reference, add_special_tokens=False)["input_ids"]
+        assert len(answer) == (3 if gap else 2)
         scores = logits_of(model.module, prompt + answer)[len(prompt) - 1 :].double()
-        logs, steps = scores.log_softmax(dim=1), [{token} for token in answer]
-        if len(answer) < max_tokens:
-            steps.append(set(model.ends))
+        logs, steps = scores.log_softmax(dim=1), [*({token} for token in answer), set(model.ends)]
         total, margin = 0.0, np.inf
-        for row, log, wanted in zip(scores.tolist(), logs.exp().tolist(), steps, strict=False):
+        for step, (row, log, wanted) in enumerate(zip(scores.tolist(), logs.exp().tolist(), steps, strict=True)):
             total += np.log(sum(log[token] for token in wanted))
             best = max(row[token] for token in wanted)
-            margin = min(margin, best - max(score for token, score in enumerate(row) if token not in wanted))
+            lead = best - max(score for token, score in enumerate(row) if token not in wanted)
+            margin = min(margin, lead) if step < max_tokens else margin  # what is later is not written
         assert passes.log_probabilities[i] == pytest.approx(total, abs=1e-3)
         assert passes.margins[i] == pytest.approx(margin, abs=1e-3)
     np.testing.assert_array_equal(model.log_probability(conversations, reference), passes.log_probabilities)
@@ -364,6 +363,8 @@ def test_what_cannot_be_answered_is_refused() -> None:
         model([ask("a" * 200)])
     with pytest.raises(InvalidValueError, match="leave room for 6 tokens"):
         model.gives([ask("d" * 124)], "dd")
+    with pytest.raises(InvalidValueError, match=r"`reference` must fit behind a prompt of .* tokens into the 128"):
+        model.log_probability([ask("d" * 100)], "c" * 40)
     for reference in ("", " \n"):
         with pytest.raises(InvalidValueError, match="`reference` must have at least one letter"):
             model.gives([ask("a")], reference)

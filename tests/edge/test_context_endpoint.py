@@ -103,6 +103,23 @@ def test_citations_behind_an_endpoint_say_how_many_tokens_they_cost() -> None:
     assert f"{usage.prompt_tokens:,} tokens read" in str(result)
 
 
+def test_an_endpoint_is_another_where_an_option_decides_answers_and_only_there(tmp_path: Path) -> None:
+    def known(**options: Any) -> str | None:
+        endpoint = Endpoint("http://127.0.0.1:9/v1", "reader", **options)
+        return hf.mask_context(endpoint, PASSAGES, question=QUESTION).provenance.model
+
+    deciding: list[dict[str, Any]] = [
+        *({"temperature": 1.0}, {"temperature": None}, {"max_tokens": 65}, {"max_tokens": None}, {"seed": 0}),
+        *({"extra": {"top_p": 0.1}}, {"extra": {"top_p": 0.2}}),
+    ]
+    names = [known(), *(known(**options) for options in deciding)]
+    assert len(set(names)) == len(names)
+    assert known(temperature=1) == known(temperature=1.0)
+    others = {"key_variable": "MY_KEY", "cache": tmp_path / "a.db", "budget_calls": 3, "budget_tokens": 9}
+    assert known(**others, timeout=3, n_at_once=2, max_tries=2, backoff=0.1, temperature=0) == known()
+    assert known(seed=3, **others) == known(seed=3)
+
+
 def test_an_endpoint_is_named_by_its_address() -> None:
     context = hf.mask_context("openai:http://127.0.0.1:9/v1#reader", PASSAGES, question=QUESTION)
     assert context.provenance.model == "openai:http://127.0.0.1:9/v1#reader"

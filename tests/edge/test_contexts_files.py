@@ -18,8 +18,8 @@ from holdfast.errors import HoldfastError, InvalidValueError
 from holdfast.inputs.data.contexts import ContextInput
 from holdfast.masking.context.endpoint import Endpoint
 from holdfast.masking.context.mask_context import citing_template
-from holdfast.study.spec import NO_TRUST, DataSpec, MaskingSpec, ModelSpec, Trust
-from holdfast.study.worker import check_trust, named_inputs
+from holdfast.study.spec import NO_TRUST, DataSpec, MaskingSpec, ModelSpec, Trust, parse_spec
+from holdfast.study.worker import check_packages, check_trust, named_inputs
 from tests.helpers.readers import CONTEXTS, read, says, uncited
 
 WHOLE: dict[str, Any] = {"question": "How tall?", "passages": ["It rains.", "It is 84 metres tall."]}
@@ -227,6 +227,16 @@ def test_the_citing_template_asks_for_citations_and_answers_are_compared_without
     assert "name in brackets" in prompts[0]
 
 
+def test_accepted_forms_of_an_answer_count_as_the_answer() -> None:
+    def ask(prompt: str) -> str:
+        return "84 m" if "It rains" in prompt else "84 metres"
+
+    entry = WHOLE | {"cited": [2], "answer": "84 metres", "accepted": ["84 m", "84\n'm\""]}
+    assert hf.certify(hf.bind(ask, [entry])[0], [1], radius=1).rate == 1
+    assert hf.certify(hf.bind(ask, [entry], accepted=["85 m"])[0], [1], radius=1).rate == 0.5
+    assert hf.certify(hf.bind(ask, [entry | {"accepted": []}])[0], [1], radius=1).rate == 0.5
+
+
 REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: hf.bind(read, "bundled:contexts", fill=0)[0], "`fill` must be left out: hidden passages are not written"),
     (lambda: hf.bind(read, "bundled:contexts", template="x")[0], "`template` must be one of default, citing"),
@@ -262,7 +272,7 @@ def test_options_of_an_endpoint_reach_it_and_no_key_is_kept(monkeypatch: pytest.
     endpoint = inputs.classifier.engine.function  # type: ignore[attr-defined]
     expected = {"cache": Path("answers.db"), "max_tokens": 16, "key_variable": "MY_KEY", "extra": options["extra"]}
     assert endpoint == Endpoint("http://127.0.0.1:9/v1", "m", **expected)
-    assert inputs[0].provenance.model == "openai:http://127.0.0.1:9/v1#m"  # type: ignore[attr-defined]
+    assert inputs[0].provenance.model == endpoint.fingerprint  # type: ignore[attr-defined]
     assert "s3cret" not in repr((inputs[0], inputs.classifier, endpoint, spec.options))
 
 
@@ -284,6 +294,24 @@ def test_an_endpoint_elsewhere_that_a_file_names_is_sent_nothing_unless_it_is_tr
     check_trust(ModelSpec(f"openai:{url}#m", trust=Trust(network=True)))
     for local in ("http://127.0.0.1:8000/v1", "http://localhost/v1", "http://[::1]:8000/v1"):
         check_trust(ModelSpec(f"openai:{local}#m", trust=NO_TRUST))
+
+
+def test_a_file_cannot_have_any_environment_variable_sent() -> None:
+    place = "openai:http://127.0.0.1:9/v1#m"
+    text = f'''
+        methods = ["cited"]
+        model = {{ spec = "{place}", options = {{ key_variable = "DB_PASSWORD" }} }}
+        data = "bundled:contexts"
+        certify = {{ radii = [1] }}
+    '''
+    with pytest.raises(InvalidValueError, match=r"sent the environment variable 'DB_PASSWORD'.*--trust network"):
+        check_packages(parse_spec(text))
+    with pytest.raises(InvalidValueError, match="DB_PASSWORD"):
+        named_inputs(parse_spec(text).model, DataSpec("bundled:contexts"), MaskingSpec()).classifier  # noqa: B018
+    check_packages(parse_spec(text, trust=Trust(network=True)))
+    check_packages(parse_spec(text.replace("DB_PASSWORD", "OPENAI_API_KEY")))
+    check_trust(ModelSpec(place, {"key_variable": None}, NO_TRUST))
+    check_trust(ModelSpec(place, {"key_variable": "DB_PASSWORD"}))
 
 
 @pytest.mark.parametrize(

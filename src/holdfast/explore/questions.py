@@ -14,6 +14,7 @@ import numpy as np
 import holdfast as hf
 from holdfast.attribution.methods import names_of
 from holdfast.certification.certificate import Look
+from holdfast.certification.question import own_terms
 from holdfast.explore.jobs import Report
 from holdfast.explore.requests import CITED, OWN, View, check_features
 from holdfast.explore.scheduling import Caller, Priority, PriorityLock, ScheduledModel
@@ -77,7 +78,8 @@ class Questions:
         mask = _as_mask(shown, "shown", len(selected))
         outputs = self._evaluate(view, np.stack([selected, mask]), caller)
         counts = {"n_added": int((mask & ~selected).sum()), "n_hidden": int((selected & ~mask).sum())}
-        return describe_outputs(outputs, outputs[0], self._inputs(view).classes)[1] | counts
+        agree = self._terms(view, caller)["agree"]
+        return describe_outputs(outputs, outputs[0], self._inputs(view).classes, agree)[1] | counts
 
     def draw(self, view: View, shown: Any, caller: Caller) -> bytes:
         """A PNG of the input: what is shown of the selected features in blue, of others in orange."""
@@ -105,7 +107,8 @@ class Questions:
         attribution = None if view.method in (OWN, CITED) else self.attribution(view, caller)
         bound, inputs = self.bound(view, caller), self._inputs(view)
         outputs = self._evaluate(view, np.stack([selected, np.ones_like(selected)]), caller)
-        alone, whole = describe_outputs(outputs, outputs[0], inputs.classes)
+        agree = self._terms(view, caller)["agree"]
+        alone, whole = describe_outputs(outputs, outputs[0], inputs.classes, agree)
         card = input_card(inputs.raw(view.input), bound, names_of(bound), n_features=len(selected))
         return card | {
             "scores": None if attribution is None else attribution.scores.tolist(),
@@ -128,7 +131,7 @@ class Questions:
             rate, is_empty = look.n_agreed / look.n_evaluated, known.low > known.high
             report("look", asdict(look) | {"rate": rate, **known._asdict(), "empty": is_empty})
 
-        options |= {"on_look": on_look, "progress": _progress(report)}
+        options |= self._terms(view, caller) | {"on_look": on_look, "progress": _progress(report)}
         certificate = hf.certify(self._model(view, caller), selected, **options, rng=view.seed)
         change = certificate.counterexample
         return describe_certificate(certificate) | {
@@ -140,16 +143,18 @@ class Questions:
     def witness(self, view: View, caller: Caller, report: Report, **options: Any) -> Plain:
         """The smallest additions found that change the prediction, in an order to step through."""
         selected, model = self.select(view, caller, report), self._model(view, caller)
+        options |= self._terms(view, caller)
         witness = hf.find_witness(model, selected, **options, progress=_progress(report), rng=view.seed)
         names, classes = names_of(self.bound(view, caller)), self._inputs(view).classes
         added, steps = np.array(witness.added, dtype=int), list[Plain]()
         if witness.found:
             reference, features = model(selected[None])[0], np.arange(len(selected))
             # Those that come closest to another prediction on their own are revealed first.
-            answers = describe_outputs(model(selected | (features == added[:, None])), reference, classes)
+            agree = options["agree"]
+            answers = describe_outputs(model(selected | (features == added[:, None])), reference, classes, agree)
             added = added[np.argsort([answer["margin"] or 0.0 for answer in answers], kind="stable")]
             prefixes = selected | np.logical_or.accumulate(features == added[:, None])
-            answers = describe_outputs(model(prefixes), reference, classes)
+            answers = describe_outputs(model(prefixes), reference, classes, agree)
             steps = [{"added": feature} | answer for feature, answer in zip(added.tolist(), answers, strict=True)]
         named = [f"Feature {i} is “{shortened(names[i], 40)}”." for i in witness.added[:_MOST_NAMES]] if names else []
         changes = {"added": added.tolist(), "steps": steps, "proven": witness.proven}
@@ -157,6 +162,7 @@ class Questions:
 
     def curve(self, view: View, caller: Caller, report: Report, **options: Any) -> Plain:
         selected, model = self.select(view, caller, report), self._model(view, caller)
+        options |= self._terms(view, caller)
         curve = hf.certify_radii(model, selected, **options, progress=_progress(report), rng=view.seed)
         return describe_curve(curve) | {"sentence": curve_sentence(curve)}
 
@@ -193,6 +199,12 @@ class Questions:
         """The model of a view for one job, which counts its calls as if there were no others."""
         return _smoothed(hf.Evaluator(self._scheduled(view, caller)), view)
 
+    def _terms(self, view: View, caller: Caller) -> dict[str, Any]:
+        """What counts as the same, and the answer to agree with if the model brings one, as keywords of the verbs."""
+        evaluator = _smoothed(self._remembering(view, caller), view)
+        agree, reference = own_terms(evaluator, hf.same_top_class, None)
+        return {"agree": agree, "reference": reference}
+
     def _evaluate(self, view: View, masks: Masks, caller: Caller) -> Outputs:
         """What the model of a view says of a few masks, in one turn."""
         evaluator = self._remembering(view, caller)
@@ -223,14 +235,16 @@ def _progress(report: Report) -> Progress:
     return lambda done, total: report("progress", {"done": done, "total": total})
 
 
-def describe_outputs(outputs: Outputs, reference: Any, classes: Sequence[str]) -> list[Plain]:
+def describe_outputs(
+    outputs: Outputs, reference: Any, classes: Sequence[str], agree: hf.Agreement = hf.same_top_class
+) -> list[Plain]:
     """The prediction of each output, its scores, and whether it is that of the output for the explanation alone.
 
     ``margin`` is by how much the class of the explanation leads its strongest rival: below zero once the prediction
     has changed. Shares are the scores themselves if these are shares, else their softmax.
     """
     answers: list[Plain] = []
-    for output, agrees in zip(outputs, hf.same_top_class(outputs, reference).tolist(), strict=True):
+    for output, agrees in zip(outputs, agree(outputs, reference).tolist(), strict=True):
         answer = {"prediction": str(output), "class": None, "margin": None, "scores": [], "agrees": agrees}
         if outputs.ndim == 2:
             leader, target, scores = int(output.argmax()), int(reference.argmax()), output.astype(np.float64)

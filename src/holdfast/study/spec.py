@@ -248,7 +248,8 @@ class Trust(_Section, section="trust"):
     download : bool
         Download a hub id that is not in the cache (``--trust download``).
     network : bool
-        Send prompts, and the API key, to an endpoint that is not on this machine (``--trust network``).
+        Send prompts, and the API key, to an endpoint that is not on this machine, and to any endpoint as the key
+        another environment variable than OPENAI_API_KEY (``--trust network``).
     """
 
     code: Annotated[bool, _check_flag] = False

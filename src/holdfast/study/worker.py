@@ -22,6 +22,7 @@ from holdfast.inputs import models
 from holdfast.inputs.inputs import Inputs, is_blank
 from holdfast.inputs.models.classifier import Classifier
 from holdfast.inputs.source import Once, check_sources, is_on_this_machine, split_source
+from holdfast.masking.context.endpoint import KEY_VARIABLE
 from holdfast.mus import certify_mus
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.smoothing import smooth
@@ -253,6 +254,13 @@ def check_trust(model: ModelSpec) -> None:
         raise InvalidValueError(
             f"The model {model.spec!r}, which a file names, would be sent your prompts and the API key. If you know "
             "that server, add `--trust network` (in Python: `trust=Trust(network=True)`)."
+        )
+    variable = model.options.get("key_variable", KEY_VARIABLE)
+    if scheme == "openai" and not model.trust.network and variable not in (None, KEY_VARIABLE):
+        raise InvalidValueError(
+            f"The model {model.spec!r}, which a file names, would be sent the environment variable {shown(variable)}. "
+            f"Without trust only {KEY_VARIABLE} is sent. If you know that file and that server, add `--trust network` "
+            "(in Python: `trust=Trust(network=True)`)."
         )
 
 

@@ -45,7 +45,7 @@ class ContextInput:
     answer : str or None
         The answer that a user saw, which is to stay.
     accepted : tuple of str
-        Other forms of that answer.
+        Other forms of that answer, which count as the same.
     label : str or None
         What is right, if the data say.
 

@@ -25,7 +25,10 @@ from holdfast.validation import check_name, shown
 
 @dataclass(frozen=True, eq=False)
 class AnswersFromContexts:
-    """A language model as ``mask_context`` takes it, on one context at a time."""
+    """A language model as ``mask_context`` takes it, on one context at a time.
+
+    The accepted forms of a context's answer count as that answer, unless only its exact tokens are to count.
+    """
 
     function: Any
 
@@ -40,6 +43,8 @@ class AnswersFromContexts:
             must = "be left out: hidden passages are not written into the prompt"
             raise InvalidValueError(argument="fill", must=must, got=shown(settings["fill"]))
         options: dict[str, Any] = {"reference": context.answer, **settings}
+        if context.accepted and options["reference"] == context.answer and not options.get("exact"):
+            options.setdefault("accepted", context.accepted)
         return mask_context(self.function, context.passages, question=context.question, **options)
 
 

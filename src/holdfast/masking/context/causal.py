@@ -63,10 +63,10 @@ class ReferencePass(NamedTuple):
         The least lead of a token of the reference over every other token, in logits: positive if each is the most
         likely, else how far the worst is behind, as a negative number. Where it is about as small as rounding, another
         batch size or device may decide otherwise. It is about the tokens that the tokenizer splits the reference into,
-        also where the model writes the same text in others.
+        also where the model writes the same text in others; of a longer reference, about the first ``max_tokens``.
     log_probabilities : float
-        Natural logarithm of the probability that the model writes the tokens of the reference and then ends, at
-        temperature 1.
+        Natural logarithm of the probability that the model writes all tokens of the reference and then ends, at
+        temperature 1, whatever ``max_tokens`` is.
     """
 
     gives: NDArray[np.bool_]
@@ -215,7 +215,7 @@ class CausalModel:
     def log_probability(
         self, conversations: Sequence[Sequence[Mapping[str, str]]], reference: str
     ) -> NDArray[np.float64]:
-        """Log-probability (b,) of the reference's tokens and the end after them, at temperature 1."""
+        """Log-probability (b,) of all of the reference's tokens and the end after them, at temperature 1."""
         return self.passes(conversations, reference).log_probabilities
 
     def passes(self, conversations: Sequence[Sequence[Mapping[str, str]]], reference: str) -> ReferencePass:
@@ -232,7 +232,7 @@ class CausalModel:
             raise InvalidValueError(argument="reference", must=must, got=shown(reference))
         entries = [check_messages(entry) for entry in _check_conversations(conversations)]
         answers = [self._answer_ids(entry, text) for entry in entries]
-        prompts = self._prompts(entries)
+        prompts = self._prompts(entries, max(map(len, answers), default=0))
         # Those who begin alike are neighbours, and share most of their prompt with their batch.
         distinct = sorted(set(zip(prompts, answers, strict=True)))
         results: dict[tuple[Ids, Ids], tuple[bool | None, float, float]] = {}
@@ -249,14 +249,17 @@ class CausalModel:
 
     # -- tokens ----------------------------------------------------------------------------------------------------
 
-    def _prompts(self, conversations: Any) -> list[Ids]:
-        """The tokens of each conversation, after which there must be room for an answer."""
+    def _prompts(self, conversations: Any, n_reference: int = 0) -> list[Ids]:
+        """The tokens of each conversation, after which there must be room for an answer, and for a reference."""
         prompts = [self._prompt_ids(check_messages(entry)) for entry in _check_conversations(conversations)]
         limit, longest = length_limit(self.module, self.tokenizer), max(map(len, prompts), default=0)
         if limit is not None and longest + self.max_tokens > limit:
             must = f"leave room for {self.max_tokens} tokens of an answer, of the {limit} that the model can take"
             hint = "Shorten them, or ask for fewer `max_tokens`."
             raise InvalidValueError(argument="conversations", must=must, got=f"a prompt of {longest}", hint=hint)
+        if limit is not None and longest + n_reference > limit:
+            must = f"fit behind a prompt of {longest} tokens into the {limit} that the model can take"
+            raise InvalidValueError(argument="reference", must=must, got=f"{n_reference} tokens")
         return prompts
 
     def _prompt_ids(self, messages: list[dict[str, str]]) -> Ids:
@@ -283,7 +286,7 @@ class CausalModel:
         ids = tuple(self.tokenizer(gap + text, add_special_tokens=False, verbose=False)["input_ids"])
         if not ids:
             raise InvalidValueError(argument="reference", must="have at least one token", got=shown(text))
-        return ids[: self.max_tokens]
+        return ids
 
     def _text(self, ids: Iterable[int]) -> str:
         """The text of an answer up to its end, without special tokens and white space around it."""
@@ -312,13 +315,13 @@ class CausalModel:
         wanted = torch.zeros(logits.shape, dtype=torch.bool, device=logits.device)
         wanted[range(len(answer)), answer] = True
         wanted[-1, sorted(self.ends)] = True
-        steps = slice(None) if len(answer) < self.max_tokens else slice(-1)  # the last one may be the end
-        scores, wanted = logits[steps].float(), wanted[steps]
+        scores = logits.float()
         inside, outside = scores.masked_fill(~wanted, -torch.inf), scores.masked_fill(wanted, -torch.inf)
-        margin = float((inside.amax(dim=1) - outside.amax(dim=1)).min())
         logs = to_numpy(inside.logsumexp(dim=1) - scores.logsumexp(dim=1)).astype(np.float64)
-        tokens = scores.argmax(dim=1)
-        is_followed = wanted.gather(1, tokens[:, None])[:, 0].tolist()
+        written = slice(self.max_tokens)  # what comes later, such as the end, is not generated
+        margin = float((inside.amax(dim=1) - outside.amax(dim=1))[written].min())
+        tokens = scores[written].argmax(dim=1)
+        is_followed = wanted[written].gather(1, tokens[:, None])[:, 0].tolist()
         n_followed = len([*takewhile(bool, is_followed)])
         path = answer[:n_followed] + tuple(tokens[n_followed : n_followed + 1].tolist())
         return self._spells(path, text, is_whole=n_followed == len(is_followed)), margin, float(logs.sum())

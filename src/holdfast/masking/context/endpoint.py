@@ -46,6 +46,12 @@ from holdfast.validation import (
 _OWN_FIELDS = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
 """Fields of a request that have options of their own, or would make it return something else than one answer."""
 
+KEY_VARIABLE = "OPENAI_API_KEY"
+"""The environment variable that holds the API key, unless another one is named."""
+
+_ANSWER_DEFAULTS: Mapping[str, Any] = {"temperature": 0.0, "max_tokens": 64, "seed": None, "extra": {}}
+"""Options that decide answers, and their defaults."""
+
 _LONGEST_BACK_OFF, _LONGEST_WAIT = 60.0, 300.0
 """Seconds: the most that is waited unasked, and the most that is waited because the endpoint says so."""
 
@@ -136,14 +142,14 @@ class Endpoint:
     timeout: float = 60.0
     max_tries: int = 6
     backoff: float = 0.5
-    temperature: float | None = 0.0
-    max_tokens: int | None = 64
-    seed: int | None = None
+    temperature: float | None = _ANSWER_DEFAULTS["temperature"]
+    max_tokens: int | None = _ANSWER_DEFAULTS["max_tokens"]
+    seed: int | None = _ANSWER_DEFAULTS["seed"]
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
     budget_calls: int | None = None
     budget_tokens: int | None = None
     cache: str | Path | None = None
-    key_variable: str | None = "OPENAI_API_KEY"
+    key_variable: str | None = KEY_VARIABLE
     _state: _State = field(default_factory=lambda: _State(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -181,6 +187,23 @@ class Endpoint:
         if not model.strip():
             raise InvalidValueError(argument="spec", must="name a model after '#'", got=shown(spec), hint=example)
         return cls(url, model, **options)
+
+    @property
+    def fingerprint(self) -> str:
+        """``openai:<base url>#<model>``, and a digest of the options that decide answers unless all are the defaults.
+
+        Neither the key nor how requests are sent, stored and paid for counts.
+
+        >>> Endpoint("http://127.0.0.1:8000/v1", "qwen3", timeout=5).fingerprint
+        'openai:http://127.0.0.1:8000/v1#qwen3'
+        >>> Endpoint("http://127.0.0.1:8000/v1", "qwen3", temperature=1).fingerprint
+        'openai:http://127.0.0.1:8000/v1#qwen3 with options f1bdaaf89ef2c12d'
+        """
+        settings = {name: getattr(self, name) for name in _ANSWER_DEFAULTS}
+        place = f"openai:{self.url}#{self.model}"
+        if settings == _ANSWER_DEFAULTS:
+            return place
+        return f"{place} with options {hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]}"
 
     @property
     def usage(self) -> Usage:

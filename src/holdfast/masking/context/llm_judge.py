@@ -68,7 +68,7 @@ def llm_judge(
     else:
         template, asked = _check_prompt(prompt, question), question or ""
     is_endpoint = isinstance(endpoint, Endpoint)
-    known = f"openai:{endpoint.url}#{endpoint.model}" if is_endpoint else name_of(endpoint)
+    known = endpoint.fingerprint if is_endpoint else name_of(endpoint)
     ask = _ask_conversations if is_endpoint or _takes_conversations(endpoint) else _ask_each
     return Judge(partial(_decide, partial(ask, endpoint), template, asked), f"llm_judge({known})", errors)
 

@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
+from types import FunctionType
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
-from holdfast.fingerprints import name_of
-from holdfast.judging import cited_in, without_citations
+from holdfast.fingerprints import digest_code, name_of
+from holdfast.judging import accepted_answers, cited_in, without_citations
 from holdfast.masking.context.endpoint import Completion, Endpoint
 from holdfast.masking.text.strings import ask_one_by_one, preview
 from holdfast.types import Mask, Masks, Outputs, Provenance
@@ -92,7 +93,8 @@ class ContextModel:
 
     Outputs are answers (b,), as the model words them, without their citations if it ``cites``. ``agreement`` names what
     counts as the same answer where a verb is not told otherwise, ``reference`` is the answer to agree with where it is
-    not given one.
+    not given one. If ``exact``, outputs are the reference or a placeholder for every other answer, and nothing but
+    their being equal can be judged.
     """
 
     model: LanguageModel
@@ -125,7 +127,10 @@ class ContextModel:
 
     @property
     def tokens(self) -> tuple[int | None, int | None]:
-        """Tokens that were read and written for all answers so far, from a cache or not; None if not reported."""
+        """Tokens that were read and written for all answers so far, from a cache or not; None if not reported.
+
+        They are not reported by a causal model that was asked in one pass whether it gives the reference.
+        """
         return self._spent.get("prompt", 0), self._spent.get("completion", 0)
 
     @property
@@ -139,6 +144,16 @@ class ContextModel:
         """The messages that the language model is sent with only these features shown."""
         return self.context.write(check_masks([mask], self.n_features)[0])
 
+    def label_of(self, answer: str) -> str:
+        """An answer that is given as a reference, as outputs are compared with it: without citations if these are cut.
+
+        Where only the exact tokens of the context's own reference count, every other one is refused.
+        """
+        if self.exact and answer.strip() != self.reference:
+            must = "be the context's own, where only its exact tokens count"
+            raise InvalidValueError(argument="reference", must=must, got=shown(answer))
+        return _without_citations(answer, "reference") if self.cites else answer
+
     def __call__(self, masks: Masks, /) -> Outputs:
         return self.sample(masks, np.zeros(len(masks), dtype=np.int64))
 
@@ -150,6 +165,7 @@ class ContextModel:
         if self.reference is not None and isinstance(self.model, Scoring) and self._is_greedy and not self.cites:
             left = ~self.model.gives(conversations, self.reference)
             answers[~left] = self.reference
+            self._spent.update(prompt=None, completion=None)
         rows = [] if self.exact else np.flatnonzero(left).tolist()
         if rows:
             completions = self.model([conversations[row] for row in rows], [int(numbers[row]) for row in rows])
@@ -268,6 +284,7 @@ def mask_context(
     *,
     question: str,
     reference: str | None = None,
+    accepted: Sequence[str] | None = None,
     exact: bool = False,
     template: Any = None,
     cites: bool | None = None,
@@ -298,10 +315,14 @@ def mask_context(
         What is asked. After messages it is the last one, which is always shown.
     reference : str, optional
         The answer that the user saw. Verbs agree with it unless they are given another; None for what the selected
-        passages alone give.
+        passages alone give. Citations are cut from it where they are cut from the answers.
+    accepted : list of str, optional
+        Other forms of the reference: answers that are among these count as the same, unless a verb is given another
+        ``agree``; see ``accepted_answers``.
     exact : bool
         Whether only the reference's own tokens count as the same answer. A causal model then computes one pass for
-        each mask and writes nothing; what it would have answered instead is not known.
+        each mask and writes nothing; what it would have answered instead is not known, so that verbs can be given no
+        other reference.
     template : callable or {"default", "citing"}
         From the question and the shown passages, as pairs (number from 1, text), to a prompt or to messages; "citing"
         asks for citations. A causal model applies the chat template of its tokenizer to these.
@@ -321,7 +342,8 @@ def mask_context(
     batch_size : int, optional
         Most prompts at a time.
     fingerprint : str, optional
-        What identifies the model; that of an endpoint is its address and model.
+        What identifies the model; that of an endpoint is its address and model, and a digest of options that decide
+        its answers where they are not the defaults.
 
     Returns
     -------
@@ -339,10 +361,12 @@ def mask_context(
     >>> hf.certify(context, cited, radius=2).rate
     1.0
     """
+    forms = [] if accepted is None else check_list(accepted, "accepted", "be a list of texts")
     for argument, value, may_be_none in (
         ("question", question, False),
         ("system", system, True),
         ("reference", reference, True),
+        *(("accepted", form, False) for form in forms),
     ):
         if not (value is None and may_be_none) and not (isinstance(value, str) and value.strip()):
             raise InvalidTypeError(argument=argument, must="be a text", got=shown(value))
@@ -352,6 +376,10 @@ def mask_context(
     if not callable(chosen):
         must = "be a function of the question and the numbered passages"
         raise InvalidTypeError(argument="template", must=must, got=shown(template))
+    if asks_to_cite:
+        reference = None if reference is None else _without_citations(reference, "reference")
+        forms = [_without_citations(form, "accepted") for form in forms]
+    answer = None if reference is None else reference.strip()
     check_name(numbering, "numbering", ("kept", "renewed"))
     size = None if batch_size is None else check_whole(batch_size, "batch_size", minimum=1)
     kind, texts, places, roles = _read_parts(passages, features)
@@ -369,8 +397,16 @@ def mask_context(
             raise InvalidValueError(argument="exact", must=must)
         if getattr(language_model, "temperature", 0.0) != 0 or asks_to_cite:
             raise InvalidValueError(argument="exact", must="be left out for answers that are random or cite")
+        if forms:
+            raise InvalidValueError(argument="accepted", must="be left out where only exact tokens count")
+        if answer == ANOTHER:
+            must = "be another, where only its exact tokens count: this one stands for all other answers"
+            raise InvalidValueError(argument="reference", must=must, got=shown(reference))
+    agreement = "same_top_class" if exact else "same_answer"  # of answers, equal ones have the same top class
+    if forms:
+        agreement = accepted_answers([*([] if answer is None else [answer]), *forms]).name
     context = _Context(kind, question, texts, places, roles, chosen, system, numbering == "renewed")
-    words = [kind, f"numbering {numbering}", f"template {name_of(chosen)}"]
+    words = [kind, f"numbering {numbering}", f"template {_name_template(chosen)}"]
     words = words[:1] if kind == "messages" else words
     words += ["the reference's own tokens"] if exact else []
     words += ["answers without citations"] if asks_to_cite else []
@@ -379,12 +415,32 @@ def mask_context(
     return ContextModel(
         model=language_model,
         context=context,
-        reference=None if reference is None else reference.strip(),
+        reference=answer,
         exact=exact,
         cites=asks_to_cite,
         batch_size=size or getattr(language_model, "batch_size", None),
         provenance=Provenance(", ".join(words), known, digest),
+        agreement=agreement,
     )
+
+
+def _without_citations(answer: str, argument: str) -> str:
+    text = without_citations(answer)
+    if answer.strip() and not text.strip(" .,;:"):
+        raise InvalidValueError(argument=argument, must="say something besides its citations", got=shown(answer))
+    return text
+
+
+def _name_template(template: Template) -> str | None:
+    """The name of a template, and a digest of its code where that says nothing: of a lambda its own, not its file's."""
+    name = name_of(template)
+    if hasattr(template, "__qualname__") and "<" not in template.__qualname__:
+        return name
+    if isinstance(template, FunctionType) and template.__name__ == "<lambda>":
+        # Two lambdas of one file have the same module, which is what counts of a function in a module.
+        code, defaults, closure = template.__code__, template.__defaults__, template.__closure__
+        return f"{name} {digest_code(FunctionType(code, {}, name, defaults, closure))}"
+    return f"{name} {digest_code(template)}"
 
 
 def _read_parts(passages: Any, features: str | None) -> tuple[str, tuple[str, ...], tuple[int, ...], tuple[str, ...]]:
@@ -481,8 +537,6 @@ def as_language_model(
         if batched:
             raise InvalidValueError(argument="batched", must="be left out for a language model", got="True")
         known = getattr(model, "fingerprint", None) if fingerprint is None else fingerprint
-        if known is None and isinstance(model, Endpoint):
-            known = f"openai:{model.url}#{model.model}"
         return cast(LanguageModel, model), known
     return PromptFunction(model if batched else partial(ask_one_by_one, model)), fingerprint
 
