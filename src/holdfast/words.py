@@ -81,6 +81,8 @@ def quoted(prediction: Any, name: str | None) -> str:
 def prediction_kept(prediction: Any, name: str | None, agree: str) -> str:
     """What is kept, in words: the prediction, and what counts as the same if it is not the usual."""
     judged = "" if agree in ("same_top_class", "same_answer") else f" (as judged by {agree})"
+    if agree.startswith("accepted_answers("):
+        judged = " or another accepted form"
     return f"the prediction {quoted(prediction, name)}{judged}"
 
 

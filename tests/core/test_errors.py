@@ -112,6 +112,7 @@ def test_a_study_error_is_sent_with_its_cause(kind: type[StudyError]) -> None:
 FOREIGN = {
     "evaluation.py:_halve": "CUDA, ONNX Runtime and torch on the CPU raise a plain RuntimeError",
     "speed.py:run": "torch refuses a layout by a plain RuntimeError",
+    "causal.py:_logits": "CUDA and torch on the CPU raise a plain RuntimeError when memory runs out",
     "models.py:_scores_of": "torch refuses a number of channels by a plain RuntimeError",
     "mask_tabular.py:explain_refusal": "XGBoost, LightGBM, CatBoost and scikit-learn refuse missing values in words",
     "schema.py:wrapping_errors": "the sqlite3 of Python gives text that is no UTF-8 no code",

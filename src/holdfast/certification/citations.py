@@ -151,7 +151,9 @@ class CitationCertificate(Value, schema="holdfast.citation_certificate"):
         sure = "All of it is exact" if is_proven else f"Each claim has confidence {self.sufficiency.confidence}"
         if self.sufficiency.judge_errors is not None:
             sure = f"With the errors of the judge, each rate has confidence {self.sufficiency.true_confidence:g}"
-        if self.sufficiency.agree != "same_answer":
+        if self.sufficiency.agree.startswith("accepted_answers("):
+            sure = f"Other accepted forms of the answer count. {sure}"
+        elif self.sufficiency.agree not in ("same_answer", "same_top_class"):
             sure = f"Judged by {self.sufficiency.agree}. {sure}"
         lines.append(f"{sure}; {calls(self.n_calls)}{tokens}.")
         return "\n".join(lines)

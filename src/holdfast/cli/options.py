@@ -222,7 +222,7 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
     """What the model that a file names may do besides being read from this machine."""
     purpose = (
         "what the model of the file may do: code (a python: model runs), download (a hf: model that is not in the "
-        "cache), network (an openai: model that is not on this machine is sent prompts and the API key), or a type "
+        "cache), network (an openai: model elsewhere is sent prompts and the API key), or a type "
         "that a skops file creates; may be repeated"
     )
     parser.add_argument("--trust", action="append", default=[], metavar="WHAT", help=purpose)
