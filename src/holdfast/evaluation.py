@@ -417,7 +417,8 @@ def evaluating(
         with _limited(evaluator, size):
             yield evaluator
     except KeyboardInterrupt as stop:
-        stop.add_note(f"Stopped after {evaluator.n_calls} model calls; nothing was changed.")
+        # Of evaluators inside each other the outermost speaks last, and knows of all calls.
+        stop.__notes__ = [f"Stopped after {evaluator.n_calls} model calls."]
         raise
     finally:
         if shared is not None:

@@ -359,7 +359,7 @@ def without_citations(answer: str) -> str:
     return _CITATION.sub("", answer).strip()
 
 
-def cited_in(answer: str, n_passages: int, *, lenient: bool = False) -> Mask:
+def cited_in(answer: str, n_passages: int, *, lenient: bool = False, argument: str = "answer") -> Mask:
     """The passages that an answer cites; numbers of no passage are refused or, if lenient, left out."""
     mask = np.zeros(n_passages, dtype=bool)
     for group in _CITATION.findall(answer):
@@ -369,7 +369,7 @@ def cited_in(answer: str, n_passages: int, *, lenient: bool = False) -> Mask:
                 if lenient:
                     continue
                 must = f"cite passages from 1 to {n_passages}"
-                raise InvalidValueError(argument="answer", must=must, got=f"[{group}]")
+                raise InvalidValueError(argument=argument, must=must, got=f"[{group}]")
             mask[numbers[0] - 1 : numbers[-1]] = True
     return mask
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.errors import HoldfastError
+from holdfast.masking.context.endpoint import Completion
 from tests.helpers.oracles import neighbors
 
 PASSAGES = [f"Passage {letter}." for letter in "abcdefg"]
@@ -96,13 +97,14 @@ def test_the_sentences_say_what_holds() -> None:
     context = hf.mask_context(reads, TOWER, question="How tall?", reference="84 metres")
     assert str(hf.certify_citations(context, [2], rng=0)).splitlines() == [
         "The answer '84 metres' cites [2] of 4 passages.",
-        "Enough? Shown with up to 3 others, they keep the answer in exactly 6 of 8 cases.",
-        "Needed? Without them the answer is lost. Without them and up to 3 others it is lost in exactly 8 of 8 cases.",
-        "Showing [3] as well changes the answer to '86 metres'. No fewer passages do.",
+        "Enough? With up to 3 others shown as well, the answer stays in exactly 6 of 8 cases.",
+        "Needed? Without the cited the answer is lost. With up to 3 others hidden as well, it is lost in exactly "
+        "8 of 8 cases.",
+        "Showing [3] as well changes the answer to '86 metres'.",
         "Certified to be enough in at least 90% of cases: [2] and [4].",
         "All of it is exact; 20 model calls.",
     ]
-    assert "No other passages change it." in str(hf.certify_citations(context, [2, 4], rng=0))
+    assert "No others change it." in str(hf.certify_citations(context, [2, 4], rng=0))
 
 
 def test_a_judge_and_its_errors_are_in_the_sentences() -> None:
@@ -114,6 +116,30 @@ def test_a_judge_and_its_errors_are_in_the_sentences() -> None:
     assert "Judged by careful. With the errors of the judge, each rate has confidence 0.95" in str(result)
     assert "exactly" not in str(result)
     assert hf.recheck(context, result, agree=judge).confirmed
+
+
+def test_an_answer_that_the_model_does_not_give_is_said_to_be_none() -> None:
+    context = hf.mask_context(reads, TOWER, question="How tall?", reference="The tower is 84 metres tall.")
+    result = hf.certify_citations(context, [2, 4], rng=0)
+    assert (result.is_whole, result.whole_answer) == (False, "84 metres")
+    assert "Beware: with all passages shown the model answers '84 metres'. That does not count" in str(result)
+    loose = hf.certify_citations(context, [2, 4], rng=0, agree=hf.same_number(0.5))
+    assert loose.is_whole
+    assert loose.enough is not None
+    assert loose.enough.ranking[:2] in ((1, 3), (3, 1))  # by what leaving them out changes, as the agreement judges
+
+
+def test_a_model_that_says_that_it_is_random_is_asked_at_random_only() -> None:
+    class Hot:
+        temperature = 1.0
+
+        def __call__(self, conversations: Any, samples: Any = None) -> Any:
+            return [Completion(reads(messages[-1]["content"]), 1, 1, False, None) for messages in conversations]
+
+    context = hf.mask_context(Hot(), TOWER, question="How tall?", reference="84 metres")
+    with pytest.raises(HoldfastError, match="`answers` must be 'random' for a model above temperature 0"):
+        hf.certify_citations(context, [2])
+    assert hf.certify_citations(context, [2], answers="random").whole_answer is None
 
 
 def test_parts_must_answer_one_question() -> None:
@@ -141,7 +167,7 @@ def test_the_search_for_a_witness_is_bounded() -> None:
     assert result.witness is not None
     assert (result.witness.max_radius, result.witness.proven) == (2, True)
     assert result.n_calls < 400
-    assert "No 2 other passages or fewer change it." in str(result)
+    assert "Up to 2 others never change it." in str(result)
 
 
 @pytest.mark.parametrize("cited", [[2, 4], (4, 2), "84 metres [2][4].", np.array([False, True, False, True])])
@@ -191,7 +217,7 @@ def test_random_answers_have_no_witness_and_nothing_is_enumerated() -> None:
     assert (result.witness, result.enough) == (None, None)
     assert not result.sufficiency.exact
     assert result.sufficiency.interval.low <= 0.9 <= result.sufficiency.interval.high
-    assert "is lost. " not in str(result)
+    assert "Needed? With up to 2 others hidden" in str(result)
     assert hf.recheck(context, result).confirmed
 
 
@@ -222,7 +248,7 @@ def test_an_edited_result_is_not_confirmed() -> None:
         ({"cited": [5]}, "`cited` must be numbers of passages from 1 to 4, got 5"),
         ({"cited": [0]}, "`cited` must be a whole number ≥ 1, got 0"),
         ({"cited": 2}, "`cited` must be numbers of passages from 1 to 4"),
-        ({"cited": "[7]"}, "`answer` must cite passages from 1 to 4"),
+        ({"cited": "[7]"}, "`cited` must cite passages from 1 to 4"),
         ({"cited": np.array([True])}, "`cited`"),
         ({"radius": -1}, "`radius` must be a whole number ≥ 0"),
         ({"neighborhood": "swaps"}, "`neighborhood` must be left out"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Unpack
@@ -17,12 +18,12 @@ from holdfast.certification.serialization import Value
 from holdfast.certification.stabilize import StableSelection, stabilize
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator, evaluating
-from holdfast.judging import read_citations
+from holdfast.judging import cited_in
 from holdfast.randomness import is_canonical, stream_key
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_flag, check_list, check_mask, check_whole, shown
 from holdfast.witness import Witness, find_witness
-from holdfast.words import calls, counted, listed, percent, quoted, span
+from holdfast.words import calls, counted, listed, outward, percent, quoted, span
 
 _MOST_SEARCHED = 512
 """Most prompts for the fewest passages that change an answer: each may be paid for."""
@@ -57,6 +58,10 @@ class CitationCertificate(Value, schema="holdfast.citation_certificate"):
         Prompts that were computed for all of this together.
     prompt_tokens, completion_tokens : int or None
         What the language model read and wrote for it, answers from a cache included; None if it does not report them.
+    whole_answer : str or None
+        What the model answers with all passages shown; None if answers are random.
+    is_whole : bool or None
+        Whether that counts as the answer that is to be kept; None if answers are random.
     """
 
     question: str
@@ -70,6 +75,8 @@ class CitationCertificate(Value, schema="holdfast.citation_certificate"):
     n_calls: int
     prompt_tokens: int | None
     completion_tokens: int | None
+    whole_answer: str | None
+    is_whole: bool | None
 
     def check(self) -> None:
         """Raise if the parts are not about one answer and its citations."""
@@ -124,39 +131,57 @@ class CitationCertificate(Value, schema="holdfast.citation_certificate"):
         return Interval(1 - high, 1 - low)
 
     def __str__(self) -> str:
-        cited, n_others = _numbers(self.cited), int((~self.cited).sum())
-        lines = [f"The answer {quoted(self.answer, None)} cites {cited} of {len(self.passages)} passages."]
-        alone = "" if self.consistent else " The cited passages alone give another answer."
-        others = f"with up to {self.sufficiency.effective_radius} others" if n_others else "alone"
-        lines.append(f"Enough? Shown {others}, they keep the answer in {_cases(self.sufficiency)}.{alone}")
-        without = f"Without them the answer is {'lost' if self.is_lost else 'kept'}. "
-        without = without if self.necessity.answers == "fixed" else ""
-        others = f"Without them and up to {self.necessity.effective_radius} others"
-        lines.append(f"Needed? {without}{others} it is lost in {_lost_cases(self)}.")
-        if self.witness is not None:
-            added = _numbers(self.witness.mask & ~self.cited) if self.witness.mask is not None else ""
-            fewest = " No fewer passages do." if self.witness.proven else ""
-            found = f"Showing {added} as well changes the answer to {quoted(self.witness.prediction, None)}.{fewest}"
-            which = counted(self.witness.max_radius, "other passage") + " or fewer"
-            none = f"No {which if self.witness.max_radius < n_others else 'other passages'} change it."
-            lines.append(found if self.witness.found else none)
-        if self.enough is not None:
-            rate, shown_alone = percent(self.enough.min_rate), _numbers(self.enough.selected)
-            lines.append(f"Certified to be enough in at least {rate} of cases: {shown_alone}.")
+        cited, answer = f"{_numbers(self.cited)} of {len(self.passages)} passages", quoted(self.answer, None)
+        lines = [f"The answer {answer} cites {cited}."]
+        if self.is_whole is False:
+            whole = quoted(self.whole_answer, None)
+            lines.append(f"Beware: with all passages shown the model answers {whole}. That does not count as the same.")
+        radius, lost = self.sufficiency.effective_radius, "lost" if self.is_lost else "kept"
+        others = f"With up to {counted(radius, 'other')} shown as well" if radius else "Shown alone"
+        alone = "" if self.consistent or not radius else " The cited passages alone give another answer."
+        lines.append(f"Enough? {others}, the answer stays in {_cases(self.sufficiency)}.{alone}")
+        needed = f"Without the cited the answer is {lost}." if self.necessity.answers == "fixed" else ""
+        if self.necessity.effective_radius or not needed:
+            hidden = counted(self.necessity.effective_radius, "other")
+            needed += f" With up to {hidden} hidden as well, it is lost in {_cases(self.necessity, lost=True)}."
+        lines.append(f"Needed? {needed.strip()}")
+        lines += self._changes()
         tokens = ""
         if self.prompt_tokens is not None and self.completion_tokens is not None:
             tokens = f", {self.prompt_tokens:,} tokens read and {self.completion_tokens:,} written"
-        steps = [] if self.enough is None else [step.exact for step in self.enough.trail]
-        is_proven = all([self.sufficiency.exact, self.necessity.exact, *steps])
-        sure = "All of it is exact" if is_proven else f"Each claim has confidence {self.sufficiency.confidence}"
-        if self.sufficiency.judge_errors is not None:
-            sure = f"With the errors of the judge, each rate has confidence {self.sufficiency.true_confidence:g}"
-        if self.sufficiency.agree.startswith("accepted_answers("):
-            sure = f"Other accepted forms of the answer count. {sure}"
-        elif self.sufficiency.agree not in ("same_answer", "same_top_class"):
-            sure = f"Judged by {self.sufficiency.agree}. {sure}"
-        lines.append(f"{sure}; {calls(self.n_calls)}{tokens}.")
+        lines.append(f"{self._confidence()}; {calls(self.n_calls)}{tokens}.")
         return "\n".join(lines)
+
+    def _changes(self) -> Iterator[str]:
+        """What changes the answer, and which passages are certified to keep it."""
+        if self.witness is not None and self.witness.mask is not None:
+            fewest = " No fewer do." if self.witness.proven and len(self.witness.added) > 1 else ""
+            changed, added = quoted(self.witness.prediction, None), _numbers(self.witness.mask & ~self.cited)
+            yield f"Showing {added} as well changes the answer to {changed}.{fewest}"
+        elif self.witness is not None:
+            most = self.witness.max_radius
+            every = most == int((~self.cited).sum())
+            yield "No others change it." if every else f"Up to {counted(most, 'other')} never change it."
+        if self.enough is not None:
+            kept = self.enough.certificate
+            interval, sure = kept.by_people(Interval(kept.min_rate, 1.0), kept.confidence)
+            judged = "" if kept.judge_errors is None else f" (confidence {sure:g}, with the judge's errors)"
+            least = percent(outward(interval).low)
+            yield f"Certified to be enough in at least {least} of cases{judged}: {_numbers(self.enough.selected)}."
+
+    def _confidence(self) -> str:
+        """How sure all of it is, and what counts as the same answer if it is not the usual."""
+        certificate = self.sufficiency
+        steps = [] if self.enough is None else [step.exact for step in self.enough.trail]
+        is_proven = all([certificate.exact, self.necessity.exact, *steps])
+        sure = "All of it is exact" if is_proven else f"Each claim has confidence {certificate.confidence}"
+        if certificate.judge_errors is not None:
+            sure = f"With the errors of the judge, each rate has confidence {certificate.true_confidence:g}"
+        if certificate.agree.startswith("accepted_answers("):
+            return f"Other accepted forms of the answer count. {sure}"
+        return (
+            sure if certificate.agree in ("same_answer", "same_top_class") else f"Judged by {certificate.agree}. {sure}"
+        )
 
 
 def _numbers(mask: Mask) -> str:
@@ -164,19 +189,15 @@ def _numbers(mask: Mask) -> str:
     return listed(f"[{place + 1}]" for place in np.flatnonzero(mask)) if mask.any() else "none"
 
 
-def _cases(certificate: Certificate) -> str:
-    counts = f"{certificate.n_agreed} of {certificate.n_evaluated}"
+def _cases(certificate: Certificate, *, lost: bool = False) -> str:
+    """How often the answer is kept, or lost."""
+    interval, n = certificate.true_interval, certificate.n_agreed
+    if lost:
+        interval, n = Interval(1 - interval.high, 1 - interval.low), certificate.n_evaluated - n
+    counts = f"{n} of {certificate.n_evaluated}"
     if certificate.exact and certificate.judge_errors is None:
-        return f"exactly {counts} cases"
-    return f"{span(certificate.true_interval)} of cases ({counts} {'masks' if certificate.exact else 'draws'})"
-
-
-def _lost_cases(result: CitationCertificate) -> str:
-    kept = result.necessity
-    counts = f"{kept.n_evaluated - kept.n_agreed} of {kept.n_evaluated}"
-    if kept.exact and kept.judge_errors is None:
-        return f"exactly {counts} cases"
-    return f"{span(result.necessity_interval)} of cases ({counts} {'masks' if kept.exact else 'draws'})"
+        return f"exactly {counts} {'case' if certificate.n_evaluated == 1 else 'cases'}"
+    return f"{span(interval)} of cases ({counts} {'tried' if certificate.exact else 'draws'})"
 
 
 @asks(PlanKeywords)
@@ -210,7 +231,8 @@ def certify_citations(
     min_rate : float, optional
         The rate at which a smaller set of passages is certified to be enough; None looks for none.
     witness : bool
-        Whether to search for the fewest other passages that change the answer.
+        Whether to search for the fewest other passages that change the answer. With many passages this and
+        ``min_rate`` cost most of the calls: leave both out where calls are dear.
     scores : Attribution or array (n_passages,), optional
         The order in which passages are kept in that smaller set, the largest first; by default the cited ones first,
         each by what leaving it out alone changes.
@@ -272,9 +294,10 @@ def certify_citations(
         is_fixed, searched, smaller = procedure.question.answers == "fixed", None, None
         if witness and is_fixed and enough.consistent:
             searched = find_witness(shared, mask, max_radius=_witness_radius(n_others), **judging)
-        everything = np.ones((1, shared.n_features), dtype=bool)
-        if min_rate is not None and within and is_fixed and agree(shared(everything), answer)[0]:
-            order = _ranked(shared, mask) if scores is None else scores
+        whole = shared(np.ones((1, shared.n_features), dtype=bool)) if is_fixed else None
+        is_whole = None if whole is None else bool(agree(whole, answer)[0])
+        if min_rate is not None and within and is_whole:
+            order = _ranked(shared, mask, agree, answer) if scores is None else scores
             judging["confidence"] = float(procedure.question.confidence)
             smaller = stabilize(shared, order, min_rate=min_rate, radius=within, **judging)
         tokens = zip(before, model.tokens, strict=True)
@@ -291,6 +314,8 @@ def certify_citations(
             n_calls=shared.n_calls,
             prompt_tokens=spent[0],
             completion_tokens=spent[1],
+            whole_answer=None if whole is None else str(whole[0]),
+            is_whole=is_whole,
         )
 
 
@@ -298,7 +323,7 @@ def check_cited(cited: Any, context: Evaluator) -> Mask:
     """The passages that are cited, as a mask, at least one."""
     n = context.n_features
     if isinstance(cited, str):
-        mask = read_citations(cited, n)
+        mask = np.array(cited_in(cited, n, argument="cited"))
     elif isinstance(cited, np.ndarray) and cited.dtype == np.bool_:
         mask = np.array(check_mask(cited, "cited", n_features=n))
     else:
@@ -321,9 +346,13 @@ def _witness_radius(n_others: int) -> int:
     return max(1, sum(total <= _MOST_SEARCHED for total in sizes) - 1)
 
 
-def _ranked(context: Evaluator, cited: Mask) -> Any:
+def _ranked(context: Evaluator, cited: Mask, agree: Any, answer: Any) -> Any:
     """Scores by which cited passages come first, each by what leaving it out changes."""
-    left_out = attribute(context, "occlusion").scores
+    model = context.answering
+    if model is not None and model.scores is not None and model.reference == answer:
+        left_out = attribute(context, "occlusion").scores
+    else:
+        left_out = ~agree(context(~np.eye(len(cited), dtype=bool)), answer)
     places = np.empty(len(cited))
     places[np.lexsort((left_out, cited))] = np.arange(len(cited))
     return places

@@ -268,6 +268,13 @@ class Procedure:
             raise InvalidValueError(argument="agree", must=must, got=agree.name)
         if self.is_canonical:
             procedure = replace(procedure, key=self.canonical_key(evaluator.provenance, *explanations))
+        if (
+            self.question.answers == "fixed"
+            and self.check_determinism
+            and getattr(evaluator.answering, "is_random", False)
+        ):
+            must, hint = "be 'random' for a model above temperature 0", "Or set its temperature to 0."
+            raise InvalidValueError(argument="answers", must=must, got="'fixed'", hint=hint)
         if self.question.answers == "random":
             evaluator.draw_answers(int(procedure.stream("answers").integers(_FIRST_DRAWS.start, _FIRST_DRAWS.stop)))
         return procedure

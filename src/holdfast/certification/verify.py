@@ -342,6 +342,10 @@ def _recheck_citations(model: Evaluator, stated: CitationCertificate, **options:
     checks = {name: recheck(model, part, **options) for name, part in parts.items() if part is not None}
     now: dict[str, Any] = {name: check.repeated for name, check in checks.items()}
     now |= {"passages": model.feature_names, "question": getattr(model.answering, "question", None)}
+    if stated.whole_answer is not None:
+        whole = model(np.ones((1, model.n_features), dtype=bool))
+        same = as_agreement(stated.sufficiency.agree if options["agree"] is None else options["agree"])
+        now |= {"whole_answer": str(whole[0]), "is_whole": bool(same(whole, stated.answer)[0])}
     repeated = replace(stated, **now)
     drawn = [check for check in checks.values() if check.canonical is not None]
     chosen = next((check for check in drawn if not check.canonical), drawn[0] if drawn else None)

@@ -50,6 +50,7 @@ SETTINGS = {
     "budget_calls": "send an endpoint at most so many requests",
     "budget_tokens": "send an endpoint nothing once so many tokens are paid for",
     "key_variable": "the environment variable that holds the API key (default: OPENAI_API_KEY)",
+    "witness": "true or false: search for the fewest passages that change the answer (default: true)",
     "n_samples": "what an explanation method may spend",
     "rng": "a seed, fresh, or canonical: it follows from model, input and question, so nobody can try seeds (default)",
     "name": "what the check is called in reports (default: explanation)",

@@ -36,6 +36,7 @@ from holdfast.evaluation import Evaluator, steady_batch_size
 from holdfast.extras import check_installed, needed
 from holdfast.inputs.data.files import READERS, SUFFIXES
 from holdfast.inputs.source import LOADERS
+from holdfast.judging import cited_in
 from holdfast.types import Mask
 from holdfast.validation import MOST_UNPACKED, check_file, check_mask, read_text, shown
 
@@ -105,7 +106,7 @@ VERBS = {
     "citations": Verb(
         "certify_citations",
         ("cited", "radius", "min_rate"),
-        ("confidence", "agree", "reference", "rng"),
+        ("tolerance", "confidence", "plan", "agree", "reference", "answers", "witness", "rng"),
         "Certify whether a language model's answer rests on the passages that it cites: whether it stays when other "
         "passages are shown beside them, and is lost without them.",
         "holdfast citations qa.jsonl#3 --model openai:http://127.0.0.1:8000/v1#qwen3 --radius 2 --min-rate 0.9 "
@@ -170,6 +171,7 @@ def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) ->
         parser.add_argument("--radius", type=int, dest="max_radius", metavar="RADIUS", help=f"{radius} (default: all)")
     if "min_rate" in names:
         purpose, required = "the rate to be reached, between 0 and 1", "cited" not in names
+        purpose = purpose if required else "look for fewer passages that keep the answer at this rate (default: 0.9)"
         parser.add_argument("--min-rate", type=float, required=required, help=purpose)
     if "radii" in names:
         required = "min_rate" not in names
@@ -300,7 +302,7 @@ def read_cited(options: argparse.Namespace, inputs: hf.Inputs, model: Evaluator)
     if not re.fullmatch(r"\s*\d{1,9}(\s*,\s*\d{1,9})*\s*", options.cited):
         must = "be numbers of passages such as 1,3, or citations"
         raise InvalidValueError(argument="cited", must=must, got=shown(options.cited))
-    return hf.read_citations(f"[{options.cited}]", model.n_features)
+    return cited_in(f"[{options.cited}]", model.n_features, argument="cited")
 
 
 def cut(scores: Any, where: float) -> Mask:

@@ -722,6 +722,8 @@ def commented_example(*, model: str | None = None, data: str | None = None) -> s
         lime = 'name = "lime"\nn_samples = 500\n# options = { sampling = "bernoulli" }\n'
         text = text.replace(lime, 'name = "cited"\n')
     are_images = data is None or data == "bundled:digits" or data.startswith("images:")
+    if data is not None and data.startswith("contexts:"):
+        text = text.replace("\nn = ", "\n# n = ")
     return text if are_images else text.replace("\ngroups = ", "\n# groups = ")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from holdfast.errors import ArgumentError, InvalidTypeError, InvalidValueError
 from holdfast.inputs.data.dataset import UNKNOWN, Dataset, number_labels
+from holdfast.judging import cited_in
 from holdfast.types import Mask
 from holdfast.validation import MOST_UNPACKED, check_label, check_list, is_number, read_text, shown
 
@@ -64,11 +65,15 @@ class ContextInput:
     label: str | None = None
 
     def cited_mask(self) -> Mask:
-        """The cited passages as a mask of all; an error where nothing is cited."""
-        if not self.cited:
+        """The cited passages as a mask of all, or those that the answer cites; an error where nothing is cited."""
+        mask = np.zeros(len(self.passages), dtype=bool)
+        if self.cited is None and self.answer is not None:
+            mask = np.array(cited_in(self.answer, len(self.passages), lenient=True))
+        if not self.cited and not mask.any():
             got = "none" if self.cited is None else "an empty list"
             raise InvalidValueError(argument="cited", must="name at least one passage of this context", got=got)
-        mask = np.zeros(len(self.passages), dtype=bool)
+        if not self.cited:
+            return mask
         mask[np.array(self.cited) - 1] = True
         return mask
 

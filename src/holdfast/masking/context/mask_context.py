@@ -162,7 +162,7 @@ class ContextModel:
         conversations = [self.context.write(mask) for mask in check_masks(masks, self.n_features)]
         answers = np.full(len(masks), ANOTHER, dtype=object)
         left = np.ones(len(masks), dtype=bool)
-        if self.reference is not None and isinstance(self.model, Scoring) and self._is_greedy and not self.cites:
+        if self.reference is not None and isinstance(self.model, Scoring) and not self.is_random and not self.cites:
             left = ~self.model.gives(conversations, self.reference)
             answers[~left] = self.reference
             self._spent.update(prompt=None, completion=None)
@@ -189,8 +189,9 @@ class ContextModel:
         return cited_in(completions[0].text, self.n_features, lenient=True)
 
     @property
-    def _is_greedy(self) -> bool:
-        return getattr(self.model, "temperature", 0.0) == 0
+    def is_random(self) -> bool:
+        """Whether the language model says of itself that it draws its answers."""
+        return getattr(self.model, "temperature", 0.0) != 0
 
     def _count(self, completions: Sequence[Completion]) -> None:
         for name in ("prompt", "completion"):
@@ -527,7 +528,7 @@ def as_language_model(
         from holdfast.masking.context.causal import CausalModel
 
         model = CausalModel.load(model.removeprefix("hf:"))
-    elif isinstance(model, str):
+    elif isinstance(model, str) and model.startswith("openai:"):
         model = Endpoint.from_spec(model)
     if not callable(model):
         must = "be a function of a prompt, an Endpoint, a CausalModel, openai:<base url>#<model> or hf:<folder>"
