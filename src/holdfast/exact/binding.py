@@ -132,7 +132,8 @@ def _bind_trees(model: TabularModel, trees: ReadTrees, table: _Bound) -> Countab
     forest, scoring = trees.forest, trees.scoring
     if rows.shape[1] != len(table.of_column):
         return None
-    fills = [forest.leaves(rows[[0, fill]], table.of_column) for fill in range(1, len(rows))]
+    of_column = table.of_column if trees.order is None else table.of_column[trees.order]
+    fills = [forest.leaves(rows[[0, fill]], of_column) for fill in range(1, len(rows))]
     if len(fills) == 1 and len(forest.roots) == 1 and scoring.link == "identity" and not any(trees.base):
         (leaves,) = fills[0]
         outputs = scoring.outputs(forest.values[[leaf.node for leaf in leaves]])

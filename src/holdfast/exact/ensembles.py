@@ -250,11 +250,14 @@ class TreeEnsemble:
         judge = self._judge(agree, reference)
         if not judge(flips.selected[None])[0]:
             return NearestChange(-1, 0, flips.selected, largest, "the explanation itself")
-        conditions = self._conditions(flips, agree, reference)
+        # Sums that no flip changes are as they are for the explanation, which keeps the prediction.
+        conditions = [condition for condition in self._conditions(flips, agree, reference) if condition.trees]
         if not conditions:
             return NearestChange(largest, None, None, largest, "no sum reaches a limit")
         if all(condition.is_additive for condition in conditions):
-            return _nearest_additive(conditions, flips, judge, largest)
+            nearest = _nearest_additive(conditions, flips, judge, largest)
+            if nearest.proven:
+                return nearest  # else sums are within rounding, and the model is to be asked about each
         work = _table_work(conditions)
         if work <= _QUICK_TABLE:
             return _nearest_in_table(conditions, flips, judge, largest)

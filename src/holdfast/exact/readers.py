@@ -30,8 +30,9 @@ Rows = NDArray[Any]
 class ReadTrees:
     """The trees of a model, and how outputs come from them.
 
-    ``prepare`` makes numbers (b, d) of the rows that the model gets; ``n_roundings`` are those besides one per tree;
-    ``base_last`` says whether the base is added after the trees, ``dtype`` in which number type.
+    ``prepare`` makes numbers (b, d) of the rows that the model gets, with the columns in ``order`` (None if it keeps
+    theirs); ``n_roundings`` are those besides one per tree; ``base_last`` says whether the base is added after the
+    trees, ``dtype`` in which number type.
     """
 
     forest: Forest
@@ -41,6 +42,7 @@ class ReadTrees:
     base_last: bool = False
     dtype: Any = np.float64
     n_roundings: int = 0
+    order: NDArray[np.intp] | None = None
 
 
 def read_trees(estimator: Any, method: str | None) -> ReadTrees | None:
@@ -220,7 +222,10 @@ def _read_histogram_boosting(estimator: Any, method: str | None) -> ReadTrees | 
     def prepare(rows: Any) -> Rows:
         return np.asarray(estimator._preprocess_X(rows, reset=False), dtype=np.float64)
 
-    return ReadTrees(joined(trees, dtype=np.float64), scoring, base, prepare)
+    order = None
+    if getattr(estimator, "_preprocessor", None) is not None:  # which puts categories first
+        order = np.argsort(~np.asarray(estimator.is_categorical_), kind="stable")
+    return ReadTrees(joined(trees, dtype=np.float64), scoring, base, prepare, order=order)
 
 
 def _members(bitset: Any) -> frozenset[int]:

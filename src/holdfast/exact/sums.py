@@ -179,21 +179,24 @@ class Units:
         """A limit on the sum, as seen from one explanation: trees that cannot change are part of the constant."""
         column = self.whole @ np.array(limit.weights, dtype=np.int64)
         constant = sum(weight * part for weight, part in zip(limit.weights, self.base, strict=True))
+        unit = Fraction(2) ** self.scale
+        used = [index for index, weight in enumerate(limit.weights) if weight]
+        zone = limit.slack * unit + sum(self.rounding[index] for index in used) + self.error * len(used)
         near: list[list[Branch]] = []
         for tree in trees:
             branches: list[Branch] = []
+            nodes = []
             for leaf in tree:
                 needs = flips.requirements(leaf.shown, leaf.hidden)
                 if needs is not None:
                     branches.append(Branch(*needs, int(column[leaf.node])))
-            first = branches[0].value
-            if all(branch.value == first for branch in branches):
-                constant += first
+                    nodes.append(leaf.node)
+            # Where rounding decides, leaves that move several scores alike matter too.
+            values = column[nodes] if zone == 0 else self.whole[nodes]
+            if (values == values[0]).all():
+                constant += branches[0].value
             else:
                 near.append(branches)
-        unit = Fraction(2) ** self.scale
-        used = [index for index, weight in enumerate(limit.weights) if weight]
-        zone = limit.slack * unit + sum(self.rounding[index] for index in used) + self.error * len(used)
         least = limit.least * unit
         if zone == 0:
             keep_from = math.floor(least) + 1 if limit.strict else math.ceil(least)
