@@ -59,8 +59,9 @@ def count_additive(conditions: Sequence[Condition], flips: Flips) -> SetCounts |
     for group in _by_sum(conditions, moves):
         lost_here = dict.fromkeys(keys, 0)
         for condition in group:
-            low, _ = count(condition, per_pool, condition.lose_to)
-            _, high = count(condition, per_pool, condition.keep_from - 1)
+            low, high = count(condition, per_pool, condition.lose_to)
+            if condition.keep_from - 1 > condition.lose_to:
+                _, high = count(condition, per_pool, condition.keep_from - 1)
             for key in keys:
                 lost_here[key] += low.get(key, 0)
                 kept[key] -= min(high.get(key, 0), sizes[key])
@@ -118,7 +119,8 @@ def _count_rounded(condition: Condition, per_pool: list[list[int]], most: int) -
     """A lower and an upper bound of the sets with a sum of at most ``most``: all moves rounded up, and down."""
     moves = condition.moves()
     limit = most - condition.start
-    grain = max(1, sum(map(abs, moves.values())) // _N_CELLS)
+    common, total = math.gcd(*moves.values()), sum(map(abs, moves.values()))
+    grain = common if total // max(1, common) <= _N_CELLS else total // _N_CELLS  # with no rounding at all, if possible
     n_features, largest = sum(map(len, per_pool)), min(map(len, per_pool))
     bounds = []
     for direction in (1, -1):  # rounded up, fewer sets stay below; rounded down, more
