@@ -38,7 +38,6 @@ def random_case(seed: int, most: int = 8) -> tuple[Any, Any, str]:
     if kind < 4:
         options = {"max_iter": 2} if CLASSIFIERS[kind] is SGDClassifier else {}
         estimator: Any = CLASSIFIERS[kind](**options)
-        y: Any = np.arange(30) % n_classes
         estimator.classes_ = np.arange(n_classes)
         estimator.n_features_in_ = d
         shape = (1 if n_classes == 2 else n_classes, d)

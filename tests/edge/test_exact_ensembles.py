@@ -32,7 +32,10 @@ def fitted(family: str, rows: Any, y: Any, n_trees: int, depth: int, seed: int) 
     regression = y.dtype.kind == "f"
     sizes = {"max_depth": depth, "random_state": seed}
     if family in ("forest", "extra"):
-        kinds = {"forest": (RandomForestClassifier, RandomForestRegressor), "extra": (ExtraTreesClassifier, ExtraTreesRegressor)}
+        kinds = {
+            "forest": (RandomForestClassifier, RandomForestRegressor),
+            "extra": (ExtraTreesClassifier, ExtraTreesRegressor),
+        }
         return kinds[family][regression](n_trees, **sizes).fit(rows, y)
     if family == "gradient":
         kind = GradientBoostingRegressor if regression else GradientBoostingClassifier
@@ -78,11 +81,21 @@ def random_case(family: str, seed: int, n_features: tuple[int, int] = (3, 9)) ->
     if y.dtype.kind == "f":
         masked = hf.mask_tabular(model, row, fill=fill)
         level = float(masked(np.ones((1, d), dtype=bool))[0, 0])
-        agree = str(rng.choice(["within(0.7)", f"same_side({float(level + rng.choice([-0.3, 0.0, 0.3]))!r})", "within_percent(40.0)"]))
+        agree = str(
+            rng.choice(
+                ["within(0.7)", f"same_side({float(level + rng.choice([-0.3, 0.0, 0.3]))!r})", "within_percent(40.0)"]
+            )
+        )
     else:
-        masked = hf.mask_tabular(model.predict if rng.random() < 0.2 and family != "catboost" else model, row, fill=fill)
+        masked = hf.mask_tabular(
+            model.predict if rng.random() < 0.2 and family != "catboost" else model, row, fill=fill
+        )
         two = n_classes == 2 and masked.predictor.method == "predict_proba"
-        agree = str(rng.choice(["same_side(0.4)", "within(0.2)", "within_percent(50.0)"])) if two and rng.random() < 0.4 else "same_top_class"
+        agree = (
+            str(rng.choice(["same_side(0.4)", "within(0.2)", "within_percent(50.0)"]))
+            if two and rng.random() < 0.4
+            else "same_top_class"
+        )
     return masked, rng.random(d) < 0.5, agree, rng
 
 
@@ -149,7 +162,11 @@ def test_brackets_of_a_search_that_is_cut_short_contain_the_truth(max_nodes, mon
             nearest = check_nearest(countable, known, selected, kind, agree, reference, agreed, sizes, **limits)
             n_open += not nearest.proven
             again = countable.nearest_change(selected, kind, as_agreement(agree), reference, **limits)
-            assert (again.cleared, again.distance, again.n_nodes) == (nearest.cleared, nearest.distance, nearest.n_nodes)
+            assert (again.cleared, again.distance, again.n_nodes) == (
+                nearest.cleared,
+                nearest.distance,
+                nearest.n_nodes,
+            )
     assert n_open > 0 or max_nodes > 3
 
 
@@ -206,7 +223,9 @@ def test_categories_of_a_frame_go_where_the_library_sends_them():
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
 def test_categories_of_boosters_are_read_or_refused(library):
     rng = np.random.default_rng(0)
-    rows = np.column_stack([rng.integers(0, 5, size=200), rng.normal(size=200), rng.integers(0, 3, size=200)]).astype(float)
+    rows = np.column_stack([rng.integers(0, 5, size=200), rng.normal(size=200), rng.integers(0, 3, size=200)]).astype(
+        float
+    )
     y = (np.isin(rows[:, 0], [1, 3]) ^ (rows[:, 1] > 0)).astype(int)
     if library == "xgboost":
         import xgboost

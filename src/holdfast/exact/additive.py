@@ -18,7 +18,7 @@ from holdfast.exact.sums import Condition, SetCounts
 MOST_HALVED = 40
 """Most features that are counted by two halves."""
 
-_N_CELLS = 1 << 14
+_N_CELLS = 1 << 13
 _MOST_ROUNDED = 900
 """Features beyond which numbers of sets do not fit into float64."""
 
@@ -59,9 +59,7 @@ def count_additive(conditions: Sequence[Condition], flips: Flips) -> SetCounts |
     for group in _by_sum(conditions, moves):
         lost_here = dict.fromkeys(keys, 0)
         for condition in group:
-            low, high = count(condition, per_pool, condition.lose_to)
-            if condition.keep_from - 1 > condition.lose_to:
-                _, high = count(condition, per_pool, condition.keep_from - 1)
+            (low, _), (_, high) = count(condition, per_pool, (condition.lose_to, condition.keep_from - 1))
             for key in keys:
                 lost_here[key] += low.get(key, 0)
                 kept[key] -= min(high.get(key, 0), sizes[key])
@@ -88,19 +86,25 @@ def _by_sum(conditions: Sequence[Condition], moves: Sequence[dict[int, int]]) ->
     return groups
 
 
-def _count_halves(condition: Condition, per_pool: list[list[int]], most: int) -> tuple[Distances, Distances]:
-    """Sets with a sum of at most ``most``, by number of flips in the pools: sums of two halves that match."""
+Bounds = list[tuple[Distances, Distances]]
+"""For each of some edges, at least and at most how many sets have a sum up to it."""
+
+
+def _count_halves(condition: Condition, per_pool: list[list[int]], edges: tuple[int, int]) -> Bounds:
+    """Sets with sums up to the edges, by number of flips in the pools: sums of two halves that match."""
     moves = condition.moves()
     steps = [(pool, moves.get(feature, 0)) for pool, features in enumerate(per_pool) for feature in features]
     first, second = (_sums_of(steps[half::2], len(per_pool)) for half in (0, 1))
-    counts: Distances = {}
-    for key, sums in first.items():
-        for other, partners in second.items():
-            n_sets = int(np.searchsorted(sums, (most - condition.start) - partners, side="right").sum())
-            if n_sets:
-                both = tuple(a + b for a, b in zip(key, other, strict=True))
-                counts[both] = counts.get(both, 0) + n_sets
-    return counts, counts
+    found: dict[int, Distances] = {}
+    for edge in set(edges):
+        counts = found.setdefault(edge, {})
+        for key, sums in first.items():
+            for other, partners in second.items():
+                n_sets = int(np.searchsorted(sums, (edge - condition.start) - partners, side="right").sum())
+                if n_sets:
+                    both = tuple(a + b for a, b in zip(key, other, strict=True))
+                    counts[both] = counts.get(both, 0) + n_sets
+    return [(found[edge], found[edge]) for edge in edges]
 
 
 def _sums_of(steps: list[tuple[int, int]], n_pools: int) -> Groups:
@@ -115,29 +119,24 @@ def _sums_of(steps: list[tuple[int, int]], n_pools: int) -> Groups:
     return {key: np.sort(parts[0]) for key, parts in groups.items()}
 
 
-def _count_rounded(condition: Condition, per_pool: list[list[int]], most: int) -> tuple[Distances, Distances]:
-    """A lower and an upper bound of the sets with a sum of at most ``most``: all moves rounded up, and down."""
+def _count_rounded(condition: Condition, per_pool: list[list[int]], edges: tuple[int, int]) -> Bounds:
+    """Lower and upper bounds of the sets with sums up to the edges: all moves rounded up, and all rounded down."""
     moves = condition.moves()
-    limit = most - condition.start
     common, total = math.gcd(*moves.values()), sum(map(abs, moves.values()))
     grain = common if total // max(1, common) <= _N_CELLS else total // _N_CELLS  # with no rounding at all, if possible
     n_features, largest = sum(map(len, per_pool)), min(map(len, per_pool))
-    bounds = []
-    for direction in (1, -1):  # rounded up, fewer sets stay below; rounded down, more
-        tables, lowest = [], []
-        for features in per_pool:
-            steps = [direction * (direction * moves.get(feature, 0) // -grain) * -1 for feature in features]
-            table, low = _rounded_table(steps, largest)
-            tables.append(table)
-            lowest.append(low)
-        cell = limit // grain
-        slips = 1 + direction * -(n_features + tables[0].shape[1] * len(tables)) * 2.0**-51  # of the float sums
-        counts: Distances = {}
-        for k in range(largest + 1):
-            number = _pairs_below([table[k] for table in tables], cell - sum(lowest)) * slips
-            counts[(k,) * len(per_pool)] = math.floor(number) if direction == 1 else math.ceil(number)
-        bounds.append(counts)
-    return bounds[0], bounds[1]
+    bounds: Bounds = [({}, {}) for _ in edges]
+    for direction in (0, 1):  # rounded up, fewer sets stay below; rounded down, more
+        rounded = {f: step // grain if direction else -(-step // grain) for f, step in moves.items()}
+        tables = [_rounded_table([rounded.get(feature, 0) for feature in features], largest) for features in per_pool]
+        n_added = n_features + sum(table.shape[1] for table, _ in tables)
+        slips = 1 + (n_added if direction else -n_added) * 2.0**-51  # of the float sums
+        for edge, bound in zip(edges, bounds, strict=True):
+            cell = (edge - condition.start) // grain - sum(low for _, low in tables)
+            for k in range(largest + 1):
+                number = _pairs_below([table[k] for table, _ in tables], cell) * slips
+                bound[direction][(k,) * len(per_pool)] = math.ceil(number) if direction else math.floor(number)
+    return bounds
 
 
 def _rounded_table(steps: list[int], largest: int) -> tuple[NDArray[np.float64], int]:

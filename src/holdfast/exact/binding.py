@@ -11,15 +11,18 @@ from numpy.typing import NDArray
 from holdfast.exact.countable import Countable
 from holdfast.exact.ensembles import MaskScorer, TreeEnsemble
 from holdfast.exact.linear import AdditiveParts, read_additive
-from holdfast.exact.readers import ReadTrees, numbers, read_trees
+from holdfast.exact.readers import NotNumbersError, ReadTrees, numbers, read_trees
 from holdfast.exact.trees import CountableTree
+from holdfast.masking.table.columns import positions_of
 from holdfast.masking.table.mask_tabular import TabularModel
+from holdfast.masking.table.palettes import FramePalette
 from holdfast.types import MaskedModel, Masks
 
-_COLUMNWISE = frozenset(
-    "Binarizer ColumnTransformer FeatureUnion KBinsDiscretizer MaxAbsScaler MinMaxScaler MissingIndicator OneHotEncoder "
-    "OrdinalEncoder Pipeline PowerTransformer QuantileTransformer RobustScaler SelectKBest SelectPercentile "
-    "SimpleImputer SplineTransformer StandardScaler TargetEncoder VarianceThreshold".split()
+_COLUMNWISE = (
+    *("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "PowerTransformer", "QuantileTransformer"),
+    *("SimpleImputer", "MissingIndicator", "OneHotEncoder", "OrdinalEncoder", "TargetEncoder", "KBinsDiscretizer"),
+    *("Binarizer", "SplineTransformer", "SelectKBest", "SelectPercentile", "VarianceThreshold"),
+    *("ColumnTransformer", "FeatureUnion", "Pipeline"),  # of such steps
 )
 """Steps of scikit-learn that make every column of one column of the rows they get."""
 
@@ -50,17 +53,22 @@ def countable_of(model: MaskedModel) -> Countable | None:
         return None if inner is None or inner is model else countable_of(inner)
     if model.softmax or model.predictor.estimator is None:
         return None
+    try:
+        countable = _bind(model)
+    except NotNumbersError:
+        return None
+    return countable if countable is not None and _is_faithful(model, countable) else None
+
+
+def _bind(model: TabularModel) -> Countable | None:
     table = _Bound.of(model)
     if table is None:
         return None
     trees = _read_once(model, table.estimator)
-    countable = None
     if trees is not None:
-        countable = _bind_trees(model, trees, table)
-    elif model.n_fills == 1:
-        parts = read_additive(table.estimator, model.predictor.method)
-        countable = None if parts is None else _bind_additive(model, parts, table)
-    return countable if countable is not None and _is_faithful(model, countable) else None
+        return _bind_trees(model, trees, table)
+    parts = read_additive(table.estimator, model.predictor.method) if model.n_fills == 1 else None
+    return None if parts is None else _bind_additive(model, parts, table)
 
 
 class _Bound:
@@ -82,30 +90,35 @@ class _Bound:
         hideable = model.features.hideable
         whole = np.where(hideable, np.arange(n_rows)[:, None], 0)
         if not steps:
-            order = getattr(model.palette, "order", None)
             of_column = model.features.of_column
-            if order is not None:
-                places = {label: at for at, label in enumerate(model.palette.frame.columns)}
-                of_column = of_column[[places[label] for label in order]]
+            if isinstance(model.palette, FramePalette):
+                places = positions_of(model.palette.frame.columns)
+                of_column = of_column[[places[label] for label in model.palette.order]]
             return cls(estimator, model.palette.take(whole), of_column)
         # One feature hidden at a time tells which columns behind the steps are its own.
-        alone = [np.where(model.features.of_column == feature, row, 0) for row in range(1, n_rows)
-                 for feature in range(model.n_features)]
+        alone = [
+            np.where(model.features.of_column == feature, row, 0)
+            for row in range(1, n_rows)
+            for feature in range(model.n_features)
+        ]
         rows = model.palette.take(np.concatenate([whole, np.array(alone).reshape(-1, n_columns)]))
         for step in steps:
             rows = step.transform(rows)
-        rows = numbers(rows)
+        final, rows = rows.iloc[:n_rows] if hasattr(rows, "iloc") else rows[:n_rows], numbers(rows)
         changed = ~((rows[n_rows:] == rows[0]) | (np.isnan(rows[n_rows:]) & np.isnan(rows[0])))
         owners = changed.reshape(model.n_fills, model.n_features, -1).any(axis=0)
         if (owners.sum(axis=0) > 1).any():
             return None
-        return cls(estimator, rows[:n_rows], np.where(owners.any(axis=0), owners.argmax(axis=0), -1))
+        return cls(estimator, final, np.where(owners.any(axis=0), owners.argmax(axis=0), -1))
 
 
 def _acts_by_column(step: Any) -> bool:
     if not type(step).__module__.startswith("sklearn.") or type(step).__name__ not in _COLUMNWISE:
         return False
-    inner = [part[1] for part in getattr(step, "transformers_", getattr(step, "steps", getattr(step, "transformer_list", [])))]
+    inner = [
+        part[1]
+        for part in getattr(step, "transformers_", getattr(step, "steps", getattr(step, "transformer_list", [])))
+    ]
     return all(isinstance(part, str) or part is None or _acts_by_column(part) or _is_identity(part) for part in inner)
 
 

@@ -11,13 +11,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property, lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from holdfast.agreement import Agreement
 from holdfast.neighborhood import NEIGHBORHOODS, Indices
-from holdfast.types import Mask, MaskedModel
+from holdfast.types import Mask, Masks, Outputs
 from holdfast.validation import check_mask, check_name
 
 Distances = dict[tuple[int, ...], int]
@@ -126,6 +127,10 @@ class Countable(Protocol):
     @property
     def n_features(self) -> int: ...
 
+    def __call__(self, masks: Masks, /) -> Outputs:
+        """Outputs of masks (b, n_features)."""
+        ...
+
     def reasons_against(self, agree: Agreement, reference: Any) -> str | None:
         """Why this agreement cannot be judged from the structure; None if it can."""
         ...
@@ -169,22 +174,23 @@ class Flips:
         pools = kind(mask, 0).pools
         return cls(mask, pools, tuple(bits_of(pool) for pool in pools), bits_of(np.flatnonzero(mask)))
 
-    @property
+    @cached_property
     def bits(self) -> int:
         return sum(self.pool_bits)
 
-    @property
+    @cached_property
     def lengths(self) -> tuple[int, ...]:
         return tuple(map(len, self.pools))
 
-    @property
+    @cached_property
     def largest(self) -> int:
         """The largest distance there is."""
         return min(self.lengths)
 
     def sizes(self) -> tuple[int, ...]:
         """Number of masks at each distance."""
-        return tuple(math.prod(math.comb(m, k) for m in self.lengths) for k in range(self.largest + 1))
+        rows = [_binomials(length) for length in self.lengths]
+        return rows[0] if len(rows) == 1 else tuple(math.prod(column) for column in zip(*rows, strict=False))
 
     def requirements(self, shown: int, hidden: int) -> tuple[int, int] | None:
         """Which features must be flipped and which must not, for some to be shown and others hidden; None if neither.
@@ -198,11 +204,15 @@ class Flips:
 
     def spread(self, sets: Distances, used: Sequence[int]) -> tuple[int, ...]:
         """Masks at each distance, from the sets of flips among ``used`` features of each pool; the others are free."""
-        free = [m - n for m, n in zip(self.lengths, used, strict=True)]
         totals = [0] * (self.largest + 1)
+        rows = [_binomials(length - n) for length, n in zip(self.lengths, used, strict=True)]
         for flips, n_sets in sets.items():
-            for k in range(max(flips), min(n + j for n, j in zip(free, flips, strict=True)) + 1):
-                totals[k] += n_sets * math.prod(math.comb(n, k - j) for n, j in zip(free, flips, strict=True))
+            if len(rows) == 1:
+                for k, ways in enumerate(rows[0], flips[0]):
+                    totals[k] += n_sets * ways
+                continue
+            for k in range(max(flips), min(len(row) - 1 + j for row, j in zip(rows, flips, strict=True)) + 1):
+                totals[k] += n_sets * math.prod(row[k - j] for row, j in zip(rows, flips, strict=True))
         return tuple(totals)
 
     def mask(self, flipped: int, distance: int | None = None) -> Mask:
@@ -217,6 +227,12 @@ class Flips:
         return mask
 
 
+@lru_cache(maxsize=512)
+def _binomials(n: int) -> tuple[int, ...]:
+    """C(n, 0), …, C(n, n)."""
+    return tuple(math.comb(n, k) for k in range(n + 1))
+
+
 def bits_of(positions: Any) -> int:
     """The whole number with the bits at these positions.
 
@@ -225,7 +241,7 @@ def bits_of(positions: Any) -> int:
     >>> bits_of([0, 3])
     9
     """
-    return sum(1 << int(i) for i in positions)
+    return sum(1 << i for i in np.asarray(positions, dtype=np.intp).tolist())
 
 
 def positions_in(bits: int) -> list[int]:
@@ -236,13 +252,3 @@ def positions_in(bits: int) -> list[int]:
         positions.append(low.bit_length() - 1)
         bits ^= low
     return positions
-
-
-def as_countable(model: MaskedModel) -> Countable | None:
-    """The model itself, or what it wraps, if that can count."""
-    while not isinstance(model, Countable):
-        inner = getattr(model, "model", None)
-        if inner is None or inner is model:
-            return None
-        model = inner
-    return model

@@ -20,7 +20,7 @@ from holdfast.agreement import Agreement
 from holdfast.exact.additive import count_additive, least_sums
 from holdfast.exact.countable import Counts, Flips, NearestChange
 from holdfast.exact.limits import Scoring
-from holdfast.exact.nearest import BreakSearch, LimitReached, SearchBudget, Words, packed
+from holdfast.exact.nearest import BreakSearch, BudgetSpentError, SearchBudget, Words, packed
 from holdfast.exact.sums import Condition, Judge, SetCounts, SumTable, Units
 from holdfast.exact.trees import Leaf
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
@@ -32,7 +32,7 @@ _TABLE_WORK = 1 << 27  # additions for a table that are worth it: about a second
 _QUICK_TABLE = 1 << 22  # and that are faster than a search
 _FIRST_SEARCH = 30_000  # nodes searched before a large table is made
 _MOST_NODES = 1_000_000
-_BYTE = 8
+_BYTE, _LONG_ROW = 8, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +114,10 @@ class MaskScorer:
 
 
 def _add_in_order(start: NDArray[Any], parts: NDArray[Any]) -> NDArray[Any]:
-    """start + parts[0] + parts[1] + …, one after the other."""
+    """The start, plus parts[0], plus parts[1], and so on, in this order."""
     sums = np.broadcast_to(start, parts.shape[1:]).copy()
+    if sums.size >= _LONG_ROW:  # NumPy adds whole rows in order; along one short row it would add in pairs
+        return np.asarray(np.add.reduce(np.concatenate([sums[None], parts]), axis=0))
     for part in parts:
         sums += part
     return sums
@@ -276,15 +278,13 @@ class TreeEnsemble:
                 cleared = distance
                 if tabled and budget.n_nodes > _FIRST_SEARCH:
                     return _nearest_in_table(conditions, flips, judge, largest)
-        except LimitReached:
+        except BudgetSpentError:
             mask = self._some_change(flips, agree, reference, judge, largest)
-            distance = None if mask is None else int((mask != flips.selected).sum()) // len(flips.pools)
-            return NearestChange(cleared, distance, mask, largest, "branch and bound", budget.n_nodes)
+            n_flipped = None if mask is None else int((mask != flips.selected).sum()) // len(flips.pools)
+            return NearestChange(cleared, n_flipped, mask, largest, "branch and bound", budget.n_nodes)
         return NearestChange(largest, None, None, largest, "branch and bound", budget.n_nodes)
 
-    def _some_change(
-        self, flips: Flips, agree: Agreement, reference: Any, judge: Judge, largest: int
-    ) -> Mask | None:
+    def _some_change(self, flips: Flips, agree: Agreement, reference: Any, judge: Judge, largest: int) -> Mask | None:
         """A mask that loses the prediction, by flipping what narrows the gap most, one feature of each pool a step."""
         mask = flips.selected.copy()
         for _ in range(largest):

@@ -74,8 +74,8 @@ class Scoring:
             powers = np.exp(raw - raw.max(axis=1, keepdims=True))
             scores = powers / powers.sum(axis=1, keepdims=True)
         if self.classes is None:
-            return scores
-        return np.array(self.classes, dtype=object)[scores.argmax(axis=1)]
+            return np.asarray(scores)
+        return np.asarray(np.array(self.classes, dtype=object)[scores.argmax(axis=1)])
 
     def limits(self, agree: Agreement, reference: Any) -> list[Limit] | str:
         """The conditions under which the prediction is kept, or in words why they are not linear."""
@@ -157,7 +157,7 @@ def _ranges(agree: Agreement, scores: list[float]) -> list[tuple[int, _Edge | No
         if scores[column] >= agree.threshold:
             return [(column, (threshold, False, False), None)]
         return [(column, None, (threshold, True, False))]
-    ranges = []
+    ranges: list[tuple[int, _Edge | None, _Edge | None]] = []
     for column, score in enumerate(scores):
         center = Fraction(score)
         if isinstance(agree, Within):

@@ -6,7 +6,7 @@ each product and each sum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -19,10 +19,11 @@ from holdfast.exact.sums import Units
 from holdfast.exact.trees import Leaf
 from holdfast.types import MaskedModel
 
-_LINEAR = frozenset(
-    "LinearRegression Ridge RidgeCV Lasso LassoCV ElasticNet ElasticNetCV BayesianRidge HuberRegressor SGDRegressor "
-    "LinearSVR LogisticRegression LogisticRegressionCV LinearSVC RidgeClassifier RidgeClassifierCV SGDClassifier "
-    "Perceptron PassiveAggressiveClassifier LinearDiscriminantAnalysis".split()
+_LINEAR = (
+    *("LinearRegression", "Ridge", "RidgeCV", "Lasso", "LassoCV", "ElasticNet", "ElasticNetCV", "BayesianRidge"),
+    *("HuberRegressor", "SGDRegressor", "LinearSVR", "LogisticRegression", "LogisticRegressionCV", "LinearSVC"),
+    *("RidgeClassifier", "RidgeClassifierCV", "SGDClassifier", "Perceptron", "PassiveAggressiveClassifier"),
+    "LinearDiscriminantAnalysis",
 )
 
 
@@ -30,26 +31,23 @@ _LINEAR = frozenset(
 class AdditiveParts:
     """A model whose raw scores are sums over columns.
 
-    ``weights`` (n_scores, d) and ``base`` (n_scores,) of a linear model; for naive Bayes also ``means`` and
-    ``variances`` (n_scores, d), whose term is -(x - mean)² / (2 variance).
+    They begin at ``base`` (n_scores,). A linear model has ``weights`` (n_scores, d); naive Bayes has ``densities``
+    (n_scores, d, 2), a mean and a variance whose term is -(x - mean)² / (2 variance).
     """
 
     scoring: Scoring
     base: tuple[float, ...]
     weights: NDArray[np.float64] | None = None
-    means: NDArray[np.float64] | None = None
-    variances: NDArray[np.float64] | None = None
+    densities: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0, 2)))
 
     def terms(self, row: NDArray[np.float64]) -> list[list[Fraction]]:
         """What each column of a row adds to each score: [score][column]."""
         values = [Fraction(value) for value in row.tolist()]
         if self.weights is not None:
             return [[Fraction(w) * x for w, x in zip(line, values, strict=True)] for line in self.weights.tolist()]
-        assert self.means is not None
-        assert self.variances is not None
         return [
-            [-((x - Fraction(m)) ** 2) / (2 * Fraction(v)) for x, m, v in zip(values, means, variances, strict=True)]
-            for means, variances in zip(self.means.tolist(), self.variances.tolist(), strict=True)
+            [-((x - Fraction(m)) ** 2) / (2 * Fraction(v)) for x, (m, v) in zip(values, line, strict=True)]
+            for line in self.densities.tolist()
         ]
 
     def bind(self, model: MaskedModel, rows: NDArray[np.float64], of_column: NDArray[np.intp]) -> TreeEnsemble:
@@ -68,12 +66,19 @@ class AdditiveParts:
                     pairs[feature][0][score] += hidden[score][column]
                     pairs[feature][1][score] += shown[score][column]
         trees = [
-            [Leaf(0, 1 << feature, 2 * feature), Leaf(1 << feature, 0, 2 * feature + 1)] for feature in range(n_features)
+            [Leaf(0, 1 << feature, 2 * feature), Leaf(1 << feature, 0, 2 * feature + 1)]
+            for feature in range(n_features)
         ]
         values = [scores for pair in pairs for scores in pair]
         pieces = [part for terms in (shown, hidden) for line in terms for part in line]
         units = Units.of_fractions(
-            values, base, trees, sizes=sizes, pieces=pieces, n_sums=2 * rows.shape[1] + 16, roundoff=self.scoring.roundoff
+            values,
+            base,
+            trees,
+            sizes=sizes,
+            pieces=pieces,
+            n_sums=2 * rows.shape[1] + 16,
+            roundoff=self.scoring.roundoff,
         )
         floats = np.array([[float(part) for part in scores] for scores in values])
         scorer = MaskScorer.of(trees, floats, n_features, base=np.array([float(part) for part in base]))
@@ -94,7 +99,9 @@ def read_additive(estimator: Any, method: str | None) -> AdditiveParts | None:
     roundoff = 2.0**-53 if np.asarray(estimator.coef_).dtype.itemsize > 4 else 2.0**-24
     if not hasattr(estimator, "classes_"):
         link = "identity" if method == "predict" and len(weights) == 1 else None
-        return None if link is None else AdditiveParts(Scoring(link, 1, roundoff=roundoff), tuple(base.tolist()), weights)
+        return (
+            None if link is None else AdditiveParts(Scoring(link, 1, roundoff=roundoff), tuple(base.tolist()), weights)
+        )
     if len(estimator.classes_) != max(2, len(weights)):
         return None
     classes = tuple(np.asarray(estimator.classes_).tolist()) if method == "predict" else None
@@ -110,7 +117,9 @@ def read_additive(estimator: Any, method: str | None) -> AdditiveParts | None:
     found = links.get(method or "")
     if found is None:
         return None
-    return AdditiveParts(Scoring(found, len(weights), roundoff=roundoff, classes=classes), tuple(base.tolist()), weights)
+    return AdditiveParts(
+        Scoring(found, len(weights), roundoff=roundoff, classes=classes), tuple(base.tolist()), weights
+    )
 
 
 def _read_naive_bayes(estimator: Any, method: str) -> AdditiveParts:
@@ -118,4 +127,5 @@ def _read_naive_bayes(estimator: Any, method: str) -> AdditiveParts:
     classes = tuple(np.asarray(estimator.classes_).tolist()) if method == "predict" else None
     base = np.log(estimator.class_prior_) - 0.5 * np.sum(np.log(2.0 * np.pi * estimator.var_), axis=1)
     scoring = Scoring("softmax", len(estimator.classes_), classes=classes)
-    return AdditiveParts(scoring, tuple(base.tolist()), means=estimator.theta_, variances=estimator.var_)
+    densities = np.stack([estimator.theta_, estimator.var_], axis=2)
+    return AdditiveParts(scoring, tuple(base.tolist()), densities=densities)

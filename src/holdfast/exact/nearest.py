@@ -83,7 +83,7 @@ def packed(rows: NDArray[np.bool_]) -> Words:
     return np.ascontiguousarray(bytes_last).view("<u8")[..., 0].astype(np.uint64)
 
 
-class LimitReached(Exception):
+class BudgetSpentError(Exception):
     """The seconds or nodes that a search may use are used up."""
 
 
@@ -101,7 +101,7 @@ class SearchBudget:
         self.n_nodes += n_nodes
         late = self.seconds is not None and time.perf_counter() - self.start > self.seconds
         if late or (self.max_nodes is not None and self.n_nodes > self.max_nodes):
-            raise LimitReached
+            raise BudgetSpentError
 
 
 @dataclass(eq=False)
@@ -144,7 +144,7 @@ class BreakSearch:
         key = (level, *room)
         if key not in self._within:
             limits = np.array(room)[:, None]
-            self._within[key] = packed((self.needed[:, :, level] <= limits).all(axis=0))
+            self._within[key] = packed(np.asarray((self.needed[:, :, level] <= limits).all(axis=0)))
         return self._within[key]
 
     def at(self, distance: int, budget: SearchBudget) -> Mask | None:

@@ -46,7 +46,7 @@ class ReadTrees:
 
 
 def read_trees(estimator: Any, method: str | None) -> ReadTrees | None:
-    """The trees of a fitted model that answers by ``method`` (None for native boosters); None if it has none to read."""
+    """The trees of a fitted model that answers by ``method``, None for native boosters; None if it has none."""
     library = library_of(estimator)
     if library is not None:
         reader = {"xgboost": _read_xgboost, "lightgbm": _read_lightgbm, "catboost": _read_catboost}[library]
@@ -106,11 +106,18 @@ def joined(trees: Sequence[dict[str, Any]], *, strict: bool = False, dtype: Any 
     )
 
 
+class NotNumbersError(Exception):
+    """Rows that a library turns into numbers in its own way."""
+
+
 def numbers(rows: Any) -> Rows:
     """Rows of a table as numbers (b, d)."""
     if hasattr(rows, "toarray"):
         rows = rows.toarray()
-    return np.asarray(rows.to_numpy() if hasattr(rows, "to_numpy") else rows, dtype=np.float64)
+    try:
+        return np.asarray(rows.to_numpy() if hasattr(rows, "to_numpy") else rows, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise NotNumbersError from error
 
 
 def _label_classes(estimator: Any, method: str | None) -> tuple[Any, ...] | None:
@@ -377,7 +384,11 @@ def _oblivious_tree(
         return None
     depth = len(splits)
     n_inner = 2**depth - 1
-    column, threshold, missing_left = np.zeros(2 * n_inner + 1, int), np.zeros(2 * n_inner + 1), np.zeros(2 * n_inner + 1, bool)
+    column, threshold, missing_left = (
+        np.zeros(2 * n_inner + 1, int),
+        np.zeros(2 * n_inner + 1),
+        np.zeros(2 * n_inner + 1, bool),
+    )
     left, right = np.full(2 * n_inner + 1, -1), np.full(2 * n_inner + 1, -1)
     values = np.zeros((2 * n_inner + 1, n_raw))
     leaf_values = np.array(tree["leaf_values"]).reshape(-1, n_raw)
@@ -392,4 +403,11 @@ def _oblivious_tree(
         else:
             path = node + 1 - 2**depth  # the first test is the highest bit of the path, the lowest of the leaf
             values[node] = leaf_values[sum((path >> (depth - 1 - at) & 1) << at for at in range(depth))]
-    return {"column": column, "left": left, "right": right, "threshold": threshold, "missing_left": missing_left, "values": values}
+    return {
+        "column": column,
+        "left": left,
+        "right": right,
+        "threshold": threshold,
+        "missing_left": missing_left,
+        "values": values,
+    }

@@ -90,7 +90,7 @@ class Forest:
 
     @cached_property
     def _children(self) -> list[int]:
-        return self.left.tolist()
+        return list(self.left.tolist())
 
     def leaves(self, rows: NDArray[Any], of_column: NDArray[np.intp]) -> list[list[Leaf]]:
         """The leaves of each tree that masks of one row can reach.
