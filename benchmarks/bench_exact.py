@@ -1,4 +1,4 @@
-"""Exact counts and proven radii from the structure of models: how often, how fast, and against draws and predict_proba."""
+"""Exact counts and proven radii from the structure of models: how often and how fast, against draws and rows."""
 
 from __future__ import annotations
 

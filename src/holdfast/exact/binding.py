@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.exact.countable import Countable
-from holdfast.exact.ensembles import MaskScorer, TreeEnsemble
+from holdfast.exact.ensembles import MaskScorer, TreeEnsemble, merged_trees
 from holdfast.exact.linear import AdditiveParts, read_additive
 from holdfast.exact.readers import NotNumbersError, ReadTrees, numbers, read_trees
 from holdfast.exact.trees import CountableTree
@@ -154,11 +154,13 @@ def _bind_trees(model: TabularModel, trees: ReadTrees, table: _Bound) -> Countab
     if len(fills) > 1 and (scoring.link not in ("identity", "signed") or scoring.classes is not None):
         return None  # the mean of probabilities is no function of the mean of scores
     base = np.array([float(part) for part in trees.base])
-    scorers = tuple(
-        MaskScorer.of(part, forest.values, model.n_features, base=base, base_last=trees.base_last, dtype=trees.dtype)
-        for part in fills
-    )
-    return TreeEnsemble(model, fills, forest.values, trees.base, scoring, scorers, trees.n_roundings)
+    scorers = []
+    for part in fills:
+        # Behind exp the last bits differ from the library's anyway; without it, sums in its order do not.
+        own, values = (part, forest.values) if scoring.link == "identity" else merged_trees(part, forest.values)
+        settings: dict[str, Any] = {"base": base, "base_last": trees.base_last, "dtype": trees.dtype}
+        scorers.append(MaskScorer.of(own, values, model.n_features, **settings))
+    return TreeEnsemble(model, fills, forest.values, trees.base, scoring, tuple(scorers), trees.n_roundings)
 
 
 def _bind_additive(model: TabularModel, parts: AdditiveParts, table: _Bound) -> Countable | None:

@@ -22,7 +22,7 @@ from holdfast.exact.countable import Counts, Flips, NearestChange
 from holdfast.exact.limits import Scoring
 from holdfast.exact.nearest import BreakSearch, BudgetSpentError, SearchBudget, Words, packed
 from holdfast.exact.sums import Condition, Judge, SetCounts, SumTable, Units
-from holdfast.exact.trees import Leaf
+from holdfast.exact.trees import Cube, Leaf, merged_cubes
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
 
 MOST_TABLED = 23
@@ -102,8 +102,8 @@ class MaskScorer:
         for byte in range(1, len(self.tables)):
             words &= self.tables[byte][states[:, byte]]
         bits = np.frexp(words.T.astype(np.float64))[1]  # (n_words, b): 0 for none, else the place of the leaf + 1
-        flat = self.values.reshape(-1, self.values.shape[2])
-        parts = flat[bits + 65 * np.arange(len(bits))[:, None]]  # (n_words, b, n_own)
+        bits += 65 * np.arange(len(bits), dtype=bits.dtype)[:, None]
+        parts = self.values.reshape(-1, self.values.shape[2]).take(bits, axis=0)  # (n_words, b, n_own)
         start = np.zeros_like(self.base) if self.base_last else self.base
         if self.score_of is None:
             sums = _add_in_order(start, parts)
@@ -121,6 +121,33 @@ def _add_in_order(start: NDArray[Any], parts: NDArray[Any]) -> NDArray[Any]:
     for part in parts:
         sums += part
     return sums
+
+
+def merged_trees(
+    trees: Sequence[Sequence[Leaf]], values: NDArray[np.float64]
+) -> tuple[list[list[Leaf]], NDArray[np.float64]]:
+    """Fewer trees with the same sum: neighbours that add to one and the same score, as long as one word holds them.
+
+    A leaf of two trees together is a leaf of each, if no feature must be both shown and hidden. Sums are the same but
+    for rounding.
+    """
+    groups: dict[int, list[Sequence[Cube[float]]]] = {}
+    for tree in trees:
+        columns = np.flatnonzero((values[[leaf.node for leaf in tree]] != 0).any(axis=0))
+        if len(columns) > 1:
+            return [list(own) for own in trees], values
+        score = int(columns[0]) if len(columns) else 0
+        own = [(leaf.shown, leaf.hidden, float(values[leaf.node, score])) for leaf in tree]
+        groups.setdefault(score, []).append(own)
+    merged: list[list[Leaf]] = []
+    rows: list[tuple[int, float]] = []
+    for score, group in groups.items():
+        for own in merged_cubes(group):
+            merged.append([Leaf(shown, hidden, len(rows) + at) for at, (shown, hidden, _) in enumerate(own)])
+            rows += [(score, value) for _, _, value in own]
+    sums = np.zeros((len(rows), values.shape[1]))
+    sums[np.arange(len(rows)), [score for score, _ in rows]] = [value for _, value in rows]
+    return merged, sums
 
 
 @dataclass(frozen=True, eq=False)

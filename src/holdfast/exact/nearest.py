@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from holdfast.exact.countable import Flips, positions_in
 from holdfast.exact.sums import Branch, Condition, Judge
+from holdfast.exact.trees import merged_cubes
 from holdfast.types import Mask
 
 Words = NDArray[np.uint64]
@@ -83,6 +84,13 @@ def packed(rows: NDArray[np.bool_]) -> Words:
     return np.ascontiguousarray(bytes_last).view("<u8")[..., 0].astype(np.uint64)
 
 
+def _features_of(tree: Sequence[Branch]) -> int:
+    bits = 0
+    for branch in tree:
+        bits |= branch.flipped | branch.kept
+    return bits
+
+
 class BudgetSpentError(Exception):
     """The seconds or nodes that a search may use are used up."""
 
@@ -115,7 +123,10 @@ class BreakSearch:
     def __post_init__(self) -> None:
         bits = self.condition.bits
         features = positions_in(bits)
-        words = LeafWords.of(self.condition.trees, features)
+        # Trees on the same features become one, whose smallest value is larger than the sum of theirs.
+        trees = sorted(self.condition.trees, key=lambda tree: _features_of(tree))
+        merged = [[Branch(*cube) for cube in tree] for tree in merged_cubes(trees)]
+        words = LeafWords.of(merged, features)
         # Features decide in the order of how much the bound rises when they stay.
         if_kept = packed(~words.flipped)
         gains = words.bounds((if_kept & words.alive[:, None]).T) if features else np.zeros(0)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,6 +131,39 @@ def _reachable(
                 node, shown = if_shown, shown | bit
         leaves.append(Leaf(shown, hidden, node))
     return leaves
+
+
+Number = TypeVar("Number", int, float)
+Cube = tuple[int, int, Number]
+"""Where a sum has a term: features that must be in one state, features that must be in the other (bits), the term."""
+
+_WORD, _MOST_PAIRS = 64, 256
+
+
+def merged_cubes(trees: Sequence[Sequence[Cube[Number]]]) -> list[list[Cube[Number]]]:
+    """Fewer trees with the same sum: neighbours become one while it has at most 64 leaves.
+
+    A leaf of two trees together is a leaf of each, if no feature must be in both states.
+
+    Examples
+    --------
+    >>> merged_cubes([[(1, 0, 5), (0, 1, 3)], [(1, 0, 2), (0, 1, 1)]])
+    [[(1, 0, 7), (0, 1, 4)]]
+    """
+    merged: list[list[Cube[Number]]] = []
+    for tree in trees:
+        if merged and len(merged[-1]) * len(tree) <= _MOST_PAIRS:
+            both = [
+                (first | own_first, second | own_second, term + own_term)
+                for first, second, term in merged[-1]
+                for own_first, own_second, own_term in tree
+                if not (first | own_first) & (second | own_second)
+            ]
+            if len(both) <= _WORD:
+                merged[-1] = both
+                continue
+        merged.append(list(tree))
+    return merged
 
 
 @dataclass(frozen=True, eq=False)
