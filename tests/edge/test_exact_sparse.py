@@ -52,7 +52,9 @@ def test_the_sparse_bound_is_the_bound_of_the_table(regressor):
         selected = rng.random(7) < 0.5
         for radius in (1, 2, 5):
             dense = boolean.stability_bound(table, selected, radius=radius, margin=1.5)
-            assert sparse_stability_bound(weights, selected, radius=radius, margin=1.5) == pytest.approx(dense, abs=1e-9)
+            assert sparse_stability_bound(weights, selected, radius=radius, margin=1.5) == pytest.approx(
+                dense, abs=1e-9
+            )
 
 
 def test_bounds_of_64_features_are_below_the_exact_rates():

@@ -86,7 +86,7 @@ def conditional_weights(weights: Mapping[int, float], selected: Any) -> Sparse:
 
 
 def sparse_stability_bound(weights: Mapping[int, float], selected: Any, *, radius: int, margin: float) -> float:
-    """A lower bound on the stability rate τ_r from sparse monotone weights: ``boolean.stability_bound`` without a table.
+    """A lower bound on the stability rate τ_r from sparse weights: ``boolean.stability_bound`` without a table.
 
     1 − (1/γ) Σ_{1≤|T|≤r} |g̃(T)| w_{|T|}: a mask agrees when the score moved by strictly less than the margin γ. It says
     nothing when it is not positive.
@@ -98,7 +98,9 @@ def sparse_stability_bound(weights: Mapping[int, float], selected: Any, *, radiu
     """
     mask = check_mask(selected, "selected")
     chances = inclusion_probabilities(int((~mask).sum()), check_whole(radius, "radius"))
-    moves = (abs(weight) * chances[term.bit_count()] for term, weight in conditional_weights(weights, mask).items() if term)
+    moves = (
+        abs(weight) * chances[term.bit_count()] for term, weight in conditional_weights(weights, mask).items() if term
+    )
     return 1.0 - float(sum(moves)) / within(margin).margin
 
 
