@@ -295,16 +295,14 @@ def _read_lightgbm(estimator: Any, method: str | None) -> ReadTrees | None:
     links = {"binary": "logistic", "multiclass": "softmax", "regression": "identity", "regression_l1": "identity"}
     if objective not in links or dump["average_output"] or (objective == "binary" and "sigmoid:1" not in settings):
         return None
-    if "sqrt" in settings or dump.get("pandas_categorical"):
+    if "sqrt" in settings or dump.get("pandas_categorical") or '"leaf_coeff"' in json.dumps(dump["tree_info"]):
         return None
     trees = [_lightgbm_tree(tree["tree_structure"], n_raw, at % n_raw) for at, tree in enumerate(dump["tree_info"])]
-    if any(tree is None for tree in trees):
-        return None
     is_label = method == "predict" and objective in ("binary", "multiclass")
     classes = _label_classes(estimator, method) if is_label else None
     if method not in (None, "predict", "predict_proba"):
         return None
-    forest = joined([tree for tree in trees if tree is not None], dtype=np.float64)
+    forest = joined(trees, dtype=np.float64)
     return ReadTrees(forest, Scoring(links[objective], n_raw, classes=classes), (Fraction(0),) * n_raw, numbers)
 
 
@@ -317,7 +315,7 @@ def _lightgbm_rounds(estimator: Any) -> int | None:
 _LIGHTGBM_MISSING = {"None": NAN_IS_ZERO, "Zero": ZERO_IS_MISSING, "NaN": NAN_IS_MISSING}
 
 
-def _lightgbm_tree(structure: dict[str, Any], n_raw: int, group: int) -> dict[str, Any] | None:
+def _lightgbm_tree(structure: dict[str, Any], n_raw: int, group: int) -> dict[str, Any]:
     rows: list[tuple[int, int, int, float, bool, int, float]] = []
     categories: dict[int, frozenset[int]] = {}
 
@@ -336,8 +334,6 @@ def _lightgbm_tree(structure: dict[str, Any], n_raw: int, group: int) -> dict[st
         rows[at] = (node["split_feature"], left, right, threshold, node["default_left"] and not is_category, missing, 0)
         return at
 
-    if "leaf_const" in structure or "leaf_coeff" in structure:
-        return None
     add(structure)
     column, left, right, threshold, missing_left, missing, value = map(np.array, zip(*rows, strict=True))
     arrays = {"column": column, "left": left, "right": right, "threshold": threshold, "missing_left": missing_left}
