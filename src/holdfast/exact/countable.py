@@ -158,29 +158,38 @@ class Countable(Protocol):
 class Flips:
     """A neighbourhood of ``selected`` in bits: bit i of a whole number stands for feature i.
 
-    ``pools`` are the features that may be flipped, ``bits`` those of all pools, ``shown`` what is selected.
+    ``pool_bits`` are the features that may be flipped, pool by pool, and ``shown`` what is selected.
     """
 
     selected: Mask
-    pools: tuple[Indices, ...]
     pool_bits: tuple[int, ...]
     shown: int
 
     @classmethod
     def of(cls, selected: Any, neighborhood: str) -> Flips:
         """The pools of a neighbourhood by its name."""
-        kind = NEIGHBORHOODS[check_name(neighborhood, "neighborhood", list(NEIGHBORHOODS))]
+        if neighborhood not in NEIGHBORHOODS:
+            check_name(neighborhood, "neighborhood", list(NEIGHBORHOODS))
         mask = check_mask(selected, "selected")
-        pools = kind(mask, 0).pools
-        return cls(mask, pools, tuple(bits_of(pool) for pool in pools), bits_of(np.flatnonzero(mask)))
+        shown = int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
+        hidden = shown ^ ((1 << len(mask)) - 1)
+        states = NEIGHBORHOODS[neighborhood].states
+        return cls(mask, tuple(shown if state else hidden for state in states), shown)
+
+    @cached_property
+    def pools(self) -> tuple[Indices, ...]:
+        """The positions of each pool."""
+        return tuple(np.array(positions_in(bits), dtype=np.intp) for bits in self.pool_bits)
 
     @cached_property
     def bits(self) -> int:
+        """The features of all pools."""
         return sum(self.pool_bits)
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
-        return tuple(map(len, self.pools))
+        """The number of features in each pool."""
+        return tuple(bits.bit_count() for bits in self.pool_bits)
 
     @cached_property
     def largest(self) -> int:
@@ -205,6 +214,11 @@ class Flips:
     def spread(self, sets: Distances, used: Sequence[int]) -> tuple[int, ...]:
         """Masks at each distance, from the sets of flips among ``used`` features of each pool; the others are free."""
         totals = [0] * (self.largest + 1)
+        self.spread_into(totals, sets, used)
+        return tuple(totals)
+
+    def spread_into(self, totals: list[int], sets: Distances, used: Sequence[int]) -> None:
+        """Add the masks at each distance to totals."""
         rows = [_binomials(length - n) for length, n in zip(self.lengths, used, strict=True)]
         for flips, n_sets in sets.items():
             if len(rows) == 1:
@@ -213,7 +227,6 @@ class Flips:
                 continue
             for k in range(max(flips), min(len(row) - 1 + j for row, j in zip(rows, flips, strict=True)) + 1):
                 totals[k] += n_sets * math.prod(row[k - j] for row, j in zip(rows, flips, strict=True))
-        return tuple(totals)
 
     def mask(self, flipped: int, distance: int | None = None) -> Mask:
         """The mask with these features flipped, and so many others that every pool has ``distance`` flips."""

@@ -7,7 +7,6 @@ says which features must be shown and which hidden. Thresholds, number types and
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -209,16 +208,15 @@ class CountableTree:
         (1, 2, 0)
         """
         flips = Flips.of(selected, neighborhood)
-        agrees = agree(self.outputs, reference).tolist()
-        kinds: Counter[tuple[tuple[int, int], ...]] = Counter()
-        for leaf, kept in zip(self.leaves, agrees, strict=True):
+        kinds: dict[tuple[tuple[int, int], ...], int] = {}
+        for leaf, kept in zip(self.leaves, agree(self.outputs, reference).tolist(), strict=True):
             if kept and (needs := flips.requirements(leaf.shown, leaf.hidden)) is not None:
-                kinds[_numbers(flips, *needs)] += 1
+                kind = _numbers(flips, *needs)
+                kinds[kind] = kinds.get(kind, 0) + 1
         totals = [0] * (flips.largest + 1)
         for kind, n_leaves in kinds.items():
             used = [flipped + kept for flipped, kept in kind]
-            part = flips.spread({tuple(flipped for flipped, _ in kind): n_leaves}, used)
-            totals = [total + count for total, count in zip(totals, part, strict=True)]
+            flips.spread_into(totals, {tuple(flipped for flipped, _ in kind): n_leaves}, used)
         return Counts(tuple(totals), (0,) * len(totals), flips.sizes(), "paths of a tree")
 
     def nearest_change(
