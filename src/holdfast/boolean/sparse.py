@@ -70,12 +70,12 @@ def sparse_fourier(model: MaskedModel, *, target: int = 0) -> Sparse:
     return _add_up(model, target, fourier_of, lambda leaf: (leaf.shown | leaf.hidden).bit_count())
 
 
-def conditional_weights(weights: Mapping[int, float], selected: Any) -> Sparse:
+def sparse_conditional_weights(weights: Mapping[int, float], selected: Any) -> Sparse:
     """The weights g̃(T) = Σ_{U⊆α} h̃(T ∪ U) of what can be added to an explanation α, T outside α.
 
     Examples
     --------
-    >>> conditional_weights({0b01: 1.0, 0b11: 2.0}, [True, False])
+    >>> sparse_conditional_weights({0b01: 1.0, 0b11: 2.0}, [True, False])
     {0: 1.0, 2: 2.0}
     """
     shown = bits_of(np.flatnonzero(check_mask(selected, "selected")))
@@ -98,9 +98,8 @@ def sparse_stability_bound(weights: Mapping[int, float], selected: Any, *, radiu
     """
     mask = check_mask(selected, "selected")
     chances = inclusion_probabilities(int((~mask).sum()), check_whole(radius, "radius"))
-    moves = (
-        abs(weight) * chances[term.bit_count()] for term, weight in conditional_weights(weights, mask).items() if term
-    )
+    conditional = sparse_conditional_weights(weights, mask)
+    moves = (abs(weight) * chances[term.bit_count()] for term, weight in conditional.items() if term)
     return 1.0 - float(sum(moves)) / within(margin).margin
 
 
