@@ -121,6 +121,18 @@ def test_masks_are_scored_as_by_the_definition():
         assert (ensemble(masks[:1]) == model(masks[:1])).all()
 
 
+def test_a_feature_that_moves_all_scores_alike_matters_where_rounding_decides():
+    # 0.1 + 0.2 is larger than 0.3 for floats, but 0.1 + 0.2 + 1 is not larger than 0.3 + 1.
+    trees = [[Leaf(0, 0, 0)], [Leaf(1, 0, 1), Leaf(0, 1, 2)]]
+    values, base = np.array([[0.0, 0.2], [1.0, 1.0], [0.0, 0.0]]), np.array([0.3, 0.1])
+    scoring = Scoring("identity", 2)
+    model = mask_function(lambda masks: raw_scores(trees, values, base, masks), n_features=2)
+    scorer = MaskScorer.of(trees, values, 2, base=base)
+    ensemble = TreeEnsemble(model, [trees], values, [Fraction(0.3), Fraction(0.1)], scoring, (scorer,))
+    assert model(np.array([[False, False], [True, False]])).argmax(axis=1).tolist() == [1, 0]
+    check_against_enumeration(ensemble, model, np.array([False, False]), "same_top_class")
+
+
 def test_merged_trees_have_the_same_sums():
     rng = np.random.default_rng(0)
     for seed in range(40):

@@ -220,6 +220,22 @@ def test_categories_of_a_frame_go_where_the_library_sends_them():
         check_against_enumeration(countable, masked, np.array([False, True, False]), "same_top_class")
 
 
+def test_categories_that_were_never_seen_or_are_missing_go_where_the_library_sends_them():
+    rng = np.random.default_rng(3)
+    rows = np.column_stack([rng.integers(0, 6, size=300), rng.normal(size=300), rng.integers(2, 5, size=300)]).astype(
+        float
+    )
+    rows[rng.random(300) < 0.2, 0] = np.nan
+    y = (np.isin(rows[:, 0], [1, 3]) ^ np.isnan(rows[:, 0]) ^ (rows[:, 2] == 3) ^ (rows[:, 1] > 0)).astype(int)
+    model = HistGradientBoostingClassifier(categorical_features=[0, 2], max_iter=8, min_samples_leaf=3).fit(rows, y)
+    for kind in (0.0, 3.0, 9.0, np.nan):
+        for fill in (1.0, 7.0, np.nan):
+            masked = hf.mask_tabular(model, [kind, 0.3, 3.0], fill=np.array([fill, -1.0, 8.0]))
+            countable = countable_of(masked)
+            assert countable is not None
+            check_against_enumeration(countable, masked, np.array([False, True, False]), "same_top_class")
+
+
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
 def test_categories_of_boosters_are_read_or_refused(library):
     rng = np.random.default_rng(0)

@@ -195,20 +195,17 @@ def _read_histogram_boosting(estimator: Any, method: str | None) -> ReadTrees | 
     if loss not in ("HalfBinomialLoss", "HalfMultinomialLoss", "HalfSquaredError", "AbsoluteError", "PinballLoss"):
         return None
     n_raw = estimator.n_trees_per_iteration_
-    known, places = estimator._bin_mapper.make_known_categories_bitsets()
     trees = []
     for stage in estimator._predictors:
         for column, predictor in enumerate(stage):
             nodes = predictor.nodes
             is_leaf = nodes["is_leaf"].astype(bool)
             missing_left = nodes["missing_go_to_left"].astype(bool)
-            categories = {}
-            for node in np.flatnonzero(nodes["is_categorical"].astype(bool) & ~is_leaf).tolist():
-                members = _members(predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]])
-                if missing_left[node]:  # categories that were never seen go where missing values go
-                    seen = _members(known[places[nodes["feature_idx"][node]]])
-                    members = frozenset(range(256)) - (seen - members)
-                categories[node] = members
+            # Categories that were never seen are missing values by the time that `prepare` is done with them.
+            categories = {
+                node: _members(predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]])
+                for node in np.flatnonzero(nodes["is_categorical"].astype(bool) & ~is_leaf).tolist()
+            }
             values = nodes["value"][:, None] * (np.arange(n_raw) == column)
             trees.append(
                 {
