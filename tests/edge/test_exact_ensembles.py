@@ -19,6 +19,7 @@ from sklearn.ensemble import (
 
 import holdfast as hf
 from holdfast.agreement import as_agreement
+from holdfast.errors import InvalidValueError
 from holdfast.exact import ensembles
 from holdfast.exact.binding import countable_of
 from holdfast.exact.ensembles import TreeEnsemble
@@ -203,6 +204,8 @@ def test_probabilities_behind_a_softmax_are_not_judged_by_thresholds():
     assert "softmax" in countable.reasons_against(as_agreement("within(0.1)"), reference)
     assert countable.reasons_against(as_agreement("same_top_class"), reference) is None
     assert countable.reasons_against(as_agreement("same_top_set(2)"), reference) is not None
+    with pytest.raises(InvalidValueError, match="softmax"):
+        countable.count(np.zeros(4, dtype=bool), "additions", as_agreement("within(0.1)"), reference)
 
 
 def test_categories_of_a_frame_go_where_the_library_sends_them():

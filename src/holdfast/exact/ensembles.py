@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.agreement import Agreement
+from holdfast.errors import InvalidValueError
 from holdfast.exact.additive import count_additive, least_sums
 from holdfast.exact.countable import Counts, Flips, NearestChange
 from holdfast.exact.limits import Scoring
@@ -98,9 +99,9 @@ class MaskScorer:
     def raw(self, masks: Masks) -> NDArray[Any]:
         """Raw scores (b, n_scores) of masks (b, n_features)."""
         states = np.packbits(masks, axis=1, bitorder="little")
-        words = self.tables[0][states[:, 0]]
+        words = self.tables[0].take(states[:, 0], axis=0)
         for byte in range(1, len(self.tables)):
-            words &= self.tables[byte][states[:, byte]]
+            words &= self.tables[byte].take(states[:, byte], axis=0)
         bits = np.frexp(words.T.astype(np.float64))[1]  # (n_words, b): 0 for none, else the place of the leaf + 1
         bits += 65 * np.arange(len(bits), dtype=bits.dtype)[:, None]
         parts = self.values.reshape(-1, self.values.shape[2]).take(bits, axis=0)  # (n_words, b, n_own)
@@ -233,7 +234,9 @@ class TreeEnsemble:
         """The conditions that some mask might break."""
         limits = self._whole_scoring.limits(agree, reference)
         if isinstance(limits, str):
-            raise ValueError(limits)
+            raise InvalidValueError(
+                argument="agree", must="be one that sums decide", got=agree.name, hint=f"Here {limits}."
+            )
         conditions = [self.units.condition(limit, self._trees, flips) for limit in limits]
         return [condition for condition in conditions if condition.least < condition.keep_from]
 
