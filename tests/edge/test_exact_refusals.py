@@ -130,6 +130,23 @@ def test_a_model_that_was_fitted_again_is_read_again():
     assert (first(masks) != second(masks)).any()
 
 
+def test_models_are_told_apart_whatever_they_are_called():
+    masks = RNG.random((40, 4)) < 0.5
+    for sign in (1, -1):
+        tree = DecisionTreeRegressor(random_state=0).fit(ROWS, sign * TARGETS)
+        model = hf.mask_tabular(tree, ROWS[0], background=ROWS, fingerprint="mine")
+        assert (countable_of(model)(masks) == model(masks)).all()
+
+
+def test_a_last_step_that_was_fitted_again_is_read_again():
+    pipeline = make_pipeline(StandardScaler(), DecisionTreeRegressor(random_state=0)).fit(ROWS, TARGETS)
+    assert countable_of(hf.mask_tabular(pipeline, ROWS[0], background=ROWS)) is not None
+    pipeline[-1].fit(pipeline[0].transform(ROWS), -TARGETS)
+    model = hf.mask_tabular(pipeline, ROWS[0], background=ROWS)
+    masks = RNG.random((40, 4)) < 0.5
+    assert (countable_of(model)(masks) == model(masks)).all()
+
+
 def test_labels_and_regressions_of_linear_models_are_read():
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(ROWS, CLASSES)
     masked = hf.mask_tabular(model.predict, ROWS[0], background=ROWS)

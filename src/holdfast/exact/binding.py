@@ -16,6 +16,7 @@ from holdfast.exact.trees import CountableTree
 from holdfast.masking.table.columns import positions_of
 from holdfast.masking.table.mask_tabular import TabularModel
 from holdfast.masking.table.palettes import FramePalette
+from holdfast.masking.torch import fingerprint_live
 from holdfast.types import MaskedModel, Masks
 
 _COLUMNWISE = (
@@ -127,8 +128,11 @@ def _is_identity(step: Any) -> bool:
 
 
 def _read_once(model: TabularModel, estimator: Any) -> ReadTrees | None:
-    """The trees of a model, read once for all rows."""
-    method, known = model.predictor.method, model.provenance.model
+    """The trees of a model, read once for all rows.
+
+    They are known by the fingerprint of the estimator itself: one that a user gave may stand for several models.
+    """
+    method, known = model.predictor.method, fingerprint_live(estimator)
     if known is None:
         return read_trees(estimator, method)
     key = (known, method)
