@@ -8,6 +8,8 @@ DEMO_STAMP := $(VENV)/.installed-demo
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+# Some virtual machines announce AMX and forbid it: half precision would end the process.
+export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-house test-all audit constraints lint format bench docs designs bundled ci-setup clean

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from holdfast.bounds import hoeffding as hoeffding
     from holdfast.certification.certificate import Certificate as Certificate
     from holdfast.certification.certificate import certify as certify
+    from holdfast.certification.citations import CitationCertificate as CitationCertificate
+    from holdfast.certification.citations import certify_citations as certify_citations
     from holdfast.certification.comparison import Comparison as Comparison
     from holdfast.certification.comparison import Difference as Difference
     from holdfast.certification.comparison import compare as compare
@@ -63,8 +65,21 @@ if TYPE_CHECKING:
     from holdfast.inputs import models as models
     from holdfast.inputs.inputs import Inputs as Inputs
     from holdfast.inputs.inputs import bind as bind
+    from holdfast.judging import Judge as Judge
+    from holdfast.judging import JudgeErrors as JudgeErrors
+    from holdfast.judging import accepted_answers as accepted_answers
+    from holdfast.judging import entails as entails
+    from holdfast.judging import judge as judge
+    from holdfast.judging import judge_errors as judge_errors
+    from holdfast.judging import read_citations as read_citations
+    from holdfast.judging import same_answer as same_answer
+    from holdfast.judging import same_meaning as same_meaning
+    from holdfast.judging import same_number as same_number
+    from holdfast.masking.context.causal import CausalModel as CausalModel
+    from holdfast.masking.context.endpoint import Endpoint as Endpoint
+    from holdfast.masking.context.llm_judge import llm_judge as llm_judge
+    from holdfast.masking.context.mask_context import ContextModel as ContextModel
     from holdfast.masking.context.mask_context import mask_context as mask_context
-    from holdfast.masking.context.mask_context import read_citations as read_citations
     from holdfast.masking.function import lookup_table as lookup_table
     from holdfast.masking.function import mask_function as mask_function
     from holdfast.masking.image.mask_image import mask_image as mask_image
@@ -94,6 +109,7 @@ if TYPE_CHECKING:
     from holdfast.smoothing import selective_keep as selective_keep
     from holdfast.smoothing import smooth as smooth
     from holdfast.smoothing import smoothed_accuracy as smoothed_accuracy
+    from holdfast.types import Answering as Answering
     from holdfast.types import Deciding as Deciding
     from holdfast.types import Differentiable as Differentiable
     from holdfast.types import Inspectable as Inspectable
@@ -117,6 +133,7 @@ _NAMES = {
     "attribution.shapley": "as_shapiq_game",
     "bounds": "Interval anytime_interval clopper_pearson hoeffding",
     "certification.certificate": "Certificate certify",
+    "certification.citations": "CitationCertificate certify_citations",
     "certification.comparison": "Comparison Difference compare",
     "certification.curve": "StabilityCurve certify_radii",
     "certification.fill_sensitivity": "FillSensitivity fill_sensitivity",
@@ -129,7 +146,12 @@ _NAMES = {
     "errors": "HoldfastError InvalidTypeError InvalidValueError MissingExtraError ModelError",
     "evaluation": "Evaluator Tally",
     "inputs.inputs": "Inputs bind",
-    "masking.context.mask_context": "mask_context read_citations",
+    "judging": "Judge JudgeErrors accepted_answers entails judge judge_errors read_citations same_answer same_meaning "
+    "same_number",
+    "masking.context.llm_judge": "llm_judge",
+    "masking.context.causal": "CausalModel",
+    "masking.context.endpoint": "Endpoint",
+    "masking.context.mask_context": "ContextModel mask_context",
     "masking.function": "lookup_table mask_function",
     "masking.image.pixels": "grid segments superpixels",
     "masking.image.mask_image": "mask_image",
@@ -141,7 +163,7 @@ _NAMES = {
     "plans": "PlannedSamples plan_samples",
     "selection": "above positive top top_fraction",
     "smoothing": "SmoothedAccuracy SmoothedModel adaptive_keep selective_keep smooth smoothed_accuracy",
-    "types": "Deciding Differentiable Inspectable Mask MaskedModel Provenance",
+    "types": "Answering Deciding Differentiable Inspectable Mask MaskedModel Provenance",
     "witness": "StabilityBracket Witness find_witness stability_bracket",
 }
 """Where each public name comes from; a module is imported when one of its names is first asked for."""

@@ -8,12 +8,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.judging import AnswerRule, JudgeErrors, accepted_answers, same_answer, same_number
+from holdfast.types import Agreement as Agreement
 from holdfast.types import Mask, Outputs
 from holdfast.validation import (
     as_array,
@@ -28,25 +30,6 @@ from holdfast.validation import (
 
 FOR_NUMBERS = "`within(margin)`, `within_percent(percent)` or `same_side(threshold)`"
 """The agreements for a model that gives a single score, for advice."""
-
-
-class Agreement(Protocol):
-    """Says which outputs agree with a reference output; an output always agrees with itself."""
-
-    @property
-    def name(self) -> str: ...
-
-    def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
-        """Boolean (b,) for outputs (b, n_classes) or (b,) and one reference of the same kind."""
-        ...
-
-    def describe(self, output: Any, classes: Sequence[str] | None = None, /) -> str | None:
-        """What one output predicts, in words; None where that is its class, its label or its number."""
-        return None
-
-    def gaps(self, outputs: Outputs, reference: Any, /) -> NDArray[Any]:
-        """How far each of the outputs is from another prediction, numbers (b,); 0 where that cannot be said."""
-        return np.zeros(len(outputs))
 
 
 @dataclass(frozen=True)
@@ -230,6 +213,11 @@ class UserAgreement(Agreement):
         known = (getattr(self.function, label, None) for label in ("name", "__qualname__"))
         return next((label for label in known if isinstance(label, str)), type(self.function).__qualname__)
 
+    @property
+    def errors(self) -> JudgeErrors | None:
+        errors = getattr(self.function, "errors", None)
+        return errors if isinstance(errors, JudgeErrors) else None
+
     def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
         answer = as_array(self.function(outputs, reference), "agree", "return Boolean (b,)")
         if answer.shape != (len(outputs),) or answer.dtype != np.bool_:
@@ -299,12 +287,16 @@ def within_percent(percent: float) -> WithinPercent:
     return WithinPercent(check_amount(percent, "percent"))
 
 
-_OWN = (SameTopClass, SameTopSet, SameSide, SameLabels, Within, WithinPercent, UserAgreement)
+_OWN = (SameTopClass, SameTopSet, SameSide, SameLabels, Within, WithinPercent, AnswerRule, UserAgreement)
 _MAKERS: Mapping[str, Callable[..., Agreement]] = {
-    make.__name__: make for make in (same_top_set, same_side, same_labels, within, within_percent)
+    make.__name__: make
+    for make in (same_top_set, same_side, same_labels, within, within_percent, same_number, accepted_answers)
 }
-NAMES = ("same_top_class", *(f"{name}({', '.join(signature(make).parameters)})" for name, make in _MAKERS.items()))
+_NAMED: Mapping[str, Agreement] = {agree.name: agree for agree in (same_top_class, same_answer)}
+NAMES = (*_NAMED, *(f"{name}({', '.join(signature(make).parameters)})" for name, make in _MAKERS.items()))
 """How every agreement that has a name is written."""
+_CALL = r"""(\w+)\((?:[\w\s.,=+\-\[\]]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*\)"""
+"""A call with numbers and quoted texts, and no more."""
 
 
 def as_reference(value: Any, name: str = "reference") -> Any:
@@ -349,9 +341,9 @@ def as_agreement(agree: Any, name: str = "agree") -> Agreement:
         return UserAgreement(agree)
     if not isinstance(agree, str):
         raise InvalidTypeError(argument=name, must="be a name or a callable on (outputs, reference)", got=shown(agree))
-    if agree == "same_top_class":
-        return same_top_class
-    match = re.fullmatch(r"(\w+)\([\w\s.,=+\-\[\]]*\)", agree)  # a call with numbers, and no more
+    if agree in _NAMED:
+        return _NAMED[agree]
+    match = re.fullmatch(_CALL, agree)
     if match and match[1] in _MAKERS and agree not in NAMES:
         try:
             call = cast("ast.Call", ast.parse(agree, mode="eval").body)
@@ -359,7 +351,8 @@ def as_agreement(agree: Any, name: str = "agree") -> Agreement:
             return _MAKERS[match[1]](*map(ast.literal_eval, call.args), **named)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
             must = "be a name such as same_top_set(3) or within(0.1)"
-            what = "write numbers, and classes by their numbers." if type(error) is ValueError else str(error)
+            rule = "write numbers, classes by their numbers, and texts in quotation marks."
+            what = rule if type(error) is ValueError else str(error)
             hint = f"It cannot be read: {what}"
             raise InvalidValueError(argument=name, must=must, got=shown(agree), hint=hint) from error
     check_name(agree, name, NAMES)

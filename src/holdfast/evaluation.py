@@ -19,11 +19,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.outputs import check_repeat, checked_outputs
 from holdfast.terminal import as_progress
-from holdfast.types import Deciding, Mask, MaskedModel, Masks, Outputs, Progress, Provenance
+from holdfast.types import Answering, Deciding, Mask, MaskedModel, Masks, Outputs, Progress, Provenance
 from holdfast.validation import check_masks, check_seconds, check_whole
 
 _Answer = TypeVar("_Answer")
@@ -128,6 +129,7 @@ class Evaluator:
         self._repeated_before = 0 if self.deciding is None else int(self.deciding.base.n_repeated)
         self._references: list[tuple[Mask, Any]] = []
         self._n_spread: int | None = None  # rows repeated but for references; None while none is to be
+        self._next_draw: int | None = None  # the number of the next random answer; None while answers are remembered
 
     @property
     def n_calls(self) -> int:
@@ -163,6 +165,13 @@ class Evaluator:
         return answer if counts_as is None or not isinstance(answer, str) else counts_as(answer)
 
     @property
+    def answering(self) -> Answering | None:
+        """The innermost model, if it answers in words."""
+        if isinstance(self.model, Evaluator):
+            return self.model.answering
+        return self.model if isinstance(self.model, Answering) else None
+
+    @property
     def deadline(self) -> Deadline:
         """What limits the time of a call of the innermost model, its gradients included."""
         return self.model.deadline if isinstance(self.model, Evaluator) else self._deadline
@@ -180,6 +189,10 @@ class Evaluator:
     def __call__(self, masks: Masks, /) -> Outputs:
         """Outputs of masks (b, n_features); only masks never seen before reach the model."""
         checked = check_masks(masks, self.n_features)
+        if self._next_draw is not None:
+            numbers = np.arange(self._next_draw, self._next_draw + len(checked))
+            self._next_draw += len(checked)
+            return self.recompute(checked, numbers)
         packed = np.packbits(checked, axis=1)  # the bits of each mask, compressed where they are many, are its key
         keys: list[bytes] = packed.view(np.dtype((np.void, packed.shape[1]))).ravel().tolist()  # type: ignore[assignment]
         keys = keys if packed.shape[1] < _LONG_MASK else [zlib.compress(key, 1) for key in keys]
@@ -221,6 +234,8 @@ class Evaluator:
         computed, not on how they are cut into batches. A model made of another remembers what the other
         said, so it is the other that is checked.
         """
+        if self._next_draw is not None:
+            return
         if self.deciding is not None:
             self.deciding.base.check_determinism()
             return
@@ -237,18 +252,30 @@ class Evaluator:
             self._check(masks, outputs, self.recompute(masks))
         self._n_spread = None
 
-    def recompute(self, masks: Masks) -> Outputs:
-        """What the model says of masks (b, n_features) now, whatever it said of them before."""
+    def draw_answers(self, first: int) -> None:
+        """From now on ask the model anew for every row, as draws from number ``first`` on, and remember nothing."""
+        if self.deciding is not None:
+            must = "be left out for a smoothed model, which votes on answers that are remembered"
+            raise InvalidValueError(argument="answers", must=must, got="'random'")
+        self._next_draw = first
+
+    def recompute(self, masks: Masks, numbers: NDArray[np.int64] | None = None) -> Outputs:
+        """What the model says of masks (b, n_features) now, whatever it said of them before.
+
+        Of a model that answers in words, these draws; without numbers, draw 1, as 0 is what it said before.
+        """
+        draws = np.ones(len(masks), dtype=np.int64) if numbers is None else numbers
         parts, start = [], 0
         while start < len(masks):
-            part = masks[start : start + self.batch_size]
+            part = slice(start, start + self.batch_size)
             try:
-                parts.append(self._ask(masks[:0], part))
+                parts.append(self._ask(masks[:0], masks[part], draws[part]))
             except Exception as error:
-                self._halve(len(part), error)
+                self._halve(len(masks[part]), error)
                 continue
-            start += len(part)
-            self._n_rows += len(part)
+            start += len(parts[-1])
+            self._n_rows += len(parts[-1])
+            self._report()
         return np.concatenate(parts)
 
     def finish(self) -> None:
@@ -268,7 +295,7 @@ class Evaluator:
             batch = masks[start : start + most - len(again)]
             n_rows, began = len(batch) + len(again), time.perf_counter()
             try:
-                outputs = self._ask(batch, again)
+                outputs = self._ask(batch, again, np.ones(len(again), dtype=np.int64))
             except Exception as error:
                 self._references, self._n_spread = due
                 self._halve(n_rows, error)
@@ -307,14 +334,17 @@ class Evaluator:
             self._n_spread += n_more
         return np.array(masks, dtype=bool).reshape(-1, self.n_features), outputs
 
-    def _ask(self, batch: Masks, again: Masks) -> Outputs:
-        """Outputs of the batch and then of the rows that are repeated, which no memory may answer."""
+    def _ask(self, batch: Masks, again: Masks, draws: NDArray[np.int64]) -> Outputs:
+        """Outputs of the batch and then of rows that no memory may answer, as these draws of a random answer."""
         if isinstance(self.model, Evaluator):
             parts = [self.model(batch)] if len(batch) else []
-            parts += [self.model.recompute(again)] if len(again) else []
+            parts += [self.model.recompute(again, draws)] if len(again) else []
             return np.concatenate(parts)
         rows = np.concatenate([batch, again]) if len(again) else batch
-        raw = self._deadline.call(lambda: self.model(rows.copy()), f"for {len(rows)} masks")
+        ask: Callable[[], Any] = partial(self.model, rows.copy())
+        if isinstance(self.model, Answering):
+            ask = partial(self.model.sample, rows.copy(), np.concatenate([np.zeros(len(batch), dtype=np.int64), draws]))
+        raw = self._deadline.call(ask, f"for {len(rows)} masks")
         return checked_outputs(raw, rows, self._rows.shape)
 
     def _check(self, masks: Masks, before: Any, after: Any) -> None:

@@ -49,7 +49,7 @@ _CALLED = {
 """Packages that are not called what is imported."""
 
 _NETWORK = ("torch", "transformers")
-_MODELS = {"hf": _NETWORK, "onnx": ("onnxruntime",), "skops": ("skops", "sklearn")}
+_MODELS = {"hf": _NETWORK, "onnx": ("onnxruntime",), "skops": ("skops", "sklearn"), "openai": ("httpx",)}
 _MODELS |= {library: (library,) for library in ("xgboost", "lightgbm", "catboost")}
 _DATA = {"images": ("PIL",), "table": ("pandas",), "hf": ("datasets",)}
 _BUNDLED_MODELS = {

@@ -43,10 +43,12 @@ def check_repeat(mask: Mask, before: Any, after: Any) -> None:
     else:
         same = after == before
     if not same:
+        served = "Endpoints may differ even at temperature 0, as they compute requests of several users together. "
         raise ModelError(
             f"The model must be deterministic, but it answered {before!r} and then {after!r} for one mask of "
-            f"{int(mask.sum())} features. Switch off dropout and sampling (for PyTorch: `model.eval()`), or "
-            "pass `check_determinism=False` to certify the answers that happen to be drawn."
+            f"{int(mask.sum())} features. {served if isinstance(after, str) else ''}Switch off dropout and sampling "
+            '(for PyTorch: `model.eval()`), pass `answers="random"` to certify how often a random answer agrees, or '
+            "`check_determinism=False` to certify the answers that happen to be drawn."
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -53,6 +53,59 @@ class MaskedModel(Protocol):
 
     def __call__(self, masks: Masks, /) -> Outputs:
         """Scores (b, n_classes), or labels (b,), of the input under masks (b, n_features)."""
+        ...
+
+
+class Agreement(Protocol):
+    """Says which outputs agree with a reference output; an output always agrees with itself."""
+
+    @property
+    def name(self) -> str: ...
+
+    def __call__(self, outputs: Outputs, reference: Any, /) -> Mask:
+        """Boolean (b,) for outputs (b, n_classes) or (b,) and one reference of the same kind."""
+        ...
+
+    def describe(self, output: Any, classes: Sequence[str] | None = None, /) -> str | None:
+        """What one output predicts, in words; None where that is its class, its label or its number."""
+        return None
+
+    def gaps(self, outputs: Outputs, reference: Any, /) -> NDArray[Any]:
+        """How far each of the outputs is from another prediction, numbers (b,); 0 where that cannot be said."""
+        return np.zeros(len(outputs))
+
+    @property
+    def errors(self) -> Any:
+        """What is known of its errors, a ``JudgeErrors``; None where an agreement is right by definition."""
+        return None
+
+
+@runtime_checkable
+class Answering(Protocol):
+    """A masked model that answers in words, which may differ from draw to draw.
+
+    ``question`` is what is asked; ``tokens`` are how many were read and written so far, or None. ``agreement`` names
+    what counts as the same answer where nothing else is asked, and ``reference`` is the answer to agree with, or None.
+    ``scores`` is a masked model of how likely the reference is, or None.
+    """
+
+    @property
+    def question(self) -> str: ...
+    @property
+    def tokens(self) -> tuple[int | None, int | None]: ...
+    @property
+    def agreement(self) -> str: ...
+    @property
+    def reference(self) -> str | None: ...
+    @property
+    def scores(self) -> MaskedModel | None: ...
+
+    def sample(self, masks: Masks, numbers: NDArray[np.int64], /) -> Outputs:
+        """Answers (b,) to masks (b, n_features): the same number is the same draw, another one an independent one.
+
+        Number 0 is what a call gives. A model that is not random gives the same whatever the number, but computes it
+        anew, so that it can be seen whether that is true.
+        """
         ...
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from holdfast.agreement import Agreement, as_agreement, as_reference, reference_output
 from holdfast.certification.hard import HardCertificate
+from holdfast.certification.question import own_terms
 from holdfast.certification.reference import check_prediction, prediction_of
 from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
@@ -217,7 +218,7 @@ def find_witness(
         n_free, known = int((~mask).sum()), evaluator.provenance
         key = stream_key(rng, "witness", known.model, known.input, known.masking, np.flatnonzero(mask).tolist())
         reach = n_free if wanted is None else min(wanted, n_free)
-        search = _WitnessSearch(evaluator, mask, same, reach, max_calls, given)
+        search = _WitnessSearch(evaluator, mask, *own_terms(evaluator, same, given), reach, max_calls)
         return search.run(stream(key, "witness", np.packbits(mask).tobytes()), key)
 
 
@@ -303,7 +304,7 @@ class _WitnessSearch:
     """One search: what was cleared, the best change so far, and what may still be spent."""
 
     def __init__(
-        self, evaluator: Evaluator, selected: Mask, agree: Agreement, reach: int, max_calls: int, given: Any
+        self, evaluator: Evaluator, selected: Mask, agree: Agreement, given: Any, reach: int, max_calls: int
     ) -> None:
         self._evaluator, self._selected, self._agree, self._reach = evaluator, selected, agree, reach
         self._before, self._max_calls = evaluator.n_calls, max_calls

@@ -33,6 +33,8 @@ _METHODS = {
     "grad_cam": "Grad-CAM",
     "attention_rollout": "Attention rollout",
     "rise": "RISE",
+    "cited": "Cited passages",
+    "citations": "Citations of the answer",
 }
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
@@ -78,7 +80,7 @@ def quoted(prediction: Any, name: str | None) -> str:
 
 def prediction_kept(prediction: Any, name: str | None, agree: str) -> str:
     """What is kept, in words: the prediction, and what counts as the same if it is not the usual."""
-    judged = "" if agree == "same_top_class" else f" (as judged by {agree})"
+    judged = "" if agree in ("same_top_class", "same_answer") else f" (as judged by {agree})"
     return f"the prediction {quoted(prediction, name)}{judged}"
 
 
@@ -148,12 +150,15 @@ def event(neighborhood: str, rate_kind: str, radius: int | str) -> str:
     return f"{words}, at the worst number of them," if rate_kind.startswith("worst_size") else words
 
 
-def unlike(rate: float, reference: Any = None) -> str:
+def unlike(rate: float, claim: Any) -> str:
     """That the full input is predicted differently, and what may follow if the prediction is kept at this rate.
 
-    Of a reference that was given: that the selected features alone do not have it.
+    Of a reference that was given: that the selected features alone do not have it. Random answers were asked for once.
     """
-    if reference is not None:
+    if claim.answers == "random":
+        whom = "the full input" if claim.reference is None else "the selected features alone"
+        return f"one answer to {whom} differed"
+    if claim.reference is not None:
         return "the selected features alone do not give it"
     follows = ", so the explanation may be stably wrong" if rate >= _STABLE else ""
     return f"the full input is predicted differently{follows}"

@@ -34,7 +34,7 @@ def said(shown: Any) -> str:
     """The same by hand, from which passages are shown."""
     if shown[2] and not shown[3]:
         return "86 metres"
-    return "84 metres" if shown[1] else "i do not know"
+    return " 84  Metres" if shown[1] else "I do not know"
 
 
 CONTEXT = hf.mask_context(reads, PASSAGES, question=QUESTION)
@@ -50,7 +50,7 @@ def test_the_rate_of_citations_is_the_share_of_contexts_that_keep_the_answer(rad
     cited = hf.read_citations("84 metres [2].", n_passages=5)
     certificate = hf.certify(CONTEXT, cited, radius=radius, reference="84 metres")
     masks = list(neighbors(cited, radius))
-    kept = sum(said(mask) == "84 metres" for mask in masks)
+    kept = sum("84" in said(mask) for mask in masks)
     assert Fraction(certificate.n_agreed, certificate.n_evaluated) == Fraction(kept, len(masks))
     assert certificate.consistent
     assert certificate.reference == "84 metres"
@@ -61,7 +61,7 @@ def test_the_answer_that_a_user_saw_is_compared_as_answers_are() -> None:
     cited = hf.read_citations("[2]", n_passages=5)
     as_seen = hf.certify(CONTEXT, cited, radius=2, reference="84  METRES")
     assert as_seen.n_agreed == hf.certify(CONTEXT, cited, radius=2, reference="84 metres").n_agreed
-    assert (as_seen.reference, as_seen.prediction) == ("84  METRES", "84 metres")
+    assert (as_seen.reference, as_seen.prediction, as_seen.agree) == ("84  METRES", "84  METRES", "same_answer")
     witness = hf.find_witness(CONTEXT, cited, reference="84 Metres", rng=0)
     assert witness.added == (2,)  # the newer survey alone changes the answer
     assert hf.recheck(CONTEXT, witness).confirmed
@@ -72,7 +72,7 @@ def test_what_is_lost_without_the_cited_passages_is_asked_by_removals() -> None:
     without = hf.certify(CONTEXT, full, radius=1, reference="84 metres", neighborhood="removals")
     masks = list(neighbors(full, 1, "removals"))
     assert Fraction(without.n_agreed, without.n_evaluated) == Fraction(
-        sum(said(m) == "84 metres" for m in masks), len(masks)
+        sum("84" in said(mask) for mask in masks), len(masks)
     )
 
 
@@ -107,7 +107,7 @@ def test_a_template_writes_the_prompt() -> None:
 def test_documents_of_other_libraries_are_passages() -> None:
     documents = [SimpleNamespace(page_content=PASSAGES[0]), SimpleNamespace(text=PASSAGES[1]), PASSAGES[2]]
     model = hf.mask_context(reads, documents, question=QUESTION)
-    assert model.parts.passages == tuple(PASSAGES[:3])  # type: ignore[union-attr]
+    assert model.passages == tuple(PASSAGES[:3])
     assert model.feature_names[1] == "[2] The tower of Velm is 84 metres tall."
 
 
@@ -115,10 +115,89 @@ def test_lists_of_prompts_and_other_comparisons_are_taken() -> None:
     def many(prompts: list[str]) -> list[str]:
         return [reads(prompt) for prompt in prompts]
 
-    first_number = hf.mask_context(
-        many, PASSAGES, question=QUESTION, batched=True, normalise=lambda answer: answer.split()[0], batch_size=2
-    )
-    assert first_number(np.array([[True, True, False, False, False]])).tolist() == ["84"]
+    context = hf.mask_context(many, PASSAGES, question=QUESTION, batched=True, batch_size=2)
+    cited = hf.read_citations("[2]", n_passages=5)
+    masks = list(neighbors(cited, 4))
+    for agree, n_kept in ((hf.same_answer, 0), (hf.same_number(1), sum("84" in said(mask) for mask in masks))):
+        certificate = hf.certify(context, cited, radius=4, reference="It is 84 m", agree=agree)
+        assert (certificate.n_agreed, certificate.agree) == (n_kept, agree.name)
+        assert certificate.consistent == (n_kept > 0)
+        assert hf.recheck(context, certificate).confirmed
+
+
+def test_a_context_brings_its_own_answer_to_agree_with() -> None:
+    context = hf.mask_context(reads, PASSAGES, question=QUESTION, reference=" 84 metres ")
+    cited = hf.read_citations("[2]", n_passages=5)
+    assert context.reference == "84 metres"
+    for radius in (1, 4):
+        own = hf.certify(context, cited, radius=radius)
+        assert own.reference == "84 metres"
+        assert own.n_agreed == hf.certify(CONTEXT, cited, radius=radius, reference="84 metres").n_agreed
+    other = hf.certify(context, cited, radius=4, reference="86 metres")
+    assert (other.reference, other.consistent) == ("86 metres", False)
+    assert hf.find_witness(context, cited, rng=0).reference == "84 metres"
+    assert hf.certified_radius(context, cited, min_rate=0.5).reference == "84 metres"
+
+
+def test_scores_explain_how_the_reference_is_kept() -> None:
+    context = hf.mask_context(reads, PASSAGES, question=QUESTION, reference="84 METRES")
+    by_hand = [1.0 - ("84" in said(np.arange(5) != left_out)) for left_out in range(5)]
+    scores = hf.attribute(context, "occlusion")
+    assert scores.scores.tolist() == by_hand == [0, 1, 0, 1, 0]
+    assert scores.target == "84 METRES"
+    assert hf.attribute(context, "occlusion", target="86 metres").scores.tolist() == [0, 0, 0, -1, 0]
+
+
+def test_sentences_of_passages_are_features() -> None:
+    passages = ["Velm is old. The tower is 84 metres tall! It leans.", "It rains."]
+    context = hf.mask_context(reads, passages, question=QUESTION, features="sentences")
+    assert [name.partition(" ")[0] for name in context.feature_names] == ["[1.1]", "[1.2]", "[1.3]", "[2.1]"]
+    mask = np.array([True, False, True, False])
+    (message,) = context.prompt(mask)
+    assert "[1] Velm is old. It leans.\n\nQuestion" in message["content"]
+    assert context(np.array([[False, True, False, False], mask])).tolist() == [" 84  Metres", "I do not know"]
+    cut_elsewhere = ["Velm is old. The tower is 84 metres tall!", "It leans. It rains."]
+    other = hf.mask_context(reads, cut_elsewhere, question=QUESTION, features="sentences")
+    assert other.passages == context.passages
+    assert other.provenance.input != context.provenance.input
+
+
+def test_messages_of_a_conversation_are_features() -> None:
+    messages = [
+        {"role": "user", "content": "I am in Velm."},
+        {"role": "assistant", "content": "Welcome."},
+        {"role": "tool", "content": "tower: 84 metres"},
+    ]
+    conversations: list[Any] = []
+
+    def ask(conversation: Any) -> str:
+        conversations.append(conversation)
+        return "84 metres" if "84" in str(conversation) else "unknown"
+
+    context = hf.mask_context(ask, messages, question=QUESTION)
+    names = ("user: I am in Velm.", "assistant: Welcome.", "user: Result of a tool: tower: 84 metres")
+    assert context.feature_names == names
+    assert context(np.array([[True, False, True], [True, True, False]])).tolist() == ["84 metres", "unknown"]
+    result, asked = ({"role": "user", "content": text} for text in ("Result of a tool: tower: 84 metres", QUESTION))
+    assert conversations[0] == [messages[0], result, asked]
+    with pytest.raises(HoldfastError, match="`features` must be 'passages' to cite them"):
+        context.cite()
+
+
+def test_a_template_may_write_messages() -> None:
+    def template(question: str, passages: list[tuple[int, str]]) -> list[dict[str, str]]:
+        return [{"role": "user", "content": text} for text in (*(text for _, text in passages), question)]
+
+    context = hf.mask_context(lambda messages: str(len(messages)), PASSAGES, question=QUESTION, template=template)
+    assert context(np.array([[True, True, False, False, False]])).tolist() == ["3"]
+
+
+def test_a_model_cites_when_asked_and_numbers_of_no_passage_do_not_count() -> None:
+    def ask(prompt: str) -> str:
+        return "84 metres [2], [9]" if "brackets" in prompt else "84 metres"
+
+    context = hf.mask_context(ask, PASSAGES, question=QUESTION)
+    assert context.cite().tolist() == [False, True, False, False, False]
 
 
 def test_the_same_context_has_the_same_fingerprint_and_another_one_another() -> None:
@@ -160,8 +239,16 @@ def test_citations_are_read_as_people_write_them(answer: str, cited: list[int] |
         ({"passages": ["a", ""]}, "`passages` must be texts, none of them empty"),
         ({"passages": "text"}, "`passages` must be a list of texts"),
         ({"question": " "}, "`question` must be a text"),
-        ({"template": "x"}, "`template` must be a function of the question"),
-        ({"template": lambda question, passages: 3}, "`template` must return a string"),
+        ({"template": "x"}, "`template` must be one of default, citing"),
+        ({"template": 3}, "`template` must be a function of the question"),
+        ({"template": lambda question, passages: 3}, "`template` must return a text or messages"),
+        ({"reference": ""}, "`reference` must be a text"),
+        ({"reference": "84", "exact": True}, "`exact` must come with a `reference` and a causal language model"),
+        ({"features": "words"}, "`features` must be one of passages, sentences, messages"),
+        ({"features": "messages"}, "`features` must be 'messages' for messages, and for nothing else"),
+        ({"tokenizer": 3}, "`tokenizer` must be given with a causal model"),
+        ({"model": lambda prompt: 3}, "`model` must answer with a text, got 3"),
+        ({"model": lambda prompts: "one", "batched": True}, "`model` must return a list of one answer per prompt"),
         ({"system": "Be kind."}, "`system` must be left out for a function"),
         ({"numbering": "none"}, "`numbering` must be one of kept, renewed"),
         ({"batch_size": 0}, "`batch_size` must be a whole number ≥ 1"),

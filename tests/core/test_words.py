@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -75,8 +76,13 @@ def test_times_are_told_to_two_digits_from_two_of_a_unit_on() -> None:
 
 
 def test_stably_wrong_is_said_only_of_what_is_stable() -> None:
-    assert say.unlike(0.2) == "the full input is predicted differently"
-    assert say.unlike(0.9).endswith(", so the explanation may be stably wrong")
+    claim = SimpleNamespace(answers="fixed", reference=None)
+    assert say.unlike(0.2, claim) == "the full input is predicted differently"
+    assert say.unlike(0.9, claim).endswith(", so the explanation may be stably wrong")
+    claim.reference = "84 metres"
+    assert say.unlike(0.9, claim) == "the selected features alone do not give it"
+    claim.answers = "random"
+    assert say.unlike(0.9, claim) == "one answer to the selected features alone differed"
 
 
 def test_several_things_are_listed_as_in_a_sentence() -> None:

@@ -19,6 +19,7 @@ from holdfast.certification.question import FIELDS
 from holdfast.cli import command_parser, main
 from holdfast.cli.options import INPUT_SETTINGS, SETTINGS
 from holdfast.cli.single import VERBS, read_input
+from holdfast.masking.context.endpoint import Endpoint
 from holdfast.report.figures.examples import plot_result
 from holdfast.report.figures.style import write_figure
 
@@ -180,7 +181,8 @@ def test_every_setting_of_a_verb_is_a_keyword_of_its_function(command: str) -> N
     taken = inspect.signature(getattr(hf, verb.function)).parameters
     own = [name for name in verb.settings if name != "n_samples" or command == "explain"]
     assert [name for name in own if name not in taken] == []
-    bound = inspect.signature(hf.bind).parameters
+    bound = {*inspect.signature(hf.bind).parameters, *inspect.signature(hf.mask_context).parameters}
+    bound |= inspect.signature(Endpoint).parameters.keys()
     assert [name for name in INPUT_SETTINGS if name not in (*bound, "batch_size", "timeout")] == []
     assert not SETTINGS.keys() & FIELDS.keys()
 
@@ -217,9 +219,12 @@ def test_a_text_file_is_the_text_in_it(tmp_path: Path, capsys: pytest.CaptureFix
             "the number of an input, got 'bundled:digits'. Count from 0: 'bundled:digits#0'",
         ),
         ("x.csv", "must end with the number of an input, got 'x.csv'."),
-        ("digits#3", "must start with one of bundled:, images:, tweeteval:, table:, hf:, got 'digits'."),
+        ("digits#3", "must start with one of bundled:, images:, tweeteval:, table:, contexts:, hf:, got 'digits'."),
         ("bundled:sentences#999", "must end with a number from 0 to 199, got 'bundled:sentences#999'."),
-        ("bundled:sentenses#1", "must be one of digits, sentences, cancer, got 'sentenses'. Did you mean 'sentences'?"),
+        (
+            "bundled:sentenses#1",
+            "one of digits, sentences, cancer, contexts, got 'sentenses'. Did you mean 'sentences'?",
+        ),
     ],
 )
 def test_an_input_that_is_not_there_is_told_with_what_to_write(
@@ -250,7 +255,7 @@ def test_an_input_that_is_not_there_is_told_with_what_to_write(
             "must be of another kind, such as .json, .png or .xml, got 'x.gif'",
         ),
         (["certify", *ROW, "--method", "lime", "--top", "few", "--radius", "1"], "a share such as 0.25, got 'few'"),
-        (["certify", *ROW, "--grid", "few", *TOP, "--radius", "1"], "must look like 14x14, or be tokens or words"),
+        (["certify", *ROW, "--grid", "few", *TOP, "--radius", "1"], "must look like 14x14, or be one of tokens, words"),
     ],
     ids=range(11),
 )
@@ -292,7 +297,7 @@ def test_help_of_the_program_loads_no_command() -> None:
 
 
 def test_the_command_line_has_few_options() -> None:
-    assert n_options(command_parser()) <= 147
+    assert n_options(command_parser()) <= 154
 
 
 def test_a_class_whose_name_looks_like_a_formula_is_drawn_as_it_is(tmp_path: Path) -> None:

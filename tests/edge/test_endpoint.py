@@ -141,7 +141,9 @@ def test_identical_conversations_are_sent_once(server: ChatServer) -> None:
     assert endpoint.usage == Usage(n_calls=2, n_cached=2, prompt_tokens=20, completion_tokens=10)
 
 
-def test_samples_are_draws_of_their_own_above_temperature_zero_only(server: ChatServer, tmp_path: Path) -> None:
+def test_samples_are_draws_of_their_own_and_at_temperature_zero_the_same_request_again(
+    server: ChatServer, tmp_path: Path
+) -> None:
     server.script = lambda number, body: Reply(text=f"draw {number}")
     hot = Endpoint.from_spec(server.spec, temperature=1.0, cache=tmp_path / "answers.db")
     draws = hot([ask("a")] * 5, samples=[0, 1, 2, 1, 0])
@@ -152,8 +154,9 @@ def test_samples_are_draws_of_their_own_above_temperature_zero_only(server: Chat
     assert texts(hot([ask("a")] * 2)) == [draws[0].text] * 2  # draw 0, if nothing is said
     assert server.n_requests == 3
     cold = replace(hot, temperature=0.0)
-    assert len(set(texts(cold([ask("a")] * 5, samples=range(5))))) == 1
-    assert server.n_requests == 4
+    assert len(set(texts(cold([ask("a")] * 5, samples=range(5))))) == 5  # of an endpoint that is random all the same
+    assert len({json.dumps(body) for body in server.bodies[3:]}) == 1
+    assert server.n_requests == 8
 
 
 def test_it_works_inside_a_running_event_loop(server: ChatServer) -> None:

@@ -34,7 +34,15 @@ CASES: dict[str, Case] = {
 }
 
 READ_FROM_JSON = {"Attribution", "Certificate", "Comparison", "Difference", "FillSensitivity", "HardCertificate"}
-READ_FROM_JSON |= {"MeanCurve", "RadiusCertificate", "RadiusStep", "Recheck", "Reexplanation", "SizeStep"}
+READ_FROM_JSON |= {
+    "CitationCertificate",
+    "MeanCurve",
+    "RadiusCertificate",
+    "RadiusStep",
+    "Recheck",
+    "Reexplanation",
+    "SizeStep",
+}
 READ_FROM_JSON |= {"SmoothedAccuracy", "StabilityBracket", "StabilityCurve", "StableSelection", "Witness"}
 READ_FROM_JSON |= {f"study.{name}" for name in ("DataSetGuarantee", "DifferenceAt", "GroupSummary", "ItemResult")}
 READ_FROM_JSON |= {f"study.{name}" for name in ("MeanAt", "MusSummary", "PairedDifference", "PlannedCost")}
@@ -43,7 +51,17 @@ READ_FROM_JSON |= {
 }
 """Results, which users get and do not make, but may read from a file: test_fuzz_files.py spoils the files."""
 
-ONLY_HANDED_OUT = {"Inputs", "Interval", "MeanRate", "PlannedSamples", "SmoothedModel", "Tally", "boolean.Estimate"}
+ONLY_HANDED_OUT = {
+    "ContextModel",
+    "Inputs",
+    "Interval",
+    "Judge",
+    "MeanRate",
+    "PlannedSamples",
+    "SmoothedModel",
+    "Tally",
+    "boolean.Estimate",
+}
 ONLY_HANDED_OUT |= {"boolean.LowDegreeWeights", "study.Merged", "study.MethodStatus", "study.Moment", "study.StudyRun"}
 ONLY_HANDED_OUT |= {"study.StudyStatus", "models.BundledModel", "models.Classifier", "data.Dataset", "figures.Line"}
 ONLY_HANDED_OUT |= {"boolean.figures.SpectralContraction"}
@@ -51,6 +69,7 @@ ONLY_HANDED_OUT |= {"boolean.figures.SpectralContraction"}
 
 NOTHING_TO_CALL = {
     "Agreement",
+    "Answering",
     "Deciding",
     "Differentiable",
     "Inspectable",

@@ -68,7 +68,7 @@ def test_while_a_folder_is_read_no_request_leaves_this_machine(hub: TinyHub) -> 
     from huggingface_hub import HfApi
     from huggingface_hub.errors import OfflineModeIsEnabled
 
-    from holdfast.inputs.models.hf import offline
+    from holdfast.masking.hub import offline
 
     with offline(), pytest.raises(OfflineModeIsEnabled):
         HfApi().model_info("google/vit-tiny")

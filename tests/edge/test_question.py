@@ -94,7 +94,8 @@ def test_the_key_of_a_question_does_not_depend_on_how_sure_the_answer_is_to_be()
         Procedure.check(hf.certify, "single", {"tolerance": tolerance, "rng": "canonical"}, radii=[2])
         for tolerance in (0.05, 0.1)
     )
-    assert sure.keyed(hf.Provenance(), SELECTED).key == unsure.keyed(hf.Provenance(), SELECTED).key
+    evaluator = hf.Evaluator(hf.lookup_table([0, 1] * 2 ** (len(SELECTED) - 1), n_features=len(SELECTED)))
+    assert sure.bound(evaluator, SELECTED).key == unsure.bound(evaluator, SELECTED).key
 
 
 def test_radii_are_read_from_texts() -> None:

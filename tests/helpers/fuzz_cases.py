@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +19,8 @@ SELECTED = np.array([True, True, False, False, False, False])
 SCORES = np.array([3.0, 2.0, -1.0, 0.5, 0.25, 0.0])
 TABLE = np.arange(8.0) % 3
 THREE = np.array([True, False, False])
+ANSWERS = np.array(["84 m", "80 metres", "not known"], dtype=object)
+ERRORS = hf.judge_errors(50, 1, 2)
 IMAGE = np.arange(48, dtype=np.float64).reshape(4, 4, 3) / 48
 
 Arguments = dict[str, Any]
@@ -45,6 +48,20 @@ class Case:
 
 def model() -> Any:
     return score_table(6)
+
+
+@cache
+def tiny_language() -> tuple[Any, Any]:
+    """A causal model and its tokenizer."""
+    from tests.helpers.tiny_language import language_model, language_tokenizer
+
+    return language_model("llama"), language_tokenizer(chat=True)
+
+
+def context() -> Any:
+    return hf.mask_context(
+        lambda prompt: "84 m" if "tall" in prompt else "no", ["It rains.", "It is tall.", "So."], question="Well?"
+    )
 
 
 def asked(**more: Any) -> Callable[[], Arguments]:
@@ -200,7 +217,32 @@ INPUTS = {
     ),
     "mask_context": Case(
         hf.mask_context,
-        lambda: {"model": str.upper, "passages": ["a b", "c"], "question": "why?", "system": None, "numbering": "kept"},
+        lambda: (
+            {"model": str.upper, "passages": ["a b", "c"], "question": "why?", "system": None, "numbering": "kept"}
+            | {"reference": "yes", "exact": False, "template": "citing", "cites": None, "features": "sentences"}
+            | {"tokenizer": None, "batched": False, "batch_size": 4, "fingerprint": None}
+        ),
+    ),
+    "certify_citations": Case(
+        hf.certify_citations,
+        lambda: (
+            {"context": context(), "cited": [2], "radius": 1, "min_rate": 0.9, "witness": True, "scores": None}
+            | {"tolerance": 0.2, "confidence": 0.8, "plan": "exact", "agree": "same_answer", "reference": "84 m"}
+            | {"answers": "fixed", "batch_size": 4, "progress": None, "check_determinism": True, "rng": 0}
+        ),
+        work=("tolerance", "confidence"),
+    ),
+    "Endpoint": Case(
+        hf.Endpoint,
+        lambda: (
+            {"url": "http://127.0.0.1:9/v1", "model": "tiny", "n_at_once": 4, "timeout": 1.0, "max_tries": 2}
+            | {"backoff": 0.0, "temperature": 0.0, "max_tokens": 8, "seed": None, "extra": {}, "budget_calls": 5}
+            | {"budget_tokens": None, "cache": None, "key_variable": None}
+        ),
+    ),
+    "CausalModel": Case(
+        lambda **options: hf.CausalModel(*tiny_language(), **options),  # test_causal.py spoils what it is made of
+        lambda: {"max_tokens": 8, "temperature": 0.0, "batch_size": 4},
     ),
     "read_citations": Case(hf.read_citations, lambda: {"answer": "yes [1]", "n_passages": 3}),
     "mask_text": Case(
@@ -274,6 +316,27 @@ SCORING = {
     "same_labels": Case(hf.same_labels, lambda: {"thresholds": [0.5, 0.3]}),
     "within": Case(hf.within, lambda: {"margin": 0.5}),
     "within_percent": Case(hf.within_percent, lambda: {"percent": 5}),
+    "same_answer": Case(
+        lambda outputs, reference: hf.same_answer(outputs, reference),
+        lambda: {"outputs": ANSWERS, "reference": "84 m"},
+        fixed=("outputs", "reference"),  # always what an evaluator has checked
+    ),
+    "same_number": Case(lambda tolerance: hf.same_number(tolerance)(ANSWERS, "84 metres"), lambda: {"tolerance": 0.5}),
+    "accepted_answers": Case(
+        lambda answers: hf.accepted_answers(answers)(ANSWERS, "84 metres"), lambda: {"answers": ["84 m", "84"]}
+    ),
+    "judge": Case(hf.judge, lambda: {"function": str.startswith, "name": "starts", "batched": False, "errors": ERRORS}),
+    "same_meaning": Case(hf.same_meaning, lambda: {"encode": len, "threshold": 0.5, "errors": None}),
+    "entails": Case(hf.entails, lambda: {"score": len, "threshold": 0.5, "both_ways": True, "errors": None}),
+    "llm_judge": Case(
+        hf.llm_judge,
+        lambda: (
+            {"model": str.title, "question": "How tall?", "prompt": "{question} {answer} {reference}"}
+            | {"errors": ERRORS}
+        ),
+    ),
+    "judge_errors": Case(hf.judge_errors, lambda: {"n_labelled": 50, "false_yes": 1, "false_no": 2, "confidence": 0.9}),
+    "JudgeErrors": Case(hf.JudgeErrors, lambda: {"n_labelled": 50, "false_yes": 1, "false_no": 2, "confidence": 0.9}),
 }
 
 

@@ -17,6 +17,7 @@ import holdfast as hf
 from holdfast import data, models, study
 from holdfast.cli.single import read_numbers
 from tests.helpers.fakes import score_table
+from tests.helpers.fuzz_cases import context
 from tests.helpers.study_support import TRUST, make_spec, write_texts
 
 SELECTED = np.array([True, True, False, False, False, False])
@@ -38,7 +39,16 @@ class Format:
 # -- results as JSON --------------------------------------------------------------------------------
 
 
-RESULTS = {"Attribution", "Certificate", "Comparison", "Difference", "FillSensitivity", "HardCertificate", "MeanCurve"}
+RESULTS = {
+    "Attribution",
+    "Certificate",
+    "CitationCertificate",
+    "Comparison",
+    "Difference",
+    "FillSensitivity",
+    "HardCertificate",
+    "MeanCurve",
+}
 RESULTS |= {"RadiusCertificate", "RadiusStep", "Recheck", "Reexplanation", "SizeStep", "SmoothedAccuracy"}
 RESULTS |= {"StabilityBracket", "StabilityCurve", "StableSelection", "Witness", "DataSetGuarantee", "DifferenceAt"}
 RESULTS |= {"GroupSummary", "ItemResult", "MeanAt", "MusSummary", "PairedDifference", "PlannedCost", "StudyPlan"}
@@ -63,6 +73,7 @@ def results() -> dict[str, Any]:
         hf.find_witness(model, SELECTED),
     ]
     made += [hf.reexplain(model, "lime", radius=1, n_repeats=2, n_samples=30, rng=0)]
+    made += [hf.certify_citations(context(), [2], rng=0)]
     made += [hf.stability_bracket(model, SELECTED, max_radius=3, rng=0)]
     made += [hf.mean_curve([lambda: (model, SELECTED)] * 3, radii=[1, 2], half_width=0.3, rng=0)]
     made += [hf.SmoothedAccuracy((1.0, 0.5), (3, 2), 4, 8, 0.9, 64, 0)]
@@ -173,6 +184,18 @@ def table_parquet() -> bytes:
 def read_table(path: Path) -> Any:
     found = data.load(f"table:{path}", target="label")
     return [found.inputs[i] for i in range(len(found))]
+
+
+def context_lines() -> bytes:
+    whole = {"id": "a", "question": "How tall?", "passages": ["It rains.", "84 m"], "cited": [2], "answer": "84 m"}
+    lines = [whole, whole | {"id": 2, "cited": [False, True], "label": 1}]
+    return "\n".join(map(json.dumps, lines)).encode()
+
+
+def read_contexts(path: Path) -> Any:
+    contexts = data.load(f"contexts:{path}")
+    masks = [context.cited_mask() for context in contexts.inputs if context.cited]
+    return masks, [contexts.digest(place) for place in range(len(contexts))]
 
 
 def read_texts(path: Path) -> Any:
@@ -299,6 +322,7 @@ FORMATS: list[Format] = [
     of_suffix(".parquet", table_parquet, read_table, "table.parquet"),
     of_suffix(".txt", lambda: "a day\nnot ä day\n".encode(), read_texts, "texts"),
     of_suffix(".txt", lambda: b"0\n1\n", read_labels, "labels"),
+    of_suffix(".jsonl", context_lines, read_contexts, "contexts.jsonl"),
     of_suffix(".png", picture, read_picture, "image"),
     of_suffix(".onnx", onnx_bytes, read_onnx, "model.onnx"),
     of_suffix(".skops", skops_bytes, read_skops, "model.skops"),
@@ -366,8 +390,9 @@ def _foreign(content: bytes, luck: random.Random) -> bytes:
 
 
 def _edit(content: bytes, luck: random.Random) -> bytes:
-    """One leaf of a JSON document replaced, removed or added."""
-    document = json.loads(content)
+    """One leaf of a JSON document, or of the last of several lines, replaced, removed or added."""
+    before, start, last = content.rpartition(b"\n{")
+    document = json.loads(start[1:] + last)
     owner, key = luck.choice(list(_places(document)))
     way = luck.random()
     if way < 0.15 and isinstance(owner, dict):
@@ -376,7 +401,7 @@ def _edit(content: bytes, luck: random.Random) -> bytes:
         owner["unknown"] = 1
     else:
         owner[key] = luck.choice(LEAVES)
-    return json.dumps(document).encode("utf-8", "surrogateescape")
+    return before + start[:1] + json.dumps(document).encode("utf-8", "surrogateescape")
 
 
 def _places(value: Any) -> Any:

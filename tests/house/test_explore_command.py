@@ -70,7 +70,10 @@ def test_what_cannot_be_explored_is_said_at_once(
 def test_features_that_are_none_are_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="3"):
         main(["explore", "--grid", "7"])
-    assert "must look like 14x14, or be tokens or words, got '7'" in capsys.readouterr().err
+    assert (
+        "must look like 14x14, or be one of tokens, words, passages, sentences, messages, got '7'"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_port_that_is_taken_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.agreement import SameSide, as_agreement
+from holdfast.agreement import SameSide, as_agreement, same_top_class
 from holdfast.certification.serialization import Value, frozen_numbers
 from holdfast.errors import ArgumentError, InvalidTypeError, InvalidValueError, MissingGradientsError
 from holdfast.evaluation import Evaluator, evaluating
@@ -198,7 +198,8 @@ def attribute(
     """Score how much each feature matters for a prediction.
 
     What is explained is the target's score as the model gives it (logits if it gives logits), or, for
-    a model that gives labels, whether it gives the target's label. All masks go through the same
+    a model that gives labels, whether it gives the target's label. Of a context with a ``reference`` it is the
+    log-probability of that answer, where the language model tells it. All masks go through the same
     evaluation as in ``certify``: an ``Evaluator`` passed to both shares the computed masks. Random
     draws are never shared, even with the same ``rng``.
 
@@ -270,7 +271,7 @@ def attribute(
     judge = judge if isinstance(judge, SameSide) else None
     if judge is not None and target is not None:
         raise InvalidValueError(argument="target", must=f"be left out with agree={judge.name}", got=shown(target))
-    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
+    with evaluating(_explained(model, target), batch_size=batch_size, progress=progress) as evaluator:
         known = evaluator.provenance
         key = stream_key(rng, "attribute", resolved.name, known.model, known.input, known.masking)
         before = evaluator.n_calls
@@ -289,6 +290,15 @@ def attribute(
             provenance=evaluator.provenance,
             target_name=class_name(target, evaluator.classes),
         )
+
+
+def _explained(model: MaskedModel, target: Any) -> MaskedModel:
+    """The model, or, of one that answers in words and knows how likely its reference is, that likelihood."""
+    evaluator = Evaluator(model)
+    scores = None if evaluator.answering is None or target is not None else evaluator.answering.scores
+    if scores is None:
+        return model
+    return Evaluator(scores, batch_size=evaluator.batch_size, timeout=evaluator.deadline.seconds)
 
 
 class ResolvedMethod(NamedTuple):
@@ -382,7 +392,9 @@ class AttributionTask:
     @cached_property
     def target(self) -> Any:
         """The column of scores, or the label, that is explained: by default the prediction on the full input."""
-        full, target = self._full, self._target
+        full, target, answering = self._full, self._target, self.evaluator.answering
+        if target is None and answering is not None:
+            target = answering.reference
         if target is None:
             return predicted(full[0]) if self._agree is None else self._agree.explained(full[0])[0]
         if full.ndim == 1:
@@ -412,8 +424,11 @@ class AttributionTask:
 
     def values(self, masks: Masks) -> Numbers:
         """What is explained, as numbers (b,): the target's score, or 1 where the target's label is given."""
-        target, outputs = self.target, self.evaluator(masks)
-        return np.asarray(outputs == target if outputs.ndim == 1 else outputs[:, target], dtype=np.float64)
+        target, outputs, answering = self.target, self.evaluator(masks), self.evaluator.answering
+        if outputs.ndim > 1:
+            return np.asarray(outputs[:, target], dtype=np.float64)
+        agree = same_top_class if answering is None else as_agreement(answering.agreement)
+        return agree(outputs, target).astype(np.float64)
 
     def budget(self, default: int, *, least: int, of: str) -> int:
         """The number of samples asked for, or the default; too few are refused in words."""

@@ -13,11 +13,11 @@ from holdfast.certification.reference import MOST_READ, Outcome, PredictionClaim
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Tally
 from holdfast.neighborhood import Neighborhood
-from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of, plan_for
+from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of
 from holdfast.plans.design import Design
 from holdfast.types import MaskedModel
 from holdfast.validation import check_mask, check_name, check_share, check_size, check_whole, is_number, shown
-from holdfast.words import NOT_RIGHT, event, kept, lower_first, outward, unlike
+from holdfast.words import NOT_RIGHT, event, kept, lower_first, outward, span, unlike
 
 DRAWS = ("single", "pooled", "paired")
 """Whom the draws were made for: one radius alone, a curve, or a comparison. They name the random stream."""
@@ -114,7 +114,17 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         if not is_number(rate):
             raise InvalidTypeError(argument="rate", must="be a number from 0 to 1", got=shown(rate))
         asked = Fraction(int(rate)) if rate in (0, 1) else check_share(rate, "rate")
-        return Fraction(repr(self.interval.low)) >= asked
+        return Fraction(repr(self.true_interval.low)) >= asked
+
+    @property
+    def true_interval(self) -> Interval:
+        """Where the rate lies by the judgement of people: the interval, widened by what the judge's errors may be."""
+        return self.by_people(self.interval, 1.0 if self.exact else self.confidence)[0]
+
+    @property
+    def true_confidence(self) -> float:
+        """With which confidence ``true_interval`` holds: the risks of draws and of the judge, added up."""
+        return self.by_people(self.interval, 1.0 if self.exact else self.confidence)[1]
 
     def interval_if_picked(self, n_certificates: int) -> Interval:
         """Where the true rate lies if this certificate was picked for its result, from so many.
@@ -145,7 +155,7 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
             claim = f"With confidence {self.confidence}, {lower_first(change)} {keeps} {cases}"
             where = " at the worst" if self.rate_kind in WORST else ""
             evidence = f"{self.n_agreed} of {self.n_evaluated} draws agreed{where}"
-            scope = "it is about random masks for"
+            scope = f"it is about random masks{' and answers' if self.answers == 'random' else ''} for"
         caveats = []
         if not self.selected.any():
             everywhere = ", and the model said the same for every mask, the full input included"
@@ -153,8 +163,10 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
             caveats.append(f"no feature is selected{said}")
         if self.effective_radius < self.radius:
             caveats.append(f"the radius {self.radius} was clamped to {self.effective_radius}, the largest there is")
+        if self.judge_errors is not None:
+            caveats.append(f"with the judge's errors {span(self.true_interval)}, confidence {self.true_confidence:g}")
         if not self.consistent:
-            caveats.append(unlike(self.rate, self.reference))
+            caveats.append(unlike(self.rate, self))
         no_proof = "" if self.exact else ", is no proof that none of them changes the prediction"
         caveats.append(f"{scope} this model, input and masking{no_proof}, {NOT_RIGHT}.")
         return f"{claim} ({evidence}, {self._cost}); {'; '.join(caveats)}"
@@ -220,6 +232,10 @@ def certify(
         a class by its name or number, or scores. ``consistent`` then says whether ``selected`` alone gives it.
     neighborhood : str
         "additions", "removals" or "swaps".
+    answers : str
+        "fixed" if the model gives the same mask the same answer. "random" asks it anew for every draw, remembers
+        nothing and enumerates nothing: the rate is then the probability that a random mask gets a random answer that
+        agrees. Give a ``reference``, or one answer on ``selected`` becomes it.
     rate_kind : str
         "uniform" (all masks within the radius), "exactly" (``radius`` changes exactly), "worst_size" (the
         smallest rate over the sizes 0 … radius) or "worst_size_lower" (the same with no upper end to its
@@ -256,7 +272,7 @@ def certify(
     with procedure.about(model, selected) as (evaluator, mask, procedure):
         nearby = question.neighborhood_of(mask, radius)
         parts = parts_of(nearby, question.rate_kind)
-        plan = plan_for(parts, question.make_plan(), question.rate_kind)
+        plan = question.plan_for(parts, question.make_plan())
         if evaluator.progress is not None:
             evaluator.expect(most_rows(parts, plan))
         reference = Reference(evaluator, mask, procedure)
@@ -269,7 +285,7 @@ def _enumerate_or_sample(
     nearby: Neighborhood, plan: Plan, reference: Reference, procedure: Procedure, on_look: OnLook | None
 ) -> Outcome:
     """Evaluate every mask if there are no more than the plan could draw; else follow the plan."""
-    exact = not nearby.is_larger_than(plan.max_draws)
+    exact = procedure.question.enumerates(nearby, plan.max_draws)
     most = nearby.size if exact else plan.max_draws
     on_count = None if on_look is None else lambda tally: on_look(Look(tally.n_agreed, tally.n_evaluated, most, exact))
     if exact:

@@ -14,7 +14,7 @@ from holdfast.bounds import Interval, clopper_pearson, sign_test
 from holdfast.certification.certificate import Certificate, make_certificate
 from holdfast.certification.curve import StabilityCurve, sparkline
 from holdfast.certification.question import PlanKeywords, Procedure, asks
-from holdfast.certification.reference import Outcome, Reference, decides_early, reference_masks
+from holdfast.certification.reference import Outcome, Reference, asks_together, reference_masks
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
 from holdfast.errors import InvalidTypeError, InvalidValueError
@@ -215,7 +215,7 @@ def compare(
     with procedure.evaluating(model) as evaluator:
         before = evaluator.n_calls
         masks = {name: check_selection(mask, name, evaluator) for name, mask in explanations.items()}
-        procedure = procedure.keyed(evaluator.provenance, *masks.values())
+        procedure = procedure.bound(evaluator, *masks.values())
         nearby = [[question.neighborhood_of(mask, radius) for radius in question.radii] for mask in masks.values()]
         run = _run_in_sequence if question.plan == "sequential" else _run_in_pairs
         answers, n_rounds = run(nearby, question.make_plan(), evaluator, procedure)
@@ -246,7 +246,7 @@ def _run_in_sequence(
     """Each rate by the sequential plan, at a share of the risk that makes all hold at once."""
     plan = share_risk(plan, sum(map(len, nearby)))
     evaluator.expect(sum(most_rows(nears, plan) for nears in nearby))
-    explanations = [ExplanationDraws.by_plan(plan, nears, procedure.stream) for nears in nearby]
+    explanations = [ExplanationDraws.by_plan(plan, nears, procedure.stream, procedure.question) for nears in nearby]
     shared = SharedDraws(evaluator, procedure, explanations)
     shared.run()
     return [
@@ -259,25 +259,26 @@ def _run_in_pairs(
     nearby: list[list[Neighborhood]], plan: Plan, evaluator: Evaluator, procedure: Procedure
 ) -> tuple[list[_Answer], int]:
     """The same rows of random bits for every explanation and radius, all evaluated together."""
+    question = procedure.question
     masks = [
         [
-            near.sample(plan.max_draws, procedure.stream("rows"))
-            if near.is_larger_than(plan.max_draws)
-            else np.concatenate(list(near.enumerate(plan.max_draws)))
+            np.concatenate(list(near.enumerate(plan.max_draws)))
+            if question.enumerates(near, plan.max_draws)
+            else near.sample(plan.max_draws, procedure.stream("rows"))
             for near in nears
         ]
         for nears in nearby
     ]
     rows = [part for parts in masks for part in parts]
     evaluator.expect(sum(map(len, rows)))
-    if not decides_early(evaluator, procedure.question.agree):
+    if asks_together(evaluator, question):
         evaluator(np.concatenate([*(reference_masks(nears[0].selected) for nears in nearby), *rows]))
     answers = []
     for nears, parts in zip(nearby, masks, strict=True):
         reference = Reference(evaluator, nears[0].selected, procedure)
         agreed = [reference.judge(part) for part in parts]
         tallies = [Tally(int(kept.sum()), len(kept)) for kept in agreed]
-        plans = [plan if near.is_larger_than(plan.max_draws) else None for near in nears]
+        plans = [None if question.enumerates(near, plan.max_draws) else plan for near in nears]
         drawn = [kept if own else None for kept, own in zip(agreed, plans, strict=True)]
         answers.append(_Answer(reference, list(map(Outcome, tallies, plans)), drawn))
     return answers, 1

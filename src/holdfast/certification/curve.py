@@ -17,7 +17,7 @@ from holdfast.certification.serialization import Value, make_frame
 from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
 from holdfast.errors import InvalidValueError
 from holdfast.neighborhood import Neighborhood
-from holdfast.plans import WORST, is_valid_design, most_rows, parts_of, plan_for, share_risk
+from holdfast.plans import WORST, is_valid_design, most_rows, parts_of, share_risk
 from holdfast.plans.search import Goal
 from holdfast.types import MaskedModel
 from holdfast.validation import shown
@@ -108,7 +108,7 @@ class StabilityCurve(Value, schema="holdfast.stability_curve"):
         for cert in self.certificates[::-step][::-1]:
             counts = f"{cert.n_agreed:>6}/{cert.n_evaluated:<6}" + (" exact" if cert.exact else "")
             rows.append(f"{cert.radius:>7}  {cert.rate:6.3f}  {bracket(cert.interval):<16}  {counts}".rstrip())
-        wrong = [] if last.consistent else [f"Beware: {unlike(last.rate, last.reference)}."]
+        wrong = [] if last.consistent else [f"Beware: {unlike(last.rate, last)}."]
         foot = f"±{last.tolerance} at confidence {last.confidence}; {calls(self.n_calls)}."
         return "\n".join([head, " radius    rate  interval          agreed/drawn", *rows, *wrong, foot])
 
@@ -160,13 +160,13 @@ def certify_radii(
         plan = share_risk(plan, len(sampled)) if simultaneous and not together else plan
         if question.rate_kind in WORST:  # every size is certified once; each radius takes the worst of its sizes
             sampled = dict(enumerate(parts_of(nearby[-1], question.rate_kind)))
-            plan = plan_for(sampled.values(), plan, question.rate_kind)
+            plan = question.plan_for(sampled.values(), plan)
         else:
             if question.rate_kind == "exactly":
                 sampled = {radius: near.exactly(radius) for radius, near in sampled.items()}
         before = evaluator.n_calls
         evaluator.expect(most_rows(sampled.values(), plan))
-        draws = ExplanationDraws.by_plan(plan, list(sampled.values()), partial(procedure.own_stream, mask))
+        draws = ExplanationDraws.by_plan(plan, list(sampled.values()), partial(procedure.own_stream, mask), question)
         shared = SharedDraws(evaluator, procedure, [draws])
         shared.run()
         outcomes = {radius: draws.outcome(near) for radius, near in sampled.items()}

@@ -120,7 +120,7 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
     def __str__(self) -> str:
         voted = self.method in VOTED
         rate = self.radius > 0 if voted else self.n_agreed / self.n_evaluated
-        wrong = f"; {unlike(rate, self.reference)}" if self.consistent is False else ""
+        wrong = f"; {unlike(rate, self)}" if self.consistent is False else ""
         claim, counts, scope = self._said_by_votes() if voted else self._said_by_masks()
         return f"{claim} ({counts}, {self._cost}){wrong}; it is {scope}, {NOT_RIGHT}."
 
@@ -194,7 +194,7 @@ def certify_hard(
     affordable = n_draws if max_enumerated is None else check_whole(max_enumerated, "max_enumerated")
     with procedure.about(model, selected) as (evaluator, mask, procedure):
         nearby = question.neighborhood_of(mask, radius)
-        proof = not nearby.is_larger_than(affordable)
+        proof = question.enumerates(nearby, affordable)
         evaluator.expect(nearby.size if proof else n_draws)
         reference = Reference(evaluator, mask, procedure)
         masks = nearby.enumerate(_PORTION) if proof else portions(nearby, n_draws, procedure.own_stream(mask))

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from holdfast.bounds import BettingRounds, Interval, chernoff
 from holdfast.certification.allocation import Floats, allocate
 from holdfast.certification.question import Procedure
-from holdfast.certification.reference import Reference, decides_early, reference_masks
+from holdfast.certification.reference import Reference, asks_together, reference_masks
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.randomness import is_canonical
@@ -468,10 +468,10 @@ class StratifiedSample:
                 rng = self._procedure.stream("masks", str(i), str(size))
                 drawn.append(full.exactly(size).sample(stop, rng)[start:])
             with self._procedure.evaluating(model) as evaluator:
-                before = evaluator.n_calls
-                if not decides_early(evaluator, question.agree):
+                before, procedure = evaluator.n_calls, self._procedure.bound(evaluator, mask)
+                if asks_together(evaluator, procedure.question):
                     evaluator(np.concatenate([reference_masks(mask), *drawn]))
-                reference = Reference(evaluator, mask, self._procedure)
+                reference = Reference(evaluator, mask, procedure)
                 n_kept = tuple(int(reference.judge(masks).sum()) for masks in drawn)
                 counts = InputCounts(n_kept, reference.consistent, evaluator.n_calls - before)
             self._memory[key] = counts

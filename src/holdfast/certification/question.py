@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 
-from holdfast.agreement import NAMES, Agreement, as_agreement, as_reference
+from holdfast.agreement import NAMES, Agreement, as_agreement, as_reference, same_top_class
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import PLANS, RATE_KINDS, Plan, make_plan
+from holdfast.plans import PLANS, RATE_KINDS, Plan, make_plan, plan_for
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.types import Mask, MaskedModel, Progress, Provenance, Rng
 from holdfast.validation import (
@@ -60,6 +60,13 @@ def parse_radii(text: str, name: str = "radii") -> list[int]:
     return radii
 
 
+ANSWERS = ("fixed", "random")
+"""Whether a model gives the same mask the same answer, or a random one each time it is asked."""
+
+_FIRST_DRAWS = range(2, 2**30)
+"""Where numbers of random answers begin: 0 is what a model is asked by itself, 1 what shows whether it is random."""
+
+
 class Field(NamedTuple):
     """One thing that can be asked: its default, how it is checked, and what it means, for options and pages."""
 
@@ -94,6 +101,11 @@ FIELDS: Mapping[str, Field] = {
         "uniform (all masks within the radius), exactly (that many changes), worst_size or worst_size_lower",
     ),
     "simultaneous": Field(False, check_flag, "all radii hold at once, not each on its own"),
+    "answers": Field(
+        "fixed",
+        partial(check_name, options=ANSWERS),
+        "fixed (the same mask gets the same answer), or random (each draw asks the model anew)",
+    ),
 }
 """What can be asked, by the keyword of the verbs; keys of study files, options and fields of pages are the same."""
 
@@ -111,6 +123,7 @@ class Question:
     neighborhood: str
     rate_kind: str
     simultaneous: bool
+    answers: str
 
     @classmethod
     def check(cls, keywords: Mapping[str, Any], *, prefix: str = "") -> Question:
@@ -122,8 +135,25 @@ class Question:
         """The plan asked for; searching a design may take a while, so only when all else is checked."""
         return make_plan(self.plan, tolerance=self.tolerance, confidence=self.confidence)
 
+    def plan_for(self, parts: Iterable[Neighborhood], plan: Plan) -> Plan:
+        """The plan at which all parts of the rate asked for hold at once."""
+        return plan_for(parts, plan, self.rate_kind, all_sampled=self.answers == "random")
+
     def neighborhood_of(self, selected: Mask, radius: int) -> Neighborhood:
         return NEIGHBORHOODS[self.neighborhood](selected, radius)
+
+    def enumerates(self, nearby: Neighborhood, limit: int) -> bool:
+        """Whether to evaluate every mask: there are few, and one answer to each says all that there is to know."""
+        return self.answers == "fixed" and not nearby.is_larger_than(limit)
+
+
+def own_terms(evaluator: Evaluator, agree: Agreement, reference: Any) -> tuple[Agreement, Any]:
+    """What counts as the same and what to agree with; of a model that answers in words, what it says unless asked."""
+    model = evaluator.answering
+    if model is None:
+        return agree, reference
+    agree = as_agreement(model.agreement) if agree is same_top_class else agree
+    return agree, model.reference if reference is None else reference
 
 
 class RunKeywords(TypedDict, total=False):
@@ -141,6 +171,7 @@ class JudgeKeywords(RunKeywords, total=False):
     agree: Any
     reference: Any
     neighborhood: str
+    answers: str
 
 
 class PrecisionKeywords(JudgeKeywords, total=False):
@@ -219,13 +250,21 @@ class Procedure:
         """An evaluator for this question, the checked explanation, and the question with its random key."""
         with self.evaluating(model) as evaluator:
             mask = check_selection(selected, "selected", evaluator)
-            yield evaluator, mask, self.keyed(evaluator.provenance, mask)
+            yield evaluator, mask, self.bound(evaluator, mask)
 
-    def keyed(self, provenance: Provenance, *explanations: Mask) -> Procedure:
-        """The same with the key of this question, if the canonical one is asked for."""
-        if not self.is_canonical:
-            return self
-        return replace(self, key=self.canonical_key(provenance, *explanations))
+    def bound(self, evaluator: Evaluator, *explanations: Mask) -> Procedure:
+        """The same of this model: in its own terms, with the key of the question if the canonical one is asked for.
+
+        Random answers have numbers that follow from the key and are given out once. So no answer that was seen
+        before, such as one that became the reference, is counted as a draw.
+        """
+        agree, reference = own_terms(evaluator, self.question.agree, self.question.reference)
+        procedure = replace(self, question=replace(self.question, agree=agree, reference=reference))
+        if self.is_canonical:
+            procedure = replace(procedure, key=self.canonical_key(evaluator.provenance, *explanations))
+        if self.question.answers == "random":
+            evaluator.draw_answers(int(procedure.stream("answers").integers(_FIRST_DRAWS.start, _FIRST_DRAWS.stop)))
+        return procedure
 
     def canonical_key(self, provenance: Provenance, *explanations: Mask) -> int:
         """The key that follows from model, input, masking, explanations and the kind of question.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Unpack
 
-from holdfast.bounds import check_counts
+from holdfast.bounds import Interval, check_counts
 from holdfast.certification.question import JudgeKeywords, Procedure, asks
 from holdfast.certification.reference import MOST_READ, PredictionClaim, Reference
 from holdfast.certification.serialization import Value
@@ -17,7 +17,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.plans import RateTest, rate_test
 from holdfast.types import MaskedModel
 from holdfast.validation import check_share
-from holdfast.words import NOT_RIGHT, event, kept, lower_first, unlike
+from holdfast.words import NOT_RIGHT, event, kept, lower_first, outward, percent, unlike
 
 _MOST_DRAWS = 5_000
 """Tests of more draws are not computed anew when a file is read, which would take minutes; ``recheck`` does so."""
@@ -102,8 +102,11 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
         else:
             claim = f"No radius is certified to keep {rate}"
         radii = "radius" if len(self.trail) == 1 else "radii"
-        wrong = "" if self.consistent else f" {unlike(self.min_rate if certified else 0, self.reference)};"
+        wrong = "" if self.consistent else f" {unlike(self.min_rate if certified else 0, self)};"
         scope = "it is about random masks for this model, input and masking, not about larger or untested radii"
+        if self.judge_errors is not None and certified:
+            interval, sure = self.by_people(Interval(self.min_rate, 1.0), self.confidence)
+            wrong += f" with the judge's errors in at least {percent(outward(interval).low)}, confidence {sure:g};"
         return f"{claim} ({len(self.trail)} {radii} tested, {self._cost});{wrong} {scope}, {NOT_RIGHT}."
 
     def _certified(self) -> list[RadiusStep]:
@@ -189,14 +192,14 @@ def decide_in_order(
             trail.append(replace(trail[-1], radius=radius))
             continue
         # Enumerate what is no dearer than the earliest yes; else draw, and enumerate if draws cannot tell.
-        exact = not nearby.is_larger_than(test.fewest_for_yes)
+        exact = question.enumerates(nearby, test.fewest_for_yes)
         if not exact:
             sequence = draws.open(nearby, test.looks, lambda n, k: test.answer(n, k) is not None)
             while sequence.is_open:
                 shared.round()
             tally = sequence.tally
             answer = test.answer(tally.n_evaluated, tally.n_agreed)
-            exact = answer is None and not nearby.is_larger_than(test.max_draws)
+            exact = answer is None and question.enumerates(nearby, test.max_draws)
         if exact:
             tally = reference.count(nearby.enumerate(test.max_draws))
             answer = bool(tally.n_agreed >= test.min_rate * tally.n_evaluated)

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from holdfast.agreement import Agreement, as_reference, reference_output, same_top_class, says_in_words
-from holdfast.certification.question import Procedure
+from holdfast.bounds import Interval
+from holdfast.certification.question import ANSWERS, Procedure, Question
 from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
+from holdfast.judging import JudgeErrors
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import Plan
 from holdfast.types import Mask, Masks, Provenance
@@ -42,6 +44,12 @@ class PredictionClaim(Value):
         given, the prediction that it stands for.
     reference : str, int, bool, float, list or None
         What was given to agree with, in place of the model's prediction on the selected features; None if nothing was.
+    answers : {"fixed", "random"}
+        Whether the model gives a mask the same answer each time, or every draw asked it anew. If random, ``consistent``
+        and ``counterexample`` are about single answers, and another one may differ.
+    judge_errors : JudgeErrors or None
+        What is known of the errors of the judge that says which answers agree; rates and intervals are those of the
+        judge, ``by_people`` allows for its errors.
     prediction_name : str or None
         The same by the model's names of its classes; None if it does not say.
     selected : Boolean array (n_features,)
@@ -70,6 +78,8 @@ class PredictionClaim(Value):
     rng_key: int
     provenance: Provenance
     reference: Any = None
+    answers: str = "fixed"
+    judge_errors: JudgeErrors | None = None
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
@@ -77,14 +87,23 @@ class PredictionClaim(Value):
         check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
         check_prediction(self.prediction, self.prediction_name, self.agree)
         as_reference(self.reference)
+        check_name(self.answers, "answers", ANSWERS)
 
     def nearby(self, radius: int) -> Neighborhood:
         """The masks within a radius of the explanation."""
         return NEIGHBORHOODS[self.neighborhood](self.selected, radius)
 
+    def by_people(self, interval: Interval, confidence: float) -> tuple[Interval, float]:
+        """An interval of the judge's rate, widened by what its errors may be, and with which confidence it holds."""
+        if self.judge_errors is None:
+            return interval, confidence
+        risk = 2 - Fraction(str(confidence)) - Fraction(str(self.judge_errors.confidence))
+        return self.judge_errors.widen(interval), max(0.0, float(1 - risk))
+
     @property
     def _cost(self) -> str:
-        return f"{calls(self.n_calls)}{repeats(self.n_repeated)}"
+        how = ", each with an answer of its own" if self.answers == "random" else repeats(self.n_repeated)
+        return f"{calls(self.n_calls)}{how}"
 
 
 class Reference:
@@ -164,6 +183,8 @@ class Reference:
             "rng_key": procedure.key,
             "provenance": self._evaluator.provenance,
             "reference": self._given,
+            "answers": procedure.question.answers,
+            "judge_errors": getattr(self._agree, "errors", None),
         }
 
     def counterexample_in(self, nearby: Neighborhood) -> Mask | None:
@@ -226,6 +247,14 @@ def check_prediction(prediction: Any, name: str | None, agree: str, argument: st
 def decides_early(evaluator: Evaluator, agree: Agreement) -> bool:
     """Whether the model can tell who agrees without computing its scores in full."""
     return agree is same_top_class and evaluator.deciding is not None
+
+
+def asks_together(evaluator: Evaluator, question: Question) -> bool:
+    """Whether masks of several explanations may go to the model at once, to be judged from memory.
+
+    A model that decides early is asked by each explanation for its own; random answers are not remembered.
+    """
+    return question.answers == "fixed" and not decides_early(evaluator, question.agree)
 
 
 def reference_masks(selected: Mask) -> Masks:

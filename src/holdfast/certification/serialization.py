@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from holdfast.bounds import Interval
 from holdfast.errors import InvalidValueError
 from holdfast.extras import import_extra
+from holdfast.judging import JudgeErrors
 from holdfast.plans.design import Design
 from holdfast.terminal import Shown, own_first
 from holdfast.types import Provenance
@@ -132,7 +133,7 @@ def _to_plain(value: Any) -> Any:
         return {"schema": value.schema} | content
     if isinstance(value, Design):
         return {"looks": list(value.looks), "limits": list(value.limits)}
-    if isinstance(value, Provenance):
+    if isinstance(value, (Provenance, JudgeErrors)):
         return asdict(value)
     if isinstance(value, Interval):
         return {"low": value.low, "high": value.high}
@@ -158,6 +159,8 @@ def _from_plain(value: Any) -> Any:
         return Design(tuple(value["looks"]), tuple(value["limits"]))
     if value.keys() == {"masking", "model", "input"}:
         return Provenance(**value)
+    if value.keys() == set(JudgeErrors.__dataclass_fields__):
+        return JudgeErrors(**value)
     if value.keys() == {"low", "high"}:
         return Interval(value["low"], value["high"])
     if value.keys() == {"entries"}:

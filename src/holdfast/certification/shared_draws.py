@@ -14,8 +14,8 @@ from typing import cast
 
 import numpy as np
 
-from holdfast.certification.question import Procedure
-from holdfast.certification.reference import Outcome, Reference, decides_early, reference_masks
+from holdfast.certification.question import Procedure, Question
+from holdfast.certification.reference import Outcome, Reference, asks_together, reference_masks
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.neighborhood import NEIGHBORHOODS, Indices, Neighborhood
 from holdfast.plans import Plan
@@ -153,15 +153,17 @@ class ExplanationDraws:
         self._plan: Plan | None = None
 
     @classmethod
-    def by_plan(cls, plan: Plan, nearby: Sequence[Neighborhood], streams: Streams) -> ExplanationDraws:
+    def by_plan(
+        cls, plan: Plan, nearby: Sequence[Neighborhood], streams: Streams, question: Question
+    ) -> ExplanationDraws:
         """Enumerate what has no more masks than the plan could draw, and draw from the rest by the plan."""
         draws = cls(max(nearby, key=lambda near: near.effective_radius), streams)
         draws._plan = plan
         for near in nearby:
-            if near.is_larger_than(plan.max_draws):
-                draws.open(near, plan.design.looks, plan.design.stops)
-            else:
+            if question.enumerates(near, plan.max_draws):
                 draws.enumerated.append(near)
+            else:
+                draws.open(near, plan.design.looks, plan.design.stops)
         return draws
 
     def open(self, nearby: Neighborhood, looks: Sequence[int], stops: Stops) -> DrawSequence:
@@ -215,8 +217,7 @@ class SharedDraws:
                 rows.append(reference_masks(explanation.selected))
                 for near in explanation.enumerated:
                     rows.extend(near.enumerate(near.size))
-        # A model that decides early is asked by each explanation for its own.
-        if any(map(len, rows)) and not decides_early(self._evaluator, self._procedure.question.agree):
+        if any(map(len, rows)) and asks_together(self._evaluator, self._procedure.question):
             self._evaluator(np.concatenate(rows))
         for explanation, length, masks in zip(self.explanations, lengths, missing, strict=True):
             reference = explanation.refer(self._evaluator, self._procedure)

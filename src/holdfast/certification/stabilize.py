@@ -127,7 +127,7 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
         if self.size == n:
             claim = f"No part of the ranking by {self.method} short of all {n} features is certified stable"
         cost = f"({len(self.trail)} of {len(self.sizes)} sizes tested downwards, {calls(self.n_calls)})"
-        wrong = "" if cert.consistent else f" {unlike(cert.min_rate, cert.reference)};"
+        wrong = "" if cert.consistent else f" {unlike(cert.min_rate, cert)};"
         scope = f"it is about random masks for this model, input and masking, {NOT_RIGHT}"
         return f"{claim} {cost};{wrong} {scope}; another size may be stable too."
 
@@ -210,8 +210,8 @@ def stabilize(
         if evaluator.n_features != len(ranking):
             must = f"have one score per feature: the model has {evaluator.n_features}"
             raise InvalidValueError(argument="attribution", must=must, got=len(ranking))
-        procedure = procedure.keyed(evaluator.provenance, np.ones(len(ranking), dtype=bool))
-        before = evaluator.n_calls
+        procedure = procedure.bound(evaluator, np.ones(len(ranking), dtype=bool))
+        before, given = evaluator.n_calls, procedure.question.reference
         evaluator.expect(len(grid) * test.max_draws)
         trail: list[SizeStep] = []
         # Fixed-sequence testing: go on to fewer features while the answer is yes. All features shown,
@@ -223,8 +223,8 @@ def stabilize(
             # One repeated row shows whether the model is deterministic; one per size would add nothing.
             checked = replace(procedure, check_determinism=procedure.check_determinism and len(trail) == 1)
             kept = Reference(evaluator, mask, checked)
-            if not trail and reference is not None and not kept.consistent:
-                must, got = "be what the full input gives", f"{shown(reference)}, which it does not"
+            if not trail and given is not None and not kept.consistent:
+                must, got = "be what the full input gives", f"{shown(given)}, which it does not"
                 raise InvalidValueError(argument="reference", must=must, got=got)
             step = decide_in_order(radii, test, evaluator, kept, procedure)[0]
             certificate = make_radius_certificate(kept, [step], test, procedure)

@@ -6,13 +6,16 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from holdfast.agreement import as_agreement
 from holdfast.attribution.methods import METHODS, SCHEMES, Attribution, attribute, resolve_method
+from holdfast.bounds import anytime_interval
 from holdfast.certification.certificate import Certificate, certify
+from holdfast.certification.citations import CitationCertificate
 from holdfast.certification.comparison import Comparison, compare
 from holdfast.certification.curve import StabilityCurve, certify_radii
 from holdfast.certification.hard import VOTED, HardCertificate, certify_hard
@@ -22,16 +25,25 @@ from holdfast.certification.serialization import Value
 from holdfast.certification.stabilize import StableSelection, stabilize
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
+from holdfast.judging import judge
 from holdfast.mus import certify_mus
-from holdfast.plans import rate_test
+from holdfast.plans import WORST, rate_test
 from holdfast.plans.catalog import shipped_designs
-from holdfast.randomness import CANONICAL, stream_key
+from holdfast.randomness import CANONICAL, stream, stream_key
 from holdfast.smoothing import SmoothedModel
 from holdfast.types import MaskedModel, Progress
 from holdfast.witness import Witness, repeat_witness
+from holdfast.words import percent
 
 _KINDS_DRAWN = (Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison, StableSelection)
-_KINDS_ASKED = (*_KINDS_DRAWN, Witness, Attribution)
+_KINDS_ASKED = (*_KINDS_DRAWN, CitationCertificate, Witness, Attribution)
+_RISK_OF_SAMPLES = Fraction(1, 100)
+_DRAWN_ANEW = (
+    *("rate", "rate_unbiased", "interval", "low", "high", "n_agreed", "n_evaluated", "answer", "counterexample"),
+    *("shown", "consistent", "stable", "radius", "size", "trail", "differences", "rng_key", "estimate", "witness"),
+    *("first_only", "second_only", "exact", "enough"),
+)
+"""Fields that differ from sample to sample where answers are random."""
 _N_MARGINS = 3
 _FINGERPRINTS = ("masking", "model", "input")
 _PREDICTIONS = ("prediction", "original_prediction")
@@ -83,14 +95,25 @@ class Recheck(Value, schema="holdfast.recheck"):
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """Every field that is stated otherwise than it is now, with both values."""
+        """Every field that is stated otherwise than it is now, with both values.
+
+        Of random answers the counts of both samples are compared, and what they alone decide is not.
+        """
         differing = []
         for path, before, now in _pairs(self.stated, self.repeated):
             name = path.rpartition(".")[2]
+            if self.is_random and (name.partition("[")[0] in (*_DRAWN_ANEW, *_COSTS) or before is None):
+                continue  # a reference that was not given is the one that was drawn
             unknown = name in _FINGERPRINTS and "provenance" in path and None in (before, now)
             if not unknown and (self.compares_cost or name not in _COSTS):
                 differing.append((path, before, now))
-        return tuple(_in_words(*pair) for pair in sorted(differing, key=lambda pair: "provenance" not in pair[0]))
+        first = tuple(_in_words(*pair) for pair in sorted(differing, key=lambda pair: "provenance" not in pair[0]))
+        return (*first, *_unlike_samples(self.stated, self.repeated)) if self.is_random else first
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the answers are random, so that a new sample is compared with the one that is stated."""
+        return getattr(_first(self.stated), "answers", "fixed") == "random"
 
     @property
     def not_identified(self) -> tuple[str, ...]:
@@ -105,7 +128,12 @@ class Recheck(Value, schema="holdfast.recheck"):
             more = len(self.differences) - len(differing)
             verdict = f"Not confirmed: {'; '.join(differing)}{f'; and {more} more' if more else ''}."
             return verdict + (f"\nSmallest margins of the scores: {margins}." if margins else "")
-        lines = [f"Confirmed: {self.repeated}"]
+        lines = [f"Confirmed: {self.stated if self.is_random else self.repeated}"]
+        if self.is_random:
+            lines.append(
+                f"Asked again: {self.repeated}\nRandom answers do not repeat: both samples fit one rate. "
+                f"A true result fails this with probability at most {percent(float(_RISK_OF_SAMPLES))}."
+            )
         if self.not_identified:
             unknown = ", ".join(self.not_identified)
             lines.append(f"Not identified: {unknown}. Another one with the same answers would pass too.")
@@ -115,6 +143,34 @@ class Recheck(Value, schema="holdfast.recheck"):
             tried = "whoever made this could have tried several and kept the best"
             lines.append(f"The random key is not canonical: {tried}.")
         return "\n".join([*lines, *self.notes])
+
+
+def _unlike_samples(stated: Value, repeated: Value) -> Iterator[str]:
+    """Counts of two samples that no single rate explains.
+
+    Each count has an interval that holds whenever its draws stopped; if both are about one rate they meet, but for a
+    risk that all pairs of counts share.
+    """
+    before, now = (dict(_counts(json.loads(result.to_json()))) for result in (stated, repeated))
+    places = [place for place in before if place in now]
+    confidence = 1 - _RISK_OF_SAMPLES / (2 * max(1, len(places)))
+    for place in places:
+        first, second = (anytime_interval(*counts[place], confidence=confidence) for counts in (before, now))
+        if first.high < second.low or second.high < first.low:
+            (agreed, drawn), (again, anew) = before[place], now[place]
+            yield f"{place or 'rate'}: {agreed} of {drawn} agreed as stated, and {again} of {anew} now"
+
+
+def _counts(plain: Any, path: str = "") -> Iterator[tuple[str, tuple[int, int]]]:
+    """Where a result in JSON has counts of draws, and which."""
+    if isinstance(plain, dict):
+        if {"n_agreed", "n_evaluated"} <= plain.keys():
+            yield path, (plain["n_agreed"], plain["n_evaluated"])
+        for name, part in plain.items():
+            yield from _counts(part, f"{path}.{name}".lstrip("."))
+    elif isinstance(plain, list):
+        for i, part in enumerate(plain):
+            yield from _counts(part, f"{path}[{i}]")
 
 
 def differences(stated: Value, repeated: Value) -> tuple[str, ...]:
@@ -198,8 +254,17 @@ def recheck(
             # Gradients are as many as are needed, which may have taken several attempts.
             costs = evaluator.deciding is None and resolve_method(result.method).needs == "masks"
         return Recheck(result, again, None, result.rng_key or 0, costs, notes, smallest_margins=())
+    if isinstance(result, CitationCertificate):
+        return _recheck_citations(evaluator, result, agree=agree, batch_size=batch_size, progress=progress)
     first = _first(result)
     options: dict[str, Any] = {"batch_size": batch_size, "progress": progress, "rng": first.rng_key}
+    if first.answers == "random":
+        if getattr(first, "rate_kind", "uniform") in WORST:
+            must = "be about one rate: which size is the worst differs from sample to sample"
+            raise InvalidValueError(argument="result", must=must)
+        # Other draws: an endpoint's cache would only repeat what it holds.
+        key = stream_key(stream(first.rng_key, "asked again"))
+        options |= {"answers": "random", "rng": key, "reference": first.prediction}
     # Rows are repeated as before, or not at all; a random model is not to be confirmed by chance.
     options["check_determinism"] = first.n_repeated > 0
     if first.agree != "same_top_class" or agree is not None:
@@ -208,12 +273,15 @@ def recheck(
         except InvalidValueError as error:
             must = f"be given: the result was judged by {first.agree!r}"
             raise InvalidValueError(argument="agree", must=must) from error
+        if first.judge_errors is not None and agree is None:
+            options["agree"] = judge(options["agree"], errors=first.judge_errors)
     if first.reference is not None:
         options["reference"] = first.reference
     repeated = _ask_again(evaluator, result, options)
     margins: list[float] = []
     # Labels and single scores have no gaps.
-    if evaluator.deciding is None and evaluator.outputs.ndim > 1 and evaluator.outputs.shape[1] > 1:
+    is_known = evaluator.deciding is None and first.answers == "fixed"
+    if is_known and evaluator.outputs.ndim > 1 and evaluator.outputs.shape[1] > 1:
         top = np.sort(evaluator.outputs, axis=1)[:, -2:]
         margins = np.sort(top[:, 1] - top[:, 0])[:_N_MARGINS].tolist()
     return Recheck(
@@ -263,8 +331,30 @@ def _score_again(model: Evaluator, stated: Attribution, options: dict[str, Any])
     return replace(repeated, details=details, **alike)
 
 
+def _recheck_citations(model: Evaluator, stated: CitationCertificate, **options: Any) -> Recheck:
+    """Every part by itself; what the whole cost is as the file gives it."""
+    parts = {name: getattr(stated, name) for name in ("sufficiency", "necessity", "witness", "enough")}
+    checks = {name: recheck(model, part, **options) for name, part in parts.items() if part is not None}
+    now: dict[str, Any] = {name: check.repeated for name, check in checks.items()}
+    now |= {"passages": model.feature_names, "question": getattr(model.answering, "question", None)}
+    repeated = replace(stated, **now)
+    drawn = [check for check in checks.values() if check.canonical is not None]
+    chosen = next((check for check in drawn if not check.canonical), drawn[0] if drawn else None)
+    return Recheck(
+        stated=stated,
+        repeated=repeated,
+        canonical_key=None if chosen is None else chosen.canonical_key,
+        rng_key=stated.sufficiency.rng_key if chosen is None else chosen.rng_key,
+        compares_cost=False,
+        notes=tuple(dict.fromkeys(note for check in checks.values() for note in check.notes)),
+        smallest_margins=(),
+    )
+
+
 def _first(result: Any) -> Any:
     """The part of a result that repeats the question."""
+    if isinstance(result, CitationCertificate):
+        return result.sufficiency
     if isinstance(result, Comparison):
         result = result.curves[0]
     if isinstance(result, StabilityCurve):
@@ -356,5 +446,7 @@ def _notes(result: Any) -> Iterator[str]:
         yield f"Its maker chose at most {max_draws} draws per radius, which is not the default."
     if isinstance(result, StableSelection):
         yield "The name of the method is as the file gives it: what is confirmed is the ranking."
-    if first.n_repeated == 0:
+    if first.judge_errors is not None:
+        yield "The errors of the judge are as the file gives them: what people labelled is not in it."
+    if first.n_repeated == 0 and first.answers == "fixed":
         yield "No row was repeated: the model is assumed to be deterministic."

@@ -17,11 +17,12 @@ from holdfast.terminal import TerminalBar, neutral_streams, watching_search
 _COMMANDS = {
     "demo": ("demo", "study the bundled models and write a page to look at, in three minutes"),
     "explain": ("single", "score how much each feature of an input matters"),
-    "certify": ("single", "certify one explanation of one image, text or table row"),
+    "certify": ("single", "certify one explanation of one image, text, table row or context"),
     "curve": ("single", "certify it at several radii"),
     "radius": ("single", "find the radius up to which it is stable enough"),
     "witness": ("single", "find the fewest features that change the prediction"),
     "compare": ("single", "tell which of several explanations of one input is more stable"),
+    "citations": ("single", "certify whether an answer rests on the passages that it cites"),
     "check": ("check", "gate for CI: is an explanation stable enough?"),
     "verify": ("stored", "ask the question of a stored result again and compare everything it states"),
     "show": ("stored", "print what a stored result says, without a model"),

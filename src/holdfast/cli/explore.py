@@ -8,7 +8,7 @@ import threading
 import webbrowser
 from contextlib import suppress
 
-from holdfast.cli.options import add_data, add_settings, paint_path
+from holdfast.cli.options import ENDPOINT_SETTINGS, add_data, add_settings, bind_keywords, paint_path
 from holdfast.terminal import unescaped
 
 
@@ -22,12 +22,13 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     parser.epilog = (
         "The address that is printed holds a token: whoever has it can use the page, nobody else, and nothing can be "
         "reached from other machines. Ctrl-C ends the server.\n"
-        "Examples: holdfast explore --open · holdfast explore --model hf:my-vit --data images:photos --port 8765"
+        "Examples: holdfast explore --open · holdfast explore --model hf:my-vit --data images:photos --port 8765 · "
+        "holdfast explore --model openai:http://127.0.0.1:8000/v1#qwen3 --data contexts:qa.jsonl --set cache=answers.db"
     )
     add_data(parser)
     parser.add_argument("--port", type=int, default=0, help="where to listen; 0 for any free port (default: 0)")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
-    add_settings(parser, ("kind", "device", "trusted"))
+    add_settings(parser, ("kind", "device", "trusted", "template", "system", *ENDPOINT_SETTINGS))
     parser.set_defaults(run=run)
 
 
@@ -45,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
     from holdfast.explore.server import serve
     from holdfast.explore.workbench import open_workbench
 
-    workbench = open_workbench(options.model, options.data, groups=options.features, **options.settings)
+    workbench = open_workbench(options.model, options.data, groups=options.features, **bind_keywords(options.settings))
 
     def announce(url: str) -> None:
         print(f"Explore at {paint_path(url)} (Ctrl-C ends it)", file=unescaped(sys.stdout), flush=True)

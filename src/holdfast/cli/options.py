@@ -25,11 +25,15 @@ EXIT_OK, EXIT_NO, EXIT_UNKNOWN, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 ANSWERS = {True: ("yes", EXIT_OK), False: ("no", EXIT_NO), None: ("undecided", EXIT_UNKNOWN)}
 EXIT_CODES = "Exit codes: 0 done or yes, 1 no, 2 undecided, 3 error."
 
-MODELS = "hf:…, onnx:…, skops:…, xgboost:…, lightgbm:…, catboost:…, bundled:… or python:module:factory"
+MODELS = (
+    "hf:…, onnx:…, skops:…, xgboost:…, lightgbm:…, catboost:…, openai:URL#MODEL, bundled:… or python:module:factory"
+)
+
+DATA = "images:…, tweeteval:…, table:…, contexts:…, hf:…, bundled:…"
 
 SETTINGS = {
     "fill": "what hidden features look like: a number, or a name such as mean, blur or drop",
-    "kind": "image, text or table, if the model does not say",
+    "kind": "image, text, table or context, if the model does not say",
     "device": "where to compute, such as cuda (default: the CPU)",
     "trusted": "a type that a skops file may create",
     "target": "the column of a table that is no feature",
@@ -37,6 +41,15 @@ SETTINGS = {
     "split": "of the data, such as val",
     "batch_size": "most masks per model call",
     "timeout": "most seconds per model call",
+    "template": "how a language model is asked: default, or citing, which asks for citations",
+    "system": "a system message for a language model",
+    "cache": "a file that keeps the answers of an endpoint, so that none is paid for twice",
+    "max_tokens": "of an answer of an endpoint (default: 64)",
+    "temperature": "of an endpoint (default: 0)",
+    "n_at_once": "most requests to an endpoint at a time (default: 16)",
+    "budget_calls": "send an endpoint at most so many requests",
+    "budget_tokens": "send an endpoint nothing once so many tokens are paid for",
+    "key_variable": "the environment variable that holds the API key (default: OPENAI_API_KEY)",
     "n_samples": "what an explanation method may spend",
     "rng": "a seed, fresh, or canonical: it follows from model, input and question, so nobody can try seeds (default)",
     "name": "what the check is called in reports (default: explanation)",
@@ -48,9 +61,20 @@ SETTINGS = {
 }
 """What ``--set`` may set besides the fields of a question, and what it means."""
 
-INPUT_SETTINGS = ("fill", "kind", "device", "trusted", "target", "background", "batch_size", "timeout")
+ENDPOINT_SETTINGS = (
+    *("cache", "max_tokens", "temperature", "n_at_once", "budget_calls", "budget_tokens", "key_variable"),
+)
+"""Options of a language model behind an endpoint."""
 
-_TEXTS = ("kind", "device", "trusted", "target", "background", "split", "precision", "title", "name")
+INPUT_SETTINGS = (
+    *("fill", "kind", "device", "trusted", "target", "background", "batch_size", "timeout", "template", "system"),
+    *ENDPOINT_SETTINGS,
+)
+
+_TEXTS = (
+    *("kind", "device", "trusted", "target", "background", "split", "precision", "title", "name"),
+    *("template", "system", "cache", "key_variable"),
+)
 """Settings whose values are texts, even where they look like numbers."""
 
 _ARGUMENTS = {
@@ -173,17 +197,24 @@ def add_settings(parser: argparse.ArgumentParser, names: Iterable[str] = (), *, 
     parser.add_argument("--set", dest="settings", action=SetAction, **shown)
 
 
+def bind_keywords(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as keywords of ``holdfast.bind``, in which those of an endpoint are options of the model."""
+    own = {name: value for name, value in settings.items() if name in ENDPOINT_SETTINGS}
+    others = {name: value for name, value in settings.items() if name not in ENDPOINT_SETTINGS}
+    return others | ({"model_options": own} if own else {})
+
+
 def add_data(parser: argparse.ArgumentParser, *, repeated: bool = False) -> None:
     """A model and the data it is asked about."""
     action, more = ("append", "; may be repeated") if repeated else ("store", "")
     parser.add_argument("--model", action=action, metavar="SPEC", help=f"{MODELS} (default: bundled ones{more})")
-    parser.add_argument("--data", action=action, metavar="SPEC", help="images:…, tweeteval:…, table:…, hf:…, bundled:…")
+    parser.add_argument("--data", action=action, metavar="SPEC", help=DATA)
     add_features(parser)
 
 
 def add_features(parser: argparse.ArgumentParser) -> None:
     """What a feature is."""
-    purpose = "patches of an image such as 14x14; tokens or words of a text"
+    purpose = "patches of an image such as 14x14; tokens or words of a text; passages or sentences of a context"
     parser.add_argument("--features", "--grid", type=parse_features, metavar="WHAT", help=purpose)
 
 
@@ -191,7 +222,8 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
     """What the model that a file names may do besides being read from this machine."""
     purpose = (
         "what the model of the file may do: code (a python: model runs), download (a hf: model that is not in the "
-        "cache), or a type that a skops file creates; may be repeated"
+        "cache), network (an openai: model that is not on this machine is sent prompts and the API key), or a type "
+        "that a skops file creates; may be repeated"
     )
     parser.add_argument("--trust", action="append", default=[], metavar="WHAT", help=purpose)
 
@@ -204,8 +236,9 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def parse_features(text: str) -> tuple[int, int] | str:
     """Rows and columns of a grid, or the name of what a feature is."""
     match = re.fullmatch(r"(\d{1,9})[x×](\d{1,9})", text)
-    if not match and text not in ("tokens", "words"):
-        raise argparse.ArgumentTypeError(f"must look like 14x14, or be tokens or words, got {text!r}")
+    known = ("tokens", "words", "passages", "sentences", "messages")
+    if not match and text not in known:
+        raise argparse.ArgumentTypeError(f"must look like 14x14, or be one of {', '.join(known)}, got {text!r}")
     return (int(match[1]), int(match[2])) if match else text
 
 

@@ -21,7 +21,16 @@ from holdfast.agreement import as_agreement
 from holdfast.atomic import write_whole
 from holdfast.attribution.methods import bare_model, names_of, resolve_method
 from holdfast.certification.question import FIELDS
-from holdfast.cli.options import EXIT_CODES, INPUT_SETTINGS, MODELS, add_features, add_json, add_settings, parse_radii
+from holdfast.cli.options import (
+    EXIT_CODES,
+    INPUT_SETTINGS,
+    MODELS,
+    add_features,
+    add_json,
+    add_settings,
+    bind_keywords,
+    parse_radii,
+)
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, steady_batch_size
 from holdfast.extras import check_installed, needed
@@ -31,7 +40,8 @@ from holdfast.types import Mask
 from holdfast.validation import MOST_UNPACKED, check_file, check_mask, read_text, shown
 
 _METHOD_HELP = "lime, shap, occlusion, grad_cam, …; captum:DeepLift, shapiq:SVARM, … for those of other packages"
-_RATES = ("plan", "reference", "neighborhood", "rate_kind", "rng")
+_SCHEMES = dict.fromkeys(READERS, "table") | {".jsonl": "contexts"}  # of files that hold many inputs
+_RATES = ("plan", "reference", "neighborhood", "rate_kind", "answers", "rng")
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,15 @@ VERBS = {
         "holdfast compare --model hf:my-vit --input cat.png --explanation lime --explanation mine=mask.npy --top 0.25 "
         "--radii 1,5,10",
     ),
+    "citations": Verb(
+        "certify_citations",
+        ("cited", "radius", "min_rate"),
+        ("confidence", "agree", "reference", "rng"),
+        "Certify whether a language model's answer rests on the passages that it cites: whether it stays when other "
+        "passages are shown beside them, and is lost without them.",
+        "holdfast citations qa.jsonl#3 --model openai:http://127.0.0.1:8000/v1#qwen3 --radius 2 --min-rate 0.9 "
+        "--set cache=answers.db",
+    ),
 }
 """Commands that differ in nothing but this; ``check``, ``verify`` and ``bench`` share their options."""
 
@@ -100,7 +119,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     """Say what a command does, and add its options."""
     verb = VERBS[command]
     parser.description, parser.epilog = verb.description, f"Example: {verb.example}\n{EXIT_CODES}"
-    add_input(parser)
+    add_input(parser, flag="input" if "cited" in verb.options else "--input")
     add_verb_options(parser, verb.options)
     others = "and the options of the method, such as kernel_width of lime" if command == "explain" else ""
     add_settings(parser, (*INPUT_SETTINGS, *verb.settings), others=others)
@@ -108,23 +127,32 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     parser.set_defaults(run=run)
 
 
-def add_input(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """A model and one input."""
+def add_input(parser: argparse.ArgumentParser, *, required: bool = True, flag: str = "--input") -> None:
+    """A model and one input; a context has a place of its own, without a flag."""
     parser.add_argument("--model", required=required, metavar="SPEC", help=MODELS)
     purpose = (
         "text:… for a text itself, an image or text file, or one of many with its number from 0: images:photos#3, "
-        "table:loans.csv#7 (or loans.csv#7), bundled:digits#0"
+        "table:loans.csv#7 (or loans.csv#7), contexts:qa.jsonl#3 (or qa.jsonl#3), bundled:digits#0"
     )
-    parser.add_argument("--input", required=required, metavar="INPUT", help=purpose)
-    add_features(parser)
+    if flag == "input":
+        purpose = "a question with its passages, by its number from 0: qa.jsonl#3 or bundled:contexts#3"
+        parser.add_argument(flag, metavar="FILE#N", help=purpose)
+        parser.set_defaults(features=None)  # what is cited are passages
+    else:
+        parser.add_argument(flag, required=required, metavar="INPUT", help=purpose)
+        add_features(parser)
 
 
 def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
     """What is explained and what is asked."""
     what = "lime, shap, captum:DeepLift, …: explain it now; or a file of one score per feature, both with --top; "
-    what += "or without, of 0/1 each"
+    what += "or without, of 0/1 each; of a context, cited (what the data cite) or citations (what the answer cites)"
     radius = "how many more features may be revealed"
-    if "method" in names:
+    if "cited" in names:
+        purpose = "the numbers of the cited passages, such as 1,3 (default: those of the data), or citations: those "
+        purpose += "that the model's own answer cites, if it is asked to with --set template=citing"
+        parser.add_argument("--cited", default="cited", metavar="1,3", help=purpose)
+    elif "method" in names:
         parser.add_argument("--method", required=True, metavar="NAME", help=_METHOD_HELP)
     elif "any_method" in names:
         parser.add_argument("--method", metavar="NAME", help="a method of the study (default: all of them)")
@@ -137,11 +165,12 @@ def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) ->
         purpose = "select the K features with the largest scores, or this share of them, such as 0.25"
         parser.add_argument("--top", type=parse_top, metavar="K", help=purpose)
     if "radius" in names:
-        parser.add_argument("--radius", type=int, required=True, help=radius)
+        parser.add_argument("--radius", type=int, required="cited" not in names, help=radius)
     if "max_radius" in names:
         parser.add_argument("--radius", type=int, dest="max_radius", metavar="RADIUS", help=f"{radius} (default: all)")
     if "min_rate" in names:
-        parser.add_argument("--min-rate", type=float, required=True, help="the rate to be reached, between 0 and 1")
+        purpose, required = "the rate to be reached, between 0 and 1", "cited" not in names
+        parser.add_argument("--min-rate", type=float, required=required, help=purpose)
     if "radii" in names:
         required = "min_rate" not in names
         purpose = f"{radius}: 1,5,10 or 1-10" + ("" if required else " (default: 1, 2, … until one is not certified)")
@@ -194,7 +223,7 @@ def bind_input(options: argparse.Namespace) -> tuple[hf.Inputs, Evaluator]:
     if isinstance(data[0], Path):  # an image file; of data with a scheme, `bind` knows what they need
         check_installed(options.model, [*needed(options.model), "PIL"])
     names = [name for name in INPUT_SETTINGS if name in options.settings and name not in ("batch_size", "timeout")]
-    inputs = hf.bind(options.model, data, **{name: options.settings[name] for name in names})
+    inputs = hf.bind(options.model, data, **bind_keywords({name: options.settings[name] for name in names}))
     if number >= len(inputs):
         must = f"end with a number from 0 to {len(inputs) - 1}"
         raise InvalidValueError(argument="input", must=must, got=shown(options.input))
@@ -213,17 +242,17 @@ def read_input(name: str) -> tuple[Any, int]:
         return [name.removeprefix("text:")], 0
     place, _, number = name.rpartition("#")
     if place and re.fullmatch(r"[0-9]{1,18}", number):
-        is_table = Path(place).suffix.lower() in READERS and place.partition(":")[0] not in LOADERS["data"]
-        return f"table:{place}" if is_table else place, int(number)
+        scheme = None if place.partition(":")[0] in LOADERS["data"] else _SCHEMES.get(Path(place).suffix.lower())
+        return f"{scheme}:{place}" if scheme else place, int(number)
     suffix = Path(name).suffix.lower()
     if suffix in SUFFIXES:
         return [Path(name)], 0
-    if suffix in READERS or name.partition(":")[0] in LOADERS["data"]:
+    if suffix in _SCHEMES or name.partition(":")[0] in LOADERS["data"]:
         must, count = "end with the number of an input", f"Count from 0: '{name}#0' is the first."
         raise InvalidValueError(argument="input", must=must, got=shown(name), hint=count)
     if suffix in (".txt", ".md"):
         return [read_text(Path(name)).strip()], 0
-    must = "be text:…, an image or text file, or DATA#N such as images:photos#3 or loans.csv#7"
+    must = "be text:…, an image or text file, or DATA#N such as images:photos#3, loans.csv#7 or qa.jsonl#3"
     hint = f"Write 'text:{name}' for the text itself." if " " in name else None
     raise InvalidValueError(argument="input", must=must, got=shown(name), hint=hint)
 
@@ -231,11 +260,13 @@ def read_input(name: str) -> tuple[Any, int]:
 def read_explanation(text: str, options: argparse.Namespace, inputs: hf.Inputs, model: Evaluator) -> Mask:
     """The mask of a file, or the top of the scores of a file or of a method."""
     n_samples = options.settings.get("n_samples")
-    if text.startswith(("python:", "scores:")):
+    if text.startswith(("python:", "scores:")) or text in ("cited", "citations"):
         from holdfast.study.methods import load_explainer  # few commands explain by a method of one's own
         from holdfast.study.spec import MethodSpec
 
-        method = MethodSpec("explanation", n_samples, spec=text, masks=options.top is None)
+        method = MethodSpec("explanation", n_samples, spec=text, masks=":" in text and options.top is None)
+        if ":" not in text and isinstance(getattr(options, "explanation", None), str) and options.top is not None:
+            raise InvalidValueError(argument="top", must="be left out: citations are no scores", got=options.top)
         every, number = replace(inputs, places=None), inputs.numbers[0]
         names = [every.name(index) for index in range(len(every))]
         explain = load_explainer(method, getattr(options, "agree", "same_top_class"), names=names)
@@ -260,6 +291,16 @@ def read_explanation(text: str, options: argparse.Namespace, inputs: hf.Inputs, 
         must = f"have one score per feature: {model.n_features}"
         raise InvalidValueError(argument="explanation", must=must, got=len(values))
     return cut(values, options.top)
+
+
+def read_cited(options: argparse.Namespace, inputs: hf.Inputs, model: Evaluator) -> Mask:
+    """The passages that are typed by their numbers, that the data cite, or that the model's own answer cites."""
+    if options.cited in ("cited", "citations"):
+        return read_explanation(options.cited, options, inputs, model)
+    if not re.fullmatch(r"\s*\d{1,9}(\s*,\s*\d{1,9})*\s*", options.cited):
+        must = "be numbers of passages such as 1,3, or citations"
+        raise InvalidValueError(argument="cited", must=must, got=shown(options.cited))
+    return hf.read_citations(f"[{options.cited}]", model.n_features)
 
 
 def cut(scores: Any, where: float) -> Mask:
@@ -315,13 +356,15 @@ def run(options: argparse.Namespace) -> None:
     inputs, model = bind_input(options)
     keywords = {name: value for name, value in options.settings.items() if name not in (*INPUT_SETTINGS, "n_samples")}
     keywords = {"rng": "canonical", "progress": sys.stderr.isatty() or None} | keywords
-    names = [name for name in verb.options if not name.startswith(("explanation", "method"))]
+    names = [name for name in verb.options if not name.startswith(("explanation", "method", "cited"))]
     keywords |= {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     subject: Any
     if command == "explain":
         subject, keywords["n_samples"] = options.method, options.settings.get("n_samples")
     elif command == "compare":
         subject = read_explanations(options, inputs, model)
+    elif command == "citations":
+        subject = read_cited(options, inputs, model)
     else:
         subject = read_explanation(options.explanation, options, inputs, model)
     result = getattr(hf, verb.function)(model, subject, **keywords)
@@ -362,7 +405,7 @@ def describe(options: argparse.Namespace, inputs: hf.Inputs, model: Evaluator, s
         "input": options.input,
         "batch_size": model.batch_size,
     }
-    explanation = {name: getattr(options, name, None) for name in ("explanation", "method", "top")}
+    explanation = {name: getattr(options, name, None) for name in ("explanation", "method", "cited", "top")}
     about |= {name: value for name, value in explanation.items() if value is not None}
     return about | names_about(inputs, model, selected)
 

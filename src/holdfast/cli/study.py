@@ -155,8 +155,9 @@ def parse_inputs(text: str) -> range:
 
 def read_trust(options: argparse.Namespace) -> Trust:
     """What the command line trusts the model of a file to do."""
-    types = tuple(dict.fromkeys(word for word in options.trust if word not in ("code", "download")))
-    return Trust("code" in options.trust, types, "download" in options.trust)
+    allowed = {word: word in options.trust for word in ("code", "download", "network")}
+    types = tuple(dict.fromkeys(word for word in options.trust if word not in allowed))
+    return Trust(types=types, **allowed)
 
 
 def announce(file: object, spec: StudySpec, *, model: bool = True) -> None:

@@ -15,11 +15,12 @@ import holdfast as hf
 from holdfast.attribution.methods import names_of
 from holdfast.certification.certificate import Look
 from holdfast.explore.jobs import Report
-from holdfast.explore.requests import OWN, View, check_features
+from holdfast.explore.requests import CITED, OWN, View, check_features
 from holdfast.explore.scheduling import Caller, Priority, PriorityLock, ScheduledModel
 from holdfast.explore.workbench import Entry, Workbench
 from holdfast.report.card import Plain, describe_certificate, describe_curve, describe_witness, input_card
 from holdfast.types import Masks, Outputs, Progress
+from holdfast.validation import check_mask
 from holdfast.words import calls, class_label, outward, percent, quoted, shortened, span
 
 N_VOTES = 32  # random masks that a smoothed model votes over
@@ -27,7 +28,12 @@ MOST_CLASSES, _SHOWN_CLASSES = 50, 20  # of a model with more classes than these
 _MOST_NAMES = 8
 _MOST_REMEMBERED = 64
 
-_SIZES = {"image": (3.4, 3.6), "text": (4.2, 1.8), "table": (4.6, 4.2)}  # of a picture, in inches
+_SIZES = {
+    "image": (3.4, 3.6),
+    "text": (4.2, 1.8),
+    "table": (4.6, 4.2),
+    "context": (4.6, 4.2),
+}  # of a picture, in inches
 
 _DRAWING = threading.Lock()  # Matplotlib draws for one thread at a time
 
@@ -96,7 +102,7 @@ class Questions:
     def explain(self, view: View, caller: Caller, report: Report) -> Plain:
         """The explanation, and what it is an explanation of."""
         selected = self.select(view, caller, report)
-        attribution = None if view.method == OWN else self.attribution(view, caller)
+        attribution = None if view.method in (OWN, CITED) else self.attribution(view, caller)
         bound, inputs = self.bound(view, caller), self._inputs(view)
         outputs = self._evaluate(view, np.stack([selected, np.ones_like(selected)]), caller)
         alone, whole = describe_outputs(outputs, outputs[0], inputs.classes)
@@ -158,6 +164,9 @@ class Questions:
         """The explanation of a view: chosen by hand, or the top of a method's scores."""
         if view.method == OWN:
             return _as_mask(view.selected, "selected", self.bound(view, caller).n_features)
+        if view.method == CITED:
+            mask: hf.Mask = self._inputs(view).raw(view.input).cited_mask()
+            return check_mask(mask, "cited", n_features=self.bound(view, caller).n_features)
         return hf.top_fraction(self.attribution(view, caller, report), view.fraction)
 
     def attribution(self, view: View, caller: Caller, report: Report | None = None) -> hf.Attribution:
@@ -282,7 +291,9 @@ def write_python(view: View, entry: Entry, **question: Any) -> str:
     safe_model, safe_data = (repr(name).replace('"', "'").replace("\\", "/") for name in (model, data))
     binding = {"features": entry.inputs.features, "fill": entry.fill(view.fill), **entry.options}
     explanation = [f"selected = np.isin(np.arange(model.n_features), {list(view.selected)})"]
-    if view.method != OWN:
+    if view.method == CITED:
+        explanation = [f"selected = inputs.raw({view.input}).cited_mask()"]
+    elif view.method != OWN:
         scores = f"hf.attribute(model, {view.method!r}, rng={view.seed})"
         explanation = [f"scores = {scores}", f"selected = hf.top_fraction(scores, {view.fraction!r})"]
     if view.keep_probability < 1:

@@ -12,6 +12,7 @@ from holdfast.plans.catalog import DIVISORS, SHIPPED_RISKS, SHIPPED_TOLERANCES
 from holdfast.validation import check_list, check_whole, shown
 
 OWN = "own"  # the method of those who choose the features themselves
+CITED = "cited"  # the passages of a context that the data cite
 
 TOLERANCES = tuple(map(float, SHIPPED_TOLERANCES))
 CONFIDENCES = tuple(float(1 - risk) for risk in sorted(SHIPPED_RISKS, reverse=True))
@@ -48,7 +49,8 @@ class View:
     """One explanation of one input, and the model it is about.
 
     ``model`` is the name that the model is loaded by, ``input`` counts the inputs of the data from 0. The explanation
-    is the top ``fraction`` of the scores of a ``method``, or for the method "own" the features ``selected``. ``fill``
+    is the top ``fraction`` of the scores of a ``method``, for the method "own" the features ``selected``, and for
+    "cited" the passages that the data cite. ``fill``
     is the name of a choice of the entry, None for the default. At a ``keep_probability`` below 1, predictions are those
     of the smoothed model; the method explains the model itself. ``seed`` is that of all draws.
     """

@@ -19,7 +19,7 @@ from typing import Any
 from holdfast.errors import ArgumentError, HoldfastError, InvalidValueError, MissingExtraError, ModelError
 from holdfast.explore.jobs import TIMEOUT, Job, JobQueue, describe_error
 from holdfast.explore.questions import Questions, write_python
-from holdfast.explore.requests import CHOICES, KINDS, View, check_object, read_options
+from holdfast.explore.requests import CHOICES, CITED, KINDS, View, check_object, read_options
 from holdfast.explore.scheduling import Caller, Priority, PriorityLock
 from holdfast.explore.workbench import Workbench
 from holdfast.report.html import assemble, shared_asset
@@ -163,7 +163,9 @@ class Api:
         """What can be explored, and the choices there are."""
         models = [entry.describe() for entry in self.workbench.entries.values()]
         first = max(models, key=lambda model: model["n_inputs"] > 0)
-        defaults = asdict(View(first["spec"], 0)) | {"input": "0"}
+        names = [method["name"] for method in first["methods"]]
+        method = CITED if CITED in names else View.method
+        defaults = asdict(View(first["spec"], 0, method)) | {"input": "0"}
         return PlainJSONResponse({"version": 1, "models": models, "defaults": defaults, **CHOICES})
 
     def inputs(self, request: Request) -> Response:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from holdfast.attribution.methods import METHODS, NEEDS, lack_of
 from holdfast.errors import HoldfastError, InvalidValueError, MissingExtraError
-from holdfast.explore.requests import OWN, View, check_features, check_object
+from holdfast.explore.requests import CITED, OWN, View, check_features, check_object
 from holdfast.explore.scheduling import BatchSize
 from holdfast.extras import check_installed, needed
 from holdfast.inputs import data, models
@@ -58,6 +58,7 @@ _ROWS = (
     FillChoice("mode", "the most frequent value", "mode"),
     FillChoice("background", "other rows, averaged over", "background"),
 )
+_PASSAGES = (FillChoice("drop", "nothing: hidden passages are left out", None),)
 _NUMBERS = (FillChoice("mean", "the mean of the training rows", None), FillChoice("zero", "zero", 0.0))
 
 
@@ -71,7 +72,7 @@ class Entry:
 
     ``inputs`` is the model on its data, by the names they are loaded by; they are loaded when the first input is bound.
     ``options`` are what else the model is loaded with. The first of the ``fills`` is the default. ``gives`` says what
-    methods may ask of the model, as ``NEEDS`` calls it.
+    methods may ask of the model, as ``NEEDS`` calls it; ``cites``, whether the inputs say which passages are cited.
     """
 
     inputs: Inputs
@@ -79,6 +80,7 @@ class Entry:
     gives: tuple[str, ...]
     fills: tuple[FillChoice, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
+    cites: bool = False
     batch: BatchSize = field(default_factory=BatchSize)
 
     @property
@@ -88,7 +90,8 @@ class Entry:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        return tuple(name for name, (_, need) in METHODS.items() if need in self.gives)
+        cited = (CITED,) if self.cites else ()
+        return (*cited, *(name for name, (_, need) in METHODS.items() if need in self.gives))
 
     def fill(self, name: str | None) -> Any:
         """What ``bind`` is given for the choice of a name; for the default if there is none."""
@@ -145,10 +148,11 @@ def loaded_entry(inputs: Inputs, options: Mapping[str, Any], bound: MaskedModel 
     classifier = inputs.classifier
     text = _WORDS if isinstance(classifier.engine, FunctionOnTexts) else _TOKENS
     table = _NUMBERS if isinstance(classifier.engine, NamedRows) else _ROWS
-    fills = {"image": _IMAGE, "text": text, "table": table}[classifier.kind]
+    fills = {"image": _IMAGE, "text": text, "table": table, "context": _PASSAGES}[classifier.kind]
     note = f"{inputs.model_name} on {inputs.data_name}"
     gives = ("masks",) if bound is None else tuple(need for need in NEEDS if lack_of(bound, need) is None)
-    return Entry(inputs, note, gives, fills, options)
+    cites = inputs.kind == "context" and any(context.cited for context in inputs.dataset.inputs)
+    return Entry(inputs, note, gives, fills, options, cites)
 
 
 class Workbench:

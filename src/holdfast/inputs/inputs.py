@@ -16,7 +16,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.inputs import data as datasets
 from holdfast.inputs import models
 from holdfast.inputs.data.dataset import Dataset
-from holdfast.inputs.models.classifier import KINDS, Classifier
+from holdfast.inputs.models.classifier import KINDS, NOUNS, Classifier
 from holdfast.inputs.source import Once, check_options, check_sources
 from holdfast.masking.torch import is_module
 from holdfast.types import MaskedModel
@@ -38,7 +38,7 @@ class Inputs(Sequence[MaskedModel]):
     features, fill : object
         What a feature is, and what a hidden one looks like; None for the defaults of the kind.
     options : mapping
-        What else ``mask_image``, ``mask_text`` or ``mask_tabular`` is given.
+        What else ``mask_image``, ``mask_text``, ``mask_tabular`` or ``mask_context`` is given.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Inputs(Sequence[MaskedModel]):
 
     @property
     def kind(self) -> str:
-        """What the inputs are: "image", "text" or "table"."""
+        """What the inputs are: "image", "text", "table" or "context"."""
         return self.dataset.kind
 
     @property
@@ -99,8 +99,7 @@ class Inputs(Sequence[MaskedModel]):
         return len(self.numbers)
 
     def __repr__(self) -> str:
-        nouns = {"image": ("image", "images"), "text": ("text", "texts"), "table": ("row", "rows")}[self.kind]
-        return f"Inputs({len(self)} {nouns[len(self) != 1]} of {self.data_name}, model {self.model_name})"
+        return f"Inputs({len(self)} {NOUNS[self.kind][len(self) != 1]} of {self.data_name}, model {self.model_name})"
 
     @overload
     def __getitem__(self, index: int) -> MaskedModel: ...
@@ -115,11 +114,11 @@ class Inputs(Sequence[MaskedModel]):
         return (self[index] for index in range(len(self)))
 
     def raw(self, index: int) -> Any:
-        """One input as the data hold it: an image, a text or a row."""
+        """One input as the data hold it: an image, a text, a row or a ``ContextInput``."""
         return self.dataset.inputs[self._place(index)]
 
     def bind(self, value: Any) -> MaskedModel:
-        """An image, a text or a row as a function of masks, bound as the inputs are."""
+        """An image, a text, a row or a context as a function of masks, bound as the inputs are."""
         self.check_kinds()
         rows = self.dataset.background
         options = ({} if rows is None else {"background": rows}) | dict(self.options)
@@ -133,7 +132,7 @@ class Inputs(Sequence[MaskedModel]):
     @cached_property
     def gives_numbers(self) -> bool:
         """Whether the model gives one number per input and has no classes; one row is computed to see."""
-        if self.classes or not (self.dataset.labels >= 0).any():
+        if self.classes or self.kind == "context" or not (self.dataset.labels >= 0).any():
             return False
         model = self.first(1)[0]
         return np.shape(model(np.ones((1, model.n_features), dtype=bool))) == (1, 1)
@@ -215,7 +214,7 @@ def bind(
     """Bind a model to data: every input becomes a function of which of its features are shown.
 
     Both are loaded here, once; the model is not called. What a certificate says of ``inputs[i]`` is the same as of
-    the model and the input bound by hand with ``mask_image``, ``mask_text`` or ``mask_tabular``.
+    the model and the input bound by hand with ``mask_image``, ``mask_text``, ``mask_tabular`` or ``mask_context``.
 
     Parameters
     ----------
@@ -223,13 +222,17 @@ def bind(
         A name as for ``models.load``, such as "hf:my-vit", "onnx:model.onnx" or "bundled:digits-vit"; or the model
         itself: a torch module, with its ``tokenizer`` or ``processor``; an estimator or pipeline of scikit-learn; an
         estimator or booster of XGBoost, LightGBM or CatBoost; or any callable that takes a batch of inputs and returns
-        scores (b, n_classes) or labels (b,).
+        scores (b, n_classes) or labels (b,). For contexts, what ``mask_context`` takes: a function from a prompt to
+        an answer, an ``Endpoint``, or "openai:<base url>#<model>".
     data : str, list, array, data frame or Dataset
         A name as for ``data.load``, such as "images:photos" or "table:loans.csv"; or the inputs themselves: a list of
-        texts, of images (arrays, tensors, Pillow images or paths) or of rows (numbers or mappings); an array (n,
-        n_columns) of rows or (n, height, width, channels) of images; a frame of pandas, Polars or Arrow.
+        texts, of images (arrays, tensors, Pillow images or paths), of rows (numbers or mappings) or of contexts
+        (mappings with a ``question`` and ``passages``, and if known ``cited``, ``answer``, ``accepted``, ``label`` and
+        ``id``; the names of ragas do as well); an array (n, n_columns) of rows or (n, height, width, channels) of
+        images; a frame of pandas, Polars or Arrow.
     features : object, optional
-        What a feature is: the ``groups`` of ``mask_image`` and ``mask_tabular``, the ``features`` of ``mask_text``.
+        What a feature is: the ``groups`` of ``mask_image`` and ``mask_tabular``, the ``features`` of ``mask_text``
+        and ``mask_context``.
     fill : object, optional
         What a hidden feature looks like; the default of the kind if left out.
     background : array (m, n_columns), data frame or str, optional
@@ -242,7 +245,7 @@ def bind(
         What each input is called.
     classes : list of str, optional
         The names of the model's classes, in the order of its scores.
-    kind : {"image", "text", "table"}, optional
+    kind : {"image", "text", "table", "context"}, optional
         What the inputs are, where it cannot be told.
     target : str, optional
         The column of a table that holds the labels and is no feature.
@@ -257,7 +260,8 @@ def bind(
     model_options, data_options : mapping, optional
         Further arguments of ``models.load`` and ``data.load``.
     **options
-        Passed on to ``mask_image``, ``mask_text`` or ``mask_tabular``.
+        Passed on to ``mask_image``, ``mask_text``, ``mask_tabular`` or ``mask_context``. For contexts, ``template``
+        may be "citing": the model is asked to cite, and answers are compared without their citations.
 
     Returns
     -------
@@ -326,8 +330,8 @@ def _check_use(inputs: Inputs, model: Any, data: Any, details: Mapping[str, Any]
         if unfit and value is not None and not (isinstance(value, tuple) and len(value) == 0):
             must = "be left out, where it would have no effect"
             raise InvalidValueError(argument=argument, must=must, got=shown(value))
-    name = {"image": "image.mask_image", "text": "text.mask_text", "table": "table.mask_tabular"}[kind]
-    masking = getattr(import_module(f"holdfast.masking.{name}"), name.partition(".")[2])
+    function = f"mask_{'tabular' if kind == 'table' else kind}"
+    masking = getattr(import_module(f"holdfast.masking.{kind}.{function}"), function)
     check_options(masking, inputs.options, f"`{masking.__name__}`")
 
 

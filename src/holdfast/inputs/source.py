@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -43,6 +44,7 @@ LOADERS: dict[str, dict[str, Loader]] = {
         "lightgbm": ("models.boosters", "load_lightgbm", "lightgbm:<file>"),
         "catboost": ("models.boosters", "load_catboost", "catboost:<.cbm file>"),
         "bundled": ("models.bundled", "load_bundled", "bundled:<name>"),
+        "openai": ("models.language", "load_endpoint", "openai:<base url>#<model>"),
         "python": ("models.objects", "load_python", "python:<module>:<factory>"),
     },
     "data": {
@@ -50,6 +52,7 @@ LOADERS: dict[str, dict[str, Loader]] = {
         "images": ("data.files", "load_images", "images:<folder>"),
         "tweeteval": ("data.files", "load_tweeteval", "tweeteval:<folder>"),
         "table": ("data.files", "load_table", "table:<file>"),
+        "contexts": ("data.contexts", "load_contexts", "contexts:<.jsonl file>"),
         "hf": ("data.files", "load_disk", "hf:<folder>"),
     },
 }
@@ -106,6 +109,15 @@ def check_sources(model: Any, data: Any, *further: str, what: str | None = None)
     for source, spec in names.items():
         split_source(spec, source)
     check_installed(what or " with ".join(names.values()) or "This", (*needed(**names), *further))
+
+
+def is_on_this_machine(url: str) -> bool:
+    """Whether a server can be reached from this machine alone, by the name in its address.
+
+    >>> is_on_this_machine("http://127.0.0.1:8000/v1#tiny"), is_on_this_machine("https://127.0.0.1.example.org/v1#tiny")
+    (True, False)
+    """
+    return re.fullmatch(r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?([/#].*)?", url) is not None
 
 
 def import_function(place: str, argument: str, what: str) -> Callable[..., Any]:
@@ -168,6 +180,8 @@ def advise_data(place: str) -> str | None:
         scheme = "bundled"
     elif path.suffix.lower() in READERS:
         scheme = "table"
+    elif path.suffix.lower() == ".jsonl":
+        scheme = "contexts"
     elif place and path.is_dir():
         if any((path / name).is_file() for name in ("dataset_dict.json", "dataset_info.json")):
             scheme = "hf"  # what `save_to_disk` writes beside the data

@@ -67,6 +67,28 @@ def dtype_of(module: Any, dtype: Any = None) -> Any:
     return next((tensor.dtype for tensor in _tensors(module) if tensor.is_floating_point()), torch.float32)
 
 
+def check_device(device: Any) -> Any:
+    """The device asked for, or the CPU."""
+    torch = import_torch()
+    try:
+        place = torch.device("cpu" if device is None else device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        got = f"{shown(device)}: {str(error).partition(chr(10))[0].removesuffix('.')}"
+        raise InvalidValueError(argument="device", must="be a device torch can use here", got=got) from error
+    return place
+
+
+def check_dtype(dtype: Any) -> Any:
+    """The floating number type asked for, or float32."""
+    torch = import_torch()
+    kind = torch.float32 if dtype is None else getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
+        must = "be a floating number type such as 'float32' or 'float16'"
+        raise InvalidValueError(argument="dtype", must=must, got=shown(dtype))
+    return kind
+
+
 def _tensors(module: Any) -> Iterator[Any]:
     yield from module.parameters()
     yield from module.buffers()

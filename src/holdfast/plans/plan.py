@@ -103,7 +103,7 @@ def parts_of(nearby: Neighborhood, rate_kind: str) -> list[Neighborhood]:
     return [nearby.exactly(k) for k in range(nearby.effective_radius + 1)]
 
 
-def plan_for(parts: Iterable[Neighborhood], plan: Plan, rate_kind: str) -> Plan:
+def plan_for(parts: Iterable[Neighborhood], plan: Plan, rate_kind: str, *, all_sampled: bool = False) -> Plan:
     """The plan at which all parts hold at once: those that must be sampled share the risk.
 
     The smallest of their rates is then within tolerance of the smallest true one. That it is not too large needs no
@@ -112,7 +112,7 @@ def plan_for(parts: Iterable[Neighborhood], plan: Plan, rate_kind: str) -> Plan:
     parts = list(parts)
     if len(parts) <= 1 or rate_kind == "worst_size_lower":
         return plan
-    n_sampled = _count_larger(parts, plan.max_draws)
+    n_sampled = len(parts) if all_sampled else _count_larger(parts, plan.max_draws)
     shared = share_risk(plan, n_sampled)
     # A plan of less risk draws more, so no part that was enumerated is now sampled; if one were, it shares too.
     return shared if _count_larger(parts, shared.max_draws) <= n_sampled else share_risk(plan, len(parts))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from holdfast.attribution.methods import names_of
 from holdfast.certification.certificate import Certificate
+from holdfast.inputs.data.contexts import ContextInput
 from holdfast.masking.image.pixels import grid
 from holdfast.types import MaskedModel
 from holdfast.witness import Witness
@@ -35,13 +36,20 @@ def input_card(
 def describe_input(
     value: Any, bound: MaskedModel | None, names: Sequence[str] | None, *, n_features: int, masking: str | None = None
 ) -> Plain:
-    """The picture of an input as ``{"kind": "image" | "text" | "table", …}``.
+    """The picture of an input as ``{"kind": "image" | "text" | "table" | "context", …}``.
 
     ``value`` is None where the data cannot be read. An image that is ``bound`` to the model is drawn as the model
     sees it; one that is not has the grid that ``masking`` names.
     """
     if is_image(bound):
         return _describe_image(_as_bytes(np.asarray(bound.elements)), np.asarray(bound.groups))
+    if isinstance(value, ContextInput):
+        # Where features are no whole passages, each is shown by its name.
+        are_passages = n_features == len(value.passages)
+        shown = value.passages if are_passages else names or [f"feature {i}" for i in range(n_features)]
+        cut = [passage[:MOST_CHARACTERS] + "…" * (len(passage) > MOST_CHARACTERS) for passage in shown]
+        picture = {"kind": "context", "question": value.question, "answer": value.answer, "passages": cut}
+        return picture | {"numbered": are_passages}
     if isinstance(value, str):
         spans = getattr(getattr(bound, "parts", None), "spans", None)
         return {"kind": "text", "parts": text_parts(value, names) if spans is None else cut_text(value, spans)}
@@ -63,7 +71,7 @@ def is_image(bound: Any) -> TypeGuard[Any]:
 def feature_words(value: Any, bound: MaskedModel) -> list[str]:
     """The features of an input in words: those of a text, or the names and values of columns."""
     names = names_of(bound)
-    if names is not None and isinstance(value, str):
+    if names is not None and isinstance(value, (str, ContextInput)):
         return list(names)
     picture = describe_input(value, bound, names, n_features=bound.n_features)
     columns = picture.get("columns") or [[f"feature {i}", None] for i in range(bound.n_features)]
@@ -71,7 +79,7 @@ def feature_words(value: Any, bound: MaskedModel) -> list[str]:
 
 
 def glance(value: Any, kind: str) -> str | None:
-    """An input in a list: the beginning of a text, a small picture (a ``data:`` address), or the first cells of a row.
+    """An input in a list: how a text or question begins, a small picture (``data:``), or the first cells of a row.
 
     Examples
     --------
@@ -80,12 +88,18 @@ def glance(value: Any, kind: str) -> str | None:
     >>> glance(np.zeros((80, 80, 3), dtype=np.uint8), "image")[:22]
     'data:image/png;base64,'
     """
-    if isinstance(value, str):
-        return shortened(value, _GLANCE)
+    title = title_of(value)
+    if title is not None:
+        return shortened(title, _GLANCE)
     if kind == "image":
         pixels = _pixels(value)
         return None if pixels is None else png_uri(_shrunk(pixels, _THUMBNAIL))
     return ", ".join(_cell(cell) for cell in np.asarray(value, dtype=object).ravel()[:3]) + ", …"
+
+
+def title_of(value: Any) -> str | None:
+    """The text, or the question of a context; None for what is no text."""
+    return value.question if isinstance(value, ContextInput) else value if isinstance(value, str) else None
 
 
 def describe_curve(curve: Iterable[Certificate], *, picked_from: int | None = None) -> Plain:

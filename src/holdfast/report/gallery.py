@@ -15,7 +15,7 @@ from holdfast.certification.reference import prediction_of
 from holdfast.evaluation import Evaluator
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.randomness import stream
-from holdfast.report.card import Plain, describe_certificate, describe_curve, describe_witness, input_card
+from holdfast.report.card import Plain, describe_certificate, describe_curve, describe_witness, input_card, title_of
 from holdfast.report.rows import InputRows, Source
 from holdfast.study.records import ItemResult
 from holdfast.study.store import Store
@@ -102,11 +102,12 @@ def _card(store: Store, source: Source, index: int, *, name: str | None, picked_
     first, scores = results[0], results[0].attribution
     n_features, masking = len(first.selected), scores.provenance.masking
     value, why_not = source.input(index, bound)
-    prediction, label = (class_label(number, source.classes) for number in (first.prediction, first.label))
+    title = title_of(value)
+    prediction, label = class_label(first.prediction, source.classes), class_label(first.label, source.labels)
     labelled = "" if label is None else f", labelled {label}"
     return {
         "input": index,
-        "title": name or (shortened(value) if isinstance(value, str) else f"input {index}"),
+        "title": name or (f"input {index}" if title is None else shortened(title)),
         "prediction": prediction,
         "facts": f"Input {index}: {n_features} features, predicted {prediction}{labelled}.",
         "not_shown": why_not,

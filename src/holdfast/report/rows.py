@@ -52,6 +52,11 @@ class Source:
         """The names of the model's classes; empty without the model."""
         return () if self.inputs is None else self.inputs.classes
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of labels: the model's classes; of contexts, whose answers are no classes, those of the data."""
+        return self.data.classes if self.data is not None and self.data.kind == "context" else self.classes
+
     def input(self, index: int, bound: MaskedModel | None = None) -> tuple[Any, str | None]:
         """One input as the data give it, if it is the one that the results are about; else None, and why.
 
@@ -191,7 +196,7 @@ class InputRows:
             "input": self.inputs.tolist(),
             "name": names,
             "prediction": [class_label(prediction, source.classes) for prediction in self.predictions],
-            "label": [class_label(label, source.classes) for label in self.labels],
+            "label": [class_label(label, source.labels) for label in self.labels],
             "right": right,
             "groups": groups,
         }

@@ -17,15 +17,17 @@ import numpy as np
 from holdfast.agreement import SameSide, as_agreement
 from holdfast.attribution.external import from_array, from_shap, load_arrays
 from holdfast.attribution.methods import Attribution, attribute, names_of, resolve_method
-from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StudyError
+from holdfast.errors import BudgetError, HoldfastError, InvalidTypeError, InvalidValueError, StudyError
 from holdfast.evaluation import Deadline, Evaluator
 from holdfast.fingerprints import digest_code, digest_object
+from holdfast.inputs.data.contexts import ContextInput
 from holdfast.inputs.data.files import check_inside, read_table
 from holdfast.inputs.inputs import Inputs
 from holdfast.inputs.source import import_function
+from holdfast.masking.context.mask_context import ContextModel
 from holdfast.masking.table.palettes import as_frame
 from holdfast.selection import positive, top_fraction
-from holdfast.study.spec import MethodSpec, StudySpec, changed_method
+from holdfast.study.spec import CITING, MethodSpec, StudySpec, changed_method
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
 from holdfast.validation import as_array, check_name, check_selection, shown
 
@@ -35,7 +37,7 @@ _HINT = "Say `masks = true` for a method that gives masks."
 
 
 class MethodError(StudyError):
-    """A method of one's own has no scores of an input, and why."""
+    """A method of one's own, or one that reads citations, has nothing to say of an input, and why."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -63,6 +65,8 @@ class Explainer:
         self.limit.seconds = timeout
         try:
             return self.limit.call(lambda: self.explain(evaluator, inputs, index, rng), f"for input {index}")
+        except BudgetError:  # which is spent for all methods
+            raise
         except (Exception, SystemExit) as error:
             kind = "" if isinstance(error, HoldfastError) else f"{type(error).__name__}: "
             reason = f"{kind}{error}".encode(errors="backslashreplace").decode()  # what no file could hold
@@ -100,6 +104,8 @@ def load_explainer(method: MethodSpec, agree: str, value: Any = None, names: Seq
         return Explainer(method, _reading(method, table, agree), _digesting(table))
     if method.scheme in ("live", "python"):
         return Explainer(method, _calling(method, load_function(method) if value is None else value, agree))
+    if method.spec in CITING:
+        return Explainer(method, _citing(method, agree))
     known = resolve_method(method.spec).options  # a class that is not there is refused before anything runs
     for key in method.options:
         if known is not None:
@@ -140,6 +146,32 @@ def _attributing(method: MethodSpec, agree: str) -> _Explain:
     def explain(evaluator: Evaluator, inputs: Inputs, index: int, rng: int) -> Attribution:
         spec, n_samples = str(method.spec), method.n_samples
         return attribute(evaluator, spec, n_samples=n_samples, agree=agree, rng=rng, **method.options)
+
+    return explain
+
+
+def _citing(method: MethodSpec, agree: str) -> _Explain:
+    """The passages that the data cite, or those that the model's own answer on the whole context does."""
+
+    def explain(evaluator: Evaluator, inputs: Inputs, index: int, rng: int) -> Attribution:
+        context, n_calls = inputs.raw(index), 0
+        if not isinstance(context, ContextInput):
+            must = f"be another for {inputs.kind}s: {method.spec!r} is for contexts"
+            raise InvalidValueError(argument="methods", must=must, got=method.name)
+        if evaluator.n_features != len(context.passages):
+            must, got = "be passages for a method that cites them", f"{evaluator.n_features} others"
+            raise InvalidValueError(argument="features", must=must, got=got)
+        answering = evaluator.answering
+        if method.spec == "citations" and isinstance(answering, ContextModel):
+            mask, n_calls = answering.cite(), 1
+            if not mask.any():
+                raise MethodError("The model cites no passage.")
+        else:
+            try:
+                mask = context.cited_mask()
+            except InvalidValueError as error:
+                raise MethodError(str(error)) from error
+        return replace(read_answer(mask, evaluator, method, agree), n_calls=n_calls)
 
     return explain
 

@@ -153,7 +153,7 @@ def plan_study(spec: StudySpec, *, timed: bool = True, assumed_rate: float = 0.9
     """Tell how many items and model calls a study has, and about how long it will take.
 
     The model and the data are loaded and a few inputs are bound. Nothing is explained or certified; if
-    ``timed``, the model is called on random masks of one input for about a second.
+    ``timed``, the model is called on random masks of one input for about a second, unless its calls are paid for.
 
     Parameters
     ----------
@@ -187,9 +187,10 @@ def plan_study(spec: StudySpec, *, timed: bool = True, assumed_rate: float = 0.9
     if not bound:
         raise StudyError(f"None of {len(skipped)} inputs that were looked at can be used: {skipped[0]}.")
     n_features = median_low(model.n_features for model in bound)
-    speed = _measure(spec, bound[0]) if timed else _Speed()
+    is_paid = spec.model.spec.startswith("openai:")  # planning is free
+    speed = _measure(spec, bound[0]) if timed and not is_paid else _Speed()
     costs = []
-    for method in spec.methods:
+    for method in (method for method in spec.methods if method.spec != "cited"):  # which asks nothing
         per_call = speed.per_gradient if method.spec in _BY_GRADIENTS else speed.per_call
         expected, most = attribution_calls(method, n_features)
         costs.append(_cost(method.name, expected * len(inputs), most * len(inputs), per_call))
@@ -341,7 +342,7 @@ def attribution_calls(method: MethodSpec, n_features: int) -> Calls:
             n_calls = min((n_samples or RISE_SAMPLES) + 1, all_masks)
         case "occlusion":  # each feature alone or left out, and the full input, which is also the prediction
             n_calls = min(n_features + (2 if method.options.get("leave") == "in" else 1), all_masks)
-        case "random":
+        case "random" | "citations":
             n_calls = 1
         case _:  # what a function of one's own will ask is not known; scores that are there ask nothing
             n_calls = 0

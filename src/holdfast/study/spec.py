@@ -56,6 +56,10 @@ METHOD_SCHEMES = (*SCHEMES, "python", "scores", "live")
 """What a method of one's own can be named by; "live" is an object of the process that runs the study."""
 
 
+CITING = ("cited", "citations")
+"""Methods for contexts, which give masks: the passages that the data cite, and those that the model's answer cites."""
+
+
 class GroupKey(NamedTuple):
     """One method, fraction and keep probability: a group of items, one for each input."""
 
@@ -243,17 +247,20 @@ class Trust(_Section, section="trust"):
         Types that a skops file may create besides scikit-learn's own (``--trust TYPE``).
     download : bool
         Download a hub id that is not in the cache (``--trust download``).
+    network : bool
+        Send prompts, and the API key, to an endpoint that is not on this machine (``--trust network``).
     """
 
     code: Annotated[bool, _check_flag] = False
     types: Annotated[tuple[str, ...], partial(_check_each, check=_check_text, may_be_empty=True)] = ()
     download: Annotated[bool, _check_flag] = False
+    network: Annotated[bool, _check_flag] = False
 
 
 NO_TRUST = Trust()
 """For models that a file names, unless whoever opens it says otherwise."""
 
-_OWN = Trust(code=True, download=True)  # for models that Python code names: it could run any code itself
+_OWN = Trust(code=True, download=True, network=True)  # for models that Python code names: it could run any code itself
 
 _NEVER_STORED = {
     "trusted": "`--trust TYPE` (in Python: `trust=Trust(types=[…])`)",
@@ -330,7 +337,8 @@ class MethodSpec(_Section, section="methods"):
     name : str
         What the study calls it. The name of a built-in method, or any ``spec``, may stand for both.
     spec : str
-        A built-in method such as "lime", ``captum:<class>`` or ``shapiq:<class>``; a function of one's own,
+        A built-in method such as "lime", ``captum:<class>`` or ``shapiq:<class>``; for contexts "cited" (the passages
+        that the data cite) or "citations" (those that the model's own answer cites); a function of one's own,
         ``python:<module>:<function>``; or scores that are there already, ``scores:<file or folder>``.
     n_samples : int or None
         What ``attribute`` may spend.
@@ -368,13 +376,21 @@ class MethodSpec(_Section, section="methods"):
                 check_name(key, "methods.options", ("output",))
 
     def _check_attributed(self) -> None:
-        """What ``attribute`` knows by name gives scores, and takes the options that it has."""
+        """What ``attribute`` knows by name gives scores, and takes the options that it has; citations are masks."""
+        if self.spec in CITING:
+            object.__setattr__(self, "masks", True)
+            for name, value in (("n_samples", self.n_samples), ("options", self.options or None)):
+                if value is not None:
+                    must = f"be left out for {self.spec!r}"
+                    raise InvalidValueError(argument=f"methods.{name}", must=must, got=shown(value))
+            return
         if self.masks:
             must = f"be false for {self.spec}, which gives scores"
             raise InvalidValueError(argument="methods.masks", must=must, got="true")
         if self.scheme:
             return
-        known = options_of(check_name(self.spec, "methods.spec" if self.spec != self.name else "methods.name", METHODS))
+        argument = "methods.spec" if self.spec != self.name else "methods.name"
+        known = options_of(check_name(self.spec, argument, (*METHODS, *CITING)))
         for key in self.options:  # what would have no effect is an error, never ignored
             if not known:
                 must = f"be empty: {self.spec!r} takes no options"
@@ -416,10 +432,14 @@ class CertifySpec(_Section, section="certify"):
     simultaneous: Annotated[bool, _check_flag] = FIELDS["simultaneous"].default
     precision: Annotated[str, partial(check_name, options=PRECISIONS)] = "per-input"
     half_width: Annotated[float, _check_fraction] = 0.01
+    answers: Annotated[str, FIELDS["answers"].check] = FIELDS["answers"].default
 
     def __post_init__(self) -> None:
         super().__post_init__()
         Question.check(self.keywords, prefix="certify.")
+        if self.of_means and self.answers == "random":
+            must = "be 'fixed' for the precision of a data set"
+            raise InvalidValueError(argument="certify.answers", must=must, got="'random'")
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -543,7 +563,13 @@ _PARTS: tuple[type[_Section], ...] = (ModelSpec, DataSpec, MaskingSpec, MethodSp
 
 _SHORT = {"model": "spec", "data": "spec", "methods": "name"}  # sections that a text may stand for, and its key
 
-_FREE = ("name", "top_fractions", "smoothing.keep_probabilities", "data.n", "data.order", "data.skip_unreadable")
+_HOW_ASKED = ("cache", "n_at_once", "timeout", "max_tries", "backoff", "budget_calls", "budget_tokens", "key_variable")
+"""Options of an endpoint that no answer depends on."""
+
+_FREE = (
+    *("name", "top_fractions", "smoothing.keep_probabilities", "data.n", "data.order", "data.skip_unreadable"),
+    *(f"model.options.{name}" for name in _HOW_ASKED),
+)
 """Keys that no item depends on: an item has the number of its input in the data."""
 
 
@@ -690,6 +716,10 @@ def commented_example(*, model: str | None = None, data: str | None = None) -> s
     for spec, example in ((model, "bundled:digits-resnet"), (data, "bundled:digits")):
         if spec is not None:
             text = text.replace(f'spec = "{example}"', f"spec = {_toml(spec, 'spec')}")
+    if data is not None and data.startswith(("contexts:", "bundled:contexts")):
+        # What is asked of contexts first is whether answers rest on their citations.
+        lime = 'name = "lime"\nn_samples = 500\n# options = { sampling = "bernoulli" }\n'
+        text = text.replace(lime, 'name = "cited"\n')
     are_images = data is None or data == "bundled:digits" or data.startswith("images:")
     return text if are_images else text.replace("\ngroups = ", "\n# groups = ")
 

@@ -273,7 +273,8 @@ def _named_study(inputs: Inputs, settings: Mapping[str, Any]) -> StudySpec | Non
         return None
     loading, read = inputs.loading
     options = {name: value for name, value in loading.items() if name not in ("trusted", "download")}
-    trust = Trust(code=True, types=loading.get("trusted", ()), download=bool(loading.get("download", True)))
+    types, download = loading.get("trusted", ()), bool(loading.get("download", True))
+    trust = Trust(code=True, types=types, download=download, network=True)
     spec = StudySpec(
         ModelSpec(inputs.model_name, options, trust),
         DataSpec(inputs.data_name, n=n_first, order="random" if n_first is None else "first", options=read),

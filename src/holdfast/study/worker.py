@@ -21,7 +21,7 @@ from holdfast.inputs import data as datasets
 from holdfast.inputs import models
 from holdfast.inputs.inputs import Inputs, is_blank
 from holdfast.inputs.models.classifier import Classifier
-from holdfast.inputs.source import Once, check_sources, split_source
+from holdfast.inputs.source import Once, check_sources, is_on_this_machine, split_source
 from holdfast.mus import certify_mus
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.smoothing import smooth
@@ -84,7 +84,8 @@ class Worker:
         _check_outputs(spec, outputs)
         prediction, _ = prediction_of(outputs[0], as_agreement(spec.certify.agree), shared.classes)
         # Questions that share their masks cannot see a model that changes its mind; repeated rows can.
-        shared.check_determinism(everything)
+        if spec.certify.answers == "fixed":
+            shared.check_determinism(everything)
         names = self._inputs.dataset.names
         subject = (None if names is None else names[task.input], self._inputs.label(task.input), prediction)
         stored = {name: Attribution.from_json(unpack_text(packed)) for name, packed in task.attributions}
@@ -120,8 +121,8 @@ class Worker:
         votes["rng"] = item_rng(spec, "mus", item.input)
         keeps = spec.mus.keep_probabilities
         mus = tuple(certify_mus(evaluator, selected, keep_probability=keep, **votes) for keep in keeps)
-        witness = None
-        if spec.witness:
+        witness, kept = None, curve.certificates[0]
+        if spec.witness and (kept.reference is None or kept.consistent):  # else there is nothing to change
             rng = item_rng(spec, "witness", *parts)
             witness = find_witness(model, selected, agree=spec.certify.agree, rng=rng)
         name, label, prediction = subject
@@ -243,9 +244,15 @@ def _untrusted(what: str) -> InvalidValueError:
 
 
 def check_trust(model: ModelSpec) -> None:
-    """Refuse a model that would run code because a file says so."""
-    if split_source(model.spec, "model")[0] == "python" and not model.trust.code:
+    """Refuse a model that would run code, or be sent prompts and the key, because a file says so."""
+    scheme, place = split_source(model.spec, "model")
+    if scheme == "python" and not model.trust.code:
         raise _untrusted(f"The model {model.spec!r}")
+    if scheme == "openai" and not (model.trust.network or is_on_this_machine(place)):
+        raise InvalidValueError(
+            f"The model {model.spec!r}, which a file names, would be sent your prompts and the API key. If you know "
+            "that server, add `--trust network` (in Python: `trust=Trust(network=True)`)."
+        )
 
 
 def check_packages(spec: StudySpec, *further: str, computing: bool = True) -> None:

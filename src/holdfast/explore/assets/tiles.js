@@ -1,4 +1,4 @@
-// The input as something to click on: every patch, word or column is a button that shows or hides it. One of them can
+// The input as something to click on: every patch, word, column or passage is a button that shows or hides it. One of them can
 // be reached with Tab, the others from there with the arrow keys.
 
 const STATE_WORDS = ["hidden", "shown, part of the explanation", "shown, added", "hidden, part of the explanation"];
@@ -14,7 +14,8 @@ function statesNow(nFeatures, selected, shown) {
 /** `{ element, update(states), focus() }` of an explained input; `toggle(feature)` is told what was clicked. */
 function tilesOf(explained, words, toggle) {
   const picture = explained.picture;
-  const build = picture.kind === "image" && picture.groups ? imageTiles : picture.kind === "text" ? wordTiles : columnTiles;
+  const kinds = { text: wordTiles, context: passageTiles };
+  const build = picture.kind === "image" && picture.groups ? imageTiles : kinds[picture.kind] ?? columnTiles;
   const { element, buttons, repaint } = build(explained, words, toggle);
   rove(element, buttons, picture.kind === "text");
   function update(states) {
@@ -36,6 +37,7 @@ function nameOf(explained, i) {
   if (picture.kind === "image" && picture.groups?.cols) {
     return `patch in row ${1 + Math.floor(i / picture.groups.cols)}, column ${1 + (i % picture.groups.cols)}`;
   }
+  if (picture.kind === "context") return picture.numbered ? `passage ${i + 1}: ${picture.passages[i]}` : picture.passages[i];
   const name = featureName(explained, i);
   return picture.kind === "table" && picture.columns[i]?.[1] != null ? `${name} = ${picture.columns[i][1]}` : name;
 }
@@ -107,6 +109,14 @@ function columnTiles(explained, words, toggle) {
   const columns = explained.picture.columns ?? Array.from({ length: explained.n_features }, (_, i) => [nameOf(explained, i), null]);
   const buttons = new Map(columns.map(([name, value], i) => [i, tileOf(i, toggle, quoted(name), value === null ? null : make("b", {}, quoted(value)))]));
   return { element: make("div", { class: "tiles column-tiles", role: "group", "aria-label": words }, ...buttons.values()), buttons };
+}
+
+function passageTiles(explained, words, toggle) {
+  const { picture } = explained;
+  const buttons = new Map(picture.passages.map((text, i) => [i, tileOf(i, toggle, passageParts(picture, text, i))]));
+  for (const button of buttons.values()) button.classList.add("passage");
+  const list = make("div", { class: "passages", role: "group", "aria-label": words }, ...buttons.values());
+  return { element: make("div", { class: "tiles context-tiles" }, questionOf(picture), list), buttons };
 }
 
 // -- keys ------------------------------------------------------------------------------------------------------

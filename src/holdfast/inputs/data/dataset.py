@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,7 +37,7 @@ SPLITS = ("test", "train")
 SENTIMENTS = ("negative", "neutral", "positive")
 """The classes of the sentences."""
 
-NAMES = ("digits", "sentences", "cancer")
+NAMES = ("digits", "sentences", "cancer", "contexts")
 """The data sets that come with holdfast."""
 
 
@@ -49,7 +49,7 @@ class Dataset:
     ----------
     name : str
         What it is loaded by.
-    kind : {"image", "text", "table"}
+    kind : {"image", "text", "table", "context"}
         What the inputs are.
     inputs : array (n, height, width, channels), array (n, n_columns), or sequence of n inputs
         What a ``Classifier`` of the kind takes. Arrays are read-only. Images in files are opened when
@@ -117,8 +117,8 @@ class Dataset:
         if hasattr(self.inputs, "digest"):
             return cast("str | None", self.inputs.digest(index))
         value = self.inputs[index]
-        if isinstance(value, str):
-            return digest_bytes(value.encode())
+        if isinstance(value, str) or is_dataclass(value):  # a text, or a question with its passages
+            return digest_bytes((value if isinstance(value, str) else repr(value)).encode())
         if hasattr(value, "detach"):  # a tensor
             value = value.detach().cpu().numpy()
         return digest_bytes(np.ascontiguousarray(value).tobytes()) if hasattr(value, "__array__") else None
@@ -156,10 +156,11 @@ def load(spec: str, **options: Any) -> Dataset:
     Parameters
     ----------
     spec : str
-        ``bundled:digits``, ``bundled:sentences`` or ``bundled:cancer``: the inputs that come with
-        holdfast, for the models that do. ``images:<folder>``: image files, in a folder per class.
-        ``tweeteval:<folder>``: texts and labels, line by line. ``table:<file>``: rows of a ``.csv`` or
-        ``.parquet`` file. ``hf:<folder>``: what the ``datasets`` library saved to disk.
+        ``bundled:digits``, ``bundled:sentences``, ``bundled:cancer`` or ``bundled:contexts``: the inputs that
+        come with holdfast. ``images:<folder>``: image files, in a folder per class. ``tweeteval:<folder>``:
+        texts and labels, line by line. ``table:<file>``: rows of a ``.csv`` or ``.parquet`` file.
+        ``contexts:<file>``: questions with their passages, a JSON object per line. ``hf:<folder>``: what the
+        ``datasets`` library saved to disk.
     **options
         ``bundled``: ``split`` ("test": inputs no bundled model was trained on; or "train").
         ``images``: ``labels`` (a CSV file with the columns file and label), ``classes``.
@@ -186,14 +187,19 @@ def load(spec: str, **options: Any) -> Dataset:
 
 def load_bundled(name: str, *, split: str = "test") -> Dataset:
     """The data set of this name, its test split or the rest: handwritten digits as grey bytes (n, 8, 8, 1), sentences
-    labelled by those who wrote them for holdfast, or measurements (n, 30) of cell nuclei in breast masses.
+    labelled by those who wrote them for holdfast, questions over passages with the citations that they call for, or
+    measurements (n, 30) of cell nuclei in breast masses.
     """
     check_name(name, "data", NAMES)
     check_name(split, "split", SPLITS)
+    if name in ("sentences", "contexts") and split != "test":
+        must = f"be 'test' for bundled:{name}, which no model is trained on"
+        raise InvalidValueError(argument="split", must=must, got=repr(split))
+    if name == "contexts":
+        from holdfast.inputs.data.contexts import load_contexts  # which makes data sets itself
+
+        return replace(load_contexts(str(BOX / "contexts.jsonl")), name="bundled:contexts")
     if name == "sentences":
-        if split != "test":
-            must = "be 'test' for bundled:sentences, which no model is trained on"
-            raise InvalidValueError(argument="split", must=must, got=repr(split))
         lines = (BOX / "sentences.tsv").read_text(encoding="utf-8").splitlines()
         labels, texts = zip(*(line.split("\t") for line in lines), strict=True)
         numbers = np.array([SENTIMENTS.index(label) for label in labels], dtype=np.intp)

@@ -1,4 +1,4 @@
-"""Live objects (texts, arrays, images, rows, data frames) → a ``Dataset``."""
+"""Live objects (texts, arrays, images, rows, contexts, data frames) → a ``Dataset``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.extras import import_extra
+from holdfast.inputs.data.contexts import contexts_of, is_context
 from holdfast.inputs.data.dataset import Dataset, no_labels, number_labels
 from holdfast.inputs.data.files import FrameRows, ImageFiles, split_target
 from holdfast.masking.image.pixels import is_picture, is_tensor
@@ -19,8 +20,8 @@ from holdfast.masking.table.palettes import as_frame
 from holdfast.validation import check_list, did_you_mean, is_number, shown
 
 _AXES = {1: "text", 2: "table", 4: "image"}  # axes of an array of inputs → their kind, where nobody says
-_MUST = "be the name of data, or a list of texts, images or rows, an array of them, or a data frame"
-_HINT = "Say what they are with `kind`: image, text or table."
+_MUST = "be the name of data, or a list of texts, images, rows or contexts, an array of them, or a data frame"
+_HINT = "Say what they are with `kind`: image, text, table or context."
 
 
 def as_dataset(data: Any, *, kind: str | None = None, target: str | None = None) -> tuple[Dataset, list[str] | None]:
@@ -28,6 +29,9 @@ def as_dataset(data: Any, *, kind: str | None = None, target: str | None = None)
     if isinstance(data, Dataset):
         return data, None
     frame = as_frame(data)
+    if frame is not None and kind == "context":
+        rows = frame.astype(object).where(frame.notna(), None)  # pandas has no other word for what is missing
+        return contexts_of(type(data).__name__, rows.to_dict("records")), None
     if frame is not None and kind in (None, "table"):
         features, words = split_target(frame, target)
         dataset = _dataset(data, "table", FrameRows(features), background=features)
@@ -45,6 +49,8 @@ def as_dataset(data: Any, *, kind: str | None = None, target: str | None = None)
     if not entries:
         raise InvalidValueError(argument="data", must="have at least one input", got="none")
     decided = kind or _kind_of(entries[0])
+    if decided == "context":
+        return contexts_of(type(data).__name__, entries), None
     if decided == "text":
         for number, text in enumerate(entries):
             if not isinstance(text, str):
@@ -113,6 +119,8 @@ def _kind_of(entry: Any) -> str:
     """What one input is, if that can be told."""
     if isinstance(entry, str):
         return "text"
+    if is_context(entry):
+        return "context"
     n_axes = getattr(entry, "ndim", None)
     if isinstance(entry, Path) or is_picture(entry) or (n_axes == 3):
         return "image"

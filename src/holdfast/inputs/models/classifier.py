@@ -1,6 +1,6 @@
 """Images, texts or rows → scores (b, n_classes), or bound one by one into a ``MaskedModel``, by a loaded model.
 
-Behind a ``Classifier`` are engines for torch modules, ONNX sessions, estimators and functions.
+Behind a ``Classifier`` are engines for torch modules, ONNX sessions, estimators, functions and language models.
 """
 
 from __future__ import annotations
@@ -23,8 +23,15 @@ from holdfast.masking.torch import import_torch, score_tensor, telling_names, to
 from holdfast.types import MaskedModel
 from holdfast.validation import check_list, check_name, check_whole, shown
 
-KINDS = ("image", "text", "table")
-"""What a classifier can be asked about."""
+NOUNS = {
+    "image": ("image", "images"),
+    "text": ("text", "texts"),
+    "table": ("row", "rows"),
+    "context": ("context", "contexts"),
+}
+"""What a classifier can be asked about, and what one and several such inputs are called."""
+
+KINDS = tuple(NOUNS)
 
 Preprocess = Callable[[Any], Any]
 """One image → what the model takes of it."""
@@ -48,8 +55,8 @@ class Classifier:
 
     Attributes
     ----------
-    kind : {"image", "text", "table"}
-        What it classifies.
+    kind : {"image", "text", "table", "context"}
+        What it classifies; of contexts, what it answers from.
     classes : tuple of str
         The names of its classes, in the order of its scores; empty where the source does not say.
     fingerprint : str or None
@@ -72,7 +79,7 @@ class Classifier:
         a data frame. Scores do not depend on ``batch_size``, the inputs per call, beyond rounding.
         """
         size = check_whole(batch_size, "batch_size", minimum=1)
-        must, hint = f"be a list of {_PLURALS[self.kind]}", "Put it in a list."
+        must, hint = f"be a list of {NOUNS[self.kind][1]}", "Put it in a list."
         if isinstance(inputs, (str, bytes)) or not (hasattr(inputs, "__len__") and hasattr(inputs, "__getitem__")):
             raise InvalidTypeError(argument="inputs", must=must, got=f"one {type(inputs).__name__}", hint=hint)
         n_axes, least = getattr(inputs, "ndim", None), _LEAST_AXES[self.kind]
@@ -98,22 +105,22 @@ class Classifier:
 
         Parameters
         ----------
-        input : image, text or row
+        input : image, text, row or context
             The input to explain.
         groups : object
             What a feature is: the ``groups`` of ``mask_image`` and ``mask_tabular``, the ``features``
-            of ``mask_text``. None for their default.
+            of ``mask_text`` and ``mask_context``. None for their default.
         fill : object
             What a hidden feature looks like. None for the default of the kind.
         **options
-            Passed on to ``mask_image``, ``mask_text`` or ``mask_tabular``.
+            Passed on to ``mask_image``, ``mask_text``, ``mask_tabular`` or ``mask_context``.
 
         Returns
         -------
         model : MaskedModel
             Deterministic scores (b, n_classes) of masks (b, n_features).
         """
-        own = {"features" if self.kind == "text" else "groups": groups, "fill": fill}
+        own = {"features" if self.kind in ("text", "context") else "groups": groups, "fill": fill}
         own |= {"fingerprint": self.fingerprint, "classes": telling_names(self.classes)}
         return self.engine.bind(input, **({name: value for name, value in own.items() if value is not None} | options))
 
@@ -133,12 +140,13 @@ def load(
     ----------
     spec : str
         ``hf:<hub id or folder>``, ``onnx:<file>``, ``skops:<file>``, ``xgboost:<.json or .ubj file>``,
-        ``lightgbm:<file>``, ``catboost:<.cbm file>``, ``bundled:<name>`` or ``python:<module>:<factory>``.
+        ``lightgbm:<file>``, ``catboost:<.cbm file>``, ``openai:<base url>#<model>``, ``bundled:<name>`` or
+        ``python:<module>:<factory>``.
     device : str or torch.device, optional
         Where to compute; the CPU unless asked.
     dtype : str or torch.dtype, optional
         The number type of the weights; float32 unless asked, whatever the file holds.
-    kind : {"image", "text", "table"}, optional
+    kind : {"image", "text", "table", "context"}, optional
         What it classifies, where the source leaves that open.
     trusted : iterable of str
         The types a skops file may create besides scikit-learn's own.
@@ -146,7 +154,8 @@ def load(
         ``hf``: ``revision`` (of a hub id), ``download`` (False: only from the cache), ``max_length`` (cut
         longer texts), ``autocast`` and ``compile`` (as in ``mask_image``). ``onnx``: ``classes``, ``preprocess``,
         ``threads``. ``skops``, ``xgboost``, ``lightgbm``, ``catboost``: ``classes``. ``bundled``: ``max_length``,
-        ``autocast``, ``compile`` for torch models. ``python``: ``classes``, ``preprocess``, ``tokenizer``,
+        ``autocast``, ``compile`` for torch models. ``openai``: those of ``Endpoint``, such as ``cache``,
+        ``max_tokens`` and ``budget_calls``. ``python``: ``classes``, ``preprocess``, ``tokenizer``,
         ``max_length``, ``autocast``, ``compile``, ``fingerprint``.
 
     Returns
@@ -171,8 +180,7 @@ def load(
     return classifier
 
 
-_PLURALS = {"image": "images", "text": "texts", "table": "rows"}
-_LEAST_AXES = {"image": 4, "text": 1, "table": 2}
+_LEAST_AXES = {"image": 4, "text": 1, "table": 2, "context": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,25 +368,3 @@ def _stack(images: list[NDArray[Any]], *, channels_first: bool) -> NDArray[Any]:
         raise InvalidValueError(argument="inputs", must="be images of one size", got=f"{shapes[0]} and {shapes[1]}")
     batch = np.stack(images)
     return np.ascontiguousarray(batch.transpose(0, 3, 1, 2)) if channels_first else batch
-
-
-def check_device(device: Any) -> Any:
-    """The device asked for, or the CPU."""
-    torch = import_torch()
-    try:
-        place = torch.device("cpu" if device is None else device)
-        torch.empty(0, device=place)
-    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
-        got = f"{shown(device)}: {str(error).partition(chr(10))[0].removesuffix('.')}"
-        raise InvalidValueError(argument="device", must="be a device torch can use here", got=got) from error
-    return place
-
-
-def check_dtype(dtype: Any) -> Any:
-    """The floating number type asked for, or float32."""
-    torch = import_torch()
-    kind = torch.float32 if dtype is None else getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
-        must = "be a floating number type such as 'float32' or 'float16'"
-        raise InvalidValueError(argument="dtype", must=must, got=shown(dtype))
-    return kind

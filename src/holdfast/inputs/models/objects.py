@@ -25,7 +25,7 @@ from holdfast.masking.onnx import external_files, open_session
 from holdfast.masking.speed import Acceleration, Runner
 from holdfast.masking.table.boosters import is_native, library_of
 from holdfast.masking.table.mask_tabular import as_predictor
-from holdfast.masking.torch import device_of, dtype_of, fingerprint_live, is_module
+from holdfast.masking.torch import check_device, check_dtype, device_of, dtype_of, fingerprint_live, is_module
 from holdfast.validation import check_name, check_unpacked, check_whole, shown
 
 _AXES = {4: "image", 2: "table"}
@@ -47,8 +47,8 @@ def load_python(place: str, *, device: Any = None, dtype: Any = None, **options:
         rule = f"'python:{place}' must return a Classifier, a torch module, an estimator, a booster or a callable"
         raise InvalidTypeError(f"{rule}, got {shown(model)}.")
     if is_module(model):  # which the factory made for this call
-        where = device_of(model) if device is None else engines.check_device(device)
-        model = model.to(where, dtype_of(model) if dtype is None else engines.check_dtype(dtype)).eval()
+        where = device_of(model) if device is None else check_device(device)
+        model = model.to(where, dtype_of(model) if dtype is None else check_dtype(dtype)).eval()
         settings = {"preprocess": name_of(options.get("preprocess")), "max_length": options.get("max_length")}
         parts = digest_module(model) | {"settings": canonical(settings)}
         options["fingerprint"] = options.get("fingerprint") or fingerprint_of(parts)
@@ -164,7 +164,8 @@ def classify_with(
 ) -> Classifier:
     """A classifier of a torch module, an estimator or a callable; what is a ``Classifier`` already stays as it is.
 
-    Errors call it by ``name``. Torch modules and callables need a ``kind``; ``preprocess`` is for images, the
+    Errors call it by ``name``. Torch modules and callables need a ``kind``; of kind "context" it is whatever
+    ``mask_context`` takes, such as a function of a prompt or an ``Endpoint``. ``preprocess`` is for images, the
     ``tokenizer`` and ``max_length`` for a torch module on texts, ``autocast`` and ``compile`` for any torch module.
     Without a ``fingerprint``, masked models have the one that ``mask_image`` and the like find.
     """
@@ -185,6 +186,10 @@ def classify_with(
         fingerprint = fingerprint_live(model)  # which costs a copy of the model: once, and not per row
     if is_estimator(model):
         return estimator_classifier(model, kind=kind, classes=classes, fingerprint=fingerprint)
+    if kind == "context":
+        from holdfast.inputs.models.language import language_model  # few models answer from contexts
+
+        return language_model(model, name, fingerprint=fingerprint)
     if not callable(model):
         must = "be a Classifier, a torch module, an estimator, a booster or a callable"
         raise InvalidTypeError(argument="model", must=must, got=shown(model))

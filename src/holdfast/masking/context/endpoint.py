@@ -192,9 +192,9 @@ class Endpoint:
     ) -> list[Completion]:
         """Answers to conversations, in their order; each is a list of messages with a ``role`` and a ``content``.
 
-        Above temperature 0, ``samples`` says for each conversation which draw it is: another number is another draw,
-        the same number the same one, now and from the cache. Without it all are draw 0. At temperature 0 there is
-        one answer, whatever the number.
+        ``samples`` says for each conversation which draw it is: another number is another draw, the same number the
+        same one, now and from the cache. Without it all are draw 0. At temperature 0 another draw is the same request,
+        sent once more.
 
         Raises
         ------
@@ -230,7 +230,7 @@ class Endpoint:
             if len(numbers) != len(entries):
                 got = f"{len(numbers)} for {len(entries)} conversations"
                 raise InvalidValueError(argument="samples", must=must, got=got)
-        return [self._request(_check_messages(entry), number) for entry, number in zip(entries, numbers, strict=True)]
+        return [self._request(check_messages(entry), number) for entry, number in zip(entries, numbers, strict=True)]
 
     def _request(self, messages: list[dict[str, str]], sample: int) -> _ChatRequest:
         is_random = self.temperature is None or self.temperature > 0
@@ -238,7 +238,7 @@ class Endpoint:
         options = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": seed}
         body = {"model": self.model, "messages": messages, **self.extra}
         body |= {name: value for name, value in options.items() if value is not None}
-        whole = {"url": self.url, "body": body, "sample": sample if is_random else 0}
+        whole = {"url": self.url, "body": body, "sample": sample}
         digest = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
         return _ChatRequest(digest, json.dumps(body).encode())
 
@@ -602,7 +602,8 @@ def _check_extra(extra: Any) -> dict[str, Any]:
     return copied
 
 
-def _check_messages(conversation: Any) -> list[dict[str, str]]:
+def check_messages(conversation: Any) -> list[dict[str, str]]:
+    """A list of messages, each with a role and a content."""
     must = "hold lists of messages such as {'role': 'user', 'content': 'Hello'}"
     messages = check_list(conversation, "conversations", must)
     for message in messages:

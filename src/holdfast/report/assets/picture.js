@@ -1,4 +1,4 @@
-// One input with some of its features marked: pixels, words or columns. Selected features are blue with a
+// One input with some of its features marked: pixels, words, columns or passages. Selected features are blue with a
 // plain outline, additions are yellow and hatched, selected features that were taken away have a broken outline, so
 // that none needs its colour to be told apart.
 
@@ -20,6 +20,7 @@ function pictureOf(entry, states, words, size = "") {
   const picture = entry.picture;
   if (picture.kind === "image") return imageOf(picture, states, words, size);
   if (picture.kind === "text") return textOf(picture, states, words, size);
+  if (picture.kind === "context") return contextOf(picture, states, words, size);
   return columnsOf(picture, states, words, size);
 }
 
@@ -129,6 +130,24 @@ function columnsOf(picture, states, words, size) {
   return make("ul", { class: `columns ${size}`, "aria-label": words, tabindex: size === "" ? 0 : null }, rows,
     left > 0 && size === "small" ? make("li", { class: "more" }, `and ${left} more`) : null);
 }
+
+/** A card for each passage, in a small picture for those that are shown; the question is asked of the whole context. */
+function contextOf(picture, states, words, size) {
+  const state = (i) => (states ? NAMES[states[i]] : "plain");
+  const shown = picture.passages.map((text, i) => ({ text, i })).filter(({ i }) => size === "" || state(i) !== "hidden");
+  const hidden = picture.passages.length - shown.length;
+  const cards = shown.map(({ text, i }) => make("li", { class: `passage ${state(i)}` }, passageParts(picture, text, i),
+    states ? make("span", { class: "tag" }, state(i)) : null));
+  return make("div", { class: `context ${size}` }, states ? null : questionOf(picture),
+    make("ol", { class: "passages", "aria-label": words, tabindex: size === "" ? 0 : null }, cards),
+    hidden ? make("p", { class: "small" }, `${hidden} hidden`) : null);
+}
+
+const questionOf = ({ question, answer }) => make("div", { class: "asked" }, make("p", { dir: "auto" }, question),
+  answer === null ? null : make("p", { class: "small" }, "Answer in the data: ", quoted(answer)));
+
+const passageParts = (picture, text, i) => [picture.numbered ? make("b", { class: "number" }, `[${i + 1}]`) : null,
+  make("span", { class: "passage-text", dir: "auto" }, text)];
 
 /** Numbers of the features whose bits are set, from base64. */
 function unpack(packed, nFeatures) {
