@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.evaluation import Evaluator
 from holdfast.exact.countable import Countable
 from holdfast.exact.ensembles import MaskScorer, TreeEnsemble, merged_trees
 from holdfast.exact.linear import AdditiveParts, read_additive
@@ -47,21 +49,27 @@ def countable_of(model: MaskedModel) -> Countable | None:
     >>> countable_of(mask_function(lambda masks: masks[:, 0], n_features=3)) is None
     True
     """
-    if isinstance(model, Countable):
-        return model
-    if not isinstance(model, TabularModel):
-        inner = getattr(model, "model", None)
-        return None if inner is None or inner is model else countable_of(inner)
-    if model.softmax or model.predictor.estimator is None:
+    countable = read_structure(model)
+    return countable if countable is model or (countable is not None and answers_alike(model, countable)) else None
+
+
+def read_structure(model: MaskedModel) -> Countable | None:
+    """The same before it is checked; the model is not asked, and is the one to be asked where rounding decides."""
+    inner = model
+    while isinstance(inner, Evaluator):
+        inner = inner.model
+    if isinstance(inner, Countable):
+        return inner
+    if not isinstance(inner, TabularModel) or inner.softmax or inner.predictor.estimator is None:
         return None
     try:
-        countable = _bind(model)
+        countable = _bind(inner)
     except NotNumbersError:
         return None
-    return countable if countable is not None and _is_faithful(model, countable) else None
+    return None if countable is None else replace(countable, model=model)
 
 
-def _bind(model: TabularModel) -> Countable | None:
+def _bind(model: TabularModel) -> CountableTree | TreeEnsemble | None:
     table = _Bound.of(model)
     if table is None:
         return None
@@ -144,7 +152,7 @@ def _read_once(model: TabularModel, estimator: Any) -> ReadTrees | None:
     return _read[key]
 
 
-def _bind_trees(model: TabularModel, trees: ReadTrees, table: _Bound) -> Countable | None:
+def _bind_trees(model: TabularModel, trees: ReadTrees, table: _Bound) -> CountableTree | TreeEnsemble | None:
     rows = trees.prepare(table.rows)
     forest, scoring = trees.forest, trees.scoring
     if rows.shape[1] != len(table.of_column):
@@ -167,14 +175,14 @@ def _bind_trees(model: TabularModel, trees: ReadTrees, table: _Bound) -> Countab
     return TreeEnsemble(model, fills, forest.values, trees.base, scoring, tuple(scorers), trees.n_roundings)
 
 
-def _bind_additive(model: TabularModel, parts: AdditiveParts, table: _Bound) -> Countable | None:
+def _bind_additive(model: TabularModel, parts: AdditiveParts, table: _Bound) -> TreeEnsemble | None:
     rows = numbers(table.rows)
     if rows.shape[1] != len(table.of_column) or np.isnan(rows).any():
         return None
     return parts.bind(model, rows, table.of_column)
 
 
-def _is_faithful(model: TabularModel, countable: Countable) -> bool:
+def answers_alike(model: MaskedModel, countable: Countable) -> bool:
     """Whether the model itself answers as what was read of it, but for rounding, on a few masks."""
     masks = checked_masks(model.n_features)
     theirs = np.asarray(model(masks))

@@ -21,6 +21,12 @@ from holdfast.neighborhood import NEIGHBORHOODS, Indices
 from holdfast.types import Mask, Masks, Outputs
 from holdfast.validation import check_mask, check_name
 
+PROOFS = (
+    *("paths of a tree", "table of all sums", "two halves", "rounded sums"),
+    *("branch and bound", "most adverse features first", "no sum reaches a limit"),
+)
+"""What proves counts and nearest changes, as results name it."""
+
 Distances = dict[tuple[int, ...], int]
 """Number of flips in each pool → number of sets of flips."""
 
@@ -38,7 +44,7 @@ class Counts:
     sizes : tuple of int
         All masks.
     method : str
-        What proves the counts: "paths of a tree", "table of all sums", "two halves", "rounded sums".
+        What proves the counts; one of ``PROOFS``.
 
     Examples
     --------
@@ -98,7 +104,7 @@ class NearestChange:
     largest : int
         The largest distance that was asked about.
     method : str
-        What proves ``cleared``.
+        What proves ``cleared``; one of ``PROOFS``.
     n_nodes : int
         Parts of the space of masks that were examined.
     """
