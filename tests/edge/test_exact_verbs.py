@@ -55,7 +55,8 @@ def plain(model: Any) -> Any:
 def enumerated(model: Any, selected: Any, **question: Any) -> hf.Certificate:
     """The certificate of every mask: a plan of so many draws evaluates all there are."""
     certificate = hf.certify(plain(model), selected, plan="hoeffding", tolerance=0.04, rng=0, **question)
-    assert certificate.exact and certificate.proof is None
+    assert certificate.exact
+    assert certificate.proof is None
     return certificate
 
 
@@ -74,7 +75,9 @@ def test_certify_is_enumeration_and_names_its_proof(models, neighborhood, rate_k
         for radius in (0, 2, N):
             certificate = back(hf.certify(model, SELECTED, radius=radius, **options))
             truth = enumerated(model, SELECTED, radius=radius, neighborhood=neighborhood, rate_kind=rate_kind)
-            assert certificate.exact and certificate.proof in PROOFS and certificate.design is None
+            assert certificate.exact
+            assert certificate.proof in PROOFS
+            assert certificate.design is None
             assert truth.proof is None
             assert (certificate.rate, certificate.interval) == (truth.rate, truth.interval)
             if rate_kind in ("uniform", "exactly"):
@@ -104,7 +107,9 @@ def test_certify_hard_proves_at_any_radius(models):
                 options = {"radius": radius, "neighborhood": neighborhood, "rng": 0}
                 hard = back(hf.certify_hard(model, SELECTED, **options))
                 truth = hf.certify_hard(plain(model), SELECTED, max_enumerated=MOST, **options)
-                assert truth.method == "enumeration" and hard.method in PROOFS and hard.exact
+                assert truth.method == "enumeration"
+                assert hard.method in PROOFS
+                assert hard.exact
                 assert (hard.stable, hard.radius) == (truth.stable, truth.radius)
                 assert hf.recheck(model, hard).confirmed
                 assert "proven from inside the model" in str(hard)
@@ -115,11 +120,15 @@ def test_witnesses_and_brackets_are_proven(models):
     for model in models:
         witness = back(hf.find_witness(model, SELECTED, rng=0))
         truth = hf.find_witness(plain(model), SELECTED, rng=0)
-        assert witness.proven and truth.proven and witness.proof in PROOFS and truth.proof is None
+        assert witness.proven
+        assert truth.proven
+        assert witness.proof in PROOFS
+        assert truth.proof is None
         assert (witness.found, witness.n_added) == (truth.found, truth.n_added)
         assert witness.cleared_radius == truth.cleared_radius
         bracket = back(hf.stability_bracket(model, SELECTED, rng=0))
-        assert bracket.is_tight and bracket.method == bracket.witness.proof
+        assert bracket.is_tight
+        assert bracket.method == bracket.witness.proof
         assert (bracket.low, bracket.below) == (truth.cleared_radius, truth.n_added)
         assert hf.recheck(model, witness).confirmed
         n_found += witness.found
@@ -155,7 +164,8 @@ def test_compare_tells_exact_rates_apart(models, plan):
         result = back(hf.compare(model, both, [2, 5], plan=plan, rng=0))
         for difference in result:
             first, last = (result.curve(name)[difference.radius] for name in both)
-            assert first.proof in PROOFS and last.proof in PROOFS
+            assert first.proof in PROOFS
+            assert last.proof in PROOFS
             expected = "first" if first.rate > last.rate else "last" if last.rate > first.rate else None
             assert difference.better == expected
             assert difference.interval.low == difference.interval.high == first.rate - last.rate
@@ -168,7 +178,8 @@ def test_mean_curves_of_counted_inputs_are_points(models):
     curve = back(hf.mean_curve(subjects, radii=[0, 2, 6], memory=memory, rng=0))
     again = hf.mean_curve(subjects, radii=[0, 2, 6], memory=memory, rng=0)
     truths = [hf.certify_radii(model, SELECTED, radii=[0, 2, 6], rng=0).rates for model in models]
-    assert curve.n_counted == len(models) and curve.n_draws == 0
+    assert curve.n_counted == len(models)
+    assert curve.n_draws == 0
     assert np.allclose(curve.rates, np.mean(truths, axis=0), rtol=0, atol=1e-15)
     assert all(mean.interval == (mean.rate, mean.rate) for mean in curve)
     assert all(low < high for low, high in curve.population_intervals)
@@ -182,7 +193,8 @@ def test_mean_curves_mix_counted_and_drawn_inputs():
     subjects = [lambda model=model: (model, SELECTED) for model in mixed]
     curve = hf.mean_curve(subjects, radii=[1, 6], half_width=0.05, rng=0)
     truths = [hf.certify_radii(model, SELECTED, radii=[1, 6], rng=0).rates for model in models]
-    assert curve.n_counted == 10 and curve.n_draws > 0
+    assert curve.n_counted == 10
+    assert curve.n_draws > 0
     for mean, truth in zip(curve, np.mean(truths, axis=0), strict=True):
         assert mean.interval.low <= truth <= mean.interval.high
 
@@ -213,12 +225,14 @@ def test_agreements_and_references_are_judged_from_inside_too():
     for agree in (hf.within(0.5), hf.same_side(1.0), hf.within_percent(20)):
         certificate = hf.certify(model, SELECTED, radius=6, agree=agree, rng=0)
         truth = enumerated(model, SELECTED, radius=6, agree=agree)
-        assert certificate.proof in PROOFS and certificate.n_agreed == truth.n_agreed
+        assert certificate.proof in PROOFS
+        assert certificate.n_agreed == truth.n_agreed
     classifier = hf.mask_tabular(fitted("tree"), rows[0], background=rows)
     for label in (0, 1):
         certificate = hf.certify(classifier, SELECTED, radius=6, reference=label, rng=0)
         truth = enumerated(classifier, SELECTED, radius=6, reference=label)
-        assert certificate.proof in PROOFS and certificate.n_agreed == truth.n_agreed
+        assert certificate.proof in PROOFS
+        assert certificate.n_agreed == truth.n_agreed
         assert (certificate.counterexample is None) == (truth.counterexample is None)
 
 
@@ -230,7 +244,9 @@ def test_random_answers_and_hidden_structure_are_drawn():
     drawn = hf.certify(plain(model), selected, radius=9, rng=0)
     anew = hf.certify(model, selected, radius=9, answers="random", rng=0)
     for certificate in (drawn, anew):
-        assert not certificate.exact and certificate.proof is None and certificate.design is not None
+        assert not certificate.exact
+        assert certificate.proof is None
+        assert certificate.design is not None
 
 
 WIDE = 70
@@ -253,12 +269,15 @@ def test_huge_counts_survive_json_frames_and_sentences(wide):
         if curve[WIDE].rate < 1:
             break
     last = curve[WIDE]
-    assert last.n_evaluated == 2 ** (WIDE - 3) and 0 < last.n_agreed < last.n_evaluated
+    assert last.n_evaluated == 2 ** (WIDE - 3)
+    assert 0 < last.n_agreed < last.n_evaluated
     assert curve.to_frame()["n_agreed"].tolist()[-1] == last.n_agreed
-    assert " of 1.5e+20" in str(last) and " of 1.5e+20" in str(curve)
+    assert " of 1.5e+20" in str(last)
+    assert " of 1.5e+20" in str(curve)
     assert hf.recheck(model, curve).confirmed
     hard = back(hf.certify_hard(model, selected, radius=WIDE, rng=0))
-    assert hard.exact and "from inside the model" in str(hard)
+    assert hard.exact
+    assert "from inside the model" in str(hard)
     back(hf.certified_radius(model, selected, min_rate=0.5, rng=0))
     back(hf.stabilize(model, np.arange(WIDE), min_rate=0.5, radius=WIDE, rng=0))
     back(hf.compare(model, {"a": selected, "b": ~selected}, [WIDE], rng=0))
@@ -278,14 +297,19 @@ def test_a_study_stores_counts_that_no_column_holds_and_goes_on(wide, tmp_path: 
     assert len(results) == len(stored) == 6
     for result in results:
         assert all(cert.exact and cert.proof == "paths of a tree" for cert in result.curve)
-        assert result.witness.proven and result.witness.proof == "paths of a tree"
+        assert result.witness.proven
+        assert result.witness.proof == "paths of a tree"
         assert result.curve[WIDE].n_evaluated > 2**63
     for n_agreed, n_evaluated, rate, exact in stored:
-        assert exact and n_evaluated == 2**62 and abs(n_agreed / n_evaluated - rate) < 1e-12
+        assert exact
+        assert n_evaluated == 2**62
+        assert abs(n_agreed / n_evaluated - rate) < 1e-12
     frame = whole.to_frame()
-    assert frame["exact"].all() and len(frame) == 12
+    assert frame["exact"].all()
+    assert len(frame) == 12
     assert whole.summary().to_json()
-    assert "exact" in frame and (frame["low"] == frame["high"]).all()
+    assert "exact" in frame
+    assert (frame["low"] == frame["high"]).all()
     for stored_only in (False, True):
         guarantee = whole.guarantee(method="random", radius=2, min_rate=0.5, stored=stored_only)
         assert guarantee.n_inputs == 6

@@ -382,12 +382,12 @@ class StratifiedSample:
         self.n_calls, self.n_inputs, self._n_rounds = 0, len(subjects), 0
         self.members: defaultdict[FreeFeatures, list[int]] = defaultdict(list)
         self._places: list[int] = []
-        self._rates: list[Floats] = []
+        self._counted: list[Floats] = []
         for i, subject in enumerate(subjects):
             model, mask = _explained(subject)
             rates = self._count(i, model, mask)
             if rates is not None:
-                self._rates.append(rates)
+                self._counted.append(rates)
                 self._places.append(-1)
                 continue
             nearby = procedure.question.neighborhood_of(mask, 0)
@@ -397,7 +397,7 @@ class StratifiedSample:
 
     @property
     def n_counted(self) -> int:
-        return len(self._rates)
+        return len(self._counted)
 
     @property
     def n_draws(self) -> int:
@@ -405,7 +405,7 @@ class StratifiedSample:
 
     def weights(self, radii: Sequence[int]) -> StratumWeights:
         shares: dict[Stratum, Floats] = {}
-        constant = np.sum([np.zeros(len(radii)), *self._rates], axis=0) / self.n_inputs
+        constant = np.sum([np.zeros(len(radii)), *self._counted], axis=0) / self.n_inputs
         for free, members in self.members.items():
             for row, radius in enumerate(radii):
                 first, *others = (len(members) / self.n_inputs * share for share in size_law(free, radius))
