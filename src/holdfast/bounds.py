@@ -330,12 +330,17 @@ def _sum_of_logs(factors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def check_counts(
-    n_agreed: Any, n_evaluated: Any, *, names: tuple[str, str] = ("n_agreed", "n_evaluated"), least: int = 1
+    n_agreed: Any,
+    n_evaluated: Any,
+    *,
+    names: tuple[str, str] = ("n_agreed", "n_evaluated"),
+    least: int = 1,
+    most: int | None = _MOST_EVALUATED,
 ) -> tuple[int, int]:
-    """Whole numbers with 0 ≤ n_agreed ≤ n_evaluated and at least ``least`` evaluated."""
+    """Whole numbers with 0 ≤ n_agreed ≤ n_evaluated, at least ``least`` evaluated and at most ``most``, if any."""
     n = check_whole(n_evaluated, names[1], minimum=least)
-    if n > _MOST_EVALUATED:
-        raise InvalidValueError(argument=names[1], must=f"be at most {_MOST_EVALUATED}", got=shown(n_evaluated))
+    if most is not None and n > most:
+        raise InvalidValueError(argument=names[1], must=f"be at most {most}", got=shown(n_evaluated))
     k = check_whole(n_agreed, names[0])
     if k > n:
         raise InvalidValueError(argument=names[0], must=f"be at most `{names[1]}` = {n}", got=k)

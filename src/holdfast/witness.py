@@ -19,15 +19,17 @@ from holdfast.certification.hard import HardCertificate
 from holdfast.certification.question import own_terms
 from holdfast.certification.reference import check_prediction, prediction_of
 from holdfast.certification.serialization import Value
+from holdfast.certification.structure import Structure
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
+from holdfast.exact.countable import PROOFS
 from holdfast.mus import certify_mus
 from holdfast.neighborhood import Additions
 from holdfast.randomness import stream, stream_key
 from holdfast.smoothing import SmoothedModel
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Provenance, Rng
-from holdfast.validation import check_mask, check_selection, check_whole
-from holdfast.words import NOT_RIGHT, calls, prediction_kept, quoted
+from holdfast.validation import check_mask, check_name, check_selection, check_whole
+from holdfast.words import NOT_RIGHT, calls, prediction_kept, proof_label, quoted
 
 ALWAYS_EXHAUSTED = 4096
 """Levels with no more masks than this are always evaluated in full."""
@@ -57,7 +59,9 @@ class Witness(Value, schema="holdfast.witness"):
     proven : bool
         No smaller set of additions exists; or, if nothing was found, none within ``max_radius``.
     cleared_radius : int
-        All additions of up to this many features were evaluated, and none changes the prediction.
+        No addition of up to this many features changes the prediction: all were evaluated, or it is proven.
+    proof : str or None
+        What proves ``cleared_radius`` from inside the model, such as "branch and bound"; None if masks were evaluated.
     reference : str, int, bool, float, list or None
         What was given as the prediction to be changed; None if nothing was.
     """
@@ -79,12 +83,15 @@ class Witness(Value, schema="holdfast.witness"):
     agree: str
     provenance: Provenance
     reference: Any = None
+    proof: str | None = None
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         check_mask(self.selected, "selected")
         check_whole(self.cleared_radius, "cleared_radius")
         as_reference(self.reference)
+        if self.proof is not None:
+            check_name(self.proof, "proof", PROOFS)
         check_prediction(self.prediction, self.prediction_name, self.agree)
         check_prediction(self.original_prediction, self.original_name, self.agree, "original_name")
         if self.found != (self.mask is not None) or (self.n_added or 0) != len(self.added):
@@ -108,7 +115,8 @@ class Witness(Value, schema="holdfast.witness"):
         else:
             known = f"that none of up to {self.cleared_radius} features does is proven"
             claim = f"No addition of up to {self.max_radius} features was found that changes {what}; {known}"
-        return f"{claim} ({calls(self.n_calls)})."
+        how = "" if self.proof is None else f"proven from inside the model, by {proof_label(self.proof)}, "
+        return f"{claim} ({how}{calls(self.n_calls)})."
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +130,8 @@ class StabilityBracket(Value, schema="holdfast.stability_bracket"):
     below : int or None
         Some addition of this many features does; None if none was found.
     method : str
-        Where ``low`` comes from: "enumeration", "mus" or "bernoulli".
+        Where ``low`` comes from: "enumeration", a proof from inside the model such as "branch and bound", "mus" or
+        "bernoulli".
     certificate : HardCertificate or None
         The certificate by votes, for a smoothed model.
     witness : Witness
@@ -181,7 +190,8 @@ def find_witness(
     4,096 masks or fits into what is left of ``max_calls``. A change found there is proven smallest.
     After that a guided search looks further, up to ``max_radius``; what it finds cannot be made
     smaller by leaving out one of its features, but smaller changes elsewhere may exist, and finding
-    none proves nothing beyond ``cleared_radius``.
+    none proves nothing beyond ``cleared_radius``. Where the structure of the model is known, as of trees on a row of a
+    table, it tells the fewest features instead, and ``proof`` says how.
 
     Parameters
     ----------
@@ -267,6 +277,7 @@ def repeat_witness(model: MaskedModel, stated: Witness, **options: Any) -> Witne
     changed, name = prediction_of(outputs[1], agree, evaluator.classes)
     again = ("original_prediction", "original_name", "max_radius", "agree", "provenance")
     facts, proven = {field: getattr(least, field) for field in again}, radius == len(stated.added) - 1
+    facts["proof"] = least.proof if least.cleared_radius == radius else None
     return replace(stated, prediction=changed, prediction_name=name, proven=proven, cleared_radius=radius, **facts)
 
 
@@ -282,7 +293,7 @@ def stability_bracket(
 ) -> StabilityBracket:
     """Bracket the hard radius: how many additions can never, and how many can, change the prediction.
 
-    The upper end is a witness (``find_witness``). The lower end is what the search has enumerated,
+    The upper end is a witness (``find_witness``). The lower end is what the search has enumerated or proven,
     or, if ``model`` was smoothed by votes (``mus_model``, ``smooth``), the certificate by votes where
     that reaches further. Both are about ``model`` as given: to bracket a smoothed model, pass it.
 
@@ -300,7 +311,7 @@ def stability_bracket(
         votes = isinstance(evaluator.model, SmoothedModel) and evaluator.model.votes
         witness = find_witness(evaluator, selected, max_radius=max_radius, max_calls=max_calls, rng=rng)
         certificate = certify_mus(evaluator, selected, input_removals=False) if votes else None
-        low, method = witness.cleared_radius, "enumeration"
+        low, method = witness.cleared_radius, witness.proof or "enumeration"
         if certificate is not None and certificate.radius > low:
             low, method = certificate.radius, certificate.method
         return StabilityBracket(low, witness.n_added, method, certificate, witness, evaluator.n_calls - before)
@@ -332,10 +343,22 @@ class _WitnessSearch:
         evaluator.expect(max_calls // self._cost)
 
     def run(self, rng: np.random.Generator, key: int) -> Witness:
-        cleared = self._exhaust()
-        if self._best is None and cleared < self._reach:
-            self._beam()
-            self._random_orders(rng)
+        nearest = Structure(self._evaluator).nearest_change(
+            self._selected, "additions", self._agree, self._reference, max_radius=self._reach
+        )
+        proof = None
+        if nearest is not None and nearest.proven:
+            cleared, self._best, proof = nearest.cleared, nearest.mask, nearest.method
+        else:
+            cleared = self._exhaust()
+            if self._best is None and cleared < self._reach:
+                self._beam()
+                self._random_orders(rng)
+        if nearest is not None and not nearest.proven:  # whichever of the two searches went further
+            if nearest.mask is not None and (nearest.distance or 0) <= self._most_added:
+                self._best = self._reduced(nearest.mask)
+            if nearest.cleared > cleared:
+                cleared, proof = nearest.cleared, nearest.method
         best = self._best
         if best is not None:
             best.setflags(write=False)
@@ -363,6 +386,7 @@ class _WitnessSearch:
             agree=self._agree.name,
             provenance=self._evaluator.provenance,
             reference=self._given,
+            proof=proof,
         )
 
     @property

@@ -41,6 +41,18 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 _DUST = 12
 
+MOST_READABLE = 10**12
+"""Numbers from here on are rounded in sentences."""
+
+_PROOFS = {
+    "paths of a tree": "the paths of its tree",
+    "table of all sums": "a table of all sums",
+    "two halves": "the sums of two halves",
+    "most adverse features first": "the most adverse features",
+    "no sum reaches a limit": "bounds that no mask reaches",
+}
+"""Methods of proof that are called otherwise in a sentence."""
+
 
 def method_label(name: str) -> str:
     """What a method is called in print: 'LIME', 'DeepLift (captum)', or 'my own' of ``my_own``."""
@@ -127,6 +139,24 @@ def span(interval: Interval) -> str:
 def counted(count: int, word: str) -> str:
     """A number of things: '1 input', '1,200 inputs'."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def share_of(part: int, whole: int) -> str:
+    """A part of things: '3 of 40', or '12.3% of 1.2e+18' where no one reads all the digits."""
+    if whole < MOST_READABLE:
+        return f"{part} of {whole}"
+    some = {0: "none", whole: "all"}.get(part) or percent(part / whole)
+    return f"{some} of {Decimal(whole):.1e}"
+
+
+def proven_by(proof: str) -> str:
+    """How a model was seen through, in words."""
+    return f"every mask was counted from inside the model, by {proof_label(proof)}"
+
+
+def proof_label(proof: str) -> str:
+    """A method of proof as part of a sentence."""
+    return _PROOFS.get(proof, proof)
 
 
 def calls(number: int) -> str:

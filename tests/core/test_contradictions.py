@@ -59,7 +59,7 @@ EDITS: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
     ("refuted", lambda data: data.update(radius=2), "`radius` must be the requested one if stable"),
     ("refuted", lambda data: data.update(stable=True), "`stable` must be false exactly if"),
     ("means", lambda data: data["rates"].pop(), "must have one entry per radius"),
-    ("means", lambda data: data.update(n_inputs=0), "ZeroDivisionError"),
+    ("means", lambda data: data.update(n_inputs=0), "`n_inputs` must be a whole number ≥ 1"),
     ("radius", lambda data: data["trail"].clear(), "`trail` must end at the first radius that is not certified"),
     ("radius", first_step_open, "`answer` must follow from the counts"),
     ("radius", lambda data: data.update(radius=1), "`radius` must be the last certified one"),

@@ -50,8 +50,9 @@ def drawn_by_a_curve(
 
     def kept(model: MaskedModel) -> dict[int, Mask]:
         nearby = [NEIGHBORHOODS[kind](selected, radius) for radius in question.radii]
-        draws = ExplanationDraws.by_plan(plan, nearby, partial(procedure.own_stream, selected), question)
-        SharedDraws(Evaluator(model), procedure, [draws]).run()
+        evaluator, streams = Evaluator(model), partial(procedure.own_stream, selected)
+        draws = ExplanationDraws.by_plan(plan, nearby, streams, evaluator, procedure)
+        SharedDraws(evaluator, procedure, [draws]).run()
         radii = {id(near): radius for radius, near in zip(question.radii, nearby, strict=True)}
         return {radii[key]: sequence.agreed for key, sequence in draws.sequences.items()}
 

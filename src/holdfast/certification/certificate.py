@@ -7,9 +7,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Unpack
 
-from holdfast.bounds import Interval, anytime_interval, check_counts, hoeffding_draws
+from holdfast.bounds import Interval, anytime_interval, hoeffding_draws
 from holdfast.certification.question import Procedure, RateKeywords, asks
-from holdfast.certification.reference import MOST_READ, Outcome, PredictionClaim, Reference, portions, worst_of
+from holdfast.certification.reference import (
+    MOST_READ,
+    Outcome,
+    PredictionClaim,
+    Reference,
+    check_proof,
+    portions,
+    worst_of,
+)
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Tally
 from holdfast.neighborhood import Neighborhood
@@ -17,7 +25,7 @@ from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of
 from holdfast.plans.design import Design
 from holdfast.types import MaskedModel
 from holdfast.validation import check_mask, check_name, check_share, check_size, check_whole, is_number, shown
-from holdfast.words import NOT_RIGHT, event, kept, lower_first, outward, span, unlike
+from holdfast.words import NOT_RIGHT, event, kept, lower_first, outward, proven_by, share_of, span, unlike
 
 DRAWS = ("single", "pooled", "paired")
 """Whom the draws were made for: one radius alone, a curve, or a comparison. They name the random stream."""
@@ -44,9 +52,11 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
     interval : Interval
         Where the true rate lies at this confidence; a point if ``exact``.
     n_agreed, n_evaluated : int
-        Draws that agreed, draws counted (repeats count each time).
+        Draws that agreed, draws counted (repeats count each time); of a ``proof``, all masks, however many.
     exact : bool
-        Every mask of the neighbourhood was evaluated.
+        Every mask of the neighbourhood was evaluated, or counted by a ``proof``; nothing was drawn.
+    proof : str or None
+        What counted every mask from inside the model, such as "paths of a tree"; None if masks were evaluated.
     consistent : bool
         Whether the full input gets the same prediction. An explanation can be stably wrong.
     radius, effective_radius : int
@@ -75,11 +85,12 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
     consistent: bool
     rate_kind: str
     draws: str
+    proof: str | None = None
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         super().check()
-        n_agreed, n_evaluated = check_counts(self.n_agreed, self.n_evaluated)
+        n_agreed, n_evaluated = check_proof(self, self.proof)
         check_share(self.tolerance, "tolerance")
         check_share(self.confidence, "confidence")
         check_name(self.rate_kind, "rate_kind", RATE_KINDS)
@@ -98,6 +109,10 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
             alone = self.draws == "single" and self.rate_kind not in WORST
             if alone and not (n_evaluated in self.design.looks and self.design.stops(n_evaluated, n_agreed)):
                 raise InvalidValueError(argument="design", must=f"stop at {n_agreed} of {n_evaluated}")
+        if self.proof is not None:
+            parts = parts_of(nearby, self.rate_kind)
+            if not self.exact or n_evaluated not in [part.size for part in parts]:
+                raise InvalidValueError(argument="n_evaluated", must="be all masks for a proof", got=n_evaluated)
         slack = Fraction(0 if self.exact else str(self.tolerance))
         own = interval_around(n_agreed, n_evaluated, slack, self.rate_kind)
         inside = own.low <= self.interval.low <= self.interval.high <= own.high
@@ -156,8 +171,9 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         low, high = outward(self.interval)
         if self.exact:
             exactly = "exactly " if self.n_repeated else ""
-            claim = f"{change} {keeps} in {exactly}{self.n_agreed} of {self.n_evaluated} cases"
-            evidence, scope = "every mask was evaluated", "it is a fact about" if self.n_repeated else "it is about"
+            claim = f"{change} {keeps} in {exactly}{share_of(self.n_agreed, self.n_evaluated)} cases"
+            evidence = "every mask was evaluated" if self.proof is None else proven_by(self.proof)
+            scope = "it is a fact about" if self.n_repeated else "it is about"
         else:
             upper = "" if self.rate_kind == "worst_size_lower" else f" to {100 * high:g}%"
             cases = f"in {'' if upper else 'at least '}{100 * low:g}%{upper} of cases"
@@ -214,7 +230,8 @@ def certify(
     The stability rate τ is the share of all masks within the radius on which the model agrees with
     its prediction on ``selected``. With probability at least ``confidence`` over the draws, the
     returned ``rate`` is within ``tolerance`` of τ. When there are no more masks than the plan could
-    draw, all are evaluated and the rate is exact.
+    draw, all are evaluated and the rate is exact. It is exact as well, with nothing drawn, where all masks can be
+    counted from inside the model, as for a tree on a row of a table (``proof`` says how).
 
     This is a statement about random masks: rare changes that flip the prediction may exist (see
     ``counterexample``), and a stable explanation may still belong to a wrong prediction
@@ -293,7 +310,10 @@ def certify(
 def _enumerate_or_sample(
     nearby: Neighborhood, plan: Plan, reference: Reference, procedure: Procedure, on_look: OnLook | None
 ) -> Outcome:
-    """Evaluate every mask if there are no more than the plan could draw; else follow the plan."""
+    """Count every mask if the model's structure tells; evaluate every mask if there are few; else follow the plan."""
+    outcome = reference.counted(nearby)
+    if outcome is not None:
+        return outcome
     exact = procedure.question.enumerates(nearby, plan.max_draws)
     most = nearby.size if exact else plan.max_draws
     on_count = None if on_look is None else lambda tally: on_look(Look(tally.n_agreed, tally.n_evaluated, most, exact))
@@ -331,5 +351,6 @@ def make_certificate(
         consistent=reference.consistent,
         rate_kind=question.rate_kind,
         draws=procedure.draws,
+        proof=outcome.proof,
         **reference.claim(procedure, reach, n_calls=n_calls),
     )

@@ -246,7 +246,7 @@ def _run_in_sequence(
     """Each rate by the sequential plan, at a share of the risk that makes all hold at once."""
     plan = share_risk(plan, sum(map(len, nearby)))
     evaluator.expect(sum(most_rows(nears, plan) for nears in nearby))
-    explanations = [ExplanationDraws.by_plan(plan, nears, procedure.stream, procedure.question) for nears in nearby]
+    explanations = [ExplanationDraws.by_plan(plan, nears, procedure.stream, evaluator, procedure) for nears in nearby]
     shared = SharedDraws(evaluator, procedure, explanations)
     shared.run()
     return [
@@ -260,27 +260,38 @@ def _run_in_pairs(
 ) -> tuple[list[_Answer], int]:
     """The same rows of random bits for every explanation and radius, all evaluated together."""
     question = procedure.question
+    known = procedure.structure is not None and procedure.structure.countable is not None
+    references = [Reference(evaluator, nears[0].selected, procedure) if known else None for nears in nearby]
+    counted = [
+        [None if reference is None else reference.counted(near) for near in nears]
+        for reference, nears in zip(references, nearby, strict=True)
+    ]
     masks = [
         [
-            np.concatenate(list(near.enumerate(plan.max_draws)))
+            reference_masks(near.selected)[:0]
+            if outcome is not None
+            else np.concatenate(list(near.enumerate(plan.max_draws)))
             if question.enumerates(near, plan.max_draws)
             else near.sample(plan.max_draws, procedure.stream("rows"))
-            for near in nears
+            for near, outcome in zip(nears, outcomes, strict=True)
         ]
-        for nears in nearby
+        for nears, outcomes in zip(nearby, counted, strict=True)
     ]
     rows = [part for parts in masks for part in parts]
     evaluator.expect(sum(map(len, rows)))
     if asks_together(evaluator, question):
         evaluator(np.concatenate([*(reference_masks(nears[0].selected) for nears in nearby), *rows]))
     answers = []
-    for nears, parts in zip(nearby, masks, strict=True):
-        reference = Reference(evaluator, nears[0].selected, procedure)
-        agreed = [reference.judge(part) for part in parts]
-        tallies = [Tally(int(kept.sum()), len(kept)) for kept in agreed]
-        plans = [None if question.enumerates(near, plan.max_draws) else plan for near in nears]
-        drawn = [kept if own else None for kept, own in zip(agreed, plans, strict=True)]
-        answers.append(_Answer(reference, list(map(Outcome, tallies, plans)), drawn))
+    for nears, parts, exact, known_reference in zip(nearby, masks, counted, references, strict=True):
+        reference = known_reference or Reference(evaluator, nears[0].selected, procedure)
+        outcomes: list[Outcome] = []
+        drawn: list[Mask | None] = []
+        for near, part, outcome in zip(nears, parts, exact, strict=True):
+            own = None if outcome is not None or question.enumerates(near, plan.max_draws) else plan
+            agreed = reference.judge(part)  # none, where all is counted
+            outcomes.append(outcome or Outcome(Tally(int(agreed.sum()), len(part)), own))
+            drawn.append(agreed if own else None)
+        answers.append(_Answer(reference, outcomes, drawn))
     return answers, 1
 
 

@@ -21,7 +21,7 @@ from holdfast.plans import WORST, is_valid_design, most_rows, parts_of, share_ri
 from holdfast.plans.search import Goal
 from holdfast.types import MaskedModel
 from holdfast.validation import shown
-from holdfast.words import bracket, calls, event, kept, lower_first, unlike
+from holdfast.words import MOST_READABLE, bracket, calls, event, kept, lower_first, proven_by, share_of, unlike
 
 _FLOAT_SLACK = 1e-12
 _BARS = "▁▂▃▄▅▆▇█"
@@ -106,10 +106,15 @@ class StabilityCurve(Value, schema="holdfast.stability_curve"):
         step = -(-len(self) // _MOST_ROWS)
         rows = [f"  (every {step}{'nd' if step == 2 else 'rd' if step == 3 else 'th'} radius)"] if step > 1 else []
         for cert in self.certificates[::-step][::-1]:
-            counts = f"{cert.n_agreed:>6}/{cert.n_evaluated:<6}" + (" exact" if cert.exact else "")
+            counts = f"{cert.n_agreed:>6}/{cert.n_evaluated:<6}"
+            if cert.n_evaluated >= MOST_READABLE:
+                counts = f"   {share_of(cert.n_agreed, cert.n_evaluated)}"
+            counts += " exact" if cert.exact else ""
             rows.append(f"{cert.radius:>7}  {cert.rate:6.3f}  {bracket(cert.interval):<16}  {counts}".rstrip())
         wrong = [] if last.consistent else [f"Beware: {unlike(last.rate, last)}."]
         foot = f"±{last.tolerance} at confidence {last.confidence}; {calls(self.n_calls)}."
+        if all(cert.proof for cert in self):
+            foot = f"{proven_by(str(last.proof)).capitalize()}; {calls(self.n_calls)}."
         if last.judge_errors is not None:
             below, above = last.judge_errors.upper_false_yes, last.judge_errors.upper_false_no
             foot += f" With the judge's errors -{below:.3f} and +{above:.3f}, confidence {last.true_confidence:g}."
@@ -169,7 +174,8 @@ def certify_radii(
                 sampled = {radius: near.exactly(radius) for radius, near in sampled.items()}
         before = evaluator.n_calls
         evaluator.expect(most_rows(sampled.values(), plan))
-        draws = ExplanationDraws.by_plan(plan, list(sampled.values()), partial(procedure.own_stream, mask), question)
+        streams = partial(procedure.own_stream, mask)
+        draws = ExplanationDraws.by_plan(plan, list(sampled.values()), streams, evaluator, procedure)
         shared = SharedDraws(evaluator, procedure, [draws])
         shared.run()
         outcomes = {radius: draws.outcome(near) for radius, near in sampled.items()}

@@ -9,13 +9,27 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Unpack
 
-from holdfast.bounds import Interval, check_counts, smallest_power_within
+from holdfast.bounds import Interval, smallest_power_within
 from holdfast.certification.question import PrecisionKeywords, Procedure, asks
-from holdfast.certification.reference import MOST_READ, PredictionClaim, Reference, portions
+from holdfast.certification.reference import MOST_READ, PredictionClaim, Reference, check_proof, portions
 from holdfast.errors import InvalidValueError
+from holdfast.exact.countable import PROOFS, NearestChange
+from holdfast.neighborhood import Neighborhood
 from holdfast.types import MaskedModel
 from holdfast.validation import check_name, check_share, check_whole, shown
-from holdfast.words import NOT_RIGHT, counted, event, kept, lower_first, outward, percent, quoted, unlike
+from holdfast.words import (
+    NOT_RIGHT,
+    counted,
+    event,
+    kept,
+    lower_first,
+    outward,
+    percent,
+    proof_label,
+    quoted,
+    share_of,
+    unlike,
+)
 
 SMALLEST_TOLERANCE = Fraction(1, 10_000)
 
@@ -33,8 +47,8 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
     Attributes
     ----------
     method : str
-        "enumeration" (a proof), "sampling" (Theorem 2 of the paper: a probability), "mus" or
-        "bernoulli" (a proof about the smoothed model, from its votes).
+        "enumeration" (a proof), the name of a proof from inside the model such as "branch and bound", "sampling"
+        (Theorem 2 of the paper: a probability), "mus" or "bernoulli" (a proof about the smoothed model, from votes).
     stable : bool
         No mask that was evaluated changes the prediction.
     radius : int
@@ -45,7 +59,8 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         For "sampling", a fresh random mask changes the prediction with probability
         at most ``tolerance``, at this confidence; None for a proof.
     n_agreed, n_evaluated : int
-        Masks that agreed and masks evaluated; for votes, those for the prediction and all.
+        Masks that agreed and masks evaluated; for votes, those for the prediction and all. Of a proof from inside the
+        model, the masks within ``radius``, all of which agree, and these with the one that changes the prediction.
     consistent : bool or None
         Whether the full input gets the same prediction; None if that was not asked.
     removal_radius : int or None
@@ -82,12 +97,12 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         super().check()
-        check_name(self.method, "method", ["enumeration", "sampling", *VOTED])
+        check_name(self.method, "method", ["enumeration", "sampling", *VOTED, *PROOFS])
         if self.answers == "random" and self.method != "sampling":
             raise InvalidValueError(argument="method", must="be 'sampling' for random answers", got=shown(self.method))
         for name in ("radius", "requested_radius", "effective_radius", "n_calls"):
             check_whole(getattr(self, name), name)
-        n_agreed, n_evaluated = check_counts(self.n_agreed, self.n_evaluated)
+        n_agreed, n_evaluated = check_proof(self, self.method if self.method in PROOFS else None)
         known_change = self.counterexample is not None
         all_agreed = n_agreed == n_evaluated or self.method in VOTED
         if self.stable == known_change or (self.stable and not all_agreed):
@@ -101,6 +116,12 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         nearby = self.nearby(self.requested_radius)
         if self.effective_radius != nearby.effective_radius:
             raise InvalidValueError(argument="effective_radius", must=f"be {nearby.effective_radius}")
+        if self.method in PROOFS:
+            size = self.nearby(self.radius).size
+            if (n_agreed, n_evaluated) != (size, size + (not self.stable)):
+                must = f"be the masks within radius {self.radius}, which all agree, and the one that does not, if any"
+                raise InvalidValueError(argument="n_evaluated", must=must, got=shown(n_evaluated))
+            return
         if self.method == "enumeration":
             if nearby.is_larger_than(MOST_READ):
                 raise InvalidValueError(argument="n_evaluated", must=f"be all masks, at most {MOST_READ} of them")
@@ -150,11 +171,14 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         change, what = event(self.neighborhood, "uniform", self.effective_radius), kept(self)
         counts, scope = f"{self.n_agreed} of {self.n_evaluated} agreed", "a fact about this model, input and masking"
         scope = "about one random answer of this model" if self.answers == "random" else scope
+        if self.method in PROOFS:
+            counts = f"{share_of(self.n_agreed, self.n_agreed)} masks within radius {self.radius} keep it, "
+            counts += f"proven from inside the model, by {proof_label(self.method)}"
         if self.counterexample is not None:
             changed = counted(int((self.counterexample != self.selected).sum()), "feature")
             nearer = f", none within radius {self.radius} does" if self.radius else ""
             return f"{change} can change {what}: a mask that differs in {changed} does{nearer}", counts, scope
-        if self.method == "enumeration":
+        if self.method != "sampling":
             return f"{change} never changes {what}", counts, scope
         claim = f"With confidence {self.confidence}, {lower_first(change)} at random changes {what} with probability"
         no_proof = "a statement about probability, no proof that no such change exists"
@@ -180,7 +204,8 @@ def certify_hard(
     mask changes the prediction with probability at most ``tolerance``, at this confidence. That is a
     statement about probability, not a proof. If the neighbourhood has at most ``max_enumerated``
     masks (by default, as many as would be drawn), all are evaluated, nearest first, and the answer
-    is a proof. One mask that changes the prediction settles the question either way.
+    is a proof. One mask that changes the prediction settles the question either way. Where the structure of the model
+    is known, as of trees on a row of a table, the answer is a proof at any radius (``method`` says by what).
 
     Examples
     --------
@@ -204,6 +229,9 @@ def certify_hard(
         proof = question.enumerates(nearby, affordable)
         evaluator.expect(nearby.size if proof else n_draws)
         reference = Reference(evaluator, mask, procedure)
+        nearest = reference.nearest_change(max_radius=nearby.effective_radius)
+        if nearest is not None and (nearest.mask is not None or nearest.proven):
+            return _by_proof(nearest, nearby, reference, procedure)
         masks = nearby.enumerate(_PORTION) if proof else portions(nearby, n_draws, procedure.own_stream(mask))
         tally = reference.count(masks, until_changed=True)
         changing = reference.counterexample_in(nearby)
@@ -223,3 +251,22 @@ def certify_hard(
             consistent=reference.consistent,
             **reference.claim(procedure, nearby),
         )
+
+
+def _by_proof(
+    nearest: NearestChange, nearby: Neighborhood, reference: Reference, procedure: Procedure
+) -> HardCertificate:
+    """What the structure of the model proves: that nothing changes the prediction, or what does."""
+    stable = nearest.mask is None
+    within = nearby if stable else procedure.question.neighborhood_of(nearby.selected, nearest.cleared)
+    return HardCertificate(
+        method=nearest.method,
+        stable=stable,
+        radius=within.radius,
+        requested_radius=nearby.radius,
+        effective_radius=nearby.effective_radius,
+        n_agreed=within.size,
+        n_evaluated=within.size + (not stable),
+        consistent=reference.consistent,
+        **reference.claim(procedure, nearby),
+    )

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.bounds import BettingRounds, Interval, chernoff
+from holdfast.bounds import BettingRounds, Interval, check_counts, chernoff
 from holdfast.certification.allocation import Floats, allocate
 from holdfast.certification.question import Procedure, own_terms
 from holdfast.certification.reference import Reference, asks_together, reference_masks
@@ -97,6 +97,8 @@ class MeanCurve(Value, schema="holdfast.mean_curve"):
         Explanations with the prediction of the full input. The others may be stably wrong.
     n_draws, n_calls : int
         Draws counted, and rows the models computed.
+    n_counted : int
+        Inputs whose masks were all counted from inside the model: they need no draws and add no uncertainty.
     """
 
     radii: tuple[int, ...]
@@ -113,9 +115,11 @@ class MeanCurve(Value, schema="holdfast.mean_curve"):
     neighborhood: str
     agree: str
     rng_key: int
+    n_counted: int = 0
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
+        check_counts(self.n_counted, self.n_inputs, names=("n_counted", "n_inputs"))
         check_share(self.confidence, "confidence")
         lengths = {len(column) for column in (self.radii, self.rates, self.intervals, self.population_intervals)}
         if len(lengths) != 1:
@@ -148,7 +152,8 @@ class MeanCurve(Value, schema="holdfast.mean_curve"):
             for mean in self
         ]
         share = self.n_consistent / self.n_inputs
-        foot = f"{calls(self.n_calls)}; {share:.1%} of the explanations have the prediction of the full input."
+        counted = f"the masks of {self.n_counted} counted from inside the model; " if self.n_counted else ""
+        foot = f"{counted}{calls(self.n_calls)}; {share:.1%} of the explanations have the prediction of the full input."
         return "\n".join([head, *rows, foot, "The population's intervals are for inputs drawn independently from it."])
 
 
@@ -258,10 +263,12 @@ def mean_curve(
     weights = sample.weights(question.radii)
     bets = bet_until(sample, weights, half, risk)
     sample.ask_all()
-    # Where nothing can change, all agree, and there is nothing to bet on.
-    rates = [bet.mean if drawn else 1.0 for bet, drawn in zip(bets, weights.is_drawn, strict=True)]
+    # Where nothing can change, all agree, and where all is counted the mean is known: there is nothing to bet on.
+    known = [min(1.0, float(rate)) if sample.n_counted else 1.0 for rate in weights.constant]
+    rows = list(zip(bets, weights.is_drawn, known, strict=True))
+    rates = [bet.mean if drawn else rate for bet, drawn, rate in rows]
     intervals, shared = (
-        [bet.interval(part) if drawn else Interval(1.0, 1.0) for bet, drawn in zip(bets, weights.is_drawn, strict=True)]
+        [bet.interval(part) if drawn else Interval(rate, rate) for bet, drawn, rate in rows]
         for part in (risk, risk / 2)
     )
     # For the population, half of the risk goes to the draws and half to the inputs, whose rates are in [0, 1].
@@ -282,6 +289,7 @@ def mean_curve(
         neighborhood=neighborhood,
         agree=sample.agree.name,
         rng_key=procedure.key,
+        n_counted=sample.n_counted,
     )
 
 
@@ -360,7 +368,10 @@ class Predictions:
 
 
 class StratifiedSample:
-    """The inputs, and for each stratum how many draws of each input were made and how many agreed."""
+    """The inputs, and for each stratum how many draws of each input were made and how many agreed.
+
+    Inputs whose masks can all be counted belong to no stratum: their rates are added as they are.
+    """
 
     def __init__(
         self, subjects: list[Explained], procedure: Procedure, memory: InputMemory, progress: Progress | None
@@ -372,15 +383,25 @@ class StratifiedSample:
         self.n_calls, self.n_inputs, self._n_rounds = 0, len(subjects), 0
         self.members: defaultdict[FreeFeatures, list[int]] = defaultdict(list)
         self._places: list[int] = []
+        self._counted: list[Floats] = []
         self.agree, self._asks_alone = procedure.question.agree, False
         for i, subject in enumerate(subjects):
             model, mask = _explained(subject)
             self.agree, reference = own_terms(Evaluator(model), procedure.question.agree, None)
             self._asks_alone |= reference is not None  # which the explanation itself need not have
+            rates = self._count(i, model, mask)
+            if rates is not None:
+                self._counted.append(rates)
+                self._places.append(-1)
+                continue
             nearby = procedure.question.neighborhood_of(mask, 0)
             alike = self.members[tuple(len(pool) for pool in nearby.pools)]
             self._places.append(len(alike))
             alike.append(i)
+
+    @property
+    def n_counted(self) -> int:
+        return len(self._counted)
 
     @property
     def n_draws(self) -> int:
@@ -388,7 +409,7 @@ class StratifiedSample:
 
     def weights(self, radii: Sequence[int]) -> StratumWeights:
         shares: dict[Stratum, Floats] = {}
-        constant = np.zeros(len(radii))
+        constant = np.sum([np.zeros(len(radii)), *self._counted], axis=0) / self.n_inputs
         for free, members in self.members.items():
             for row, radius in enumerate(radii):
                 for size, share in enumerate(size_law(free, radius)):
@@ -461,6 +482,28 @@ class StratifiedSample:
                 counts[row, :, answer] = np.bincount(steps, weights=n, minlength=_LEVELS + 1)
         self._by_level += counts.sum(axis=0)
         return counts
+
+    def _count(self, i: int, model: MaskedModel, mask: Mask) -> Floats | None:
+        """The rates of an input at all radii, if the structure of its model tells them."""
+        question = self._procedure.question
+        nearby = [question.neighborhood_of(mask, radius) for radius in question.radii]
+        key = " ".join([question.neighborhood, question.agree.name, str(i), "counted", *map(str, question.radii)])
+        counts = self._memory.get(key)
+        if counts is None:
+            with self._procedure.evaluating(model) as evaluator:
+                before, procedure = evaluator.n_calls, self._procedure.bound(evaluator, mask)
+                if procedure.structure is None or procedure.structure.countable is None:
+                    return None
+                reference = Reference(evaluator, mask, procedure)
+                outcomes = [outcome for outcome in map(reference.counted, nearby) if outcome is not None]
+                if len(outcomes) < len(nearby):
+                    return None
+                n_agreed = tuple(outcome.tally.n_agreed for outcome in outcomes)
+                counts = InputCounts(n_agreed, reference.consistent, evaluator.n_calls - before)
+            self._memory[key] = counts
+        self.consistent[i] = counts.consistent
+        self.n_calls += counts.n_calls
+        return np.array([agreed / near.size for agreed, near in zip(counts.n_agreed, nearby, strict=True)])
 
     def _draw_for_input(self, i: int, spans: Spans) -> None:
         question = self._procedure.question

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar
 import numpy as np
 
 from holdfast.agreement import NAMES, Agreement, as_agreement, as_reference, same_top_class
+from holdfast.certification.structure import Structure
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
@@ -220,7 +221,11 @@ def asks(keywords: type, **defaults: Any) -> Callable[[_Verb], _Verb]:
 
 @dataclass(frozen=True)
 class Procedure:
-    """A question, whom its draws are made for, and the key of the random streams that answer it."""
+    """A question, whom its draws are made for, and the key of the random streams that answer it.
+
+    ``structure`` is what the model that it is put to can prove without draws; None before that is known, and where
+    answers are random.
+    """
 
     question: Question
     draws: str
@@ -229,6 +234,7 @@ class Procedure:
     check_determinism: bool
     batch_size: int | None = None
     progress: Progress | bool | None = None
+    structure: Structure | None = None
 
     @classmethod
     def check(cls, verb: Callable[..., Any], draws: str, keywords: Any, **fixed: Any) -> Procedure:
@@ -262,10 +268,12 @@ class Procedure:
         before, such as one that became the reference, is counted as a draw.
         """
         agree, reference = own_terms(evaluator, self.question.agree, self.question.reference)
-        procedure = replace(self, question=replace(self.question, agree=agree, reference=reference))
         if getattr(agree, "errors", None) is not None and (self.question.rate_kind in WORST or self.draws == "paired"):
             must = "have no `errors` here: what people labelled is about one rate, of one explanation"
             raise InvalidValueError(argument="agree", must=must, got=agree.name)
+        structure = Structure(evaluator) if self.question.answers == "fixed" else None
+        question = replace(self.question, agree=agree, reference=reference)
+        procedure = replace(self, question=question, structure=structure)
         if self.is_canonical:
             procedure = replace(procedure, key=self.canonical_key(evaluator.provenance, *explanations))
         if (

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Unpack
 
-from holdfast.bounds import Interval, check_counts
+from holdfast.bounds import Interval
 from holdfast.certification.question import JudgeKeywords, Procedure, asks
-from holdfast.certification.reference import MOST_READ, PredictionClaim, Reference
+from holdfast.certification.reference import MOST_READ, PredictionClaim, Reference, check_proof
 from holdfast.certification.serialization import Value
 from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
 from holdfast.errors import InvalidValueError
@@ -17,7 +17,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.plans import RateTest, rate_test
 from holdfast.types import MaskedModel
 from holdfast.validation import check_share
-from holdfast.words import NOT_RIGHT, event, kept, lower_first, outward, percent, unlike
+from holdfast.words import NOT_RIGHT, event, kept, lower_first, outward, percent, proven_by, unlike
 
 _MOST_DRAWS = 5_000
 """Tests of more draws are not computed anew when a file is read, which would take minutes; ``recheck`` does so."""
@@ -28,7 +28,7 @@ class RadiusStep(Value, schema="holdfast.radius_step"):
     """What was found at one tested radius.
 
     ``answer`` is True if the minimum rate was certified, False if a smaller rate was, None if the
-    draws could not tell.
+    draws could not tell. ``proof`` says what counted every mask from inside the model, if anything did.
     """
 
     radius: int
@@ -37,6 +37,7 @@ class RadiusStep(Value, schema="holdfast.radius_step"):
     n_agreed: int
     n_evaluated: int
     exact: bool
+    proof: str | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,7 +76,7 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
             raise InvalidValueError(argument="max_draws", must=f"be from 1 to {MOST_READ}, and enough for `min_rate`")
         test = rate_test(self.min_rate, self.confidence, self.max_draws) if self.max_draws <= _MOST_DRAWS else None
         for step in self.trail:
-            check_counts(step.n_agreed, step.n_evaluated)
+            check_proof(step, step.proof)
             nearby = self.nearby(step.radius)
             reached = bool(step.n_agreed >= Fraction(str(self.min_rate)) * step.n_evaluated)
             if step.exact and self.answers == "random":
@@ -83,6 +84,8 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
             if step.exact:
                 whole = not nearby.is_larger_than(step.n_evaluated) and step.n_evaluated == nearby.size
                 follows = whole and step.answer is reached
+            elif step.proof is not None:
+                follows = False
             elif test is None:
                 follows = step.answer is None or step.answer is reached
             else:
@@ -97,19 +100,22 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
 
     def __str__(self) -> str:
         rate, certified = f"{kept(self)} in at least {self.min_rate} of cases", self._certified()
+        proof = next((step.proof for step in self.trail if step.proof), None)
         if certified:
             change = lower_first(event(self.neighborhood, "uniform", certified[-1].effective_radius))
             every = " (and every smaller tested radius)" if len(certified) > 1 else ""
-            claim = f"With confidence {self.confidence}, {change}{every} keeps {rate}"
+            sure = "For certain" if all(step.proof for step in certified) else f"With confidence {self.confidence}"
+            claim = f"{sure}, {change}{every} keeps {rate}"
         else:
             claim = f"No radius is certified to keep {rate}"
         radii = "radius" if len(self.trail) == 1 else "radii"
         wrong = "" if self.consistent else f" {unlike(self.min_rate if certified else 0, self)};"
         scope = "it is about random masks for this model, input and masking, not about larger or untested radii"
         if self.judge_errors is not None and certified:
-            interval, sure = self.by_people(Interval(self.min_rate, 1.0), self.confidence)
-            wrong += f" with the judge's errors in at least {percent(outward(interval).low)}, confidence {sure:g};"
-        return f"{claim} ({len(self.trail)} {radii} tested, {self._cost});{wrong} {scope}, {NOT_RIGHT}."
+            interval, joint = self.by_people(Interval(self.min_rate, 1.0), self.confidence)
+            wrong += f" with the judge's errors in at least {percent(outward(interval).low)}, confidence {joint:g};"
+        how = f", {proven_by(proof)}" if proof else ""
+        return f"{claim} ({len(self.trail)} {radii} tested{how}, {self._cost});{wrong} {scope}, {NOT_RIGHT}."
 
     def _certified(self) -> list[RadiusStep]:
         return [step for step in self.trail if step.answer]
@@ -192,6 +198,14 @@ def decide_in_order(
         nearby = question.neighborhood_of(selected, radius)
         if trail and trail[-1].effective_radius == nearby.effective_radius:  # the same masks
             trail.append(replace(trail[-1], radius=radius))
+            continue
+        outcome = reference.counted(nearby)
+        if outcome is not None:
+            counts, reached = outcome.tally, bool(outcome.rate >= test.min_rate)
+            step = (radius, nearby.effective_radius, reached, counts.n_agreed, counts.n_evaluated, True, outcome.proof)
+            trail.append(RadiusStep(*step))
+            if not reached:
+                break
             continue
         # Enumerate what is no dearer than the earliest yes; else draw, and enumerate if draws cannot tell.
         exact = question.enumerates(nearby, test.fewest_for_yes)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from holdfast.agreement import Agreement, as_reference, reference_output, same_top_class, says_in_words
-from holdfast.bounds import Interval
+from holdfast.bounds import Interval, check_counts
 from holdfast.certification.question import ANSWERS, Procedure, Question
 from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
+from holdfast.exact.countable import PROOFS, Counts, NearestChange
 from holdfast.judging import JudgeErrors
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import Plan
@@ -27,6 +29,9 @@ NOTHING = Tally()
 
 MOST_READ = 10**7
 """Most masks of a result that can be read: each is a model call, so more would take weeks to repeat."""
+
+_NODES_FOR_EXAMPLE = 20_000
+"""Most parts of the space of masks that are searched only to show a change beside a count: a second at most."""
 
 _PORTION_BYTES = 1 << 26
 """Most memory for masks drawn at a time."""
@@ -125,10 +130,11 @@ class Reference:
         if self._given is not None:
             given = evaluator.label_of(self._given)
             self._output = reference_output(given, outputs, self._agree, evaluator.classes)
-        alone, self._full_agrees = self._agree(outputs, self._output).tolist()
-        self.consistent = self._full_agrees if self._given is None else alone
+        self._alone_agrees, self._full_agrees = self._agree(outputs, self._output).tolist()
+        self.consistent = self._full_agrees if self._given is None else self._alone_agrees
         self.prediction, self.prediction_name = prediction_of(self._output, self._agree, evaluator.classes)
         self._decides = decides_early(evaluator, self._agree)
+        self._neighborhood, self._structure = procedure.question.neighborhood, procedure.structure
         if procedure.check_determinism:
             evaluator.check_determinism(selected)
 
@@ -167,6 +173,39 @@ class Reference:
                 break
         return tally
 
+    def counted(self, nearby: Neighborhood) -> Outcome | None:
+        """The exact outcome, if the structure of the model tells it; then no mask need be drawn."""
+        if self._structure is None or self._counts is None:
+            return None
+        agreed, undecided, size = self._counts.tally(nearby.effective_radius, nearby.smallest)
+        # What counts as known must be what the model itself says, on a few masks and on the change that is shown.
+        if undecided or not self._structure.is_faithful or (agreed < size and not self._shows_change):
+            return None
+        return Outcome(Tally(agreed, size), None, proof=self._counts.method)
+
+    def nearest_change(self, **limits: int) -> NearestChange | None:
+        """How near the nearest change is, if the structure of the model tells something of it."""
+        if self._structure is None:
+            return None
+        nearest = self._structure.nearest_change(self.selected, self._neighborhood, self._agree, self._output, **limits)
+        if nearest is not None and nearest.mask is not None:
+            self.judge(nearest.mask[None])
+        return nearest
+
+    @cached_property
+    def _counts(self) -> Counts | None:
+        """What the structure of the model tells of the masks at every distance."""
+        if self._structure is None:
+            return None
+        return self._structure.counts(self.selected, self._neighborhood, self._agree, self._output)
+
+    @cached_property
+    def _shows_change(self) -> bool:
+        """Whether the model itself changes its prediction where its structure says so; what is seen is remembered."""
+        if not self._alone_agrees:
+            return not self.judge(self.selected[None])[0]
+        return self.nearest_change(max_nodes=_NODES_FOR_EXAMPLE) is not None
+
     def claim(self, procedure: Procedure, nearby: Neighborhood, *, n_calls: int | None = None) -> dict[str, Any]:
         """The fields that every certificate has; the evaluation ends where its rows are not counted elsewhere."""
         if n_calls is None:
@@ -198,7 +237,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A tally and the plan it was drawn by; no plan means that every mask was evaluated.
+    """A tally and the plan it was drawn by; no plan means that every mask was evaluated, or counted by a ``proof``.
 
     Of the worst of several sizes no unbiased estimate is known, unless all were evaluated.
     """
@@ -206,6 +245,7 @@ class Outcome:
     tally: Tally
     plan: Plan | None
     is_worst: bool = False
+    proof: str | None = None
 
     @property
     def rate(self) -> Fraction:
@@ -244,6 +284,14 @@ def check_prediction(prediction: Any, name: str | None, agree: str, argument: st
         raise InvalidValueError(argument="prediction", must=f"be in words for {agree}", got=shown(prediction))
 
 
+def check_proof(counts: Any, proof: str | None) -> tuple[int, int]:
+    """Counts that make sense: as many as can be evaluated, or, of a proof that is known, as many as there are."""
+    if proof is None:
+        return check_counts(counts.n_agreed, counts.n_evaluated)
+    check_name(proof, "proof", PROOFS)
+    return check_counts(counts.n_agreed, counts.n_evaluated, most=None)
+
+
 def decides_early(evaluator: Evaluator, agree: Agreement) -> bool:
     """Whether the model can tell who agrees without computing its scores in full."""
     return agree is same_top_class and evaluator.deciding is not None
@@ -265,7 +313,9 @@ def reference_masks(selected: Mask) -> Masks:
 def worst_of(outcomes: list[Outcome]) -> Outcome:
     """The smallest rate; among equal ones the one with most draws."""
     worst = min(outcomes, key=lambda outcome: (outcome.rate, -outcome.tally.n_evaluated))
-    return Outcome(worst.tally, next((outcome.plan for outcome in outcomes if outcome.plan), None), is_worst=True)
+    plan = next((outcome.plan for outcome in outcomes if outcome.plan), None)
+    proof = None if plan else next((outcome.proof for outcome in outcomes if outcome.proof), None)
+    return Outcome(worst.tally, plan, is_worst=True, proof=proof)
 
 
 def portions(nearby: Neighborhood, n: int, rng: np.random.Generator) -> Iterator[Masks]:

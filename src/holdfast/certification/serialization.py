@@ -29,8 +29,8 @@ SCHEMA_VERSION = 1
 _UNTRUE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What happens to values that were edited."""
 
-_LARGEST = 2**256
-"""Keys of random streams have half as many digits; counts have far fewer."""
+_LARGEST = 2**4096
+"""Counts of masks of thousands of features are as large; keys of random streams and all else have far fewer digits."""
 
 _MODULES = tuple(f"certification.{name}" for name in ("fill_sensitivity", "mean_curve", "reexplain", "verify"))
 """Modules that know, with what they import, all kinds of results below studies."""

@@ -14,7 +14,7 @@ from typing import cast
 
 import numpy as np
 
-from holdfast.certification.question import Procedure, Question
+from holdfast.certification.question import Procedure
 from holdfast.certification.reference import Outcome, Reference, asks_together, reference_masks
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.neighborhood import NEIGHBORHOODS, Indices, Neighborhood
@@ -143,24 +143,35 @@ class DrawSequence:
 
 
 class ExplanationDraws:
-    """One explanation: its lists of masks, and the neighbourhoods that draw from them or are enumerated."""
+    """One explanation: its lists of masks, and the neighbourhoods that draw from them, are enumerated or counted."""
 
     def __init__(self, widest: Neighborhood, streams: Streams, reference: Reference | None = None) -> None:
         self.selected, self.lists = widest.selected, MaskLists(widest, streams)
         self._reference = reference
         self.enumerated: list[Neighborhood] = []
+        self._counted: dict[int, Outcome] = {}
         self.sequences: dict[int, DrawSequence] = {}
         self._plan: Plan | None = None
 
     @classmethod
     def by_plan(
-        cls, plan: Plan, nearby: Sequence[Neighborhood], streams: Streams, question: Question
+        cls,
+        plan: Plan,
+        nearby: Sequence[Neighborhood],
+        streams: Streams,
+        evaluator: Evaluator,
+        procedure: Procedure,
     ) -> ExplanationDraws:
-        """Enumerate what has no more masks than the plan could draw, and draw from the rest by the plan."""
-        draws = cls(max(nearby, key=lambda near: near.effective_radius), streams)
+        """Count what the model's structure tells, enumerate what has few masks, and draw from the rest by the plan."""
+        widest, question = max(nearby, key=lambda near: near.effective_radius), procedure.question
+        known = procedure.structure is not None and procedure.structure.countable is not None
+        draws = cls(widest, streams, Reference(evaluator, widest.selected, procedure) if known else None)
         draws._plan = plan
         for near in nearby:
-            if question.enumerates(near, plan.max_draws):
+            outcome = draws.reference.counted(near) if known else None
+            if outcome is not None:
+                draws._counted[id(near)] = outcome
+            elif question.enumerates(near, plan.max_draws):
                 draws.enumerated.append(near)
             else:
                 draws.open(near, plan.design.looks, plan.design.stops)
@@ -188,6 +199,8 @@ class ExplanationDraws:
     def outcome(self, nearby: Neighborhood) -> Outcome:
         if id(nearby) in self.sequences:
             return Outcome(self.sequences[id(nearby)].tally, self._plan)
+        if id(nearby) in self._counted:
+            return self._counted[id(nearby)]
         return Outcome(self.reference.count(nearby.enumerate(nearby.size)), None)
 
 

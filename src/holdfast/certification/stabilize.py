@@ -8,10 +8,10 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from holdfast.bounds import Interval, check_counts
+from holdfast.bounds import Interval
 from holdfast.certification.question import Procedure, RunKeywords, asks
 from holdfast.certification.radius import RadiusCertificate, decide_in_order, make_radius_certificate
-from holdfast.certification.reference import Reference
+from holdfast.certification.reference import Reference, check_proof
 from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
 from holdfast.plans import rate_test
@@ -28,7 +28,8 @@ class SizeStep(Value, schema="holdfast.size_step"):
     """What was found at one tested size of the selection.
 
     ``answer`` is True if the minimum rate was certified, False if a smaller rate was, None if the
-    draws could not tell. ``consistent`` says whether the full input gets the same prediction.
+    draws could not tell. ``consistent`` says whether the full input gets the same prediction, and ``proof`` what
+    counted every mask from inside the model, if anything did.
     """
 
     size: int
@@ -39,6 +40,7 @@ class SizeStep(Value, schema="holdfast.size_step"):
     prediction: Any
     consistent: bool
     prediction_name: str | None = None
+    proof: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +83,7 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
         self.certificate.check()
         check_whole(self.n_calls, "n_calls")
         for step in self.trail:
-            check_counts(step.n_agreed, step.n_evaluated)
+            check_proof(step, step.proof)
         tested = tuple(step.size for step in self.trail)
         if tested != self.sizes[: len(tested)] or list(self.sizes) != sorted(set(self.sizes), reverse=True):
             raise InvalidValueError(argument="trail", must="follow `sizes`, which must decrease")
@@ -122,7 +124,8 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
         change = lower_first(event(cert.neighborhood, "uniform", cert.trail[-1].effective_radius))
         are = f"feature{' ranked highest by {} is' if self.size == 1 else 's ranked highest by {} are'}"
         leading = f"the {self.size} of {n} {are.format(self.method)} certified stable"
-        claim = f"With confidence {cert.confidence}, {leading}: {change} keeps {kept(cert)}"
+        sure = "For certain" if all(step.proof for step in self.trail) else f"With confidence {cert.confidence}"
+        claim = f"{sure}, {leading}: {change} keeps {kept(cert)}"
         claim += f" in at least {cert.min_rate} of cases"
         if self.size == n:
             claim = f"No part of the ranking by {self.method} short of all {n} features is certified stable"
@@ -130,8 +133,8 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
         wrong = "" if cert.consistent else f" {unlike(cert.min_rate, cert)};"
         scope = f"it is about random masks for this model, input and masking, {NOT_RIGHT}"
         if cert.judge_errors is not None:
-            interval, sure = cert.by_people(Interval(cert.min_rate, 1.0), cert.confidence)
-            wrong += f" with the judge's errors in at least {percent(outward(interval).low)}, confidence {sure:g};"
+            interval, assured = cert.by_people(Interval(cert.min_rate, 1.0), cert.confidence)
+            wrong += f" with the judge's errors in at least {percent(outward(interval).low)}, confidence {assured:g};"
         return f"{claim} {cost};{wrong} {scope}; another size may be stable too."
 
 
@@ -232,7 +235,8 @@ def stabilize(
             step = decide_in_order(radii, test, evaluator, kept, procedure)[0]
             certificate = make_radius_certificate(kept, [step], test, procedure)
             counts = (step.n_agreed, step.n_evaluated, step.exact)
-            trail.append(SizeStep(size, step.answer, *counts, kept.prediction, kept.consistent, kept.prediction_name))
+            about = (kept.prediction, kept.consistent, kept.prediction_name)
+            trail.append(SizeStep(size, step.answer, *counts, *about, proof=step.proof))
             if len(trail) > 1 and not (step.answer and (kept.consistent or not consistent)):
                 break
             stable = certificate

@@ -25,6 +25,7 @@ from holdfast.certification.serialization import Value
 from holdfast.certification.stabilize import StableSelection, stabilize
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
+from holdfast.exact.countable import PROOFS
 from holdfast.judging import judge
 from holdfast.mus import certify_mus
 from holdfast.plans import WORST, rate_test
@@ -422,7 +423,9 @@ def _has_drawn(result: Any) -> bool:
         return any(map(_has_drawn, result.certificates))
     if isinstance(result, (RadiusCertificate, StableSelection)):
         return any(not step.exact for step in result.trail)
-    return bool(result.method != "enumeration") if isinstance(result, HardCertificate) else not result.exact
+    if isinstance(result, HardCertificate):
+        return result.method not in ("enumeration", *PROOFS)
+    return not result.exact
 
 
 def _canonical_key(model: Evaluator, result: Any) -> int | None:

@@ -335,12 +335,24 @@ def _inner(text: str) -> Any:
 
 
 def stated_rates(curve: str) -> tuple[Row, ...]:
-    """The rows of rates that the JSON of a curve states, as they are written there: no certificate is made of them."""
+    """The rows of rates that the JSON of a curve states, as they are written there: no certificate is made of them.
+
+    Counts that no column of 64 bits holds are stated as parts of 2⁶²; the curve has them in full.
+    """
     try:
         rates = [{**rate, **rate["interval"]} for rate in json.loads(curve)["certificates"]]
+        for rate in rates:
+            rate["n_agreed"], rate["n_evaluated"] = _fitting(rate["n_agreed"], rate["n_evaluated"])
         return tuple((*(rate[name] for name in _RATE_COLUMNS), int(rate["exact"])) for rate in rates)
     except (LookupError, TypeError, ValueError) as error:
         raise StoreError(f"A stored curve is damaged ({error!r}). Go on from a copy of the file.") from error
+
+
+def _fitting(n_agreed: int, n_evaluated: int) -> tuple[int, int]:
+    """Counts that a column of 64 bits holds: rounded down if they must be, so that all and none stay what they are."""
+    if n_evaluated < 2**63:
+        return n_agreed, n_evaluated
+    return max(n_agreed * 2**62 // n_evaluated, int(n_agreed > 0)), 2**62
 
 
 def pack_text(text: str) -> bytes:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MethodType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,9 @@ class TabularModel:
     classes: tuple[str, ...] | None = None
     labels: tuple[Hashable, ...] = ()
     drawn: NDArray[np.intp] | None = None
+
+    structure_reader: ClassVar[str] = "holdfast.exact.binding"
+    """The module that knows what a classifier is made of, and so what can be proven without draws."""
 
     @property
     def n_features(self) -> int:
