@@ -13,7 +13,7 @@ from holdfast.agreement import as_agreement
 from holdfast.exact import ensembles
 from holdfast.exact.countable import Counts, Flips, bits_of, positions_in
 from holdfast.exact.ensembles import MaskScorer, TreeEnsemble, merged_trees
-from holdfast.exact.limits import Scoring
+from holdfast.exact.limits import SumScoring
 from holdfast.exact.trees import CountableTree, Leaf, fourier_of, merged_cubes, monotone_of
 from tests.helpers.exact_oracles import KINDS, Enumerated, check_against_enumeration, check_nearest
 
@@ -58,7 +58,7 @@ def random_ensemble(seed: int, most_features: int = 8) -> tuple[Any, TreeEnsembl
     values = scale * rng.integers(-2, 3, size=(n_leaves, n_raw))
     base = scale * rng.integers(-1, 2, size=n_raw)
     link = "identity" if n_raw > 1 else str(rng.choice(["identity", "signed"]))
-    scoring = Scoring(link, n_raw, divisor=int(rng.integers(1, 4)) if link == "identity" else 1)
+    scoring = SumScoring(link, n_raw, divisor=int(rng.integers(1, 4)) if link == "identity" else 1)
     model = mask_function(lambda masks: scoring.outputs(raw_scores(trees, values, base, masks)), n_features=n)
     scorer = MaskScorer.of(trees, values, n, base=base)
     exact_base = [Fraction(float(part)) for part in base]
@@ -125,7 +125,7 @@ def test_a_feature_that_moves_all_scores_alike_matters_where_rounding_decides():
     # 0.1 + 0.2 is larger than 0.3 for floats, but 0.1 + 0.2 + 1 is not larger than 0.3 + 1.
     trees = [[Leaf(0, 0, 0)], [Leaf(1, 0, 1), Leaf(0, 1, 2)]]
     values, base = np.array([[0.0, 0.2], [1.0, 1.0], [0.0, 0.0]]), np.array([0.3, 0.1])
-    scoring = Scoring("identity", 2)
+    scoring = SumScoring("identity", 2)
     model = mask_function(lambda masks: raw_scores(trees, values, base, masks), n_features=2)
     scorer = MaskScorer.of(trees, values, 2, base=base)
     ensemble = TreeEnsemble(model, [trees], values, [Fraction(0.3), Fraction(0.1)], scoring, (scorer,))

@@ -24,7 +24,7 @@ import holdfast as hf
 from holdfast.agreement import as_agreement
 from holdfast.evaluation import Evaluator
 from holdfast.exact.binding import countable_of
-from holdfast.exact.limits import Scoring
+from holdfast.exact.limits import SumScoring
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(80, 4))
@@ -163,16 +163,16 @@ def test_labels_and_regressions_of_linear_models_are_read():
     ],
 )
 def test_thresholds_that_rounding_of_a_link_decides_are_refused(agree, reference, reason):
-    limits = Scoring("logistic", 1).limits(as_agreement(agree), np.array(reference))
+    limits = SumScoring("logistic", 1).limits(as_agreement(agree), np.array(reference))
     assert reason in limits
 
 
 def test_thresholds_that_no_probability_reaches_always_or_never_hold():
-    scoring = Scoring("logistic", 1)
+    scoring = SumScoring("logistic", 1)
     assert scoring.limits(as_agreement("same_side(1.5)"), np.array([0.6, 0.4])) == []
     assert scoring.limits(as_agreement("within(2.0)"), np.array([0.6, 0.4])) == []
 
 
 def test_a_foreign_label_has_no_limits():
-    scoring = Scoring("identity", 2, classes=("a", "b"))
+    scoring = SumScoring("identity", 2, classes=("a", "b"))
     assert "none of the model's" in scoring.limits(as_agreement("same_top_class"), "c")

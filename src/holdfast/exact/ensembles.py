@@ -20,7 +20,7 @@ from holdfast.agreement import Agreement
 from holdfast.errors import InvalidValueError
 from holdfast.exact.additive import count_additive, least_sums
 from holdfast.exact.countable import Counts, Flips, NearestChange
-from holdfast.exact.limits import Scoring
+from holdfast.exact.limits import SumScoring
 from holdfast.exact.nearest import BreakSearch, BudgetSpentError, SearchBudget, Words, packed
 from holdfast.exact.sums import Condition, Judge, SetCounts, SumTable, Units
 from holdfast.exact.trees import Cube, Leaf, merged_cubes
@@ -165,7 +165,7 @@ class TreeEnsemble:
         What leaves add to raw scores.
     base : sequence of Fraction
         Where raw scores begin.
-    scoring : Scoring
+    scoring : SumScoring
         How raw scores become outputs; of several fills, the mean of the outputs, which must be linear.
     scorer : tuple of MaskScorer
         One for each fill.
@@ -181,7 +181,7 @@ class TreeEnsemble:
     fills: Sequence[Sequence[Sequence[Leaf]]]
     values: NDArray[np.float64]
     base: Sequence[Fraction]
-    scoring: Scoring
+    scoring: SumScoring
     scorer: tuple[MaskScorer, ...]
     n_roundings: int = 0
     straight: bool = True
@@ -218,12 +218,12 @@ class TreeEnsemble:
         return Units.of(self.values, base, self._trees, roundoff=self.scoring.roundoff, extra_roundings=extra)
 
     @cached_property
-    def _whole_scoring(self) -> Scoring:
+    def _whole_scoring(self) -> SumScoring:
         """The scoring of the sum over all fills."""
         scoring, n_fills = self.scoring, len(self.fills)
         if n_fills == 1:
             return scoring
-        return Scoring(scoring.link, scoring.n_raw, scoring.divisor * n_fills, scoring.roundoff, scoring.classes)
+        return SumScoring(scoring.link, scoring.n_raw, scoring.divisor * n_fills, scoring.roundoff, scoring.classes)
 
     def reasons_against(self, agree: Agreement, reference: Any) -> str | None:
         """Why this agreement cannot be judged from sums; None if it can."""

@@ -36,7 +36,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Scoring:
+class SumScoring:
     """How raw sums become outputs.
 
     Attributes

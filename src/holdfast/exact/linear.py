@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.exact.ensembles import MaskScorer, TreeEnsemble
-from holdfast.exact.limits import Scoring
+from holdfast.exact.limits import SumScoring
 from holdfast.exact.sums import Units
 from holdfast.exact.trees import Leaf
 from holdfast.types import MaskedModel
@@ -35,7 +35,7 @@ class AdditiveParts:
     (n_scores, d, 2), a mean and a variance whose term is -(x - mean)² / (2 variance).
     """
 
-    scoring: Scoring
+    scoring: SumScoring
     base: tuple[float, ...]
     weights: NDArray[np.float64] | None = None
     densities: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0, 2)))
@@ -100,7 +100,9 @@ def read_additive(estimator: Any, method: str | None) -> AdditiveParts | None:
     if not hasattr(estimator, "classes_"):
         link = "identity" if method == "predict" and len(weights) == 1 else None
         return (
-            None if link is None else AdditiveParts(Scoring(link, 1, roundoff=roundoff), tuple(base.tolist()), weights)
+            None
+            if link is None
+            else AdditiveParts(SumScoring(link, 1, roundoff=roundoff), tuple(base.tolist()), weights)
         )
     if len(estimator.classes_) != max(2, len(weights)):
         return None
@@ -118,7 +120,7 @@ def read_additive(estimator: Any, method: str | None) -> AdditiveParts | None:
     if found is None:
         return None
     return AdditiveParts(
-        Scoring(found, len(weights), roundoff=roundoff, classes=classes), tuple(base.tolist()), weights
+        SumScoring(found, len(weights), roundoff=roundoff, classes=classes), tuple(base.tolist()), weights
     )
 
 
@@ -126,6 +128,6 @@ def _read_naive_bayes(estimator: Any, method: str) -> AdditiveParts:
     """Log prior and log density of each class; the class with the largest sum leads, as behind a softmax."""
     classes = tuple(np.asarray(estimator.classes_).tolist()) if method == "predict" else None
     base = np.log(estimator.class_prior_) - 0.5 * np.sum(np.log(2.0 * np.pi * estimator.var_), axis=1)
-    scoring = Scoring("softmax", len(estimator.classes_), classes=classes)
+    scoring = SumScoring("softmax", len(estimator.classes_), classes=classes)
     densities = np.stack([estimator.theta_, estimator.var_], axis=2)
     return AdditiveParts(scoring, tuple(base.tolist()), densities=densities)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.exact.limits import Scoring
+from holdfast.exact.limits import SumScoring
 from holdfast.exact.trees import NAN_IS_MISSING, NAN_IS_ZERO, ZERO_IS_MISSING, Forest
 from holdfast.masking.table.boosters import booster_of, library_of
 
@@ -36,7 +36,7 @@ class ReadTrees:
     """
 
     forest: Forest
-    scoring: Scoring
+    scoring: SumScoring
     base: tuple[Fraction, ...]
     prepare: Callable[[Any], Rows]
     base_last: bool = False
@@ -144,7 +144,7 @@ def _read_sklearn_tree(estimator: Any, method: str | None) -> ReadTrees | None:
     forest = joined([_sklearn_tree(estimator)])
     n_raw = forest.values.shape[1]
     classes = _label_classes(estimator, method) if is_classifier else None
-    return ReadTrees(forest, Scoring("identity", n_raw, classes=classes), (Fraction(0),) * n_raw, numbers)
+    return ReadTrees(forest, SumScoring("identity", n_raw, classes=classes), (Fraction(0),) * n_raw, numbers)
 
 
 def _read_sklearn_forest(estimator: Any, method: str | None) -> ReadTrees | None:
@@ -154,20 +154,20 @@ def _read_sklearn_forest(estimator: Any, method: str | None) -> ReadTrees | None
     forest = joined([_sklearn_tree(tree) for tree in estimator.estimators_])
     n_raw = forest.values.shape[1]
     classes = _label_classes(estimator, method) if is_classifier else None
-    scoring = Scoring("identity", n_raw, divisor=len(estimator.estimators_), classes=classes)
+    scoring = SumScoring("identity", n_raw, divisor=len(estimator.estimators_), classes=classes)
     return ReadTrees(forest, scoring, (Fraction(0),) * n_raw, numbers, n_roundings=0)
 
 
-def _boosted_scoring(estimator: Any, method: str | None, n_raw: int, roundoff: float = 2.0**-53) -> Scoring | None:
+def _boosted_scoring(estimator: Any, method: str | None, n_raw: int, roundoff: float = 2.0**-53) -> SumScoring | None:
     """How a boosted model of scikit-learn's form answers: by probabilities, raw scores or labels."""
     if not hasattr(estimator, "classes_"):
-        return Scoring("identity", 1, roundoff=roundoff) if method == "predict" else None
+        return SumScoring("identity", 1, roundoff=roundoff) if method == "predict" else None
     classes = _label_classes(estimator, method)
     if n_raw == 1:
         links = {"predict_proba": "logistic", "decision_function": "signed", "predict": "logistic"}
     else:
         links = {"predict_proba": "softmax", "decision_function": "identity", "predict": "softmax"}
-    return Scoring(links[method], n_raw, roundoff=roundoff, classes=classes) if method in links else None
+    return SumScoring(links[method], n_raw, roundoff=roundoff, classes=classes) if method in links else None
 
 
 def _read_gradient_boosting(estimator: Any, method: str | None) -> ReadTrees | None:
@@ -261,7 +261,7 @@ def _read_xgboost(estimator: Any, method: str | None) -> ReadTrees | None:
     trees = [_xgboost_tree(tree, n_raw, group) for tree, group in zip(model["trees"], model["tree_info"], strict=True)]
     if any(tree is None for tree in trees):
         return None
-    scoring = Scoring(links[objective], n_raw, roundoff=2.0**-24, classes=classes)
+    scoring = SumScoring(links[objective], n_raw, roundoff=2.0**-24, classes=classes)
     base32 = tuple(Fraction(float(np.float32(part))) for part in base)
     forest = joined([tree for tree in trees if tree is not None], strict=True)
     return ReadTrees(forest, scoring, base32, numbers, dtype=np.float32, n_roundings=4)
@@ -300,7 +300,7 @@ def _read_lightgbm(estimator: Any, method: str | None) -> ReadTrees | None:
     if method not in (None, "predict", "predict_proba"):
         return None
     forest = joined(trees, dtype=np.float64)
-    return ReadTrees(forest, Scoring(links[objective], n_raw, classes=classes), (Fraction(0),) * n_raw, numbers)
+    return ReadTrees(forest, SumScoring(links[objective], n_raw, classes=classes), (Fraction(0),) * n_raw, numbers)
 
 
 def _lightgbm_rounds(estimator: Any) -> int | None:
@@ -362,7 +362,7 @@ def _read_catboost(estimator: Any, method: str | None) -> ReadTrees | None:
     if any(tree is None for tree in trees):
         return None
     is_label = method == "predict" and n_classes > 0
-    scoring = Scoring(link, n_raw, classes=_label_classes(estimator, method) if is_label else None)
+    scoring = SumScoring(link, n_raw, classes=_label_classes(estimator, method) if is_label else None)
     base = tuple(map(Fraction, bias)) if len(bias) == n_raw else (Fraction(0),) * n_raw
     forest = joined([tree for tree in trees if tree is not None])
     return ReadTrees(forest, scoring, base, numbers, base_last=True, n_roundings=4)
