@@ -116,7 +116,7 @@ def test_ctrl_c_ends_the_wait_for_a_model_that_hangs() -> None:
     with pytest.raises(KeyboardInterrupt) as caught:
         hf.certify(hf.Evaluator(model, timeout=LONG), SELECTED, radius=2, rng=0)
     assert time.monotonic() - start < LONG / 2
-    assert caught.value.__notes__ == ["Stopped after 0 model calls; nothing was changed."]
+    assert caught.value.__notes__ == ["Stopped after 0 model calls."]
     model.release.set()
 
 
