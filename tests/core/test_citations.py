@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -263,3 +264,78 @@ def test_what_cannot_be_asked_is_refused_in_words(wrong: dict[str, Any], message
     asked: dict[str, Any] = {"context": context, "cited": [2]} | wrong
     with pytest.raises(HoldfastError, match=message):
         hf.certify_citations(asked.pop("context"), asked.pop("cited"), **asked)
+
+
+def test_every_sentence_says_what_the_errors_of_a_judge_leave() -> None:
+    passages = [f"Passage {number}." for number in range(12)]
+    context = hf.mask_context(lambda prompt: "yes", passages, question="Is it so?", reference="yes")
+    judge = hf.judge(hf.same_number(0.5), errors=hf.judge_errors(50, 5, 1))
+    selected = np.arange(12) < 2
+    results = [
+        hf.certify(context, selected, radius=9, agree=judge, rng=0),
+        hf.certify_radii(context, selected, radii=[5, 9], agree=judge, rng=0),
+        hf.certified_radius(context, selected, min_rate=0.9, radii=[9], agree=judge, rng=0),
+        hf.certify_hard(context, selected, radius=9, agree=judge, rng=0),
+        hf.stabilize(context, np.arange(12.0), min_rate=0.9, radius=3, agree=judge, rng=0),
+    ]
+    for result in results:
+        assert "the judge's errors" in str(result)
+        assert "confidence 0.85" in str(result)
+        assert type(result).from_json(result.to_json()) == result
+        check = hf.recheck(context, result)  # the agreement by its name, the errors as they are stated
+        assert check.confirmed
+        assert any("errors of the judge are as the file gives them" in note for note in check.notes)
+    assert not results[0].holds(0.8)
+
+
+def test_leaving_out_is_scored_by_the_likelihood_of_the_answer_where_it_is_known() -> None:
+    @dataclass
+    class Likely:
+        n_features: int = 4
+        reference: str | None = "84 metres"
+        agreement: str = "same_answer"
+        question: str = "How tall?"
+        tokens: tuple[None, None] = (None, None)
+        feature_names: tuple[str, ...] = tuple(TOWER)
+
+        @property
+        def scores(self) -> Any:
+            return hf.mask_function(lambda masks: masks @ np.array([[0.0], [1.0], [2.0], [3.0]]), n_features=4)
+
+        def __call__(self, masks: Any) -> Any:
+            return self.sample(masks, np.zeros(len(masks), dtype=np.int64))
+
+        def sample(self, masks: Any, numbers: Any) -> Any:
+            return np.full(len(masks), "84 metres", dtype=object)
+
+    result = hf.certify_citations(Likely(), [2], rng=0)
+    assert result.enough is not None
+    assert result.enough.ranking == (1, 3, 2, 0)  # the cited one, then by likelihood
+
+
+def test_another_agreement_is_refused_where_only_exact_tokens_count() -> None:
+    context = hf.mask_context(reads, TOWER, question="How tall?", reference="84 metres")
+    exact = replace(context, exact=True, agreement="same_top_class")
+    with pytest.raises(HoldfastError, match="`agree` must be left out where only the reference's own tokens count"):
+        hf.certify(exact, [1], radius=1, agree=hf.same_number(1))
+
+
+def test_parts_that_do_not_belong_together_are_refused() -> None:
+    context = hf.mask_context(reads, TOWER, question="How tall?", reference="84 metres")
+    whole = json.loads(hf.certify_citations(context, [2], rng=0).to_json())
+    moody = hf.mask_context(lambda prompt: "84 metres", TOWER, question="How tall?", reference="84 metres")
+    drawn = json.loads(hf.certify_citations(moody, [2], answers="random", rng=0).to_json())
+    forged = [
+        whole | {"cited": {"n_features": 4, "shown": [0]}},
+        whole | {"necessity": {**whole["necessity"], "neighborhood": "additions"}},
+        whole | {"answer": "86 metres"},
+        {**whole, "enough": {**whole["enough"], "certificate": {**whole["enough"]["certificate"], "confidence": 0.8}}},
+        drawn | {"witness": whole["witness"] | {"provenance": drawn["sufficiency"]["provenance"]}},
+    ]
+    for plain in forged:
+        with pytest.raises(HoldfastError):
+            hf.CitationCertificate.from_json(json.dumps(plain))
+    result = hf.certify_citations(context, [2], rng=0)
+    added = hf.certify(context, ~result.cited, radius=1, reference="84 metres", rng=0)
+    with pytest.raises(HoldfastError, match="must be additions for `sufficiency` and removals for `necessity`"):
+        replace(result, necessity=added).check()

@@ -175,13 +175,14 @@ class Reference:
 
     def counted(self, nearby: Neighborhood) -> Outcome | None:
         """The exact outcome, if the structure of the model tells it; then no mask need be drawn."""
-        if self._structure is None or self._counts is None:
+        structure, counts = self._structure, self._counts
+        if structure is None or counts is None:
             return None
-        agreed, undecided, size = self._counts.tally(nearby.effective_radius, nearby.smallest)
+        agreed, undecided, size = counts.tally(nearby.effective_radius, nearby.smallest)
         # What counts as known must be what the model itself says, on a few masks and on the change that is shown.
-        if undecided or not self._structure.is_faithful or (agreed < size and not self._shows_change):
+        if undecided or not structure.is_faithful or (agreed < size and not self._shows_change):
             return None
-        return Outcome(Tally(agreed, size), None, proof=self._counts.method)
+        return Outcome(Tally(agreed, size), None, proof=counts.method)
 
     def nearest_change(self, **limits: int) -> NearestChange | None:
         """How near the nearest change is, if the structure of the model tells something of it."""

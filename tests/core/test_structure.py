@@ -1,0 +1,127 @@
+"""A model that counts its own masks: verbs take its word where it is shown to be faithful, and draw where it is not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import holdfast as hf
+from holdfast.errors import HoldfastError
+from holdfast.exact.countable import Counts, NearestChange
+from tests.helpers.oracles import neighbors
+
+N, SELECTED = 8, np.arange(8) < 2
+
+
+def is_kept(mask: Any) -> bool:
+    """Features 5 and 7 together change the prediction."""
+    return not (mask[5] and mask[7])
+
+
+@dataclass
+class CountedTable:
+    """Labels of masks, and counts of them by enumeration; ``lie`` is added to the counts of every size but 0."""
+
+    lie: int = 0
+    nearest: NearestChange | None = None
+    n_features: int = N
+    asked: list[Any] = field(default_factory=list)
+
+    def __call__(self, masks: Any) -> Any:
+        return np.array([is_kept(mask) for mask in masks])
+
+    def reasons_against(self, agree: Any, reference: Any) -> str | None:
+        return None if agree.name == "same_top_class" else "it knows labels alone"
+
+    def count(self, selected: Any, neighborhood: str, agree: Any, reference: Any) -> Counts | None:
+        masks = list(neighbors(selected, N, neighborhood))
+        distances = [int((mask != selected).sum()) for mask in masks]
+        sizes = tuple(distances.count(k) for k in range(max(distances) + 1))
+        pairs = list(zip(masks, distances, strict=True))
+        kept = [sum(is_kept(mask) == reference for mask, at in pairs if at == k) for k in range(len(sizes))]
+        agreed = tuple(max(0, n - self.lie * (k > 0)) for k, n in enumerate(kept))
+        return Counts(agreed, (0,) * len(sizes), sizes, "paths of a tree")
+
+    def nearest_change(self, selected: Any, *question: Any, **limits: Any) -> NearestChange:
+        self.asked.append(limits)
+        changed = selected | np.isin(np.arange(len(selected)), (5, 7))
+        return self.nearest or NearestChange(1, 2, changed, N - 2, "branch and bound")
+
+
+class Unfaithful(CountedTable):
+    """Names a module that reads it wrongly: what is read answers otherwise than the model."""
+
+    structure_reader = __name__
+
+
+def read_structure(model: Any) -> CountedTable:
+    return CountedTable(lie=1)
+
+
+def answers_alike(model: Any, countable: Any) -> bool:
+    return False
+
+
+def test_a_model_that_counts_is_not_drawn_from() -> None:
+    certificate = hf.certify(CountedTable(), SELECTED, radius=6, tolerance=0.4, rng=0)
+    masks = list(neighbors(SELECTED, 6))
+    assert (certificate.exact, certificate.proof) == (True, "paths of a tree")
+    assert Fraction(certificate.n_agreed, certificate.n_evaluated) == Fraction(sum(map(is_kept, masks)), len(masks))
+    assert hf.recheck(CountedTable(), certificate).confirmed
+    curve = hf.mean_curve([lambda: (CountedTable(), SELECTED)] * 3, radii=[1, 6], half_width=0.1, rng=0)
+    assert (curve.n_counted, curve.n_draws) == (3, 0)
+
+
+def test_a_structure_that_answers_otherwise_than_the_model_is_not_believed() -> None:
+    model = Unfaithful()
+    certificate = hf.certify(model, SELECTED, radius=3, rng=0)
+    assert certificate.proof is None
+    assert hf.certify_hard(model, SELECTED, radius=3, rng=0).method in ("enumeration", "sampling")
+    assert hf.find_witness(model, SELECTED, rng=0).proof is None
+    curve = hf.mean_curve([lambda: (model, SELECTED)] * 3, radii=[2], half_width=0.3, rng=0)
+    assert curve.n_counted == 0
+
+
+def test_another_agreement_is_judged_by_the_model() -> None:
+    def same(outputs: Any, reference: Any) -> Any:
+        return outputs == reference
+
+    assert hf.certify(CountedTable(), SELECTED, radius=2, agree=same, rng=0).proof is None
+    assert hf.find_witness(CountedTable(), SELECTED, agree=same, rng=0).proof is None
+
+
+def test_a_bracket_and_the_usual_search_are_taken_together() -> None:
+    far = SELECTED | (np.arange(N) >= 5)
+    open_bracket = NearestChange(1, 3, far, N - 2, "branch and bound")
+    witness = hf.find_witness(CountedTable(nearest=open_bracket), SELECTED, rng=0)
+    assert (witness.added, witness.proven) == ((5, 7), True)
+
+
+def test_a_change_that_only_the_bracket_knows_is_reduced_to_what_it_needs() -> None:
+    """Four features of 38 together: two levels are enumerated, and nothing may be spent on searching further."""
+
+    class Wide(CountedTable):
+        n_features = 40
+
+        def __call__(self, masks: Any) -> Any:
+            return ~masks[:, 30:34].all(axis=1)
+
+    places = np.arange(40)
+    known = NearestChange(3, 6, (places < 2) | ((places >= 29) & (places < 35)), 38, "branch and bound")
+    witness = hf.find_witness(Wide(nearest=known, n_features=40), places < 2, max_calls=0, rng=0)
+    assert witness.added == (30, 31, 32, 33)
+    assert (witness.cleared_radius, witness.proven, witness.proof) == (3, True, "branch and bound")
+
+
+def test_a_proof_that_does_not_fit_its_counts_is_refused() -> None:
+    radius = hf.certified_radius(CountedTable(), SELECTED, min_rate=0.5, radii=[2], rng=0)
+    assert radius.trail[0].proof == "paths of a tree"
+    plain = json.loads(radius.to_json())
+    plain["trail"][0]["exact"] = False
+    with pytest.raises(HoldfastError):
+        hf.RadiusCertificate.from_json(json.dumps(plain))
