@@ -58,6 +58,7 @@ def read_structure(model: MaskedModel) -> Countable | None:
     inner = model
     while isinstance(inner, Evaluator):
         inner = inner.model
+    inner = getattr(inner, "structured", inner)
     if isinstance(inner, Countable):
         return inner
     if not isinstance(inner, TabularModel) or inner.softmax or inner.predictor.estimator is None:

@@ -188,6 +188,8 @@ class ScheduledModel:
         for name in ("provenance", "feature_names", "classes", "elements", "baseline", "groups"):
             if hasattr(model, name):
                 setattr(self, name, getattr(model, name))
+        if hasattr(model, "structure_reader"):  # what counts its masks reads the model itself
+            self.structure_reader, self.structured = model.structure_reader, model
         if isinstance(model, Differentiable):
             self.gradient = self._gradient
         if isinstance(model, Inspectable):
