@@ -116,6 +116,8 @@ class Evaluator:
             hint = "Wrap a function of masks with `holdfast.mask_function(function, n_features=...)`."
             raise InvalidTypeError(argument="model", must=must, got=type(model).__name__, hint=hint)
         self.n_features = check_whole(n_features, "model.n_features", minimum=1)
+        self.n_columns: int = getattr(model, "n_columns", self.n_features)  # more if rows say more than what is shown
+        self.by_rows: Evaluator | None = None  # of the same model, where its completions are drawn
         own_size = getattr(model, "batch_size", None) or DEFAULT_BATCH_SIZE
         self.batch_size = check_whole(own_size if batch_size is None else batch_size, "batch_size", minimum=1)
         self._probe = getattr(model, "batch_probe", None) if batch_size is None else None
@@ -134,7 +136,8 @@ class Evaluator:
     @property
     def n_calls(self) -> int:
         """Rows the model has computed; of a model made of another, rows of that other."""
-        return self._n_rows if self.deciding is None else self.deciding.n_base_calls - self._base_before
+        beside = 0 if self.by_rows is None else self.by_rows.n_calls
+        return self._n_rows + beside if self.deciding is None else self.deciding.n_base_calls - self._base_before
 
     @property
     def n_repeated(self) -> int:
@@ -179,7 +182,7 @@ class Evaluator:
     @property
     def masks(self) -> Masks:
         """Every distinct mask computed so far, in the order of computation."""
-        return _unpacked(list(self._slots), self.n_features)
+        return _unpacked(list(self._slots), self.n_columns)
 
     @property
     def outputs(self) -> Outputs:
@@ -188,7 +191,7 @@ class Evaluator:
 
     def __call__(self, masks: Masks, /) -> Outputs:
         """Outputs of masks (b, n_features); only masks never seen before reach the model."""
-        checked = check_masks(masks, self.n_features)
+        checked = check_masks(masks, self.n_columns)
         if self._next_draw is not None:
             numbers = np.arange(self._next_draw, self._next_draw + len(checked))
             self._next_draw += len(checked)
@@ -329,10 +332,10 @@ class Evaluator:
         if self._n_spread is not None and n > len(taken):
             n_more, keys = n - len(taken), list(self._slots)
             rows = (np.arange(n_more) * 2 + 1) * len(keys) // (2 * n_more)  # spread evenly
-            masks += list(_unpacked([keys[row] for row in rows], self.n_features))
+            masks += list(_unpacked([keys[row] for row in rows], self.n_columns))
             outputs += list(self.outputs[rows])
             self._n_spread += n_more
-        return np.array(masks, dtype=bool).reshape(-1, self.n_features), outputs
+        return np.array(masks, dtype=bool).reshape(-1, self.n_columns), outputs
 
     def _ask(self, batch: Masks, again: Masks, draws: NDArray[np.int64]) -> Outputs:
         """Outputs of the batch and then of rows that no memory may answer, as these draws of a random answer."""

@@ -110,6 +110,24 @@ class Answering(Protocol):
 
 
 @runtime_checkable
+class Completing(MaskedModel, Protocol):
+    """A masked model whose hidden features are drawn: each draw completes the input in another way.
+
+    ``completed(masks, numbers)`` shows each of b masks with the completion of that number, from 0 to
+    ``n_completions`` - 1, all equally likely; the same mask and number always get the same answer, and nothing depends
+    on the number where every feature is shown. A call of the model itself draws nothing: it gives the mean of the
+    scores over all completions of a mask, or the most frequent label.
+    """
+
+    @property
+    def n_completions(self) -> int: ...
+
+    def completed(self, masks: Masks, numbers: NDArray[np.int64], /) -> Outputs:
+        """Scores (b, n_classes), or labels (b,), of masks (b, n_features) with these completions (b,)."""
+        ...
+
+
+@runtime_checkable
 class Deciding(Protocol):
     """A masked model made of many calls of another, which can tell early which class leads.
 

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from holdfast.agreement import Agreement, as_agreement, as_reference, reference_output
 from holdfast.certification.hard import HardCertificate
-from holdfast.certification.question import own_terms
-from holdfast.certification.reference import check_prediction, prediction_of
+from holdfast.certification.question import nearby_rows, own_terms
+from holdfast.certification.reference import check_completion, check_prediction, prediction_of, reference_masks
 from holdfast.certification.serialization import Value
 from holdfast.certification.structure import Structure
+from holdfast.completions import by_rows, completions_of, numbers_of, with_completions
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.exact.countable import PROOFS
@@ -64,6 +65,12 @@ class Witness(Value, schema="holdfast.witness"):
         What proves ``cleared_radius`` from inside the model, such as "branch and bound"; None if masks were evaluated.
     reference : str, int, bool, float, list or None
         What was given as the prediction to be changed; None if nothing was.
+    n_completions : int or None
+        If hidden features are drawn, how many completions there are; the prediction to be changed is then that of the
+        full input. None if one fill hides them.
+    completion : int or None
+        The number of the completion that changes the prediction together with the additions, of which there may then
+        be none; ``cleared_radius`` is -1 where not even the explanation alone was seen with all completions.
     """
 
     found: bool
@@ -84,11 +91,14 @@ class Witness(Value, schema="holdfast.witness"):
     provenance: Provenance
     reference: Any = None
     proof: str | None = None
+    n_completions: int | None = None
+    completion: int | None = None
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         check_mask(self.selected, "selected")
-        check_whole(self.cleared_radius, "cleared_radius")
+        check_whole(self.cleared_radius, "cleared_radius", minimum=0 if self.n_completions is None else -1)
+        check_completion(self.n_completions, self.completion, self.mask)
         as_reference(self.reference)
         if self.proof is not None:
             check_name(self.proof, "proof", PROOFS)
@@ -109,12 +119,19 @@ class Witness(Value, schema="holdfast.witness"):
             left = f"whether fewer can, but more than {self.cleared_radius}, is open"
             smaller = "no smaller addition does" if self.proven else left
             changed = quoted(self.prediction, self.prediction_name)
-            claim = f"Revealing {size} changes {what} to {changed}; {smaller}"
-        elif self.proven:
-            claim = f"No addition of up to {self.max_radius} features changes {what}"
+            revealing = f"Revealing {size}"
+            if self.n_completions is not None:
+                drawn = f"the hidden ones as in completion {self.completion} of {self.n_completions},"
+                revealing = f"{revealing if self.added else 'Showing the selected features alone'}, {drawn}"
+                smaller = smaller if self.added else "nothing need be revealed for it"
+            claim = f"{revealing} changes {what} to {changed}; {smaller}"
         else:
+            drawn = "" if self.n_completions is None else f", with any of {self.n_completions} completions,"
+            addition = f"No addition of up to {self.max_radius} features{drawn}"
             known = f"that none of up to {self.cleared_radius} features does is proven"
-            claim = f"No addition of up to {self.max_radius} features was found that changes {what}; {known}"
+            claim = (
+                f"{addition} changes {what}" if self.proven else f"{addition} was found that changes {what}; {known}"
+            )
         how = "" if self.proof is None else f"proven from inside the model, by {proof_label(self.proof)}, "
         return f"{claim} ({how}{calls(self.n_calls)})."
 
@@ -190,7 +207,8 @@ def find_witness(
     4,096 masks or fits into what is left of ``max_calls``. A change found there is proven smallest.
     After that a guided search looks further, up to ``max_radius``; what it finds cannot be made
     smaller by leaving out one of its features, but smaller changes elsewhere may exist, and finding
-    none proves nothing beyond ``cleared_radius``. Where the structure of the model is known, as of trees on a row of a
+    none proves nothing beyond ``cleared_radius``. Of a model that draws what is hidden, every addition is evaluated with
+    every completion, that of nothing first, and the witness names its ``completion``. Where the structure of the model is known, as of trees on a row of a
     table, it tells the fewest features instead, and ``proof`` says how.
 
     Parameters
@@ -223,7 +241,7 @@ def find_witness(
     check_whole(max_calls, "max_calls")
     same, given = as_agreement(agree), as_reference(reference)
     wanted = None if max_radius is None else check_whole(max_radius, "max_radius")
-    with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
+    with evaluating(by_rows(model), batch_size=batch_size, progress=progress) as evaluator:
         mask = check_selection(selected, "selected", evaluator)
         n_free, known, before = int((~mask).sum()), evaluator.provenance, evaluator.n_calls
         key = stream_key(rng, "witness", known.model, known.input, known.masking, np.flatnonzero(mask).tolist())
@@ -252,7 +270,7 @@ def repeat_witness(model: MaskedModel, stated: Witness, **options: Any) -> Witne
         return find_witness(model, stated.selected, **limits, **options)
 
     least = search(stated.max_radius, 0)
-    cleared = search(min(stated.cleared_radius, stated.max_radius), _MOST_REPEATED)
+    cleared = search(max(0, min(stated.cleared_radius, stated.max_radius)), _MOST_REPEATED)
     whole = least
     if not stated.found:
         whole = search(stated.max_radius, min(max(stated.n_calls, _LEAST_REPEATED), _MOST_REPEATED))
@@ -263,10 +281,13 @@ def repeat_witness(model: MaskedModel, stated: Witness, **options: Any) -> Witne
     if stated.mask is None:
         proven = radius == whole.max_radius
         return replace(whole, cleared_radius=radius, proven=proven, n_calls=stated.n_calls)
-    with evaluating(model, batch_size=options.get("batch_size")) as evaluator:
+    with evaluating(by_rows(model), batch_size=options.get("batch_size")) as evaluator:
         less = np.tile(stated.mask, (len(stated.added), 1))
         less[range(len(stated.added)), list(stated.added)] = False
-        outputs = evaluator(np.concatenate([[stated.selected, stated.mask], less]))
+        rows, n_completions = np.concatenate([[stated.mask], less]), completions_of(evaluator)
+        if n_completions is not None:
+            rows = with_completions(rows, np.full(len(rows), stated.completion or 0), n_completions)
+        outputs = evaluator(np.concatenate([reference_masks(stated.selected, n_completions)[:1], rows]))
     agree = as_agreement(stated.agree if options.get("agree") is None else options["agree"])
     kept = outputs[0]
     if stated.reference is not None:
@@ -275,7 +296,7 @@ def repeat_witness(model: MaskedModel, stated: Witness, **options: Any) -> Witne
     if agrees[1] or not agrees[2:].all() or len(stated.added) > least.max_radius:
         return least
     changed, name = prediction_of(outputs[1], agree, evaluator.classes)
-    again = ("original_prediction", "original_name", "max_radius", "agree", "provenance")
+    again = ("original_prediction", "original_name", "max_radius", "agree", "provenance", "n_completions")
     facts, proven = {field: getattr(least, field) for field in again}, radius == len(stated.added) - 1
     facts["proof"] = least.proof if least.cleared_radius == radius else None
     return replace(stated, prediction=changed, prediction_name=name, proven=proven, cleared_radius=radius, **facts)
@@ -306,6 +327,9 @@ def stability_bracket(
     >>> bracket.low, bracket.below
     (1, 2)
     """
+    if completions_of(model) is not None:
+        must, hint = "hide features in one way", "With random fills, `find_witness` names what changes the prediction."
+        raise InvalidValueError(argument="model", must=must, got="random fills", hint=hint)
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         before = evaluator.n_calls
         votes = isinstance(evaluator.model, SmoothedModel) and evaluator.model.votes
@@ -325,9 +349,11 @@ class _WitnessSearch:
     ) -> None:
         self._evaluator, self._selected, self._agree, self._reach = evaluator, selected, agree, reach
         self._before, self._max_calls = evaluator.n_calls, max_calls
-        self._free = np.flatnonzero(~selected)
+        self._free, self._n_completions = np.flatnonzero(~selected), completions_of(evaluator)
+        # A row may also say which completion is drawn: nothing of that is an addition.
+        self._kept = np.pad(selected, (0, evaluator.n_columns - len(selected)), constant_values=True)
         self._cost = 1 if evaluator.deciding is None else evaluator.deciding.rows_per_mask
-        outputs = evaluator(selected[None])
+        outputs = evaluator(reference_masks(selected, self._n_completions)[:1])
         self._reference = outputs[0]
         if not agree(outputs, self._reference)[0]:
             must = f"hold between an output and itself; {agree.name} does not"
@@ -337,8 +363,10 @@ class _WitnessSearch:
         if given is not None:
             self._reference = reference_output(evaluator.label_of(given), outputs, agree, evaluator.classes)
             if not agree(outputs, self._reference)[0]:
-                alone = prediction_of(outputs[0], agree, evaluator.classes)
-                must, got = "be what the selected features alone give", f"{given!r}; they give {quoted(*alone)}"
+                alone = quoted(*prediction_of(outputs[0], agree, evaluator.classes))
+                must, got = "be what the selected features alone give", f"{given!r}; they give {alone}"
+                if self._n_completions is not None:
+                    must, got = "be what the full input gives", f"{given!r}; it gives {alone}"
                 raise InvalidValueError(argument="reference", must=must, got=got)
         evaluator.expect(max_calls // self._cost)
 
@@ -352,22 +380,22 @@ class _WitnessSearch:
         else:
             cleared = self._exhaust()
             if self._best is None and cleared < self._reach:
-                self._beam()
+                self._beam(self._start(rng))
                 self._random_orders(rng)
         if nearest is not None and not nearest.proven:  # whichever of the two searches went further
             if nearest.mask is not None and (nearest.distance or 0) <= self._most_added:
                 self._best = self._reduced(nearest.mask)
             if nearest.cleared > cleared:
                 cleared, proof = nearest.cleared, nearest.method
-        best = self._best
-        if best is not None:
-            best.setflags(write=False)
-        added = () if best is None else tuple(int(i) for i in np.flatnonzero(best & ~self._selected))
-        classes = self._evaluator.classes
-        original, original_name = prediction_of(self._reference, self._agree, classes)
-        changed, name = None, None
+        best, completion, changed, name = self._best, None, None, None
+        classes, n = self._evaluator.classes, len(self._selected)
         if best is not None:
             changed, name = prediction_of(self._evaluator(best[None])[0], self._agree, classes)
+            completion = None if self._n_completions is None else int(numbers_of(best[None], n)[0])
+            best = best[:n].copy()
+            best.setflags(write=False)
+        added = () if best is None else tuple(int(i) for i in np.flatnonzero(best & ~self._selected))
+        original, original_name = prediction_of(self._reference, self._agree, classes)
         return Witness(
             found=best is not None,
             mask=best,
@@ -387,6 +415,8 @@ class _WitnessSearch:
             provenance=self._evaluator.provenance,
             reference=self._given,
             proof=proof,
+            n_completions=self._n_completions,
+            completion=completion,
         )
 
     @property
@@ -397,15 +427,16 @@ class _WitnessSearch:
     @property
     def _most_added(self) -> int:
         """Only smaller changes than the best are still of interest."""
-        return self._reach if self._best is None else int((self._best & ~self._selected).sum()) - 1
+        return self._reach if self._best is None else int((self._best & ~self._kept).sum()) - 1
 
     def _exhaust(self) -> int:
         """Evaluate whole levels while they are affordable; returns the last one without a change."""
-        for size in range(1, self._reach + 1):
-            n_masks = math.comb(len(self._free), size)
+        for size in range(1 if self._n_completions is None else 0, self._reach + 1):
+            n_masks = math.comb(len(self._free), size) * (self._n_completions or 1)
             if n_masks > ALWAYS_EXHAUSTED and n_masks > self._left:
                 return size - 1
-            for masks in Additions(self._selected, size).exactly(size).enumerate(_PORTION):
+            level = nearby_rows(Additions(self._selected, size).exactly(size), self._n_completions)
+            for masks in level.enumerate(_PORTION):
                 self._best = self._smallest_change(masks)
                 if self._best is not None:
                     return size - 1
@@ -416,14 +447,21 @@ class _WitnessSearch:
         changed = ~self._agree(self._evaluator(masks), self._reference)
         if not changed.any():
             return None
-        sizes = (masks & ~self._selected).sum(axis=1)
+        sizes = (masks & ~self._kept).sum(axis=1)
         return np.array(masks[np.where(changed, sizes, sizes.max() + 1).argmin()])
 
-    def _beam(self) -> None:
+    def _start(self, rng: np.random.Generator) -> Mask:
+        """The explanation, with a completion that is drawn if any is."""
+        if self._n_completions is None:
+            return self._selected
+        number = rng.integers(self._n_completions, size=1)
+        return np.asarray(with_completions(self._selected[None], number, self._n_completions)[0])
+
+    def _beam(self, start: Mask) -> None:
         """Add one feature at a time to the sets with the smallest gaps, until one changes the prediction."""
-        front = self._selected[None]
+        front = start[None]
         for _ in range(self._most_added):
-            n_open = len(self._free) - int((front[0] & ~self._selected).sum())
+            n_open = len(self._free) - int((front[0] & ~self._kept).sum())
             if n_open > self._left:  # one mask alone has as many children
                 return
             # Every mask with one more feature, without repeats.
@@ -446,7 +484,7 @@ class _WitnessSearch:
             if self._most_added < 1 or self._left < self._most_added:
                 return
             order = rng.permutation(self._free)[: self._most_added]
-            prefixes = np.tile(self._selected, (len(order), 1))
+            prefixes = np.tile(self._start(rng), (len(order), 1))
             for i, feature in enumerate(order):
                 prefixes[i:, feature] = True
             self._try(prefixes)
@@ -454,7 +492,9 @@ class _WitnessSearch:
     def _reduced(self, mask: Mask) -> Mask:
         """Leave out features one by one while the prediction stays changed, the most changed first."""
         while True:
-            added = np.flatnonzero(mask & ~self._selected)
+            added = np.flatnonzero(mask & ~self._kept)
+            if not len(added):
+                return mask
             smaller = np.repeat(mask[None], len(added), axis=0)
             smaller[np.arange(len(added)), added] = False
             changed = ~self._agree(self._evaluator(smaller), self._reference)

@@ -182,6 +182,22 @@ def event(neighborhood: str, rate_kind: str, radius: int | str) -> str:
     return f"{words}, at the worst number of them," if rate_kind.startswith("worst_size") else words
 
 
+def change_of(claim: Any, rate_kind: str, radius: int | str, also: str = "") -> str:
+    """The change that a claim is about, what it is about also, and where hidden features come from if they are drawn."""
+    change = event(claim.neighborhood, rate_kind, radius)
+    if claim.n_completions is None:
+        return change + also
+    change = change.removesuffix(",") if radius else "Showing the selected features alone"
+    return f"{change}{also}, hidden ones drawn from {counted(claim.n_completions, 'completion')},"
+
+
+def drawn_for(claim: Any) -> str:
+    """What a claim that rests on draws is about: 'random masks', 'random masks and completions'."""
+    if claim.n_completions is not None:
+        return "random masks and completions"
+    return "random masks and answers" if claim.answers == "random" else "random masks"
+
+
 def unlike(rate: float, claim: Any) -> str:
     """That the full input is predicted differently, and what may follow if the prediction is kept at this rate.
 
@@ -190,6 +206,8 @@ def unlike(rate: float, claim: Any) -> str:
     if claim.answers == "random":
         whom = "the full input" if claim.reference is None else "the selected features alone"
         return f"one answer to {whom} differed"
+    if claim.n_completions is not None:
+        return "the full input does not give it"
     if claim.reference is not None:
         return "the selected features alone do not give it"
     follows = ", so the explanation may be stably wrong" if rate >= _STABLE else ""

@@ -25,7 +25,18 @@ from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of
 from holdfast.plans.design import Design
 from holdfast.types import MaskedModel
 from holdfast.validation import check_mask, check_name, check_share, check_size, check_whole, is_number, shown
-from holdfast.words import NOT_RIGHT, event, kept, lower_first, outward, proven_by, share_of, span, unlike
+from holdfast.words import (
+    NOT_RIGHT,
+    change_of,
+    drawn_for,
+    kept,
+    lower_first,
+    outward,
+    proven_by,
+    share_of,
+    span,
+    unlike,
+)
 
 DRAWS = ("single", "pooled", "paired")
 """Whom the draws were made for: one radius alone, a curve, or a comparison. They name the random stream."""
@@ -167,12 +178,13 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         )
 
     def __str__(self) -> str:
-        change, keeps = event(self.neighborhood, self.rate_kind, self.effective_radius), f"keeps {kept(self)}"
+        change, keeps = change_of(self, self.rate_kind, self.effective_radius), f"keeps {kept(self)}"
         low, high = outward(self.interval)
         if self.exact:
             exactly = "exactly " if self.n_repeated else ""
             claim = f"{change} {keeps} in {exactly}{share_of(self.n_agreed, self.n_evaluated)} cases"
-            evidence = "every mask was evaluated" if self.proof is None else proven_by(self.proof)
+            each = "" if self.n_completions is None else " with every completion"
+            evidence = f"every mask was evaluated{each}" if self.proof is None else proven_by(self.proof)
             scope = "it is a fact about" if self.n_repeated else "it is about"
         else:
             upper = "" if self.rate_kind == "worst_size_lower" else f" to {100 * high:g}%"
@@ -180,9 +192,9 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
             claim = f"With confidence {self.confidence}, {lower_first(change)} {keeps} {cases}"
             where = " at the worst" if self.rate_kind in WORST else ""
             evidence = f"{self.n_agreed} of {self.n_evaluated} draws agreed{where}"
-            scope = f"it is about random masks{' and answers' if self.answers == 'random' else ''} for"
+            scope = f"it is about {drawn_for(self)} for"
         caveats = []
-        if not self.selected.any():
+        if not self.selected.any() and self.n_completions is None:
             everywhere = ", and the model said the same for every mask, the full input included"
             said = everywhere if self.consistent and self.n_agreed == self.n_evaluated else ""
             caveats.append(f"no feature is selected{said}")
@@ -294,8 +306,8 @@ def certify(
     if on_look is not None and not callable(on_look):
         raise InvalidTypeError(argument="on_look", must="be a function of a Look, or None", got=shown(on_look))
     procedure = Procedure.check(certify, "single", keywords, radii=[check_whole(radius, "radius")])
-    question = procedure.question
     with procedure.about(model, selected) as (evaluator, mask, procedure):
+        question = procedure.question
         nearby = question.neighborhood_of(mask, radius)
         parts = parts_of(nearby, question.rate_kind)
         plan = question.plan_for(parts, question.make_plan())

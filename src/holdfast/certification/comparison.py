@@ -202,7 +202,6 @@ def compare(
     (('a', 'b'),)
     """
     procedure = Procedure.check(compare, "paired", keywords, radii=radii)
-    question = procedure.question
     must = "map names to Boolean masks"
     if not isinstance(explanations, Mapping):
         raise InvalidTypeError(argument="explanations", must=must, got=type(explanations).__name__)
@@ -216,6 +215,7 @@ def compare(
         before = evaluator.n_calls
         masks = {name: check_selection(mask, name, evaluator) for name, mask in explanations.items()}
         procedure = procedure.bound(evaluator, *masks.values())
+        question = procedure.question
         nearby = [[question.neighborhood_of(mask, radius) for radius in question.radii] for mask in masks.values()]
         run = _run_in_sequence if question.plan == "sequential" else _run_in_pairs
         answers, n_rounds = run(nearby, question.make_plan(), evaluator, procedure)
@@ -280,7 +280,8 @@ def _run_in_pairs(
     rows = [part for parts in masks for part in parts]
     evaluator.expect(sum(map(len, rows)))
     if asks_together(evaluator, question):
-        evaluator(np.concatenate([*(reference_masks(nears[0].selected) for nears in nearby), *rows]))
+        references_first = (reference_masks(nears[0].selected, question.n_completions) for nears in nearby)
+        evaluator(np.concatenate([*references_first, *rows]))
     answers = []
     for nears, parts, exact, known_reference in zip(nearby, masks, counted, references, strict=True):
         reference = known_reference or Reference(evaluator, nears[0].selected, procedure)

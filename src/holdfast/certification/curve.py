@@ -21,7 +21,7 @@ from holdfast.plans import WORST, is_valid_design, most_rows, parts_of, share_ri
 from holdfast.plans.search import Goal
 from holdfast.types import MaskedModel
 from holdfast.validation import shown
-from holdfast.words import MOST_READABLE, bracket, calls, event, kept, lower_first, proven_by, share_of, unlike
+from holdfast.words import MOST_READABLE, bracket, calls, change_of, kept, lower_first, proven_by, share_of, unlike
 
 _FLOAT_SLACK = 1e-12
 _BARS = "▁▂▃▄▅▆▇█"
@@ -101,7 +101,7 @@ class StabilityCurve(Value, schema="holdfast.stability_curve"):
     def __str__(self) -> str:
         last = self.certificates[-1]
         scope = "for all radii at once" if self.simultaneous else "for each radius on its own"
-        doing = lower_first(event(last.neighborhood, last.rate_kind, "r")).rstrip(",")
+        doing = lower_first(change_of(last, last.rate_kind, "r")).rstrip(",")
         head = f"{sparkline(self.rates)}  how often {kept(last)} is kept when {doing}, {scope}"
         step = -(-len(self) // _MOST_ROWS)
         rows = [f"  (every {step}{'nd' if step == 2 else 'rd' if step == 3 else 'th'} radius)"] if step > 1 else []
@@ -159,8 +159,8 @@ def certify_radii(
     (1.0, True)
     """
     procedure = Procedure.check(certify_radii, "pooled", keywords, radii=radii, simultaneous=simultaneous)
-    question = procedure.question
     with procedure.about(model, selected) as (evaluator, mask, procedure):
+        question = procedure.question
         nearby = [question.neighborhood_of(mask, radius) for radius in question.radii]
         plan = question.make_plan()
         sampled = {near.effective_radius: near for near in nearby}

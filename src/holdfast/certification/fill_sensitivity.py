@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.question import RateKeywords, asks
 from holdfast.certification.serialization import Value, make_frame
+from holdfast.completions import completions_of
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream_key
@@ -184,6 +185,10 @@ def fill_sensitivity(
         if label in models:
             got, hint = f"{shown(label)} twice", "Map names to fills."
             raise InvalidValueError(argument="fills", must="have distinct names", got=got, hint=hint)
+        if completions_of(model) is not None:
+            must = "hide features in one way each: one that is drawn keeps the prediction of the full input"
+            hint = "Certify it by itself: its rate is about another question."
+            raise InvalidValueError(argument="fills", must=must, got=shown(label), hint=hint)
         models[label] = model
     mask = check_selection(selected, "selected", next(iter(models.values())))
     for name, model in models.items():

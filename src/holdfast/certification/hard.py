@@ -19,6 +19,7 @@ from holdfast.types import MaskedModel
 from holdfast.validation import check_name, check_share, check_whole, shown
 from holdfast.words import (
     NOT_RIGHT,
+    change_of,
     counted,
     event,
     kept,
@@ -108,7 +109,7 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         if self.stable == known_change or (self.stable and not all_agreed):
             must = "be false exactly if a mask that changes the prediction is known"
             raise InvalidValueError(argument="stable", must=must)
-        if self.radius != self.requested_radius if self.stable else self.radius >= self.requested_radius:
+        if self.radius != self.requested_radius if self.stable else self.radius >= max(1, self.requested_radius):
             raise InvalidValueError(argument="radius", must="be the requested one if stable, and smaller if not")
         if self.method in VOTED:
             return
@@ -168,7 +169,7 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         return claim, votes, scope
 
     def _said_by_masks(self) -> tuple[str, str, str]:
-        change, what = event(self.neighborhood, "uniform", self.effective_radius), kept(self)
+        change, what = change_of(self, "uniform", self.effective_radius), kept(self)
         counts, scope = f"{self.n_agreed} of {self.n_evaluated} agreed", "a fact about this model, input and masking"
         scope = "about one random answer of this model" if self.answers == "random" else scope
         if self.method in PROOFS:
@@ -176,8 +177,9 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
             counts += f"proven from inside the model, by {proof_label(self.method)}"
         if self.counterexample is not None:
             changed = counted(int((self.counterexample != self.selected).sum()), "feature")
+            drawn = "" if self.completion is None else f" with completion {self.completion}"
             nearer = f", none within radius {self.radius} does" if self.radius else ""
-            return f"{change} can change {what}: a mask that differs in {changed} does{nearer}", counts, scope
+            return f"{change} can change {what}: a mask that differs in {changed} does{drawn}{nearer}", counts, scope
         if self.method != "sampling":
             return f"{change} never changes {what}", counts, scope
         claim = f"With confidence {self.confidence}, {lower_first(change)} at random changes {what} with probability"
@@ -225,6 +227,7 @@ def certify_hard(
     n_draws = smallest_power_within(1 - tolerance, 1 - confidence)
     affordable = n_draws if max_enumerated is None else check_whole(max_enumerated, "max_enumerated")
     with procedure.about(model, selected) as (evaluator, mask, procedure):
+        question = procedure.question
         nearby = question.neighborhood_of(mask, radius)
         proof = question.enumerates(nearby, affordable)
         evaluator.expect(nearby.size if proof else n_draws)
@@ -237,7 +240,7 @@ def certify_hard(
         changing = reference.counterexample_in(nearby)
         vouched = nearby.radius if changing is None else 0
         if changing is not None and proof:  # enumeration goes outwards, so all nearer masks were seen
-            vouched = int((changing != mask).sum()) // len(nearby.pools) - 1
+            vouched = max(0, int((changing != mask).sum()) // len(nearby.pools) - 1)
         return HardCertificate(
             method="enumeration" if proof else "sampling",
             stable=changing is None,

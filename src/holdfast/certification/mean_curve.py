@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -36,6 +36,7 @@ from holdfast.certification.allocation import Floats, allocate
 from holdfast.certification.question import Procedure, own_terms
 from holdfast.certification.reference import Reference, asks_together, reference_masks
 from holdfast.certification.serialization import Value, make_frame
+from holdfast.completions import completions_of
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.randomness import is_canonical
@@ -99,6 +100,8 @@ class MeanCurve(Value, schema="holdfast.mean_curve"):
         Draws counted, and rows the models computed.
     n_counted : int
         Inputs whose masks were all counted from inside the model: they need no draws and add no uncertainty.
+    random_fills : bool
+        Whether hidden features are drawn with each mask; what is to be kept is then the prediction of the full input.
     """
 
     radii: tuple[int, ...]
@@ -116,6 +119,7 @@ class MeanCurve(Value, schema="holdfast.mean_curve"):
     agree: str
     rng_key: int
     n_counted: int = 0
+    random_fills: bool = False
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
@@ -153,6 +157,7 @@ class MeanCurve(Value, schema="holdfast.mean_curve"):
         ]
         share = self.n_consistent / self.n_inputs
         counted = f"the masks of {self.n_counted} counted from inside the model; " if self.n_counted else ""
+        counted += "hidden features drawn with each mask; " if self.random_fills else ""
         foot = f"{counted}{calls(self.n_calls)}; {share:.1%} of the explanations have the prediction of the full input."
         return "\n".join([head, *rows, foot, "The population's intervals are for inputs drawn independently from it."])
 
@@ -290,6 +295,7 @@ def mean_curve(
         agree=sample.agree.name,
         rng_key=procedure.key,
         n_counted=sample.n_counted,
+        random_fills=sample.random_fills,
     )
 
 
@@ -384,11 +390,13 @@ class StratifiedSample:
         self.members: defaultdict[FreeFeatures, list[int]] = defaultdict(list)
         self._places: list[int] = []
         self._counted: list[Floats] = []
-        self.agree, self._asks_alone = procedure.question.agree, False
+        self.agree, self._asks_alone, self.random_fills = procedure.question.agree, False, False
         for i, subject in enumerate(subjects):
             model, mask = _explained(subject)
             self.agree, reference = own_terms(Evaluator(model), procedure.question.agree, None)
-            self._asks_alone |= reference is not None  # which the explanation itself need not have
+            self.random_fills |= completions_of(model) is not None
+            # Which the explanation itself need not have; nor need it, with every completion, that of the full input.
+            self._asks_alone |= reference is not None or self.random_fills
             rates = self._count(i, model, mask)
             if rates is not None:
                 self._counted.append(rates)
@@ -512,7 +520,8 @@ class StratifiedSample:
         counts = self._memory.get(key)
         if counts is None:
             model, mask = _explained(self._subjects[i])
-            full = question.neighborhood_of(mask, len(mask))
+            n_completions = completions_of(model)
+            full = replace(question, n_completions=n_completions).neighborhood_of(mask, len(mask))
             drawn = []
             for (_, size), (start, stop) in spans.items():
                 rng = self._procedure.stream("masks", str(i), str(size))
@@ -520,7 +529,7 @@ class StratifiedSample:
             with self._procedure.evaluating(model) as evaluator:
                 before, procedure = evaluator.n_calls, self._procedure.bound(evaluator, mask)
                 if asks_together(evaluator, procedure.question):
-                    evaluator(np.concatenate([reference_masks(mask), *drawn]))
+                    evaluator(np.concatenate([reference_masks(mask, n_completions), *drawn]))
                 reference = Reference(evaluator, mask, procedure)
                 n_kept = tuple(int(reference.judge(masks).sum()) for masks in drawn)
                 counts = InputCounts(n_kept, reference.consistent, evaluator.n_calls - before)

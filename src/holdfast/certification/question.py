@@ -15,6 +15,7 @@ import numpy as np
 
 from holdfast.agreement import NAMES, Agreement, as_agreement, as_reference, same_top_class
 from holdfast.certification.structure import Structure
+from holdfast.completions import CompletedNeighborhood, by_rows, completions_of
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
@@ -113,7 +114,10 @@ FIELDS: Mapping[str, Field] = {
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of an explanation; see ``certify`` for what the fields mean."""
+    """What is asked of an explanation; see ``certify`` for what the fields mean.
+
+    ``n_completions`` is what the model says, if it draws what is hidden.
+    """
 
     radii: tuple[int, ...]
     tolerance: Fraction
@@ -125,6 +129,7 @@ class Question:
     rate_kind: str
     simultaneous: bool
     answers: str
+    n_completions: int | None = None
 
     @classmethod
     def check(cls, keywords: Mapping[str, Any], *, prefix: str = "") -> Question:
@@ -141,11 +146,16 @@ class Question:
         return plan_for(parts, plan, self.rate_kind, all_sampled=self.answers == "random")
 
     def neighborhood_of(self, selected: Mask, radius: int) -> Neighborhood:
-        return NEIGHBORHOODS[self.neighborhood](selected, radius)
+        return nearby_rows(NEIGHBORHOODS[self.neighborhood](selected, radius), self.n_completions)
 
     def enumerates(self, nearby: Neighborhood, limit: int) -> bool:
         """Whether to evaluate every mask: there are few, and one answer to each says all that there is to know."""
         return self.answers == "fixed" and not nearby.is_larger_than(limit)
+
+
+def nearby_rows(masks: Neighborhood, n_completions: int | None) -> Neighborhood:
+    """The masks, with every completion if what is hidden is drawn."""
+    return masks if n_completions is None else CompletedNeighborhood(masks, n_completions)
 
 
 def own_terms(evaluator: Evaluator, agree: Agreement, reference: Any) -> tuple[Agreement, Any]:
@@ -252,7 +262,7 @@ class Procedure:
         return cls(question, draws, key, canonical, checks, asked["batch_size"], asked["progress"])
 
     def evaluating(self, model: MaskedModel) -> Any:
-        return evaluating(model, batch_size=self.batch_size, progress=self.progress)
+        return evaluating(by_rows(model), batch_size=self.batch_size, progress=self.progress)
 
     @contextmanager
     def about(self, model: MaskedModel, selected: Any) -> Iterator[tuple[Evaluator, Mask, Procedure]]:
@@ -271,8 +281,12 @@ class Procedure:
         if getattr(agree, "errors", None) is not None and (self.question.rate_kind in WORST or self.draws == "paired"):
             must = "have no `errors` here: what people labelled is about one rate, of one explanation"
             raise InvalidValueError(argument="agree", must=must, got=agree.name)
+        drawn = completions_of(evaluator)
+        if drawn is not None and self.question.answers == "random":
+            must = "be left out for random fills, which are drawn with each mask; the model itself is deterministic"
+            raise InvalidValueError(argument="answers", must=must, got="'random'")
         structure = Structure(evaluator) if self.question.answers == "fixed" else None
-        question = replace(self.question, agree=agree, reference=reference)
+        question = replace(self.question, agree=agree, reference=reference, n_completions=drawn)
         procedure = replace(self, question=question, structure=structure)
         if self.is_canonical:
             procedure = replace(procedure, key=self.canonical_key(evaluator.provenance, *explanations))

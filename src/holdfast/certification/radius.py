@@ -17,7 +17,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.plans import RateTest, rate_test
 from holdfast.types import MaskedModel
 from holdfast.validation import check_share
-from holdfast.words import NOT_RIGHT, event, kept, lower_first, outward, percent, proven_by, unlike
+from holdfast.words import NOT_RIGHT, change_of, drawn_for, kept, lower_first, outward, percent, proven_by, unlike
 
 _MOST_DRAWS = 5_000
 """Tests of more draws are not computed anew when a file is read, which would take minutes; ``recheck`` does so."""
@@ -102,15 +102,15 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
         rate, certified = f"{kept(self)} in at least {self.min_rate} of cases", self._certified()
         proof = next((step.proof for step in self.trail if step.proof), None)
         if certified:
-            change = lower_first(event(self.neighborhood, "uniform", certified[-1].effective_radius))
             every = " (and every smaller tested radius)" if len(certified) > 1 else ""
+            change = lower_first(change_of(self, "uniform", certified[-1].effective_radius, every))
             sure = "For certain" if all(step.proof for step in certified) else f"With confidence {self.confidence}"
-            claim = f"{sure}, {change}{every} keeps {rate}"
+            claim = f"{sure}, {change} keeps {rate}"
         else:
             claim = f"No radius is certified to keep {rate}"
         radii = "radius" if len(self.trail) == 1 else "radii"
         wrong = "" if self.consistent else f" {unlike(self.min_rate if certified else 0, self)};"
-        scope = "it is about random masks for this model, input and masking, not about larger or untested radii"
+        scope = f"it is about {drawn_for(self)} for this model, input and masking, not about larger or untested radii"
         if self.judge_errors is not None and certified:
             interval, joint = self.by_people(Interval(self.min_rate, 1.0), self.confidence)
             wrong += f" with the judge's errors in at least {percent(outward(interval).low)}, confidence {joint:g};"

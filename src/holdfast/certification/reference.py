@@ -12,8 +12,9 @@ import numpy as np
 
 from holdfast.agreement import Agreement, as_reference, reference_output, same_top_class, says_in_words
 from holdfast.bounds import Interval, check_counts
-from holdfast.certification.question import ANSWERS, Procedure, Question
+from holdfast.certification.question import ANSWERS, Procedure, Question, nearby_rows
 from holdfast.certification.serialization import Value
+from holdfast.completions import numbers_of, with_completions
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.exact.countable import PROOFS, Counts, NearestChange
@@ -21,7 +22,7 @@ from holdfast.judging import JudgeErrors
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import Plan
 from holdfast.types import Mask, Masks, Provenance
-from holdfast.validation import check_class_name, check_mask, check_name, shown
+from holdfast.validation import check_class_name, check_mask, check_name, check_whole, shown
 from holdfast.words import calls, class_name, repeats
 
 NOTHING = Tally()
@@ -70,6 +71,12 @@ class PredictionClaim(Value):
         Give it back as ``rng`` to repeat the draws.
     provenance : Provenance
         The masking, model and input, as far as the masked model tells.
+    n_completions : int or None
+        If hidden features are drawn, how many completions there are; None if one fill hides them. Rates are then about
+        pairs of a mask and a completion, and the prediction to be kept is that of the full input, unless a
+        ``reference`` is given; ``consistent`` says whether the full input has it.
+    completion : int or None
+        The number of the completion with which ``counterexample`` changes the prediction.
     """
 
     prediction: Any
@@ -85,6 +92,8 @@ class PredictionClaim(Value):
     reference: Any = None
     answers: str = "fixed"
     judge_errors: JudgeErrors | None = None
+    n_completions: int | None = None
+    completion: int | None = None
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
@@ -93,10 +102,13 @@ class PredictionClaim(Value):
         check_prediction(self.prediction, self.prediction_name, self.agree)
         as_reference(self.reference)
         check_name(self.answers, "answers", ANSWERS)
+        check_completion(self.n_completions, self.completion, self.counterexample)
+        if self.n_completions is not None and self.answers == "random":
+            raise InvalidValueError(argument="answers", must="be 'fixed' where completions are drawn")
 
     def nearby(self, radius: int) -> Neighborhood:
         """The masks within a radius of the explanation."""
-        return NEIGHBORHOODS[self.neighborhood](self.selected, radius)
+        return nearby_rows(NEIGHBORHOODS[self.neighborhood](self.selected, radius), self.n_completions)
 
     def by_people(self, interval: Interval, confidence: float) -> tuple[Interval, float]:
         """An interval of the judge's rate, widened by what its errors may be, and with which confidence it holds."""
@@ -122,7 +134,9 @@ class Reference:
         self._evaluator, self._agree, self.selected = evaluator, procedure.question.agree, selected
         self._calls_before, self._repeated_before = evaluator.n_calls, evaluator.n_repeated
         self.counterexample: Mask | None = None
-        outputs, self._given = evaluator(reference_masks(selected)), procedure.question.reference
+        self.completion: int | None = None
+        rows = reference_masks(selected, procedure.question.n_completions)
+        outputs, self._given = evaluator(rows), procedure.question.reference
         self._output = outputs[0]
         if not self._agree(outputs, self._output)[0]:
             must = "hold between an output and itself"
@@ -136,7 +150,7 @@ class Reference:
         self._decides = decides_early(evaluator, self._agree)
         self._neighborhood, self._structure = procedure.question.neighborhood, procedure.structure
         if procedure.check_determinism:
-            evaluator.check_determinism(selected)
+            evaluator.check_determinism(rows[0])
 
     def judge(self, masks: Masks) -> Mask:
         """Which masks (b, n_features) keep the prediction, Boolean (b,)."""
@@ -145,10 +159,12 @@ class Reference:
         else:
             agreed = self._agree(self._evaluator(masks), self._output)
         if not agreed.all():
-            changing, nearest = masks[~agreed], self.counterexample
-            distance = (changing != self.selected).sum(axis=1)
+            n, nearest = len(self.selected), self.counterexample
+            changing = masks[~agreed]
+            distance = (changing[:, :n] != self.selected).sum(axis=1)
             if nearest is None or distance.min() < (nearest != self.selected).sum():
-                self.counterexample = changing[int(distance.argmin())].copy()
+                row = changing[distance.argmin()]
+                self.counterexample, self.completion = row[:n].copy(), int(numbers_of(row[None], n)[0])
                 self.counterexample.setflags(write=False)
         return agreed
 
@@ -211,11 +227,14 @@ class Reference:
         """The fields that every certificate has; the evaluation ends where its rows are not counted elsewhere."""
         if n_calls is None:
             self._evaluator.settle()
+        changing, completion = self.counterexample_in(nearby), None
+        if changing is not None and procedure.question.n_completions is not None:
+            completion = self.completion if changing is self.counterexample else 0
         return {
             "prediction": self.prediction,
             "prediction_name": self.prediction_name,
             "selected": self.selected,
-            "counterexample": self.counterexample_in(nearby),
+            "counterexample": changing,
             "neighborhood": procedure.question.neighborhood,
             "agree": procedure.question.agree.name,
             "n_calls": self._evaluator.n_calls - self._calls_before if n_calls is None else n_calls,
@@ -225,6 +244,8 @@ class Reference:
             "reference": self._given,
             "answers": procedure.question.answers,
             "judge_errors": getattr(self._agree, "errors", None),
+            "n_completions": procedure.question.n_completions,
+            "completion": completion,
         }
 
     def counterexample_in(self, nearby: Neighborhood) -> Mask | None:
@@ -285,6 +306,16 @@ def check_prediction(prediction: Any, name: str | None, agree: str, argument: st
         raise InvalidValueError(argument="prediction", must=f"be in words for {agree}", got=shown(prediction))
 
 
+def check_completion(n_completions: int | None, completion: int | None, mask: Mask | None) -> None:
+    """Raise unless a completion is named exactly where a mask is and completions are drawn, and is one of them."""
+    if n_completions is not None:
+        check_whole(n_completions, "n_completions", minimum=1)
+    if (completion is not None) != (mask is not None and n_completions is not None):
+        raise InvalidValueError(argument="completion", must="be known exactly if a mask with it is", got=completion)
+    if completion is not None and not 0 <= completion < (n_completions or 0):
+        raise InvalidValueError(argument="completion", must=f"be from 0 to below {n_completions}", got=completion)
+
+
 def check_proof(counts: Any, proof: str | None) -> tuple[int, int]:
     """Counts that make sense: as many as can be evaluated, or, of a proof that is known, as many as there are."""
     if proof is None:
@@ -306,9 +337,12 @@ def asks_together(evaluator: Evaluator, question: Question) -> bool:
     return question.answers == "fixed" and not decides_early(evaluator, question.agree)
 
 
-def reference_masks(selected: Mask) -> Masks:
-    """The explanation and the full input."""
-    return np.stack([selected, np.ones_like(selected)])
+def reference_masks(selected: Mask, n_completions: int | None = None) -> Masks:
+    """The explanation and the full input; where what is hidden is drawn, the explanation predicts nothing by itself."""
+    full = np.ones_like(selected)
+    if n_completions is None:
+        return np.stack([selected, full])
+    return with_completions(np.stack([full, full]), 0, n_completions)
 
 
 def worst_of(outcomes: list[Outcome]) -> Outcome:

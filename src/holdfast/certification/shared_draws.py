@@ -86,13 +86,13 @@ class MaskLists:
 
     def extend(self, lengths: Indices) -> Masks:
         """The masks that are missing for lists of these lengths, size by size."""
-        missing = [np.zeros((0, len(self._widest.selected)), dtype=bool)]
+        missing: list[Masks] = []
         for k in np.flatnonzero(lengths > self.lengths).tolist():
             if k not in self._rings:
                 self._rings[k] = (self._widest.exactly(k), self._streams(f"size {k}"))
             ring, rng = self._rings[k]
             missing.append(ring.sample(int(lengths[k] - self.lengths[k]), rng))
-        return np.concatenate(missing)
+        return np.concatenate(missing) if missing else self._widest.selected[None][:0]
 
     def record(self, lengths: Indices, agreed: Mask) -> None:
         """Enter the answers for the masks that ``extend(lengths)`` returned, in the same order."""
@@ -224,13 +224,13 @@ class SharedDraws:
             needs = [sequence.needs() for sequence in explanation.open_sequences]
             lengths.append(np.max([explanation.lists.lengths, *needs], axis=0))
             missing.append(explanation.lists.extend(lengths[-1]))
-        rows = list(missing)
+        rows = [masks for masks in missing if len(masks)]
         if self.n_rounds == 0:  # what is needed whatever happens
             for explanation in self.explanations:
-                rows.append(reference_masks(explanation.selected))
+                rows.append(reference_masks(explanation.selected, self._procedure.question.n_completions))
                 for near in explanation.enumerated:
                     rows.extend(near.enumerate(near.size))
-        if any(map(len, rows)) and asks_together(self._evaluator, self._procedure.question):
+        if rows and asks_together(self._evaluator, self._procedure.question):
             self._evaluator(np.concatenate(rows))
         for explanation, length, masks in zip(self.explanations, lengths, missing, strict=True):
             reference = explanation.refer(self._evaluator, self._procedure)

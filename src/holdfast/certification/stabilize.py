@@ -13,12 +13,13 @@ from holdfast.certification.question import Procedure, RunKeywords, asks
 from holdfast.certification.radius import RadiusCertificate, decide_in_order, make_radius_certificate
 from holdfast.certification.reference import Reference, check_proof
 from holdfast.certification.serialization import Value
+from holdfast.completions import completions_of
 from holdfast.errors import InvalidValueError
 from holdfast.plans import rate_test
 from holdfast.selection import rank
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_label, check_list, check_whole, shown
-from holdfast.words import NOT_RIGHT, calls, event, kept, lower_first, outward, percent, unlike
+from holdfast.words import NOT_RIGHT, calls, change_of, drawn_for, kept, lower_first, outward, percent, unlike
 
 _N_SIZES = 16
 
@@ -91,7 +92,7 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
         if not passed or not all(passed[:-1]) or (not passed[-1] and len(passed) == 1):
             raise InvalidValueError(argument="trail", must="end at the first size that is not certified")
         last = self.trail[len(passed) - 1 - (not passed[-1])]
-        if not self.size == last.size == int(self.selected.sum()) or not self.certificate.radius:
+        if not self.size == last.size == int(self.selected.sum()) or not self.certificate.trail[-1].answer:
             raise InvalidValueError(argument="size", must="be the last certified one of the trail")
         check_label(self.method, "method")
         if sorted(self.ranking) != list(range(len(self.selected))):
@@ -121,7 +122,7 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
 
     def __str__(self) -> str:
         n, cert = len(self.selected), self.certificate
-        change = lower_first(event(cert.neighborhood, "uniform", cert.trail[-1].effective_radius))
+        change = lower_first(change_of(cert, "uniform", cert.trail[-1].effective_radius))
         are = f"feature{' ranked highest by {} is' if self.size == 1 else 's ranked highest by {} are'}"
         leading = f"the {self.size} of {n} {are.format(self.method)} certified stable"
         sure = "For certain" if all(step.proof for step in self.trail) else f"With confidence {cert.confidence}"
@@ -131,7 +132,7 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
             claim = f"No part of the ranking by {self.method} short of all {n} features is certified stable"
         cost = f"({len(self.trail)} of {len(self.sizes)} sizes tested downwards, {calls(self.n_calls)})"
         wrong = "" if cert.consistent else f" {unlike(cert.min_rate, cert)};"
-        scope = f"it is about random masks for this model, input and masking, {NOT_RIGHT}"
+        scope = f"it is about {drawn_for(cert)} for this model, input and masking, {NOT_RIGHT}"
         if cert.judge_errors is not None:
             interval, assured = cert.by_people(Interval(cert.min_rate, 1.0), cert.confidence)
             wrong += f" with the judge's errors in at least {percent(outward(interval).low)}, confidence {assured:g};"
@@ -173,7 +174,8 @@ def stabilize(
     min_rate : float
         Strictly between 0 and 1.
     radius : int
-        How many more features may be revealed, at least 1.
+        How many more features may be revealed, at least 1. Of a model that draws what is hidden also 0: the selection
+        is then sufficient with probability ``min_rate``, whatever the rest may be.
     confidence : float
         Of all claims together.
     sizes : iterable of int, optional
@@ -198,7 +200,7 @@ def stabilize(
     (3, True)
     """
     test = rate_test(min_rate, confidence, max_draws)
-    radii = [check_whole(radius, "radius", minimum=1)]
+    radii = [check_whole(radius, "radius", minimum=1 if completions_of(model) is None else 0)]
     ranking = rank(attribution, absolute=absolute)
     n_features = len(ranking)
     if sizes is None:

@@ -286,9 +286,9 @@ def recheck(
     repeated = _ask_again(evaluator, result, options)
     margins: list[float] = []
     # Labels and single scores have no gaps.
-    is_known = evaluator.deciding is None and first.answers == "fixed"
-    if is_known and evaluator.outputs.ndim > 1 and evaluator.outputs.shape[1] > 1:
-        top = np.sort(evaluator.outputs, axis=1)[:, -2:]
+    is_known, remembered = evaluator.deciding is None and first.answers == "fixed", evaluator.by_rows or evaluator
+    if is_known and remembered.outputs.ndim > 1 and remembered.outputs.shape[1] > 1:
+        top = np.sort(remembered.outputs, axis=1)[:, -2:]
         margins = np.sort(top[:, 1] - top[:, 0])[:_N_MARGINS].tolist()
     return Recheck(
         stated=result,

@@ -1,0 +1,182 @@
+"""A model whose hidden features are drawn → the same as a function of rows, each a mask and the number of a completion.
+
+A row has one column per feature, and then the bits of the number, the lowest first. Uniform rows are uniform masks and,
+independently of them, uniform completions. So whatever draws, lists, remembers or counts masks does the same with rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import ModelError
+from holdfast.evaluation import Evaluator
+from holdfast.neighborhood import Indices, Neighborhood
+from holdfast.types import Completing, Mask, MaskedModel, Masks, Outputs, Provenance
+from holdfast.validation import check_whole
+
+
+def n_bits(n_completions: int) -> int:
+    """How many columns the number of a completion takes."""
+    return (n_completions - 1).bit_length()
+
+
+def with_completions(masks: Masks, numbers: Any, n_completions: int) -> Masks:
+    """Rows of masks (b, n) and numbers of completions (b,); where nothing is hidden all are alike, and number 0."""
+    hidden = np.where(masks.all(axis=1), 0, numbers)
+    bits = (hidden[:, None] >> np.arange(n_bits(n_completions))) & 1
+    return np.concatenate([masks, bits.astype(bool)], axis=1)
+
+
+def numbers_of(rows: Masks, n_features: int) -> NDArray[np.int64]:
+    """The numbers of completions (b,) of rows."""
+    bits = rows[:, n_features:]
+    return np.asarray(bits @ (1 << np.arange(bits.shape[1], dtype=np.int64)), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class CompletedModel:
+    """A model with random fills as a function of rows, and so of what was drawn: it is deterministic."""
+
+    model: Completing
+
+    @property
+    def n_features(self) -> int:
+        return self.model.n_features
+
+    @property
+    def n_completions(self) -> int:
+        return check_whole(self.model.n_completions, "model.n_completions", minimum=1)
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of a row."""
+        return self.n_features + n_bits(self.n_completions)
+
+    @property
+    def batch_size(self) -> int | None:
+        """Most rows per call, if the model says so; a call of the model itself takes all completions of a mask."""
+        most = getattr(self.model, "batch_size", None)
+        return None if most is None else most * self.n_completions
+
+    @property
+    def provenance(self) -> Provenance | None:
+        return getattr(self.model, "provenance", None)
+
+    @property
+    def feature_names(self) -> Any:
+        return getattr(self.model, "feature_names", None)
+
+    @property
+    def classes(self) -> Any:
+        return getattr(self.model, "classes", None)
+
+    def __call__(self, rows: Masks, /) -> Outputs:
+        """Outputs of rows (b, n_columns)."""
+        numbers = numbers_of(rows, self.n_features)
+        if len(numbers) and numbers.max() >= self.n_completions:
+            raise ModelError(f"There are {self.n_completions} completions, and number {numbers.max()} was asked for.")
+        return self.model.completed(rows[:, : self.n_features], numbers)
+
+
+def by_rows(model: MaskedModel) -> MaskedModel:
+    """A model with random fills as a function of rows; any other model as it is.
+
+    Of an evaluator it is another evaluator, which it keeps, so that whoever shares the one shares the other.
+    """
+    inner = model
+    while isinstance(inner, Evaluator):
+        inner = inner.model
+    if not isinstance(inner, Completing):
+        return model
+    if not isinstance(model, Evaluator):
+        return CompletedModel(inner)
+    if model.by_rows is None:
+        model.by_rows = Evaluator(CompletedModel(inner), timeout=model.deadline.seconds)
+    model.by_rows.progress = model.progress
+    return model.by_rows
+
+
+def completions_of(model: Any) -> int | None:
+    """How many completions a model draws from; None if nothing is drawn."""
+    while isinstance(model, Evaluator):
+        model = model.model
+    return int(model.n_completions) if isinstance(model, (Completing, CompletedModel)) else None
+
+
+@dataclass(frozen=True, eq=False)
+class CompletedNeighborhood:
+    """The masks of a neighbourhood, each with every completion: counted, listed and drawn as rows."""
+
+    masks: Neighborhood
+    n_completions: int
+
+    @property
+    def name(self) -> str:
+        return self.masks.name
+
+    @property
+    def selected(self) -> Mask:
+        return self.masks.selected
+
+    @property
+    def radius(self) -> int:
+        return self.masks.radius
+
+    @property
+    def smallest(self) -> int:
+        return self.masks.smallest
+
+    @property
+    def effective_radius(self) -> int:
+        return self.masks.effective_radius
+
+    @property
+    def pools(self) -> tuple[Indices, ...]:
+        return self.masks.pools
+
+    @property
+    def size(self) -> int:
+        """Pairs of a mask and a completion."""
+        return self.masks.size * self.n_completions
+
+    def is_larger_than(self, limit: int) -> bool:
+        """Whether ``size > limit``, without computing a huge size."""
+        return self.masks.is_larger_than(limit // self.n_completions)
+
+    def contains(self, mask: Mask) -> bool:
+        """Whether the mask, of features alone, is one of them."""
+        return self.masks.contains(mask)
+
+    def exactly(self, k: int) -> CompletedNeighborhood:
+        """The rows at distance k exactly."""
+        return CompletedNeighborhood(self.masks.exactly(k), self.n_completions)
+
+    def distances(self, words: NDArray[np.uint64]) -> Indices:
+        """The distance that each random word stands for."""
+        return self.masks.distances(words)
+
+    def enumerate(self, batch: int) -> Iterator[Masks]:
+        """All rows, nearest first, in arrays of at most ``batch`` rows."""
+        numbers = np.arange(self.n_completions)
+        for masks in self.masks.enumerate(max(1, batch // self.n_completions)):
+            rows = with_completions(
+                masks.repeat(len(numbers), axis=0), np.tile(numbers, len(masks)), self.n_completions
+            )
+            yield from (rows[start : start + batch] for start in range(0, len(rows), batch))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Masks:
+        """Draw n rows independently and uniformly.
+
+        A mask and its completion are drawn in turn: ``sample(a + b)`` is ``sample(a)`` followed by ``sample(b)``.
+        """
+        masks, numbers = self.masks.sample(0, rng), np.zeros(n, dtype=np.int64)
+        drawn = [masks]
+        for i in range(n):
+            drawn.append(self.masks.sample(1, rng))
+            numbers[i] = rng.integers(self.n_completions)
+        return with_completions(np.concatenate(drawn), numbers, self.n_completions)
