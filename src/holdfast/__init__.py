@@ -86,6 +86,8 @@ if TYPE_CHECKING:
     from holdfast.masking.image.pixels import grid as grid
     from holdfast.masking.image.pixels import segments as segments
     from holdfast.masking.image.pixels import superpixels as superpixels
+    from holdfast.masking.resampling import Resample as Resample
+    from holdfast.masking.resampling import resample as resample
     from holdfast.masking.table.columns import column_groups as column_groups
     from holdfast.masking.table.columns import columns as columns
     from holdfast.masking.table.columns import windows as windows
@@ -110,6 +112,7 @@ if TYPE_CHECKING:
     from holdfast.smoothing import smooth as smooth
     from holdfast.smoothing import smoothed_accuracy as smoothed_accuracy
     from holdfast.types import Answering as Answering
+    from holdfast.types import Completing as Completing
     from holdfast.types import Deciding as Deciding
     from holdfast.types import Differentiable as Differentiable
     from holdfast.types import Inspectable as Inspectable
@@ -155,6 +158,7 @@ _NAMES = {
     "masking.function": "lookup_table mask_function",
     "masking.image.pixels": "grid segments superpixels",
     "masking.image.mask_image": "mask_image",
+    "masking.resampling": "Resample resample",
     "masking.table.columns": "column_groups columns windows",
     "masking.table.mask_tabular": "mask_tabular",
     "masking.text.mask_text": "mask_text",
@@ -163,7 +167,7 @@ _NAMES = {
     "plans": "PlannedSamples plan_samples",
     "selection": "above positive top top_fraction",
     "smoothing": "SmoothedAccuracy SmoothedModel adaptive_keep selective_keep smooth smoothed_accuracy",
-    "types": "Answering Deciding Differentiable Inspectable Mask MaskedModel Provenance",
+    "types": "Answering Completing Deciding Differentiable Inspectable Mask MaskedModel Provenance",
     "witness": "StabilityBracket Witness find_witness stability_bracket",
 }
 """Where each public name comes from; a module is imported when one of its names is first asked for."""

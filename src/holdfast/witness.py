@@ -207,9 +207,9 @@ def find_witness(
     4,096 masks or fits into what is left of ``max_calls``. A change found there is proven smallest.
     After that a guided search looks further, up to ``max_radius``; what it finds cannot be made
     smaller by leaving out one of its features, but smaller changes elsewhere may exist, and finding
-    none proves nothing beyond ``cleared_radius``. Of a model that draws what is hidden, every addition is evaluated with
-    every completion, that of nothing first, and the witness names its ``completion``. Where the structure of the model is known, as of trees on a row of a
-    table, it tells the fewest features instead, and ``proof`` says how.
+    none proves nothing beyond ``cleared_radius``. Of a model that draws what is hidden, every addition is evaluated
+    with every completion, that of nothing first, and the witness names its ``completion``. Where the structure of the
+    model is known, as of trees on a row of a table, it tells the fewest features instead, and ``proof`` says how.
 
     Parameters
     ----------

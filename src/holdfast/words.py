@@ -183,7 +183,7 @@ def event(neighborhood: str, rate_kind: str, radius: int | str) -> str:
 
 
 def change_of(claim: Any, rate_kind: str, radius: int | str, also: str = "") -> str:
-    """The change that a claim is about, what it is about also, and where hidden features come from if they are drawn."""
+    """The change that a claim is about, what else it is about, and where hidden features come from if drawn."""
     change = event(claim.neighborhood, rate_kind, radius)
     if claim.n_completions is None:
         return change + also

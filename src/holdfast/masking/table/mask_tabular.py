@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import ColumnsError, HoldfastError, InvalidTypeError, InvalidValueError, ModelError
+from holdfast.masking.resampling import Resample
 from holdfast.masking.table.boosters import (
     NativeBooster,
     category_names,
@@ -32,6 +33,7 @@ from holdfast.masking.table.palettes import (
     Table,
     columns_without_numbers,
     is_pandas,
+    nearest_rows,
     read_table,
 )
 from holdfast.masking.torch import SCORE_NAMES, classes_of, fingerprint_live, is_module, is_session, on_rows, to_numpy
@@ -40,7 +42,7 @@ from holdfast.randomness import stream, stream_key
 from holdfast.types import Masks, Outputs, Provenance, Rng
 from holdfast.validation import as_array, check_flag, check_name, check_whole, is_number, shown
 
-_NAMED_FILLS = ("mean", "mode", "background", "missing")
+_NAMED_FILLS = ("mean", "mode", "background", "resample", "missing")
 _METHODS = ("predict_proba", "predict_log_proba", "decision_function", "predict")
 _ONNX_TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
 _REFUSALS = ("LightGBMError", "CatBoostError")  # which are no ValueError
@@ -86,8 +88,11 @@ class TabularModel:
 
     def __call__(self, masks: Masks, /) -> Outputs:
         """Scores (b, n_classes), or labels (b,), of the row under masks (b, n_features)."""
-        shown = self._shown_columns(masks)
-        portions = self._portions(shown, self.n_rows)
+        shown = self.shown_columns(masks)
+        return self.combined(self.scores(self._portions(shown, self.n_rows)), len(shown))
+
+    def scores(self, portions: Iterable[NDArray[np.intp]]) -> Outputs:
+        """Outputs of masked rows, of which each column is taken from a row of the palette."""
         outputs = np.concatenate([self._ask(chosen) for chosen in portions])
         if self.softmax:
             if outputs.ndim == 1 or outputs.shape[1] < 2:
@@ -95,8 +100,12 @@ class TabularModel:
                 raise InvalidValueError(argument="softmax", must=must)
             powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
             outputs = np.asarray(powers / powers.sum(axis=1, keepdims=True))
-        by_mask = outputs.reshape(len(shown), self.n_fills, *outputs.shape[1:])
-        if self.n_fills == 1:
+        return outputs
+
+    def combined(self, outputs: Outputs, n_masks: int) -> Outputs:
+        """What is said of each mask: the mean of the scores over its fills, or the most frequent label."""
+        by_mask = outputs.reshape(n_masks, -1, *outputs.shape[1:])
+        if by_mask.shape[1] == 1:
             return by_mask[:, 0]
         if outputs.ndim == 2:
             # Means (b, k) of scores (b, m, k): exactly the common score where all m are equal.
@@ -109,7 +118,7 @@ class TabularModel:
 
     def rows(self, mask: Any) -> Any:
         """The rows the classifier sees for one mask (n_features,): a table of ``n_fills`` rows."""
-        return self.palette.take(next(self._portions(self._shown_columns(np.asarray(mask)[None]), self.n_fills)))
+        return self.palette.take(next(self._portions(self.shown_columns(np.asarray(mask)[None]), self.n_fills)))
 
     def _ask(self, chosen: NDArray[np.intp]) -> Outputs:
         """Outputs of the masked rows; where the classifier cannot take missing values, an error names them."""
@@ -140,7 +149,8 @@ class TabularModel:
         argument = "row" if places and places[0][0] == 0 else "fill" if self.drawn is None else "background"
         return argument, [self.labels[at // n_each] for _, at in places], first_few(dict.fromkeys(words))
 
-    def _shown_columns(self, masks: Any) -> NDArray[np.bool_]:
+    def shown_columns(self, masks: Any) -> NDArray[np.bool_]:
+        """Which columns (b, d) show the row's own values under masks (b, n_features)."""
         array = np.asarray(masks)
         if array.dtype != np.bool_:
             raise InvalidTypeError(argument="masks", must="be Boolean", got=array.dtype)
@@ -153,6 +163,82 @@ class TabularModel:
         for start in range(0, len(shown) * self.n_fills, size):
             at = np.arange(start, min(start + size, len(shown) * self.n_fills))
             yield np.where(shown[at // self.n_fills], 0, 1 + at[:, None] % self.n_fills)
+
+
+@dataclass(frozen=True, eq=False)
+class ResampledTable:
+    """A classifier on one row, whose hidden columns are taken together from a background row that is drawn.
+
+    ``completed`` shows a mask with the background row of each number: of all rows, or of the ``nearest`` to the row in
+    the columns that are shown, the nearest first; ``distances`` (m, d) says how near each is in each column. A call
+    gives the mean over them. It is a ``Completing`` model.
+    """
+
+    table: TabularModel
+    nearest: int | None = None
+    distances: NDArray[np.int64] | None = None
+
+    @property
+    def n_features(self) -> int:
+        return self.table.n_features
+
+    @property
+    def n_completions(self) -> int:
+        return self.table.n_fills if self.nearest is None else self.nearest
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return self.table.feature_names
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        return self.table.classes
+
+    @property
+    def provenance(self) -> Provenance:
+        return self.table.provenance
+
+    @property
+    def batch_size(self) -> int:
+        """Most masks per call that keep the rows within what was asked for."""
+        return max(1, self.table.n_rows // self.n_completions)
+
+    def completed(self, masks: Masks, numbers: NDArray[np.int64], /) -> Outputs:
+        """Scores (b, n_classes), or labels (b,), under masks (b, n_features) with completions of these numbers (b,)."""
+        shown = self.table.shown_columns(masks)
+        return self.table.scores(self._portions(shown, np.arange(len(shown)), np.asarray(numbers)))
+
+    def __call__(self, masks: Masks, /) -> Outputs:
+        """The mean of the scores, or the most frequent label, over all completions of each mask."""
+        if self.nearest is None:
+            return self.table(masks)
+        shown = self.table.shown_columns(masks)
+        masked, numbers = np.divmod(np.arange(len(shown) * self.nearest), self.nearest)
+        return self.table.combined(self.table.scores(self._portions(shown, masked, numbers)), len(shown))
+
+    def rows(self, mask: Any) -> Any:
+        """The rows the classifier may see for one mask (n_features,): a table with a row for every completion."""
+        shown, numbers = self.table.shown_columns(np.asarray(mask)[None]), np.arange(self.n_completions)
+        chosen = list(self._portions(shown, np.zeros_like(numbers), numbers))
+        return self.table.palette.take(np.concatenate(chosen))
+
+    def sources(self, mask: Any) -> NDArray[np.intp]:
+        """The number of the background row that each completion of one mask takes its hidden columns from."""
+        return np.asarray(self._sources(self.table.shown_columns(np.asarray(mask)[None]))[0])
+
+    def _sources(self, shown: NDArray[np.bool_]) -> NDArray[np.intp]:
+        if self.nearest is None or self.distances is None:
+            return np.broadcast_to(np.arange(self.n_completions), (len(shown), self.n_completions))
+        return nearest_rows(shown, self.distances, self.nearest)
+
+    def _portions(
+        self, shown: NDArray[np.bool_], masked: NDArray[np.intp], numbers: NDArray[np.int64]
+    ) -> Iterator[NDArray[np.intp]]:
+        """Which palette row each column takes, for these of the masks with completions of these numbers."""
+        sources = self._sources(shown)
+        for start in range(0, len(masked), self.table.n_rows):
+            at, number = masked[start : start + self.table.n_rows], numbers[start : start + self.table.n_rows]
+            yield np.where(shown[at], 0, 1 + sources[at, number][:, None])
 
 
 def mask_tabular(
@@ -171,7 +257,7 @@ def mask_tabular(
     dtype: Any = None,
     fingerprint: str | None = None,
     classes: Sequence[str] | None = None,
-) -> TabularModel:
+) -> TabularModel | ResampledTable:
     """Bind a classifier and one row into a function of which columns are shown.
 
     Shown columns hold the row's own values; hidden ones hold the fill. With every feature shown
@@ -184,6 +270,9 @@ def mask_tabular(
     without replacement, once, from a stream of ``rng`` that nothing else uses, and are the same for
     every mask: the model stays a deterministic function. It is the average over these rows, not over
     the distribution they come from.
+
+    With ``fill="resample"`` or ``resample(...)`` they are taken together from one background row as well, but another
+    one with each draw: see ``resample``.
 
     Parameters
     ----------
@@ -201,7 +290,7 @@ def mask_tabular(
     background : array (m, d) or data frame, optional
         Rows to learn the fill from. Whole-number, text and categorical columns of a frame keep its types,
         and categories that it does not have are refused.
-    fill : {"mean", "mode", "background", "missing"}, number, dict column → value, or array
+    fill : {"mean", "mode", "background", "resample", "missing"}, number, dict column → value, array, or Resample
         What hidden columns hold. "mean" takes the mode of columns that are not numeric; both leave out missing values.
         "missing" is NaN, or what stands for it in the column's type, for classifiers that know missing values; whole
         numbers and Booleans become floats.
@@ -229,7 +318,7 @@ def mask_tabular(
 
     Returns
     -------
-    TabularModel
+    TabularModel or ResampledTable
         A ``MaskedModel`` with ``feature_names`` and ``provenance``.
 
     Examples
@@ -245,6 +334,8 @@ def mask_tabular(
     predictor = as_predictor(classifier, device=device, dtype=dtype)
     n_rows = _DEFAULT_ROWS if batch_size is None else check_whole(batch_size, "batch_size", minimum=1)
     n_drawn, key = check_whole(n_background, "n_background", minimum=1), stream_key(rng)
+    if isinstance(fill, Resample):
+        background = background if fill.background is None else fill.background
     table = read_table(row, background, columns)
     features = as_feature_map(groups, shape=table.shape, labels=table.labels)
     rows, words, drawn = _make_fill(table, fill, hideable=features.hideable, n_background=n_drawn, key=key)
@@ -260,7 +351,13 @@ def mask_tabular(
     known = fingerprint_live(classifier) if fingerprint is None else fingerprint
     provenance = Provenance(f"{masking}{'; softmax' if softmax else ''}; digest {digest}", known, table.fingerprint)
     labels = table.labels if isinstance(suited, ArrayPalette) else tuple(suited.frame.columns)
-    return TabularModel(predictor, suited, features, provenance, len(rows), n_rows, softmax, names, labels, drawn)
+    model = TabularModel(predictor, suited, features, provenance, len(rows), n_rows, softmax, names, labels, drawn)
+    if isinstance(fill, Resample) or (isinstance(fill, str) and fill == "resample"):
+        if isinstance(fill, str) or fill.nearest is None:
+            return ResampledTable(model)
+        # Columns that are always shown are compared as well.
+        return ResampledTable(model, fill.nearest, table.palette(rows, np.ones_like(features.hideable)).distances())
+    return model
 
 
 def _suited(palette: Palette, table: Table, predictor: Predictor) -> Palette:
@@ -290,6 +387,8 @@ def _make_fill(
     ``key`` seeds draws.
     """
     hidden = np.flatnonzero(hideable).tolist()
+    nearest = fill.nearest if isinstance(fill, Resample) else None
+    fill = "resample" if isinstance(fill, Resample) else fill
     if not isinstance(fill, str):
         if is_number(fill):
             return table.given(dict.fromkeys(hidden, fill)), f"constant {fill}", None
@@ -301,6 +400,11 @@ def _make_fill(
         hint = "Give rows to learn from, such as the training set, or a constant such as fill=0.0."
         raise InvalidValueError(argument="background", must=f"be given for fill={name!r}", got="None", hint=hint)
     n_known = len(table.background)
+    if name == "resample":
+        if nearest is not None and nearest > n_known:
+            raise InvalidValueError(argument="nearest", must=f"be at most the {n_known} background rows", got=nearest)
+        near = "" if nearest is None else f"the {nearest} nearest to the shown values of "
+        return table.drawn(np.arange(n_known)), f"drawn from {near}{n_known} background rows", np.arange(n_known)
     if name != "background":
         return table.means() if name == "mean" else table.modes(), f"{name} of {n_known} background rows", None
     if n_background >= n_known:

@@ -72,6 +72,10 @@ class ArrayPalette:
         """What tells these fill rows from others."""
         return self.values[1:].tobytes()
 
+    def distances(self) -> NDArray[np.int64]:
+        """How far each fill row is from the row, column by column, (m, d)."""
+        return np.stack([_number_distances(column[0], column[1:]) for column in self.values.T], axis=1)
+
     def to_frame(self, labels: Labels) -> FramePalette:
         """The same numbers in named columns."""
         return FramePalette(_import_pandas().DataFrame(self.values, columns=list(labels)), labels)
@@ -128,6 +132,20 @@ class FramePalette:
     def fill_bytes(self) -> bytes:
         """What tells these fill rows from others."""
         return _frame_bytes(self.frame.iloc[1:])
+
+    def distances(self) -> NDArray[np.int64]:
+        """How far each fill row is from the row, column by column, (m, d): of categories 0 or 1."""
+        columns = []
+        for at, label in enumerate(self.frame.columns):
+            column = self.frame[label]
+            if _is_numeric_type(column.dtype):
+                numbers = frame_numbers(column.to_frame())[:, 0]
+                columns.append(_number_distances(numbers[0], numbers[1:]))
+                continue
+            missing, values = self.missing[:, at], column.tolist()
+            alike = np.array([value == values[0] for value in values[1:]]) & ~missing[1:] & ~missing[0]
+            columns.append(np.where(alike | (missing[1:] & missing[0]), 0, _ONE))
+        return np.stack(columns, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,6 +349,36 @@ def _is_numeric_type(dtype: Any) -> bool:
 def _are_numbers(dtype: Any) -> bool:
     """Whether it is one of NumPy's types of numbers, which pandas puts together as NumPy does."""
     return isinstance(dtype, np.dtype) and dtype.kind in "fiu"
+
+
+_MOST_COMPARED = 2**22
+"""Most pairs of a mask and a fill row that are compared at a time."""
+
+_ONE, _FARTHEST = 2**20, 2**40
+"""A distance of one, and the largest of a column: whole numbers, whose sums do not depend on their order."""
+
+
+def _number_distances(own: Any, others: NDArray[Any]) -> NDArray[np.int64]:
+    """Squares of differences in standard deviations of the others; 0 or 1 where all are alike or a value is missing."""
+    value, numbers = float(own), np.asarray(others, dtype=np.float64)
+    is_missing_own, missing = np.isnan(value), np.isnan(numbers)
+    unknown, known = missing | is_missing_own, numbers[~missing]
+    steps = np.where(unknown, missing != is_missing_own, numbers != value).astype(np.float64)
+    spread = known.std() if len(known) else 0.0
+    if spread > 0:
+        with np.errstate(over="ignore"):
+            steps = np.where(unknown, steps, ((numbers - value) / spread) ** 2)
+    return np.asarray(np.minimum(np.rint(steps * _ONE), _FARTHEST), dtype=np.int64)
+
+
+def nearest_rows(shown: NDArray[np.bool_], distances: NDArray[np.int64], n: int) -> NDArray[np.intp]:
+    """The n fill rows nearest in the columns shown (b, d), the nearest first and equally near ones in order, (b, n)."""
+    size = max(1, _MOST_COMPARED // len(distances))
+    near = []
+    for start in range(0, len(shown), size):
+        total = shown[start : start + size].astype(np.int64) @ distances.T
+        near.append(np.argsort(total, axis=1, kind="stable")[:, :n])
+    return np.concatenate(near)
 
 
 def _is_nan(values: NDArray[Any]) -> NDArray[np.bool_]:
