@@ -131,3 +131,18 @@ def _scores(outputs: Outputs, masks: Masks) -> Outputs:
     # Narrow types overflow when scores are negated or subtracted.
     wide = outputs.dtype.kind == "f" and outputs.dtype.itemsize >= 4
     return outputs.copy() if wide else outputs.astype(np.float64)
+
+
+def combine_outputs(outputs: Outputs, n_masks: int) -> Outputs:
+    """What outputs that follow each other say of each mask: the mean of its scores, or its most frequent label."""
+    by_mask = outputs.reshape(n_masks, -1, *outputs.shape[1:])
+    if by_mask.shape[1] == 1:
+        return by_mask[:, 0]
+    if outputs.ndim == 2:
+        # Means (b, k) of scores (b, m, k): exactly the common score where all m are equal.
+        first = by_mask[:, 0]
+        return np.asarray(first + (by_mask - first[:, None]).mean(axis=1))
+    # The most frequent of the labels (b, m) of each mask, the smallest of equals.
+    known, votes = np.unique(by_mask, return_inverse=True)
+    counts = (votes.reshape(by_mask.shape)[:, :, None] == np.arange(len(known))).sum(axis=1)
+    return np.asarray(known[counts.argmax(axis=1)])

@@ -13,7 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.image.pixels import Pixels, array_of, digest_pixels, is_picture, is_tensor, pixels, scale_bytes
+from holdfast.masking.image.pixels import (
+    Pixels,
+    array_of,
+    digest_pixels,
+    is_picture,
+    is_tensor,
+    open_picture,
+    pixels,
+    scale_bytes,
+)
+from holdfast.masking.resampling import Resample
 from holdfast.randomness import stream
 from holdfast.validation import check_amount, check_name, check_number, check_whole, is_number, shown
 
@@ -153,6 +163,21 @@ class Drop:
 
     def __call__(self, image: Pixels, /) -> Pixels:
         return np.zeros_like(image)
+
+
+def drawn_images(fill: Resample) -> list[Picture]:
+    """The images that hidden pixels are drawn from."""
+    if fill.nearest is not None:
+        must = "be left out for images: nearness in pixels says little"
+        raise InvalidValueError(argument="nearest", must=must, got=fill.nearest)
+    try:
+        images = [] if fill.background is None else [Picture(open_picture(image)) for image in fill.background]
+    except TypeError as error:
+        raise InvalidTypeError(argument="background", must="be images", got=shown(fill.background)) from error
+    if not images:
+        hint = "Give them as resample(images)."
+        raise InvalidValueError(argument="background", must="be images to draw from", got="none", hint=hint)
+    return images
 
 
 _NAMED: dict[str, type[Mean | Blur | Noise | Drop]] = {"mean": Mean, "blur": Blur, "noise": Noise, "drop": Drop}

@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.image.fills import Drop, ImageFill, as_fill
-from holdfast.masking.image.models import ArrayImageModel, ImageModel, ModuleImageModel, TensorBatches, TensorImageModel
+from holdfast.masking.image.fills import Drop, ImageFill, as_fill, drawn_images
+from holdfast.masking.image.models import (
+    ArrayImageModel,
+    ImageModel,
+    ModuleImageModel,
+    ResampledImage,
+    TensorBatches,
+    TensorImageModel,
+)
 from holdfast.masking.image.patches import patch_grid
 from holdfast.masking.image.pixels import (
     Pixels,
@@ -24,6 +31,7 @@ from holdfast.masking.image.pixels import (
     scale_bytes,
 )
 from holdfast.masking.onnx import ImageSession, is_onnx
+from holdfast.masking.resampling import Resample
 from holdfast.masking.speed import Acceleration, Runner
 from holdfast.masking.torch import classes_of, device_of, dtype_of, fingerprint_live, import_torch, is_module, warn_half
 from holdfast.types import Provenance
@@ -52,7 +60,7 @@ def mask_image(
     compile: bool | str = False,  # noqa: A002
     fingerprint: str | None = None,
     classes: Sequence[str] | None = None,
-) -> ImageModel:
+) -> ImageModel | ResampledImage:
     """Bind a classifier and an image into a function of masks.
 
     A pixel whose feature is shown is exactly the pixel the classifier would see without any mask;
@@ -79,7 +87,8 @@ def mask_image(
     fill : number, tuple, name, image or Fill
         What hidden pixels look like: a constant, one constant per channel, "mean", "blur", "noise",
         an image of the same size, or e.g. ``Blur(sigma=5)``. Or "drop": hidden patches are removed
-        from the sequence of a vision transformer; features must be unions of whole patches.
+        from the sequence of a vision transformer; features must be unions of whole patches. Or ``resample(images)``:
+        hidden pixels are those of another image, which is drawn with each mask.
     preprocess : callable
         Makes the model's input of the image, e.g. a Hugging Face image processor. It is called once
         for the image, and once for the baseline if that is filled before.
@@ -111,7 +120,8 @@ def mask_image(
     Returns
     -------
     model : MaskedModel
-        With ``elements``, ``baseline`` and ``groups``; for a torch module also ``Differentiable``.
+        With ``elements``, ``baseline`` and ``groups``; for a torch module also ``Differentiable``. With
+        ``resample(images)`` a ``Completing`` model, which has the other one as ``image``.
 
     Examples
     --------
@@ -145,7 +155,8 @@ def mask_image(
     for name, value in acceleration.options.items():
         if not is_module(target):
             raise InvalidTypeError(f"works only with a torch module, got {value!r}.", argument=name)
-    chosen = as_fill(fill)
+    others = drawn_images(fill) if isinstance(fill, Resample) else None
+    chosen = as_fill(fill) if others is None else others[0]
     if isinstance(chosen, Drop):
         if not is_module(target):
             message = "works only with a vision transformer that is a torch module."
@@ -155,7 +166,13 @@ def mask_image(
             raise InvalidValueError(argument="compile", must=must)
         if fill_stage != "after":
             raise InvalidValueError(argument="fill_stage", must="be left out for `fill='drop'`", got=shown(fill_stage))
-    model_input, elements, baseline, words = _look(target, open_picture(image), chosen, preprocess, fill_stage)
+    picture = open_picture(image)
+    model_input, elements, baseline, words = _look(target, picture, chosen, preprocess, fill_stage)
+    baselines: Pixels | None = None
+    if others is not None:
+        baselines = np.stack([_look(target, picture, other, preprocess, fill_stage)[2] for other in others])
+        drawn_from = f"drawn from {len(others)} images {digest_pixels(baselines)[:32]}"
+        words = drawn_from + words.removeprefix(chosen.name)
     height, width, n_channels = elements.shape
     wanted = getattr(getattr(target, "config", None), "num_channels", None)
     if isinstance(wanted, int) and wanted != n_channels:
@@ -190,12 +207,15 @@ def mask_image(
         "provenance": Provenance(", ".join([*notes, *acceleration.words]), known, digest_pixels(elements)),
         "classes": names,
     }
+    model: ImageModel
     if batches is None:
-        return ArrayImageModel(function=target, channels_first=channels_first, **fields)
-    if not is_module(target):
-        return TensorImageModel(function=target, batches=batches, **fields)
-    model = ModuleImageModel(runner=Runner(target, acceleration), batches=batches, **fields)
-    return model.without_hidden_patches() if isinstance(chosen, Drop) else model
+        model = ArrayImageModel(function=target, channels_first=channels_first, **fields)
+    elif not is_module(target):
+        model = TensorImageModel(function=target, batches=batches, **fields)
+    else:
+        model = ModuleImageModel(runner=Runner(target, acceleration), batches=batches, **fields)
+        model = model.without_hidden_patches() if isinstance(chosen, Drop) else model
+    return model if baselines is None else ResampledImage(model, baselines.astype(model.elements.dtype))
 
 
 def _tensor_kind(target: Any, model_input: Any, device: Any, dtype: Any) -> tuple[Any, Any]:

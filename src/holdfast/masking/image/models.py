@@ -31,7 +31,7 @@ from holdfast.masking.torch import (
     to_numpy,
     twin_of,
 )
-from holdfast.outputs import answers_of
+from holdfast.outputs import answers_of, combine_outputs
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
 
@@ -76,6 +76,11 @@ class ImageModel(ABC):
 
     @abstractmethod
     def _score(self, masks: Masks) -> Outputs: ...
+
+    @abstractmethod
+    def score_images(self, images: Pixels) -> Outputs:
+        """Scores (b, n_classes) of other images (b, H, W, C), as the classifier sees them."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -205,6 +210,10 @@ class ModuleImageModel(ImageModel):
                 return run(False)
             return np.asarray(layout_probe(self.module, self.batches.image).run(len(masks), run))
 
+    def score_images(self, images: Pixels) -> Outputs:
+        with self._evaluating():
+            return to_numpy(self._scores_of(self.batches.tensor(images.transpose(0, 3, 1, 2)))).copy()
+
     @contextmanager
     def _evaluating(self, *, gradients: bool = False) -> Iterator[None]:
         """Evaluation mode; torch's generators stay as they were, whatever the module draws."""
@@ -237,8 +246,14 @@ class TensorImageModel(ImageModel):
     batches: TensorBatches
 
     def _score(self, masks: Masks) -> Outputs:
+        return self._scores_of(self.batches.fresh(masks))
+
+    def score_images(self, images: Pixels) -> Outputs:
+        return self._scores_of(self.batches.tensor(images.transpose(0, 3, 1, 2)))
+
+    def _scores_of(self, batch: Any) -> Outputs:
         with import_torch().no_grad():
-            output = self.function(self.batches.fresh(masks))
+            output = self.function(batch)
             if isinstance(output, (np.ndarray, list)):
                 return _maybe_probabilities(answers_of(output), self.softmax)
             return to_numpy(score_tensor(output, softmax=self.softmax)).copy()
@@ -268,6 +283,61 @@ class ArrayImageModel(ImageModel):
         shown = masks[:, np.maximum(self.groups, 0)] | (self.groups < 0)
         seen = shown[:, None] if self.channels_first else shown[..., None]
         return _maybe_probabilities(answers_of(self.function(np.where(seen, *self._planes))), self.softmax)
+
+    def score_images(self, images: Pixels) -> Outputs:
+        batch = np.ascontiguousarray(images.transpose(0, 3, 1, 2)) if self.channels_first else images
+        return _maybe_probabilities(answers_of(self.function(batch)), self.softmax)
+
+
+@dataclass(frozen=True, eq=False)
+class ResampledImage:
+    """An image bound to a classifier, whose hidden pixels are those of another image that is drawn.
+
+    ``completed`` shows a mask with the image of each number, of ``baselines`` (m, H, W, C), as the classifier sees
+    them; a call gives the mean over all of them. It is a ``Completing`` model.
+    """
+
+    image: ImageModel
+    baselines: Pixels
+
+    @property
+    def n_features(self) -> int:
+        return self.image.n_features
+
+    @property
+    def n_completions(self) -> int:
+        return len(self.baselines)
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        return self.image.classes
+
+    @property
+    def provenance(self) -> Provenance:
+        return self.image.provenance
+
+    @property
+    def batch_size(self) -> int:
+        """Most masks per call, each with every other image."""
+        return max(1, self.image.batch_size // self.n_completions)
+
+    def pictures(self, masks: Masks, numbers: NDArray[np.int64]) -> Pixels:
+        """What the classifier sees, images (b, H, W, C), under masks (b, n_features) with these completions (b,)."""
+        groups = self.image.groups
+        shown = check_masks(masks, self.n_features)[:, np.maximum(groups, 0)] | (groups < 0)
+        return np.where(shown[..., None], self.image.elements, self.baselines[numbers])
+
+    def completed(self, masks: Masks, numbers: NDArray[np.int64], /) -> Outputs:
+        """Scores (b, n_classes), or labels (b,), under masks (b, n_features) with completions of these numbers (b,)."""
+        return self.image.score_images(self.pictures(masks, numbers))
+
+    def __call__(self, masks: Masks, /) -> Outputs:
+        """The mean of the scores, or the most frequent label, over all completions of each mask."""
+        masked, numbers = np.divmod(np.arange(len(masks) * self.n_completions), self.n_completions)
+        size = self.image.batch_size
+        cuts = [slice(start, start + size) for start in range(0, len(masked), size)]
+        outputs = np.concatenate([self.completed(np.asarray(masks)[masked[cut]], numbers[cut]) for cut in cuts])
+        return combine_outputs(outputs, len(masks))
 
 
 class TensorBatches:

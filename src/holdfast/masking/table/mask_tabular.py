@@ -37,7 +37,7 @@ from holdfast.masking.table.palettes import (
     read_table,
 )
 from holdfast.masking.torch import SCORE_NAMES, classes_of, fingerprint_live, is_module, is_session, on_rows, to_numpy
-from holdfast.outputs import answers_of
+from holdfast.outputs import answers_of, combine_outputs
 from holdfast.randomness import stream, stream_key
 from holdfast.types import Masks, Outputs, Provenance, Rng
 from holdfast.validation import as_array, check_flag, check_name, check_whole, is_number, shown
@@ -89,7 +89,7 @@ class TabularModel:
     def __call__(self, masks: Masks, /) -> Outputs:
         """Scores (b, n_classes), or labels (b,), of the row under masks (b, n_features)."""
         shown = self.shown_columns(masks)
-        return self.combined(self.scores(self._portions(shown, self.n_rows)), len(shown))
+        return combine_outputs(self.scores(self._portions(shown, self.n_rows)), len(shown))
 
     def scores(self, portions: Iterable[NDArray[np.intp]]) -> Outputs:
         """Outputs of masked rows, of which each column is taken from a row of the palette."""
@@ -101,20 +101,6 @@ class TabularModel:
             powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
             outputs = np.asarray(powers / powers.sum(axis=1, keepdims=True))
         return outputs
-
-    def combined(self, outputs: Outputs, n_masks: int) -> Outputs:
-        """What is said of each mask: the mean of the scores over its fills, or the most frequent label."""
-        by_mask = outputs.reshape(n_masks, -1, *outputs.shape[1:])
-        if by_mask.shape[1] == 1:
-            return by_mask[:, 0]
-        if outputs.ndim == 2:
-            # Means (b, k) of scores (b, m, k): exactly the common score where all m are equal.
-            first = by_mask[:, 0]
-            return np.asarray(first + (by_mask - first[:, None]).mean(axis=1))
-        # The most frequent of the labels (b, m) of each mask, the smallest of equals.
-        known, votes = np.unique(by_mask, return_inverse=True)
-        counts = (votes.reshape(by_mask.shape)[:, :, None] == np.arange(len(known))).sum(axis=1)
-        return np.asarray(known[counts.argmax(axis=1)])
 
     def rows(self, mask: Any) -> Any:
         """The rows the classifier sees for one mask (n_features,): a table of ``n_fills`` rows."""
@@ -214,7 +200,7 @@ class ResampledTable:
             return self.table(masks)
         shown = self.table.shown_columns(masks)
         masked, numbers = np.divmod(np.arange(len(shown) * self.nearest), self.nearest)
-        return self.table.combined(self.table.scores(self._portions(shown, masked, numbers)), len(shown))
+        return combine_outputs(self.table.scores(self._portions(shown, masked, numbers)), len(shown))
 
     def rows(self, mask: Any) -> Any:
         """The rows the classifier may see for one mask (n_features,): a table with a row for every completion."""
