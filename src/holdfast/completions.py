@@ -161,22 +161,26 @@ class CompletedNeighborhood:
         return self.masks.distances(words)
 
     def enumerate(self, batch: int) -> Iterator[Masks]:
-        """All rows, nearest first, in arrays of at most ``batch`` rows."""
-        numbers = np.arange(self.n_completions)
-        for masks in self.masks.enumerate(max(1, batch // self.n_completions)):
-            rows = with_completions(
-                masks.repeat(len(numbers), axis=0), np.tile(numbers, len(masks)), self.n_completions
-            )
-            yield from (rows[start : start + batch] for start in range(0, len(rows), batch))
+        """All rows, nearest first, in arrays of ``batch`` rows (the last may be shorter)."""
+        numbers, waiting = np.arange(self.n_completions), self.masks.selected[None][:0]
+        waiting = with_completions(waiting, 0, self.n_completions)
+        for masks in self.masks.enumerate(max(1, batch // len(numbers))):
+            every = np.tile(numbers, len(masks))
+            rows = with_completions(masks.repeat(len(numbers), axis=0), every, self.n_completions)
+            waiting = np.concatenate([waiting, rows])
+            while len(waiting) >= batch:
+                yield waiting[:batch]
+                waiting = waiting[batch:]
+        if len(waiting):
+            yield waiting
 
     def sample(self, n: int, rng: np.random.Generator) -> Masks:
         """Draw n rows independently and uniformly.
 
         A mask and its completion are drawn in turn: ``sample(a + b)`` is ``sample(a)`` followed by ``sample(b)``.
         """
-        masks, numbers = self.masks.sample(0, rng), np.zeros(n, dtype=np.int64)
-        drawn = [masks]
+        masks, numbers = [self.masks.sample(0, rng)], np.zeros(n, dtype=np.int64)
         for i in range(n):
-            drawn.append(self.masks.sample(1, rng))
+            masks.append(self.masks.sample(1, rng))
             numbers[i] = rng.integers(self.n_completions)
-        return with_completions(np.concatenate(drawn), numbers, self.n_completions)
+        return with_completions(np.concatenate(masks), numbers, self.n_completions)

@@ -76,13 +76,15 @@ def test_times_are_told_to_two_digits_from_two_of_a_unit_on() -> None:
 
 
 def test_stably_wrong_is_said_only_of_what_is_stable() -> None:
-    claim = SimpleNamespace(answers="fixed", reference=None)
+    claim = SimpleNamespace(answers="fixed", reference=None, n_completions=None)
     assert say.unlike(0.2, claim) == "the full input is predicted differently"
     assert say.unlike(0.9, claim).endswith(", so the explanation may be stably wrong")
     claim.reference = "84 metres"
     assert say.unlike(0.9, claim) == "the selected features alone do not give it"
     claim.answers = "random"
     assert say.unlike(0.9, claim) == "one answer to the selected features alone differed"
+    claim.answers, claim.n_completions = "fixed", 7
+    assert say.unlike(0.9, claim) == "the full input does not give it"
 
 
 def test_several_things_are_listed_as_in_a_sentence() -> None:

@@ -120,7 +120,7 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
             alone = self.draws == "single" and self.rate_kind not in WORST
             if alone and not (n_evaluated in self.design.looks and self.design.stops(n_evaluated, n_agreed)):
                 raise InvalidValueError(argument="design", must=f"stop at {n_agreed} of {n_evaluated}")
-        if self.proof is not None:
+        if self.proof is not None or (self.exact and self.n_completions is not None):
             parts = parts_of(nearby, self.rate_kind)
             if not self.exact or n_evaluated not in [part.size for part in parts]:
                 raise InvalidValueError(argument="n_evaluated", must="be all masks for a proof", got=n_evaluated)
