@@ -86,7 +86,6 @@ if TYPE_CHECKING:
     from holdfast.masking.image.pixels import grid as grid
     from holdfast.masking.image.pixels import segments as segments
     from holdfast.masking.image.pixels import superpixels as superpixels
-    from holdfast.masking.resampling import Resample as Resample
     from holdfast.masking.resampling import resample as resample
     from holdfast.masking.table.columns import column_groups as column_groups
     from holdfast.masking.table.columns import columns as columns
@@ -158,7 +157,7 @@ _NAMES = {
     "masking.function": "lookup_table mask_function",
     "masking.image.pixels": "grid segments superpixels",
     "masking.image.mask_image": "mask_image",
-    "masking.resampling": "Resample resample",
+    "masking.resampling": "resample",
     "masking.table.columns": "column_groups columns windows",
     "masking.table.mask_tabular": "mask_tabular",
     "masking.text.mask_text": "mask_text",

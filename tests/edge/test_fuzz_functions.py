@@ -70,6 +70,7 @@ ONLY_HANDED_OUT |= {"boolean.figures.SpectralContraction"}
 NOTHING_TO_CALL = {
     "Agreement",
     "Answering",
+    "Completing",
     "Deciding",
     "Differentiable",
     "Inspectable",

@@ -674,7 +674,7 @@ def with_infinity(values: Any, at: int) -> Any:
         (
             {"fill": "median"},
             InvalidValueError,
-            r"^`fill` must be one of mean, mode, background, missing, got 'med",
+            r"^`fill` must be one of mean, mode, background, resample, missing, got 'med",
         ),
         ({"fill": [1.0, 2.0]}, InvalidValueError, r"^`fill` must be a number, .* of shape \(6,\), got shape \(2,\)"),
         ({"fill": None}, InvalidTypeError, r"^`fill` must be a number, .*, got None\."),

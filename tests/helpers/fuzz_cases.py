@@ -270,6 +270,7 @@ INPUTS = {
     ),
     "columns": Case(hf.columns, lambda: {"n": 4}),
     "column_groups": Case(hf.column_groups, lambda: {"groups": {"a": ["x"], "b": ["y", "z"]}}),
+    "resample": Case(hf.resample, lambda: {"background": np.ones((5, 4)), "nearest": 2}),
     "windows": Case(hf.windows, lambda: {"length": 8, "width": 2}),
     "Additions": Case(hf.Additions, lambda: {"selected": SELECTED.copy(), "radius": 2}),
     "Removals": Case(hf.Removals, lambda: {"selected": SELECTED.copy(), "radius": 2}),
