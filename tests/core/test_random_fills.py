@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -113,6 +114,8 @@ def test_rows_are_drawn_uniformly_and_go_on_where_they_stopped() -> None:
     counts = np.unique(rows, axis=0, return_counts=True)[1]
     assert len(counts) == 21
     assert ((counts - 1000) ** 2 / 1000).sum() < 60  # chi-square of 20 degrees: p < 1e-5
+    words = np.random.default_rng(1).integers(0, 2**64, size=9, dtype=np.uint64)
+    np.testing.assert_array_equal(nearby.distances(words), nearby.masks.distances(words))
 
 
 def test_a_number_beyond_the_completions_is_refused() -> None:
@@ -223,7 +226,8 @@ def test_false_claims_summed_over_every_sequence_of_completions(verb: str) -> No
     drawn = completions_drawn((purpose, "additions", "uniform", "size 0"), test.max_draws, 1, 1000)
     claimed = Fraction(0)
     p, n = Fraction("0.6"), test.max_draws
-    ranking, question = np.arange(4, 0, -1), {"min_rate": min_rate, "confidence": confidence, "max_draws": n_most}
+    ranking = np.arange(4, 0, -1)
+    question: Any = {"min_rate": min_rate, "confidence": confidence, "max_draws": n_most}
     for script in product([True, False], repeat=n):
         model = scripted(drawn, script, 1000)
         if verb == "certified_radius":
@@ -299,6 +303,20 @@ def test_a_canonical_key_follows_from_the_question() -> None:
     assert hf.recheck(model, certificate).canonical
 
 
+def test_features_and_classes_have_the_names_that_the_model_gives() -> None:
+    class Named(Filled):
+        feature_names, classes, batch_size = ("a", "b", "c", "d"), ("no", "yes"), 2
+
+        def completed(self, masks: Any, numbers: Any) -> Any:
+            assert len(masks) <= 2 * self.n_completions
+            return np.eye(2)[super().completed(masks, numbers)]
+
+    certificate = hf.certify(Named(filled(0, 3).table), ["a"], radius=1, rng=0)
+    assert certificate.prediction_name == "yes"
+    assert certificate.selected.tolist() == SELECTED.tolist()
+    assert hf.recheck(Named(filled(0, 3).table), certificate).smallest_margins == (1.0, 1.0, 1.0)
+
+
 def test_one_completion_is_a_fixed_fill_with_the_full_input_as_reference() -> None:
     for seed in range(20):
         model = filled(seed, 1)
@@ -323,7 +341,7 @@ def test_a_reference_is_kept_in_place_of_the_full_input() -> None:
 def test_where_only_the_full_input_differs_from_a_reference_it_is_the_counterexample() -> None:
     table = np.zeros((16, 100), dtype=int)
     table[-1] = 1
-    question = {"radius": 3, "reference": 0, "tolerance": 0.4, "confidence": 0.8}
+    question: Any = {"radius": 3, "reference": 0, "tolerance": 0.4, "confidence": 0.8}
     certificates = [hf.certify(Filled(table), SELECTED, rng=seed, **question) for seed in range(20)]
     unseen = [cert for cert in certificates if cert.n_agreed == cert.n_evaluated]
     assert unseen
@@ -331,11 +349,14 @@ def test_where_only_the_full_input_differs_from_a_reference_it_is_the_counterexa
     assert {cert.completion for cert in unseen} == {0}
 
 
+def explained(model: Filled) -> tuple[Filled, Any]:
+    return model, SELECTED
+
+
 def test_the_mean_curve_holds_the_mean_over_all_pairs() -> None:
     models = [filled(seed, 20, 0.8) for seed in range(20)]
-    curve = hf.mean_curve(
-        [lambda model=model: (model, SELECTED) for model in models], radii=[0, 1, 3], half_width=0.04, rng=0
-    )
+    subjects = [partial(explained, model) for model in models]
+    curve = hf.mean_curve(subjects, radii=[0, 1, 3], half_width=0.04, rng=0)
     for mean in curve:
         rate = float(np.mean([truth(model, mean.radius) for model in models]))
         assert mean.interval.low <= rate <= mean.interval.high

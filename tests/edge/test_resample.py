@@ -63,7 +63,7 @@ def precision(predict: Any, row: Any, background: Any, selected: Any) -> Fractio
 @pytest.mark.parametrize("selected", [[], [0], [0, 1], [0, 1, 2], [0, 1, 2, 3]])
 def test_radius_0_is_the_share_of_background_rows_that_keep_the_prediction(selected: list[int]) -> None:
     for at in range(6):
-        model = hf.mask_tabular(FOREST, X[at], fill=hf.resample(X))
+        model: Any = hf.mask_tabular(FOREST, X[at], fill=hf.resample(X))
         certificate = hf.certify(model, np.isin(np.arange(4), selected), radius=0, tolerance=0.05, rng=0)
         assert certificate.exact
         rate = precision(FOREST.predict, X[at], X, selected)
@@ -73,7 +73,7 @@ def test_radius_0_is_the_share_of_background_rows_that_keep_the_prediction(selec
 @pytest.mark.parametrize("nearest", [None, 7])
 def test_every_completion_of_a_frame_takes_its_hidden_columns_from_one_row(nearest: int | None) -> None:
     row = FRAME.iloc[3]
-    model = hf.mask_tabular(PIPELINE, row, fill=hf.resample(FRAME[10:50], nearest=nearest))
+    model: Any = hf.mask_tabular(PIPELINE, row, fill=hf.resample(FRAME[10:50], nearest=nearest))
     assert isinstance(model, hf.Completing)
     assert model.n_completions == (nearest or 40)
     masks = all_masks(4)
@@ -90,7 +90,7 @@ def test_every_completion_of_a_frame_takes_its_hidden_columns_from_one_row(neare
     check_masked_model(model, tolerance=1e-12)
 
 
-def brute_nearest(row: Any, background: Any, mask: Any, n: int) -> list[int]:
+def brute_nearest(row: Any, background: Any, mask: Any, n: int) -> Any:
     """By definition: squared differences in standard deviations, 0 or 1 for words and missing values."""
     total = np.zeros(len(background))
     for label, shown in zip(background.columns, mask, strict=True):
@@ -109,7 +109,7 @@ def brute_nearest(row: Any, background: Any, mask: Any, n: int) -> list[int]:
 
 @pytest.mark.parametrize("at", [0, 1, 2, int(FRAME["weight"].isna().to_numpy().argmax())])
 def test_the_nearest_rows_are_those_of_the_definition(at: int) -> None:
-    model = hf.mask_tabular(PIPELINE, FRAME.iloc[at], fill=hf.resample(FRAME, nearest=9))
+    model: Any = hf.mask_tabular(PIPELINE, FRAME.iloc[at], fill=hf.resample(FRAME, nearest=9))
     for mask in all_masks(4):
         assert model.sources(mask).tolist() == brute_nearest(FRAME.iloc[at], FRAME, mask, 9)
 
@@ -123,7 +123,7 @@ def test_nearest_rows_with_the_same_values_condition_on_them() -> None:
     def classify(rows: Any) -> Any:
         return rows.sum(axis=1) >= 3
 
-    model = hf.mask_tabular(classify, row, fill=hf.resample(table, nearest=int(same.sum())))
+    model: Any = hf.mask_tabular(classify, row, fill=hf.resample(table, nearest=int(same.sum())))
     assert sorted(model.sources(selected)) == np.flatnonzero(same).tolist()
     rate = hf.certify(model, selected, radius=0, tolerance=0.02, rng=0)
     assert rate.exact
@@ -132,7 +132,7 @@ def test_nearest_rows_with_the_same_values_condition_on_them() -> None:
 
 def test_columns_that_are_always_shown_are_compared_and_never_filled() -> None:
     fill = hf.resample(X, nearest=1)
-    model = hf.mask_tabular(FOREST, X[5] + 0.01, fill=fill, groups=[0, 1, -1, -1])
+    model: Any = hf.mask_tabular(FOREST, X[5] + 0.01, fill=fill, groups=[0, 1, -1, -1])
     nothing = np.zeros(2, dtype=bool)
     assert model.sources(nothing).tolist() == [int((((X[5] + 0.01 - X) / X.std(axis=0))[:, 2:] ** 2).sum(1).argmin())]
     np.testing.assert_array_equal(model.rows(nothing)[0, 2:], X[5, 2:] + 0.01)
@@ -140,7 +140,7 @@ def test_columns_that_are_always_shown_are_compared_and_never_filled() -> None:
 
 def test_constant_and_missing_columns_have_distances() -> None:
     background = np.array([[1.0, np.nan, 5.0], [1.0, np.nan, np.nan], [1.0, np.nan, 5.0]])
-    model = hf.mask_tabular(
+    model: Any = hf.mask_tabular(
         lambda rows: np.isnan(rows).sum(axis=1), [2.0, 3.0, np.nan], fill=hf.resample(background, 2)
     )
     assert model.sources(np.array([True, True, True])).tolist() == [1, 0]
@@ -149,7 +149,7 @@ def test_constant_and_missing_columns_have_distances() -> None:
 
 def test_many_masks_and_rows_are_compared_in_parts() -> None:
     background = RNG.normal(size=(3000, 3))
-    model = hf.mask_tabular(lambda rows: rows[:, 0] > 0, background[0], fill=hf.resample(background, nearest=2))
+    model: Any = hf.mask_tabular(lambda rows: rows[:, 0] > 0, background[0], fill=hf.resample(background, nearest=2))
     masks = np.tile(all_masks(3), (200, 1))
     whole = model.completed(masks, np.ones(len(masks), dtype=int))
     parts = [model.completed(masks[i : i + 8], np.ones(8, dtype=int)) for i in range(0, len(masks), 8)]
@@ -161,13 +161,13 @@ def test_rows_per_call_change_nothing(nearest: int | None) -> None:
     logistic = LogisticRegression().fit(X, Y)
     results = []
     for size in (None, 3):
-        model = hf.mask_tabular(logistic, X[0], fill=hf.resample(X, nearest=nearest), batch_size=size)
+        model: Any = hf.mask_tabular(logistic, X[0], fill=hf.resample(X, nearest=nearest), batch_size=size)
         results.append(hf.certify(model, [0], radius=2, rng=0))
     assert results[0] == results[1]
 
 
 def test_a_witness_shows_the_row_that_changes_the_prediction() -> None:
-    model = hf.mask_tabular(PIPELINE, FRAME.iloc[3], fill=hf.resample(FRAME))
+    model: Any = hf.mask_tabular(PIPELINE, FRAME.iloc[3], fill=hf.resample(FRAME))
     witness = hf.find_witness(model, ["age"], rng=0)
     assert witness.found
     row = model.rows(witness.mask).iloc[[witness.completion]]
@@ -179,15 +179,15 @@ def test_a_witness_shows_the_row_that_changes_the_prediction() -> None:
 
 
 def test_the_smallest_sufficient_prefix_has_the_precision_asked_for() -> None:
-    model = hf.mask_tabular(FOREST, X[0], fill=hf.resample(X))
+    model: Any = hf.mask_tabular(FOREST, X[0], fill=hf.resample(X))
     scores = hf.attribute(model, "shap")
     stable = hf.stabilize(model, scores, min_rate=0.8, radius=0, rng=0)
     assert precision(FOREST.predict, X[0], X, np.flatnonzero(stable.selected)) >= Fraction(4, 5)
 
 
 def test_the_masking_names_the_fill_and_tells_backgrounds_apart() -> None:
-    def masking(*args: Any, **options: Any) -> str | None:
-        return hf.mask_tabular(FOREST, X[0], fill=hf.resample(*args), **options).provenance.masking
+    def masking(*args: Any, **options: Any) -> str:
+        return str(hf.mask_tabular(FOREST, X[0], fill=hf.resample(*args), **options).provenance.masking)
 
     assert masking(X).startswith("4 columns as 4 features; fill drawn from 60 background rows; digest ")
     assert "fill drawn from the 5 nearest to the shown values of 60 background rows" in masking(X, 5)
@@ -251,7 +251,7 @@ IMAGES: dict[str, Any] = {
 @pytest.mark.parametrize("kind", IMAGES)
 def test_hidden_pixels_are_those_of_one_other_image(kind: str) -> None:
     classifier, image, others = IMAGES[kind]
-    model = hf.mask_image(classifier, image, groups=(2, 2), fill=hf.resample(others))
+    model: Any = hf.mask_image(classifier, image, groups=(2, 2), fill=hf.resample(others))
     assert isinstance(model, hf.Completing)
     masks = all_masks(4).repeat(5, axis=0)
     numbers = np.tile(np.arange(5), 16)
@@ -279,7 +279,7 @@ def test_images_are_prepared_like_the_one_that_is_explained() -> None:
         return torch.from_numpy(np.asarray(picture)[::2, ::2].transpose(2, 0, 1) / 255.0).float()
 
     fill = hf.resample(list(pictures[1:]))
-    model = hf.mask_image(
+    model: Any = hf.mask_image(
         Brighter(), pictures[0], groups=(1, 2), fill=fill, preprocess=halve, fill_stage="before", classes=["up", "down"]
     )
     nothing = np.zeros((5, 2), dtype=bool)
@@ -290,13 +290,13 @@ def test_images_are_prepared_like_the_one_that_is_explained() -> None:
 
 
 def test_scores_by_softmax_are_those_of_the_pictures() -> None:
-    model = hf.mask_image(brighter, PICTURES[0], groups=(2, 2), fill=hf.resample(PICTURES[1:]), softmax=True)
+    model: Any = hf.mask_image(brighter, PICTURES[0], groups=(2, 2), fill=hf.resample(PICTURES[1:]), softmax=True)
     scores = model.completed(all_masks(4), np.zeros(16, dtype=int))
     np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-6)
 
 
 def test_gradients_need_a_fill_that_is_not_drawn() -> None:
-    model = hf.mask_image(*IMAGES["module"][:2], groups=(2, 2), fill=hf.resample(IMAGES["module"][2]))
+    model: Any = hf.mask_image(*IMAGES["module"][:2], groups=(2, 2), fill=hf.resample(IMAGES["module"][2]))
     assert hf.attribute(model, "occlusion").scores.shape == (4,)
     with pytest.raises(HoldfastError, match="integrated_gradients"):
         hf.attribute(model, "integrated_gradients")
