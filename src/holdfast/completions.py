@@ -96,7 +96,7 @@ def by_rows(model: MaskedModel) -> MaskedModel:
     if not isinstance(model, Evaluator):
         return CompletedModel(inner)
     if model.by_rows is None:
-        model.by_rows = Evaluator(CompletedModel(inner), timeout=model.deadline.seconds)
+        model.by_rows = Evaluator(by_rows(model.model), timeout=model.deadline.seconds)
     model.by_rows.progress = model.progress
     return model.by_rows
 

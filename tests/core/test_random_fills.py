@@ -133,6 +133,9 @@ def test_evaluators_share_what_was_computed_with_completions() -> None:
     assert first == again == hf.certify(filled(0, 3), SELECTED, radius=3, plan="hoeffding", rng=0)
     assert n_asked == first.n_calls
     assert shared.n_calls == len(model.asked) == n_asked + again.n_repeated  # which are repeated on purpose
+    on_top = hf.Evaluator(shared)
+    assert hf.certify(on_top, SELECTED, radius=3, plan="hoeffding", rng=0) == first
+    assert shared.n_calls == len(model.asked) == n_asked + 2 * again.n_repeated
     assert by_rows(by_rows(shared)) is by_rows(shared)
     assert completions_of(shared) == completions_of(by_rows(shared)) == completions_of(model) == 3
     assert completions_of(hf.lookup_table([0, 1], n_features=1)) is None

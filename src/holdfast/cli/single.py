@@ -427,9 +427,10 @@ def in_words(result: Any, command: str, model: Evaluator) -> str:
     if command == "explain":
         labels = names or [f"feature {number}" for number in range(len(result))]
         text += "".join(f"\n{result.scores[feature]:>10.3g}  {labels[feature]}" for feature in result.ranking[:10])
-    if command == "witness" and result.found and names is not None:
+    if command == "witness" and result.added and names is not None:
         text += f" Revealed: {', '.join(names[feature] for feature in result.added)}."
-    if command == "certify" and result.n_agreed == result.n_evaluated and result.consistent:
+    kept_everywhere = command == "certify" and result.n_agreed == result.n_evaluated and result.consistent
+    if kept_everywhere and result.n_completions is None:
         # A stable explanation says little of a model that says the same of nothing at all; one more row tells.
         outputs = model(np.stack([result.selected, np.zeros_like(result.selected)]))
         if as_agreement(result.agree)(outputs, outputs[0])[1]:
