@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import holdfast as hf
+from holdfast.cli import main
 from holdfast.errors import HoldfastError
 from tests.helpers.contracts import check_masked_model
 from tests.helpers.fakes import all_masks
@@ -315,3 +317,68 @@ def test_gradients_need_a_fill_that_is_not_drawn() -> None:
 def test_images_that_cannot_be_drawn_from_are_refused(fill: Any, message: str) -> None:
     with pytest.raises(HoldfastError, match=message):
         hf.mask_image(brighter, PICTURES[0], groups=(2, 2), fill=fill)
+
+
+# -- files, commands and studies --------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a table, a model of it, and a study with fills that are drawn from the table."""
+    skops = pytest.importorskip("skops.io")
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(label=Y)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    skops.dump(LogisticRegression().fit(frame[list("abcd")], Y), tmp_path / "model.skops")
+    (tmp_path / "study.toml").write_text(
+        'name = "drawn"\nseed = 0\ntop_fractions = [0.5]\nwitness = true\n'
+        '[model]\nspec = "skops:model.skops"\n[data]\nspec = "table:rows.csv"\nn = 4\noptions = { target = "label" }\n'
+        '[masking]\nfill = "resample"\n[[methods]]\nname = "occlusion"\n[certify]\nradii = [0, 1]\n',
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_study_draws_completions_and_costs_no_more_than_planned(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = hf.study.read_spec(files / "study.toml")
+    planned = hf.study.plan_study(spec, timed=False)
+    assert main(["study", "run", "study.toml", "--quiet"]) == 0
+    frame = hf.study.study_frame(files / "study.db")
+    assert sorted(frame["radius"].unique()) == [0, 1]
+    assert set(frame[frame["radius"] == 0]["n_evaluated"]) <= {60} | set(range(20, 80))
+    (group,) = hf.study.summarize_study(files / "study.db").groups
+    assert 4 * 60 < group.n_calls <= sum(cost.most_calls for cost in planned.costs[1:])
+    capsys.readouterr()
+
+
+def test_a_study_of_means_draws_completions_too(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (files / "study.toml").read_text(encoding="utf-8").replace("witness = true\n", "")
+    text += 'precision = "data-set"\nhalf_width = 0.05\n'
+    (files / "study.toml").write_text(text, encoding="utf-8")
+    planned = hf.study.plan_study(hf.study.read_spec(files / "study.toml"))
+    assert main(["study", "run", "study.toml", "--quiet"]) == 0
+    inputs = hf.bind("skops:model.skops", "table:rows.csv", fill="resample", target="label")
+    summary = hf.study.summarize_study(files / "study.db")
+    assert summary.groups[0].soft[0].radius == 0
+    assert summary.groups[0].soft[0].mean < 1
+    assert isinstance(inputs[0], hf.Completing)
+    assert planned.costs[-1].most_calls >= summary.groups[0].n_calls
+    capsys.readouterr()
+
+
+def test_commands_certify_verify_and_find_witnesses_with_drawn_fills(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    about = ["--model", "skops:model.skops", "--input", "table:rows.csv#3"]
+    own = ["--set", "target=label", "--set", "fill=resample"]
+    asked = [*about, "--explanation", "occlusion", "--top", "2", *own]
+    assert main(["certify", *asked, "--radius", "0", "--output", "drawn.json"]) == 0
+    assert "hidden ones drawn from 60 completions" in capsys.readouterr().out
+    assert main(["verify", "drawn.json", *about, *own]) == 0
+    assert "Confirmed" in capsys.readouterr().out
+    assert main(["witness", *about, "--explanation", "random", "--top", "1", *own]) == 0
+    said = capsys.readouterr().out
+    assert "as in completion" in said
+    assert "Revealed: ." not in said

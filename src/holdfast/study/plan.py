@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import median_low
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.attribution.gradients import (
     FIRST_POINTS,
@@ -33,7 +34,9 @@ from holdfast.bounds import hoeffding_draws
 from holdfast.certification.allocation import allocate
 from holdfast.certification.curve import certify_radii
 from holdfast.certification.mean_curve import size_law
+from holdfast.certification.question import nearby_rows
 from holdfast.certification.serialization import Value
+from holdfast.completions import by_rows, completions_of, with_completions
 from holdfast.errors import StudyError
 from holdfast.evaluation import Evaluator
 from holdfast.masking.function import mask_function
@@ -206,7 +209,7 @@ def plan_study(spec: StudySpec, *, timed: bool = True, assumed_rate: float = 0.9
         n_skipped=len(skipped),
         assumed_rate=rate,
         precision=spec.certify.precision,
-        costs=(*costs, *certifying(spec, n_features, rate, len(inputs), speed)),
+        costs=(*costs, *certifying(spec, bound[0], n_features, rate, len(inputs), speed)),
         paper_calls=draws * len(spec.certify.radii) * n_items,
         seconds_per_call=speed.per_call,
     )
@@ -228,17 +231,25 @@ def _measure(spec: StudySpec, bound: MaskedModel) -> _Speed:
         start = time.perf_counter()
         attribution = attribute(bound, method, n_samples=_FEW_GRADIENTS, rng=0)
         per_gradient = (time.perf_counter() - start) / max(1, attribution.n_calls)
-    per_call, per_small_call = (_time_calls(steady(bound, spec), n_rows) for n_rows in (_LARGE, _SMALL))
-    return _Speed(per_call, per_small_call, per_gradient)
+    # Certificates draw completions; what explains takes the mean over all of them.
+    per_call = _time_calls(steady(bound, spec), _LARGE)
+    return _Speed(per_call, _time_calls(steady(by_rows(bound), spec), _SMALL), per_gradient)
 
 
 def _time_calls(evaluator: Evaluator, n_rows: int) -> float:
     """Seconds per row when random masks come in portions of this size, over about half a second."""
-    n_features, rng = evaluator.n_features, np.random.default_rng(0)
-    evaluator(rng.random((n_rows, n_features)) < 0.5)
+    n_features, rng, n_completions = evaluator.n_features, np.random.default_rng(0), completions_of(evaluator)
+
+    def draw() -> Masks:
+        masks = rng.random((n_rows, n_features)) < 0.5
+        if evaluator.n_columns == n_features or n_completions is None:
+            return masks
+        return with_completions(masks, rng.integers(n_completions, size=n_rows), n_completions)
+
+    evaluator(draw())
     n_calls, seconds = 0, 0.0
     for _ in range(_MOST_PORTIONS):
-        masks, before, start = rng.random((n_rows, n_features)) < 0.5, evaluator.n_calls, time.perf_counter()
+        masks, before, start = draw(), evaluator.n_calls, time.perf_counter()
         evaluator(masks)
         seconds += time.perf_counter() - start
         n_calls += evaluator.n_calls - before
@@ -268,14 +279,22 @@ def _settings(spec: StudySpec, n_features: int) -> list[tuple[Mask, float, int]]
 
 
 def _certification(
-    spec: StudySpec, n_features: int, rate: float, n_inputs: int, speed: _Speed
+    spec: StudySpec, model: MaskedModel, n_features: int, rate: float, n_inputs: int, speed: _Speed
 ) -> Iterator[PlannedCost]:
     """Certificates of all items, then hard certificates and witnesses if they are asked for."""
     n_explanations, settings = n_inputs * len(spec.methods), _settings(spec, n_features)
     once = _ROWS_PER_INPUT * n_inputs
-    curves = [try_curve(spec.certify, spec.smoothing, selected, keep=keep, rate=rate) for selected, keep, _ in settings]
+    # A smoothed model draws nothing: it votes on the mean.
+    drawn = [{"n_completions": completions_of(model) if keep == 1 else None} for _, keep, _ in settings]
+    curves = [
+        try_curve(spec.certify, spec.smoothing, selected, keep=keep, rate=rate, **fills)
+        for (selected, keep, _), fills in zip(settings, drawn, strict=True)
+    ]
     n_drawn, seconds = (n_explanations * sum(part) for part in zip(*curves, strict=True))
-    most_drawn = n_explanations * sum(rows * most_masks(spec.certify, selected) for selected, _, rows in settings)
+    most_drawn = n_explanations * sum(
+        rows * most_masks(spec.certify, selected, **fills)
+        for (selected, _, rows), fills in zip(settings, drawn, strict=True)
+    )
     yield _cost("certification", n_drawn + once, most_drawn + once, speed.per_small_call, seconds)
     if n_hard := len(spec.mus.keep_probabilities):
         at_most = 2 * spec.mus.n_levels * n_hard * n_explanations * len(settings)
@@ -283,33 +302,44 @@ def _certification(
         shared = spec.mus.n_levels * n_hard * (n_explanations * len(spec.top_fractions) + n_inputs)
         yield _cost("hard certificates", min(at_most, shared), at_most, speed.per_call)
     if spec.witness:
-        limits = [witness_calls(int((~selected).sum()), rows) for selected, _, rows in settings]
-        searches = [try_witness(spec.smoothing, selected, keep=keep, rate=rate) for selected, keep, _ in settings]
+        limits, searches = [], []
+        for (selected, keep, rows), fills in zip(settings, drawn, strict=True):
+            limits.append(witness_calls(int((~selected).sum()), rows, **fills))
+            searches.append(try_witness(spec.smoothing, selected, keep=keep, rate=rate, **fills))
         n_searched, most_searched = (n_explanations * sum(part) for part in (map(min, searches, limits), limits))
-        yield _cost("witnesses", n_searched, most_searched, speed.per_call)
+        per_call = speed.per_call if completions_of(model) is None else speed.per_small_call
+        yield _cost("witnesses", n_searched, most_searched, per_call)
 
 
-def _means(spec: StudySpec, n_features: int, rate: float, n_inputs: int, speed: _Speed) -> Iterator[PlannedCost]:
+def _means(
+    spec: StudySpec, model: MaskedModel, n_features: int, rate: float, n_inputs: int, speed: _Speed
+) -> Iterator[PlannedCost]:
     """The mean curves of all methods, fractions and keep probabilities."""
-    expected, most = 0.0, 0
-    for selected, _, rows in _settings(spec, n_features):
-        calls = mean_calls(spec.certify, selected, n_inputs=n_inputs, rate=rate, rows=rows)
+    expected, most, fills = 0.0, 0, completions_of(model) is not None
+    for selected, keep, rows in _settings(spec, n_features):
+        drawn = fills and keep == 1
+        calls = mean_calls(spec.certify, selected, n_inputs=n_inputs, rate=rate, rows=rows, random_fills=drawn)
         expected, most = expected + calls.expected, most + calls.most
     once, n_methods = _ROWS_PER_INPUT * n_inputs, len(spec.methods)
-    yield _cost("mean curves", once + n_methods * expected, once + n_methods * most, speed.per_call)
+    per_call = speed.per_small_call if fills else speed.per_call
+    yield _cost("mean curves", once + n_methods * expected, once + n_methods * most, per_call)
 
 
-def mean_calls(certify: CertifySpec, selected: Mask, *, n_inputs: int, rate: float, rows: int) -> Calls:
+def mean_calls(
+    certify: CertifySpec, selected: Mask, *, n_inputs: int, rate: float, rows: int, random_fills: bool = False
+) -> Calls:
     """What the mean curve of one method takes, if all inputs have explanations like this one.
 
-    The first draws are the same for all rates, and inputs alike in this rate would take the expected number.
+    The first draws are the same for all rates, and inputs alike in this rate would take the expected number. The
+    explanation itself is drawn as well if what it hides is.
     """
     group = tuple(map(len, NEIGHBORHOODS[certify.neighborhood](selected, 0).pools))
     risk = (1 - certify.confidence) / (len(certify.radii) if certify.simultaneous else 1)
-    weights = np.zeros((len(certify.radii), min(max(certify.radii), *group)))
+    smallest = 0 if random_fills else 1
+    weights = np.zeros((len(certify.radii), min(max(certify.radii), *group) + 1 - smallest))
     for row, radius in enumerate(certify.radii):
         law = size_law(group, radius)
-        weights[row, : len(law) - 1] = law[1:]
+        weights[row, : len(law) - smallest] = law[smallest:]
     limit = certify.half_width**2 / (2 * math.log(2 / risk))
     spreads = (max(rate * (1 - rate), certify.half_width), 0.25)
     expected, most = (allocate(weights, np.full(weights.shape[1], spread), limit).sum() for spread in spreads)
@@ -349,23 +379,34 @@ def attribution_calls(method: MethodSpec, n_features: int) -> Calls:
     return Calls(n_calls, n_calls)
 
 
-def most_masks(certify: CertifySpec, selected: Mask) -> int:
-    """The most distinct masks a curve can take: the widest neighbourhood that is enumerated, and all draws."""
+def most_masks(certify: CertifySpec, selected: Mask, n_completions: int | None = None) -> int:
+    """The most distinct masks a curve can take: the widest neighbourhood that is enumerated, and all draws.
+
+    If what is hidden is drawn, pairs of a mask and a completion.
+    """
     kind = NEIGHBORHOODS[certify.neighborhood]
-    neighborhoods = {nearby.effective_radius: nearby for nearby in (kind(selected, radius) for radius in certify.radii)}
+    every = (nearby_rows(kind(selected, radius), n_completions) for radius in certify.radii)
+    neighborhoods = {nearby.effective_radius: nearby for nearby in every}
     plan = make_plan(certify.plan, tolerance=certify.tolerance, confidence=certify.confidence)
     if certify.simultaneous:
         plan = share_risk(plan, len(neighborhoods))
     sizes = [nearby.size for nearby in neighborhoods.values() if not nearby.is_larger_than(plan.max_draws)]
     n_drawn = (len(neighborhoods) - len(sizes)) * plan.max_draws
-    return min(max(sizes, default=0) + n_drawn + 1 + _ROWS_PER_INPUT, (1 << len(selected)) + 1)
+    every_row = (n_completions or 1) << len(selected)
+    return min(max(sizes, default=0) + n_drawn + 1 + _ROWS_PER_INPUT, every_row + 1)
 
 
 def try_curve(
-    certify: CertifySpec, smoothing: SmoothingSpec, selected: Mask, *, keep: float, rate: float
+    certify: CertifySpec,
+    smoothing: SmoothingSpec,
+    selected: Mask,
+    *,
+    keep: float,
+    rate: float,
+    n_completions: int | None = None,
 ) -> tuple[int, float]:
     """Certify a stand-in that keeps its prediction for about this share of the masks; its calls, and other seconds."""
-    own, model = _stand_in(smoothing, selected, keep, rate)
+    own, model = _stand_in(smoothing, selected, keep, rate, n_completions)
     start = time.perf_counter()
     # The stand-in has two classes of its own, whatever counts as the same prediction in the study.
     question = certify.keywords | {"agree": "same_top_class"}
@@ -373,17 +414,21 @@ def try_curve(
     return own.n_calls, time.perf_counter() - start
 
 
-def try_witness(smoothing: SmoothingSpec, selected: Mask, *, keep: float, rate: float) -> int:
+def try_witness(
+    smoothing: SmoothingSpec, selected: Mask, *, keep: float, rate: float, n_completions: int | None = None
+) -> int:
     """Search the same stand-in for a witness; returns the calls. One that changes its mind often is soon found out."""
-    own, model = _stand_in(smoothing, selected, keep, rate)
+    own, model = _stand_in(smoothing, selected, keep, rate, n_completions)
     find_witness(model, selected, max_calls=_WITNESS_CALLS, rng=0)
     return own.n_calls
 
 
-def _stand_in(smoothing: SmoothingSpec, selected: Mask, keep: float, rate: float) -> tuple[Evaluator, MaskedModel]:
+def _stand_in(
+    smoothing: SmoothingSpec, selected: Mask, keep: float, rate: float, n_completions: int | None = None
+) -> tuple[Evaluator, MaskedModel]:
     """Scores of two classes, counted, and smoothed: the first leads for the explanation, and for others at this rate.
 
-    Which masks those are is fixed by a random linear form of each mask, modulo one.
+    Which masks those are is fixed by a random linear form of each mask, modulo one; of a completion, it is shifted.
     """
     weights = np.random.default_rng(0).random(len(selected))
 
@@ -391,13 +436,34 @@ def _stand_in(smoothing: SmoothingSpec, selected: Mask, keep: float, rate: float
         keeps = ((masks @ weights) % 1.0 < rate) | (masks == selected).all(axis=1)
         return np.stack([keeps, ~keeps], axis=1).astype(np.float64)
 
-    own = Evaluator(mask_function(scores, n_features=len(selected)))
+    def completed(masks: Masks, numbers: NDArray[np.int64]) -> np.ndarray:
+        keeps = ((masks @ weights + numbers * math.sqrt(2)) % 1.0 < rate) | masks.all(axis=1)
+        return np.stack([keeps, ~keeps], axis=1).astype(np.float64)
+
+    model: MaskedModel = mask_function(scores, n_features=len(selected))
+    if n_completions is not None:
+        model = _CompletedStandIn(len(selected), n_completions, scores, completed)
+    own = Evaluator(model)
     return own, own if keep == 1 else smooth(own, keep, smoothing.n_samples, rng=0)
 
 
-def witness_calls(n_free: int, rows_per_mask: int = 1) -> int:
+@dataclass(frozen=True)
+class _CompletedStandIn:
+    """A stand-in that draws what is hidden."""
+
+    n_features: int
+    n_completions: int
+    scores: Callable[[Masks], np.ndarray]
+    completed: Callable[[Masks, NDArray[np.int64]], np.ndarray]
+
+    def __call__(self, masks: Masks, /) -> np.ndarray:
+        return self.scores(masks)
+
+
+def witness_calls(n_free: int, rows_per_mask: int = 1, n_completions: int | None = None) -> int:
     """The most that a search for a witness spends: its budget, levels too small to count, and a last reduction."""
-    levels = (math.comb(n_free, k) for k in range(1, n_free + 1))
+    rows = n_completions or 1
+    levels = (rows * math.comb(n_free, k) for k in range(1 if n_completions is None else 0, n_free + 1))
     small = sum(size for size in levels if size <= ALWAYS_EXHAUSTED)
     beyond = rows_per_mask * (small + n_free**2)
-    return min(_WITNESS_CALLS + beyond, rows_per_mask * ((1 << n_free) + 1))
+    return min(_WITNESS_CALLS + beyond, rows_per_mask * ((rows << n_free) + 1))
