@@ -184,3 +184,8 @@ class CompletedNeighborhood:
             masks.append(self.masks.sample(1, rng))
             numbers[i] = rng.integers(self.n_completions)
         return with_completions(np.concatenate(masks), numbers, self.n_completions)
+
+
+def nearby_rows(masks: Neighborhood, n_completions: int | None) -> Neighborhood:
+    """The masks, with every completion if what is hidden is drawn."""
+    return masks if n_completions is None else CompletedNeighborhood(masks, n_completions)

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from holdfast.agreement import Agreement, as_agreement, as_reference, reference_output
 from holdfast.certification.hard import HardCertificate
-from holdfast.certification.question import nearby_rows, own_terms
+from holdfast.certification.question import own_terms
 from holdfast.certification.reference import check_completion, check_prediction, prediction_of, reference_masks
 from holdfast.certification.serialization import Value
 from holdfast.certification.structure import Structure
-from holdfast.completions import by_rows, completions_of, numbers_of, with_completions
+from holdfast.completions import by_rows, completions_of, nearby_rows, numbers_of, with_completions
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.exact.countable import PROOFS

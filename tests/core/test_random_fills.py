@@ -172,6 +172,16 @@ def test_radius_0_is_the_precision_of_what_is_selected() -> None:
     assert str(certificate).startswith("Showing the selected features alone, hidden ones drawn from 40 completions,")
 
 
+def test_what_a_certificate_costs_is_told_for_pairs() -> None:
+    for n_completions, exact in ((4, True), (40, False)):
+        planned = hf.plan_samples(selected=SELECTED, radius=2, n_completions=n_completions)
+        certificate = hf.certify(filled(0, n_completions), SELECTED, radius=2, rng=0)
+        assert planned.exact == certificate.exact == exact
+        assert certificate.n_evaluated <= planned.max_draws
+    with pytest.raises(HoldfastError, match="`n_completions` must be a whole number ≥ 1"):
+        hf.plan_samples(n_completions=0)
+
+
 def test_the_draws_are_those_of_the_stream_and_counted_one_by_one() -> None:
     model = filled(1, 500)
     certificate = hf.certify(model, SELECTED, radius=2, rng=9)

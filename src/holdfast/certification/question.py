@@ -15,7 +15,7 @@ import numpy as np
 
 from holdfast.agreement import NAMES, Agreement, as_agreement, as_reference, same_top_class
 from holdfast.certification.structure import Structure
-from holdfast.completions import CompletedNeighborhood, by_rows, completions_of
+from holdfast.completions import by_rows, completions_of, nearby_rows
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
@@ -151,11 +151,6 @@ class Question:
     def enumerates(self, nearby: Neighborhood, limit: int) -> bool:
         """Whether to evaluate every mask: there are few, and one answer to each says all that there is to know."""
         return self.answers == "fixed" and not nearby.is_larger_than(limit)
-
-
-def nearby_rows(masks: Neighborhood, n_completions: int | None) -> Neighborhood:
-    """The masks, with every completion if what is hidden is drawn."""
-    return masks if n_completions is None else CompletedNeighborhood(masks, n_completions)
 
 
 def own_terms(evaluator: Evaluator, agree: Agreement, reference: Any) -> tuple[Agreement, Any]:

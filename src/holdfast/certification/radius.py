@@ -51,7 +51,8 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
     Attributes
     ----------
     radius : int
-        The last tested radius that was certified; 0 if the first was not.
+        The last tested radius that was certified; 0 if the first was not. Where radius 0 itself is tested, ``trail``
+        says whether it was certified.
     trail : tuple of RadiusStep
         One ``RadiusStep`` per tested radius, in order.
     max_draws : int

@@ -12,9 +12,9 @@ import numpy as np
 
 from holdfast.agreement import Agreement, as_reference, reference_output, same_top_class, says_in_words
 from holdfast.bounds import Interval, check_counts
-from holdfast.certification.question import ANSWERS, Procedure, Question, nearby_rows
+from holdfast.certification.question import ANSWERS, Procedure, Question
 from holdfast.certification.serialization import Value
-from holdfast.completions import numbers_of, with_completions
+from holdfast.completions import nearby_rows, numbers_of, with_completions
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.exact.countable import PROOFS, Counts, NearestChange

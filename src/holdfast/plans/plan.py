@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from holdfast.bounds import hoeffding_draws
+from holdfast.completions import nearby_rows
 from holdfast.errors import InvalidValueError
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans.catalog import DIVISORS, find_design
@@ -16,7 +17,7 @@ from holdfast.plans.design import Design
 from holdfast.plans.search import Goal, fixed_design
 from holdfast.terminal import Shown, as_progress, watching_search
 from holdfast.types import Progress
-from holdfast.validation import check_name, check_share
+from holdfast.validation import check_name, check_share, check_whole
 
 PLANS = ("sequential", "exact", "hoeffding")
 RATE_KINDS = ("uniform", "exactly", "worst_size", "worst_size_lower")
@@ -164,12 +165,14 @@ def plan_samples(
     radius: int | None = None,
     neighborhood: str = "additions",
     rate_kind: str = "uniform",
+    n_completions: int | None = None,
     progress: Progress | bool | None = None,
 ) -> PlannedSamples:
     """Tell how many draws a certificate will take, before any model call.
 
     With ``selected`` and ``radius`` it also tells whether the neighbourhood is small enough to be
-    enumerated instead; the cost of a worst size can only be told with them.
+    enumerated instead; the cost of a worst size can only be told with them. Of a model that draws what is hidden, give
+    the number of its completions: what is enumerated are then pairs of a mask and a completion.
 
     A design that does not ship is searched, once, and kept on disk. For a tolerance of .02 or more that takes
     seconds; for a finer one up to a few minutes, which ``progress`` shows (True for a bar, or a function of
@@ -186,7 +189,8 @@ def plan_samples(
         raise InvalidValueError("and `radius` must be given together, or neither.", argument="selected")
     if rate_kind in WORST and radius is None:
         raise InvalidValueError(f"and `radius` must be given for rate_kind={rate_kind!r}.", argument="selected")
-    parts = [] if radius is None else parts_of(kind(selected, radius), rate_kind)
+    drawn = None if n_completions is None else check_whole(n_completions, "n_completions", minimum=1)
+    parts = [] if radius is None else parts_of(nearby_rows(kind(selected, radius), drawn), rate_kind)
     with watching_search(as_progress(progress, what="steps of the search")):
         single = make_plan(plan, tolerance=tolerance, confidence=confidence)
         shared = plan_for(parts, single, rate_kind)

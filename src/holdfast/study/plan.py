@@ -34,9 +34,8 @@ from holdfast.bounds import hoeffding_draws
 from holdfast.certification.allocation import allocate
 from holdfast.certification.curve import certify_radii
 from holdfast.certification.mean_curve import size_law
-from holdfast.certification.question import nearby_rows
 from holdfast.certification.serialization import Value
-from holdfast.completions import by_rows, completions_of, with_completions
+from holdfast.completions import by_rows, completions_of, nearby_rows, with_completions
 from holdfast.errors import StudyError
 from holdfast.evaluation import Evaluator
 from holdfast.masking.function import mask_function
