@@ -212,10 +212,29 @@ def certified_count(n_certified: int, n_inputs: int, *, level: float, confidence
     tails = betainc(least, n - k + 1.0, float(wrong))
     likely = tails > float(risk)
     for near in np.flatnonzero(np.isclose(tails, float(risk), rtol=_TAIL_ERROR, atol=0)):
-        # In whole numbers, for the rare case that floats cannot decide.
-        j_least, m = int(least[near]), n - k + int(least[near])
-        likely[near] = 1 - sum(math.comb(m, j) * wrong**j * (1 - wrong) ** (m - j) for j in range(j_least)) > risk
+        likely[near] = _tail(n - k + int(least[near]), int(least[near]), wrong) > risk
     return int(k - np.count_nonzero(likely))
+
+
+def fewest_successes(n_trials: int, share: Fraction, risk: Fraction) -> int | None:
+    """How many successes show, at this risk, that their probability is larger than ``share``; None if none do.
+
+    It is the least k with P(Bin(n_trials, share) ≥ k) ≤ risk.
+    """
+    from scipy.special import betainc
+
+    least = np.arange(1, n_trials + 1)
+    tails = betainc(least, n_trials - least + 1.0, float(share))
+    likely = tails > float(risk)
+    for near in np.flatnonzero(np.isclose(tails, float(risk), rtol=_TAIL_ERROR, atol=0)):
+        likely[near] = _tail(n_trials, int(least[near]), share) > risk
+    fewest = 1 + int(np.count_nonzero(likely))
+    return fewest if fewest <= n_trials else None
+
+
+def _tail(n: int, k: int, share: Fraction) -> Fraction:
+    """P(Bin(n, share) ≥ k) in whole numbers, for the rare case that floats cannot decide."""
+    return 1 - sum((math.comb(n, j) * share**j * (1 - share) ** (n - j) for j in range(k)), Fraction(0))
 
 
 def betting_mean(
