@@ -136,7 +136,7 @@ class Selector(Value, schema="holdfast.selector"):
                 raise InvalidValueError(
                     argument="n_needed", must="follow from the inputs, the share and the confidence"
                 )
-            if tuple(step.cut for step in group.trail) != self.cuts[: len(group.trail)] or not _ends_rightly(
+            if tuple(step.cut for step in group.trail) != self.cuts[: len(group.trail)] or not ends_rightly(
                 group, len(self.cuts)
             ):
                 raise InvalidValueError(argument="trail", must="follow `cuts` and end at the first that fails")
@@ -202,7 +202,7 @@ class Selector(Value, schema="holdfast.selector"):
         return words.get(self.by, "features with scores above {:g}").format(cuts[0])
 
 
-def _ends_rightly(group: CalibrationGroup, n_cuts: int) -> bool:
+def ends_rightly(group: CalibrationGroup, n_cuts: int) -> bool:
     """Whether tests of a group went on while enough inputs passed, each until its outcome was certain."""
     if group.n_needed is None:
         return not group.trail
