@@ -20,7 +20,6 @@ from holdfast.bounds import certified_share, fewest_successes
 from holdfast.certification.selector import CalibrationGroup, Goal, cut_ranking, step_down
 from holdfast.plans import rate_test
 from tests.helpers.fakes import Recorded, score_table
-from tests.helpers.hardest import is_plausible
 from tests.helpers.oracles import exact_rate
 from tests.helpers.stopping_oracle import Answers
 
@@ -656,11 +655,3 @@ def test_an_interrupt_says_what_was_spent_and_leaves_nothing_behind() -> None:
         ask([model] * 15)
     assert stop.value.__notes__[0].startswith("Stopped after ")
     assert ask([model] * 15) == whole
-
-
-@pytest.mark.slow
-def test_drawn_calibrations_keep_the_promise_in_thousands_of_repetitions() -> None:
-    from benchmarks.bench_calibrate import drawn_misses
-
-    misses, n_runs = drawn_misses(n_runs=2_000)
-    assert is_plausible(misses, n_runs, 0.1) or misses <= 0.1 * n_runs

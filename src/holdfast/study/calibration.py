@@ -107,8 +107,8 @@ class StudyCalibration(Value, schema="holdfast.study_calibration"):
         change = lower_first(event(self.neighborhood, "uniform", "r"))
         return (
             f"Features needed so that, with confidence {self.confidence:g} each, for at least {percent(self.share)} of "
-            f"inputs such as these {change} keeps the prediction in at least {percent(self.min_rate)} of cases; r is the "
-            "radius."
+            f"inputs such as these {change} keeps the prediction in at least {percent(self.min_rate)} of cases; r is "
+            "the radius."
         )
 
     def __str__(self) -> str:
