@@ -21,14 +21,17 @@ from numpy.typing import NDArray
 
 import holdfast as hf
 from benchmarks.figures import Figure
-from holdfast.certification.selector import CalibrationGroup, Goal, step_down
+from holdfast.certification.selector import CalibrationGoal, CalibrationGroup, step_down
 from holdfast.plans import RateTest, rate_test
 
 N_RUNS, CONFIDENCE, LEVEL, MIN_RATE, N_POOL = 2_000, 0.9, 0.02, 0.9, 100
 SIZES = (0.9, 0.75, 0.5, 0.25, 0.1)
-METHODS: dict[str, dict[str, Any]] = {"occlusion": {}, "random": {}} | dict.fromkeys(
-    ["lime", "shap"], {"n_samples": 300}
-)
+METHODS: dict[str, dict[str, Any]] = {
+    "lime": {"n_samples": 300},
+    "shap": {"n_samples": 300},
+    "random": {},
+    "occlusion": {},
+}
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,10 @@ class Known:
     passes: NDArray[np.float64]
 
     def misses(self, guarantee: str, n_inputs: int, n_runs: int, *, seed: int = 0) -> tuple[float, float]:
-        """How often calibrations with n inputs miss a share just above that of the middle size; and the most allowed."""
+        """How often calibrations with n inputs miss a share just above that of the middle size; and what may be."""
         shares = self.stable.mean(axis=0)
         share = min(Fraction(int(self.stable[:, 2].sum()) + 1, len(self.stable)), Fraction(99, 100))
-        goal, rng = Goal.check(guarantee, share, LEVEL, CONFIDENCE), np.random.default_rng(seed)
+        goal, rng = CalibrationGoal.check(guarantee, share, LEVEL, CONFIDENCE), np.random.default_rng(seed)
         n_needed, missed = goal.n_needed(n_inputs), 0.0
         if n_needed is None:
             raise ValueError(f"{n_inputs} inputs are too few for a share of {float(share)}.")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast import InvalidTypeError, InvalidValueError, Selector, calibrate, plan_calibration
 from holdfast.bounds import certified_share, fewest_successes
-from holdfast.certification.selector import CalibrationGroup, Goal, cut_ranking, step_down
+from holdfast.certification.selector import CalibrationGoal, CalibrationGroup, cut_ranking, step_down
 from holdfast.plans import rate_test
 from tests.helpers.fakes import Recorded, score_table
 from tests.helpers.oracles import exact_rate
@@ -112,7 +112,7 @@ def hard_population(share: Fraction, yes: Fraction, n_steps: int) -> Population:
 def test_a_share_is_claimed_wrongly_no_more_often_than_the_confidence_allows(
     share: float, level: float, confidence: float, n: int, n_steps: int
 ) -> None:
-    n_needed = Goal.check("new inputs", share, level, confidence).n_needed(n)
+    n_needed = CalibrationGoal.check("new inputs", share, level, confidence).n_needed(n)
     assert n_needed is not None
     exact = F(str(share))
     # What a test of a rate just below the threshold says, and the most that it may say.
@@ -128,7 +128,7 @@ def test_taking_every_pass_for_stable_would_break_the_promise() -> None:
     naive = fewest_successes(n, share, F("0.3"))
     assert naive is not None
     assert chance_of_a_false_claim(population, n, naive, share) > 0.3
-    population, goal = hard_population(F("0.2"), F("0.8"), 2), Goal.check("one input", 0.5, 0.8, None)
+    population, goal = hard_population(F("0.2"), F("0.8"), 2), CalibrationGoal.check("one input", 0.5, 0.8, None)
     assert chance_that_one_is_unstable(population, n, math.ceil((n + 1) * share)) > 0.5
     assert chance_that_one_is_unstable(population, n, goal.n_needed(n) or 0) <= 0.5
 
@@ -159,7 +159,7 @@ def test_going_upwards_until_a_size_passes_would_break_the_promise() -> None:
 def test_one_new_input_is_unstable_no_more_often_than_is_promised(
     share: float, level: float, n: int, n_steps: int
 ) -> None:
-    n_needed = Goal.check("one input", share, level, None).n_needed(n)
+    n_needed = CalibrationGoal.check("one input", share, level, None).n_needed(n)
     assert n_needed is not None
     population = hard_population(F(str(share)), F(str(level)), n_steps)
     missed = chance_that_one_is_unstable(population, n, n_needed)
@@ -184,10 +184,10 @@ def test_both_promises_hold_for_any_population(data: st.DataObject) -> None:
     share = data.draw(st.sampled_from([F(1, 10), F(1, 2), F(2, 3), F(9, 10)]))
     risk = data.draw(st.sampled_from([F(1, 20), F(1, 5), F(1, 2)]))
     n, population = data.draw(st.integers(1, 9)), data.draw(populations(level))
-    n_needed = Goal.check("new inputs", share, level, 1 - risk).n_needed(n)
+    n_needed = CalibrationGoal.check("new inputs", share, level, 1 - risk).n_needed(n)
     if n_needed is not None:
         assert chance_of_a_false_claim(population, n, n_needed, share) <= float(risk) + 1e-12
-    n_needed = Goal.check("one input", share, level, None).n_needed(n)
+    n_needed = CalibrationGoal.check("one input", share, level, None).n_needed(n)
     if n_needed is not None:
         assert chance_that_one_is_unstable(population, n, n_needed) <= float(1 - share) + 1e-12
 
@@ -204,14 +204,14 @@ def test_needed_successes_are_the_fewest_that_are_unlikely_enough(n: int, share:
 def test_needed_successes_are_decided_in_whole_numbers_where_equality_holds() -> None:
     assert fewest_successes(2, F(1, 2), F(1, 4)) == 2
     assert fewest_successes(2, F(1, 2), F(1, 4) - F(1, 10**30)) is None
-    assert Goal.check("new inputs", 0.9, 0.02, 0.9).n_needed(10) is None
+    assert CalibrationGoal.check("new inputs", 0.9, 0.02, 0.9).n_needed(10) is None
 
 
 @pytest.mark.parametrize("level", [0.001, 0.02, 0.2])
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.97])
 def test_a_selector_claims_what_the_certified_share_of_as_many_passes_is(share: float, level: float) -> None:
     for n in (25, 80, 200):
-        n_needed = Goal.check("new inputs", share, level, 0.9).n_needed(n)
+        n_needed = CalibrationGoal.check("new inputs", share, level, 0.9).n_needed(n)
         if n_needed is None:
             assert certified_share(n, n, level=level, confidence=0.9) < share
             continue
@@ -482,7 +482,7 @@ def test_a_plan_says_how_many_inputs_are_needed() -> None:
 
 @given(st.sampled_from(["new inputs", "one input"]), st.integers(1, 99), st.integers(0, 99), st.integers(1, 99))
 def test_fewest_inputs_are_the_fewest_that_can_succeed(guarantee: str, share: int, level: int, sure: int) -> None:
-    goal = Goal.check(guarantee, F(share, 100), F(level, 100), F(sure, 100))
+    goal = CalibrationGoal.check(guarantee, F(share, 100), F(level, 100), F(sure, 100))
     fewest = goal.fewest_inputs
     assert goal.n_needed(fewest) is not None
     assert fewest == 1 or goal.n_needed(fewest - 1) is None

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.certification.selector import Goal
+from holdfast.certification.selector import CalibrationGoal
 from holdfast.cli import main
 from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
 from holdfast.report.figures import plot_sizes
@@ -64,7 +64,7 @@ def test_a_method_that_ranks_what_decides_first_needs_fewer_features(results: Pa
 def test_sizes_follow_from_stored_intervals_at_the_level_of_their_confidence(results: Path) -> None:
     calibration = calibrate_study(results, min_rate=0.9, share=0.7, confidence=0.95)
     assert calibration.level == pytest.approx(0.1)
-    goal = Goal("new inputs", Fraction("0.7") + Fraction("0.03"), Fraction("0.05"))
+    goal = CalibrationGoal("new inputs", Fraction("0.7") + Fraction("0.03"), Fraction("0.05"))
     assert {size.group.n_needed for size in calibration} == {goal.n_needed(N)}
     frame = hf.study.study_frame(results)
     for size in calibration:

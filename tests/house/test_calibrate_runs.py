@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import pytest
-
 from benchmarks.bench_calibrate import CONFIDENCE, drawn_misses, known
 
 N_RUNS = 2_000

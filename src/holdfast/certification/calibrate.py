@@ -18,7 +18,14 @@ from holdfast.certification.question import Procedure, RunKeywords, asks
 from holdfast.certification.radius import decide_in_order
 from holdfast.certification.reexplain import make_explainer
 from holdfast.certification.reference import Reference, prediction_of
-from holdfast.certification.selector import CalibrationGroup, Goal, Selector, check_level, cut_ranking, step_down
+from holdfast.certification.selector import (
+    CalibrationGoal,
+    CalibrationGroup,
+    Selector,
+    check_level,
+    cut_ranking,
+    step_down,
+)
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.fingerprints import fingerprint
@@ -89,7 +96,7 @@ def plan_calibration(
     >>> plan.fewest_inputs, plan.n_needed
     (23, 95)
     """
-    goal, n = Goal.check(guarantee, share, level, confidence), check_whole(n_inputs, "n_inputs", minimum=1)
+    goal, n = CalibrationGoal.check(guarantee, share, level, confidence), check_whole(n_inputs, "n_inputs", minimum=1)
     cuts, n_needed = _check_cuts(sizes, thresholds)[1], goal.n_needed(n)
     test = _make_test(min_rate, level, max_draws)
     fewest, most = (_MOST_ENUMERATED,) * 2 if test is None else (test.fewest_for_yes, test.max_draws)
@@ -175,7 +182,7 @@ def calibrate(
     >>> selector.size, selector.select(np.arange(10)).nonzero()[0].tolist()
     (0.2, [8, 9])
     """
-    goal, rate = Goal.check(guarantee, share, level, confidence), check_share(min_rate, "min_rate")
+    goal, rate = CalibrationGoal.check(guarantee, share, level, confidence), check_share(min_rate, "min_rate")
     (by, cuts), test = _check_cuts(sizes, thresholds), _make_test(rate, level, max_draws)
     flags = {"per_class": per_class, "absolute": absolute, "consistent": consistent}
     per_class, absolute, consistent = (check_flag(flag, name) for name, flag in flags.items())
@@ -367,7 +374,7 @@ def _make_explain(models: Sequence[MaskedModel], method: Any, options: dict[str,
     return lambda i, evaluator, key: (method[i], 0), names.pop() if len(names) == 1 else "the given scores"
 
 
-def _check_inputs(inputs: Any, goal: Goal) -> Sequence[MaskedModel]:
+def _check_inputs(inputs: Any, goal: CalibrationGoal) -> Sequence[MaskedModel]:
     """Enough masked models to give the guarantee at all."""
     must = "be masked models, such as those of `bind`"
     models = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else None

@@ -121,7 +121,7 @@ class Selector(Value, schema="holdfast.selector"):
         check_share(self.min_rate, "min_rate")
         for name, least in (("radius", 1), ("n_calls", 0), ("n_repeated", 0), ("rng_key", 0)):
             check_whole(getattr(self, name), name, minimum=least)
-        goal = Goal.check(self.guarantee, self.share, self.level, self.confidence)
+        goal = CalibrationGoal.check(self.guarantee, self.share, self.level, self.confidence)
         if (self.confidence is None) is (self.guarantee == "new inputs"):
             raise InvalidValueError(argument="confidence", must="be given for 'new inputs' alone")
         order = list(self.cuts) if self.by == "threshold" else [-cut for cut in self.cuts]
@@ -213,7 +213,7 @@ def ends_rightly(group: CalibrationGroup, n_cuts: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Goal:
+class CalibrationGoal:
     """What is to be guaranteed, and how many inputs must pass for it."""
 
     guarantee: str
@@ -222,7 +222,7 @@ class Goal:
     risk: Fraction
 
     @classmethod
-    def check(cls, guarantee: Any, share: Any, level: Any, confidence: Any) -> Goal:
+    def check(cls, guarantee: Any, share: Any, level: Any, confidence: Any) -> CalibrationGoal:
         """The goal of these arguments, if they make sense."""
         name, part = check_name(guarantee, "guarantee", GUARANTEES), check_share(share, "share")
         wrong = check_level(level)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from holdfast.certification.selector import CalibrationGroup, Goal, ends_rightly, step_down
+from holdfast.certification.selector import CalibrationGoal, CalibrationGroup, ends_rightly, step_down
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidValueError, StudyError
 from holdfast.study.spec import GroupKey
@@ -70,7 +70,7 @@ class StudyCalibration(Value, schema="holdfast.study_calibration"):
     def check(self) -> None:
         """Raise if the sizes do not follow from the counts."""
         check_share(self.min_rate, "min_rate")
-        goal = Goal.check("new inputs", self.share, self.level, self.confidence)
+        goal = CalibrationGoal.check("new inputs", self.share, self.level, self.confidence)
         for size in self.sizes:
             group = size.group
             tested = tuple(step.cut for step in group.trail)
@@ -156,7 +156,7 @@ def calibrate_study(
         cuts = tuple(sorted(set(spec.top_fractions), reverse=True))
         _check_study(store, len(cuts))
         level = 1 - check_share(certify.confidence, "certify.confidence")
-        goal, sizes = Goal.check("new inputs", part, level, sure), []
+        goal, sizes = CalibrationGoal.check("new inputs", part, level, sure), []
         for method, keep in dict.fromkeys((key.method, key.keep_probability) for key in spec.groups):
             if not spec.method(method).masks:
                 keys = [GroupKey(method, cut, keep) for cut in cuts]
@@ -180,7 +180,7 @@ def calibrate_study(
 
 
 def _groups(
-    store: Store, keys: list[GroupKey], radii: tuple[int, ...], rate: Fraction, goal: Goal
+    store: Store, keys: list[GroupKey], radii: tuple[int, ...], rate: Fraction, goal: CalibrationGoal
 ) -> dict[int, CalibrationGroup]:
     """What the stored certificates of a method say at each radius, over the inputs that have all of them."""
     answers: list[dict[tuple[int, int], bool]] = []
