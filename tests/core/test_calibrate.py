@@ -616,6 +616,7 @@ def test_methods_and_rules_of_ones_own_must_be_given_to_confirm() -> None:
         ({"method": "no such method"}, InvalidValueError, "`method` must be"),
         ({"options": {"n_samples": 9}}, InvalidValueError, "`options` must be left out"),
         ({"method": "lime", "options": {"keep": object()}}, InvalidTypeError, "`options` must be numbers and texts"),
+        ({"method": "lime", "options": "much"}, InvalidTypeError, "`options` must be numbers and texts"),
         ({"agree": hf.judge(lambda a, b: a == b, errors=hf.judge_errors(50, 1, 2))}, InvalidValueError, "`agree` must"),
         ({"models": [lambda masks: masks]}, InvalidTypeError, "`inputs` must be masked models"),
         ({"models": 5}, InvalidTypeError, "`inputs` must be masked models"),

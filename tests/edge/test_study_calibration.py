@@ -17,6 +17,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError, StudyError
 from holdfast.report.figures import plot_sizes
 from holdfast.report.page import write_report
 from holdfast.study import StudyCalibration, calibrate_study
+from tests.helpers.report_support import payload_of
 from tests.helpers.study_support import edit
 
 N = 40
@@ -146,7 +147,7 @@ def test_shares_that_make_no_sense_are_refused(results: Path, text: str, capsys:
 def test_the_page_has_a_table_of_sizes_if_asked(results: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     write_report(results, page, use_model=False, calibrate={"min_rate": 0.9})
-    section = payload(page)["studies"][0]["sizes"]
+    section = payload_of(page)["studies"][0]["sizes"]
     assert section["radii"] == [1, 3]
     assert section["rows"] == [
         {"name": "first", "cells": ["top 0.25", "top 0.25"]},
@@ -154,18 +155,9 @@ def test_the_page_has_a_table_of_sizes_if_asked(results: Path, tmp_path: Path) -
     ]
     assert section["lead"].startswith("Features needed so that")
     write_report(results, page, use_model=False)
-    assert payload(page)["studies"][0]["sizes"] is None
+    assert payload_of(page)["studies"][0]["sizes"] is None
     with pytest.raises(InvalidTypeError, match="`calibrate` must map `min_rate`"):
         write_report(results, page, calibrate={"share": 0.9})  # type: ignore[dict-item]
-
-
-def payload(page: Path) -> Any:
-    """The data that a page carries."""
-    text = page.read_text(encoding="utf-8")
-    start = (
-        text.index('{"schema":"holdfast.report"') if '{"schema":"holdfast.report"' in text else text.index('{"schema"')
-    )
-    return json.JSONDecoder().raw_decode(text[start:])[0]
 
 
 def test_the_figure_shows_the_fraction_by_radius(results: Path) -> None:

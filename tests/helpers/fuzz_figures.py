@@ -158,6 +158,7 @@ INTEROP = {
             "n_gallery": 2,
             "use_model": False,
             "accuracy": None,
+            "calibrate": None,
         },
         allowed=(OSError,),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +29,6 @@ from holdfast.certification.selector import (
 )
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
-from holdfast.fingerprints import fingerprint
 from holdfast.plans import RateTest, rate_test
 from holdfast.randomness import is_canonical, stream, stream_key
 from holdfast.terminal import Shown, as_progress
@@ -195,7 +195,7 @@ def calibrate(
         must = "have no `errors` here: what people labelled is about one rate, of one explanation"
         raise InvalidValueError(argument="agree", must=must, got=procedure.question.agree.name)
     models = _check_inputs(inputs, goal)
-    explain, method_name = _make_explain(models, method, dict(options or {}))
+    explain, method_name = _make_explain(models, method, {} if options is None else options)
     tests = InputTests(
         models,
         explain,
@@ -296,7 +296,7 @@ class InputTests:
         parts = [Evaluator(model).provenance for model in self._models]
         shared = {name: {getattr(part, name) for part in parts} for name in ("masking", "model")}
         inputs = [part.input for part in parts]
-        whole = None if None in inputs else fingerprint({str(i): str(own).encode() for i, own in enumerate(inputs)})
+        whole = None if None in inputs else hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
         common = {name: values.pop() if len(values) == 1 else None for name, values in shared.items()}
         return Provenance(**common, input=whole)
 
@@ -344,14 +344,16 @@ class InputTests:
         return bool(tally.n_agreed >= test * tally.n_evaluated)
 
 
-def _make_explain(models: Sequence[MaskedModel], method: Any, options: dict[str, Any]) -> tuple[Explain, str]:
+def _make_explain(models: Sequence[MaskedModel], method: Any, options: Any) -> tuple[Explain, str]:
     """How each input is explained, and what that is called."""
     try:
-        json.dumps(options, allow_nan=False)
-    except (TypeError, ValueError) as error:
+        if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+            raise TypeError
+        json.dumps(dict(options), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidTypeError(argument="options", must="be numbers and texts by name", got=shown(options)) from error
     if not isinstance(method, (list, tuple, np.ndarray)):
-        explainer = make_explainer(method, options)
+        explainer = make_explainer(method, dict(options))
 
         def explain(i: int, evaluator: Evaluator, key: int) -> tuple[Any, int]:
             before = evaluator.n_calls

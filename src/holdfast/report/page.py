@@ -99,8 +99,10 @@ def write_report(
         raise InvalidTypeError(argument="inputs", must="map names of studies to their inputs", got=shown(inputs))
     if not (accuracy is None or isinstance(accuracy, Mapping)):
         raise InvalidTypeError(argument="accuracy", must="map names of studies to accuracies", got=shown(accuracy))
-    if not (calibrate is None or (isinstance(calibrate, Mapping) and "min_rate" in calibrate)):
-        raise InvalidTypeError(argument="calibrate", must="map `min_rate` to a share", got=shown(calibrate))
+    names = {"min_rate", "share", "confidence"}
+    if not (calibrate is None or (isinstance(calibrate, Mapping) and {"min_rate"} <= set(calibrate) <= names)):
+        must = "map `min_rate`, and if wanted `share` and `confidence`, to shares"
+        raise InvalidTypeError(argument="calibrate", must=must, got=shown(calibrate))
     check_flag(use_model, "use_model")
     check_spared(target, "output", {"the results": paths})
     tell, sections, evidence = as_progress(progress, what="inputs"), [], []
