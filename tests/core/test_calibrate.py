@@ -204,6 +204,10 @@ def test_needed_successes_are_the_fewest_that_are_unlikely_enough(n: int, share:
 def test_needed_successes_are_decided_in_whole_numbers_where_equality_holds() -> None:
     assert fewest_successes(2, F(1, 2), F(1, 4)) == 2
     assert fewest_successes(2, F(1, 2), F(1, 4) - F(1, 10**30)) is None
+    tail = F(sum(math.comb(2001, k) for k in range(1100, 2002)), 2**2001)
+    assert fewest_successes(2001, F(1, 2), tail) == 1101  # so many are not summed: one more, to be safe
+    assert fewest_successes(2000, F(1, 2), F(1, 10**700)) is None  # less likely than floats can say
+    assert 0.9 * 10**12 < (fewest_successes(10**12, F(9, 10), F(1, 10)) or 0) < 0.90001 * 10**12
     assert CalibrationGoal.check("new inputs", 0.9, 0.02, 0.9).n_needed(10) is None
 
 
@@ -396,6 +400,15 @@ def test_classes_get_sizes_of_their_own_and_small_ones_all_features() -> None:
     assert "by class" in str(thresholds)
 
 
+def test_a_number_is_a_class_whatever_classes_are_called() -> None:
+    models = [
+        hf.mask_function(lambda masks, c=c: np.eye(2)[[c] * len(masks)], n_features=6, classes=["1", "0"])
+        for c in [0] * 15 + [1] * 2
+    ]
+    selector = ask(models, per_class=True)
+    assert [selector.cut_for(name) for name in (0, 1, "1", "0")] == [1, None, 1, None]
+
+
 def test_classes_are_found_by_name_and_numbers_have_none() -> None:
     model = hf.mask_function(lambda masks: np.array([[0.0, 1.0]] * len(masks)), n_features=6, classes=["no", "yes"])
     selector = ask([model] * 15, per_class=True)
@@ -537,6 +550,7 @@ def test_a_selector_is_read_back_from_json() -> None:
         (("n_calls",), -1),
         (("neighborhood",), "elsewhere"),
         (("min_rate",), 1.0),
+        (("max_draws",), None),
     ],
 )
 def test_an_edited_selector_is_refused(path: tuple[Any, ...], value: Any) -> None:

@@ -124,6 +124,8 @@ class Selector(Value, schema="holdfast.selector"):
         goal = CalibrationGoal.check(self.guarantee, self.share, self.level, self.confidence)
         if (self.confidence is None) is (self.guarantee == "new inputs"):
             raise InvalidValueError(argument="confidence", must="be given for 'new inputs' alone")
+        if (self.max_draws is None) is not (self.level == 0):
+            raise InvalidValueError(argument="max_draws", must="be given unless `level` is 0", got=self.max_draws)
         order = list(self.cuts) if self.by == "threshold" else [-cut for cut in self.cuts]
         if not order or order != sorted(set(order)):
             raise InvalidValueError(argument="cuts", must="go from the most features to the fewest")
@@ -168,9 +170,9 @@ class Selector(Value, schema="holdfast.selector"):
             raise InvalidValueError(argument="prediction", must=must)
         if not self.is_per_class:
             return self.groups[0].cut
-        names = (prediction, str(prediction))
-        found = [group for group in self.groups if group.prediction == names[0] or group.prediction_name == names[1]]
-        return found[0].cut if found else None
+        same = [group for group in self.groups if group.prediction == prediction]
+        named = [group for group in self.groups if isinstance(prediction, str) and group.prediction_name == prediction]
+        return next((group.cut for group in [*same, *named]), None)
 
     def select(self, scores: Any, *, prediction: Any = None) -> Mask:
         """Select the leading features of a new input from its scores, made as those of the calibration were.
