@@ -2,8 +2,8 @@
 
 alibi's sampler draws whole training rows and puts the anchor's values into them. Where all columns are categories that
 is ``resample(train)`` at radius 0, whose rate over all rows is known exactly. The precision that its search states is
-another number: draws for shorter anchors that happen to have a further value count for the longer one, and these are
-rows that have it by themselves. alibi is run by a Python of its own, which ``HOLDFAST_ALIBI`` names.
+another number: as its code reads, draws for shorter anchors that happen to have a further value count for the longer
+one, and these are rows that have it by themselves. alibi is run by a Python of its own, which ``HOLDFAST_ALIBI`` names.
 """
 
 from __future__ import annotations

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from holdfast.bounds import anytime_interval as anytime_interval
     from holdfast.bounds import clopper_pearson as clopper_pearson
     from holdfast.bounds import hoeffding as hoeffding
+    from holdfast.certification.calibrate import CalibrationPlan as CalibrationPlan
+    from holdfast.certification.calibrate import calibrate as calibrate
+    from holdfast.certification.calibrate import plan_calibration as plan_calibration
     from holdfast.certification.certificate import Certificate as Certificate
     from holdfast.certification.certificate import certify as certify
     from holdfast.certification.citations import CitationCertificate as CitationCertificate
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from holdfast.certification.radius import certified_radius as certified_radius
     from holdfast.certification.reexplain import Reexplanation as Reexplanation
     from holdfast.certification.reexplain import reexplain as reexplain
+    from holdfast.certification.selector import Selector as Selector
     from holdfast.certification.stabilize import SizeStep as SizeStep
     from holdfast.certification.stabilize import StableSelection as StableSelection
     from holdfast.certification.stabilize import stabilize as stabilize
@@ -134,6 +138,7 @@ _NAMES = {
     "attribution.methods": "Attribution attribute",
     "attribution.shapley": "as_shapiq_game",
     "bounds": "Interval anytime_interval clopper_pearson hoeffding",
+    "certification.calibrate": "CalibrationPlan calibrate plan_calibration",
     "certification.certificate": "Certificate certify",
     "certification.citations": "CitationCertificate certify_citations",
     "certification.comparison": "Comparison Difference compare",
@@ -143,6 +148,7 @@ _NAMES = {
     "certification.mean_curve": "MeanCurve MeanRate mean_curve",
     "certification.radius": "RadiusCertificate RadiusStep certified_radius",
     "certification.reexplain": "Reexplanation reexplain",
+    "certification.selector": "Selector",
     "certification.stabilize": "SizeStep StableSelection stabilize",
     "certification.verify": "Recheck recheck",
     "errors": "HoldfastError InvalidTypeError InvalidValueError MissingExtraError ModelError",

@@ -26,6 +26,9 @@ _ANYTIME_BISECTIONS, _LOG_ERROR, _LOG_ROUNDING = 40, 1e-9, 4e-15
 _TAIL_ERROR = 1e-9
 """Relative float error of binomial tails, and more."""
 
+_MOST_SUMMED = 2_000
+"""Most trials whose binomial tail is summed in whole numbers where a success more would do."""
+
 _MOST_EVALUATED = 10**15
 """More than can be counted one by one; floating point keeps apart all whole numbers up to here."""
 
@@ -212,10 +215,35 @@ def certified_count(n_certified: int, n_inputs: int, *, level: float, confidence
     tails = betainc(least, n - k + 1.0, float(wrong))
     likely = tails > float(risk)
     for near in np.flatnonzero(np.isclose(tails, float(risk), rtol=_TAIL_ERROR, atol=0)):
-        # In whole numbers, for the rare case that floats cannot decide.
-        j_least, m = int(least[near]), n - k + int(least[near])
-        likely[near] = 1 - sum(math.comb(m, j) * wrong**j * (1 - wrong) ** (m - j) for j in range(j_least)) > risk
+        likely[near] = _tail(n - k + int(least[near]), int(least[near]), wrong) > risk
     return int(k - np.count_nonzero(likely))
+
+
+def fewest_successes(n_trials: int, share: Fraction, risk: Fraction) -> int | None:
+    """How many successes show, at this risk, that their probability is larger than ``share``; None if none do.
+
+    It is the least k with P(Bin(n_trials, share) ≥ k) ≤ risk; or the next, where floats cannot tell and sums are long.
+    """
+    from scipy.special import betainc
+
+    def is_likely(k: int) -> bool:
+        tail = float(betainc(k, n_trials - k + 1.0, float(share)))
+        if not math.isclose(tail, float(risk), rel_tol=_TAIL_ERROR):
+            return tail > float(risk)
+        return n_trials > _MOST_SUMMED or _tail(n_trials, k, share) > risk
+
+    likely, unlikely = 0, n_trials
+    if is_likely(n_trials):
+        return None
+    while unlikely - likely > 1:
+        middle = (likely + unlikely) // 2
+        likely, unlikely = (middle, unlikely) if is_likely(middle) else (likely, middle)
+    return unlikely
+
+
+def _tail(n: int, k: int, share: Fraction) -> Fraction:
+    """P(Bin(n, share) ≥ k) in whole numbers, for the rare case that floats cannot decide."""
+    return 1 - sum((math.comb(n, j) * share**j * (1 - share) ** (n - j) for j in range(k)), Fraction(0))
 
 
 def betting_mean(

@@ -43,15 +43,17 @@ READ_FROM_JSON |= {
     "Reexplanation",
     "SizeStep",
 }
-READ_FROM_JSON |= {"SmoothedAccuracy", "StabilityBracket", "StabilityCurve", "StableSelection", "Witness"}
+READ_FROM_JSON |= {"SmoothedAccuracy", "StabilityBracket", "StabilityCurve", "StableSelection", "Witness", "Selector"}
 READ_FROM_JSON |= {f"study.{name}" for name in ("DataSetGuarantee", "DifferenceAt", "GroupSummary", "ItemResult")}
 READ_FROM_JSON |= {f"study.{name}" for name in ("MeanAt", "MusSummary", "PairedDifference", "PlannedCost")}
+READ_FROM_JSON |= {f"study.{name}" for name in ("MethodSize", "StudyCalibration")}
 READ_FROM_JSON |= {
     f"study.{name}" for name in ("StudyPlan", "StudySummary", "TrustedExplanation", "TrustedExplanations")
 }
 """Results, which users get and do not make, but may read from a file: test_fuzz_files.py spoils the files."""
 
 ONLY_HANDED_OUT = {
+    "CalibrationPlan",
     "ContextModel",
     "Inputs",
     "Interval",

@@ -22,6 +22,7 @@ VERBS = (
     hf.compare,
     hf.fill_sensitivity,
     hf.stabilize,
+    hf.calibrate,
 )
 MODEL = hf.lookup_table([0, 1] * 8, n_features=4)
 SELECTED = np.array([True, False, False, False])

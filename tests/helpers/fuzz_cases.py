@@ -139,7 +139,21 @@ QUESTIONS = {
         hf.find_witness, with_rng(max_radius=3, max_calls=50, agree="same_top_class"), work=("max_calls",)
     ),
     "stability_bracket": Case(hf.stability_bracket, with_rng(max_radius=3, max_calls=50), work=("max_calls",)),
-    "recheck": Case(hf.recheck, lambda: {"model": model(), "result": certificate(), "agree": None}),
+    "recheck": Case(hf.recheck, lambda: {"model": model(), "result": certificate(), "agree": None, "method": None}),
+    "calibrate": Case(
+        hf.calibrate,
+        lambda: (
+            {"inputs": [model()] * 4, "method": [SCORES] * 4, "radius": 1, "min_rate": 0.6, "share": 0.4, "rng": 0}
+            | {"confidence": 0.8, "sizes": [5, 3], "thresholds": None, "guarantee": "new inputs", "per_class": False}
+            | {"level": 0.1, "max_draws": 100, "absolute": False, "consistent": True, "options": None}
+        ),
+        work=("max_draws",),
+    ),
+    "plan_calibration": Case(
+        hf.plan_calibration,
+        lambda: {"n_inputs": 30, "min_rate": 0.9, "share": 0.8, "confidence": 0.9, "sizes": [1, 2], "level": 0.1},
+        work=("n_inputs",),
+    ),
     "compare": Case(
         hf.compare,
         lambda: {"model": model(), "explanations": {"a": SELECTED, "b": ~SELECTED}, "radii": [1], "rng": 0, **SHARED},
@@ -465,6 +479,11 @@ STUDY = {
     "study_guarantee": Case(
         study.study_guarantee,
         lambda: {"results": MISSING, "method": "lime", "radius": 1, "min_rate": 0.9},
+        allowed=FILES,
+    ),
+    "calibrate_study": Case(
+        study.calibrate_study,
+        lambda: {"results": MISSING, "min_rate": 0.9, "share": 0.8, "confidence": 0.9},
         allowed=FILES,
     ),
     "trusted_explanations": Case(

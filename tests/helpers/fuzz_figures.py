@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 import holdfast as hf
+from holdfast import study
 from holdfast.boolean import figures as spectra
+from holdfast.certification.selector import CalibrationGroup, CalibrationStep
 from holdfast.report import figures
 from tests.helpers.fakes import score_table
 from tests.helpers.fuzz_cases import IMAGE, MISSING, SELECTED, Case
@@ -37,6 +39,14 @@ def curve() -> hf.StabilityCurve:
 
 def accuracy() -> hf.SmoothedAccuracy:
     return hf.SmoothedAccuracy((1.0, 0.5), (3, 2), 4, 8, 0.9, 64, 0)
+
+
+def calibration() -> Any:
+    steps = (CalibrationStep(0.5, 19, 1), CalibrationStep(0.25, 1, 2))
+    group = CalibrationGroup(20, 19, steps)
+    sizes = tuple(study.MethodSize("lime", 1.0, radius, group) for radius in (1, 2))
+    words = ("additions", "same_top_class", "model", "data")
+    return study.StudyCalibration(sizes, (0.5, 0.25), 0.9, 0.8, 0.9, 0.1, 0, *words)
 
 
 def contraction() -> Any:
@@ -69,6 +79,7 @@ FIGURES = {
         lambda: {"words": ["a", "b"], "selected": np.array([True, False]), "added": (1,), "title": "a"},
     ),
     "figures.plot_lines": Case(drawn(figures.plot_lines), lambda: {"lines": figures.lines_of(curve()), "legend": True}),
+    "figures.plot_sizes": Case(drawn(figures.plot_sizes), lambda: {"result": calibration(), "ax": None}),
     "figures.plot_spectra": Case(
         drawn(figures.plot_spectra), lambda: {"result": contraction(), "log": True, "ax": None}
     ),
@@ -147,6 +158,7 @@ INTEROP = {
             "n_gallery": 2,
             "use_model": False,
             "accuracy": None,
+            "calibrate": None,
         },
         allowed=(OSError,),
     ),

@@ -52,7 +52,7 @@ RESULTS = {
 RESULTS |= {"RadiusCertificate", "RadiusStep", "Recheck", "Reexplanation", "SizeStep", "SmoothedAccuracy"}
 RESULTS |= {"StabilityBracket", "StabilityCurve", "StableSelection", "Witness", "DataSetGuarantee", "DifferenceAt"}
 RESULTS |= {"GroupSummary", "ItemResult", "MeanAt", "MusSummary", "PairedDifference", "PlannedCost", "StudyPlan"}
-RESULTS |= {"StudySummary", "TrustedExplanation", "TrustedExplanations"}
+RESULTS |= {"StudySummary", "TrustedExplanation", "TrustedExplanations", "Selector", "MethodSize", "StudyCalibration"}
 """What can be read from JSON, of ``holdfast`` and of ``holdfast.study``."""
 
 
@@ -73,6 +73,7 @@ def results() -> dict[str, Any]:
         hf.find_witness(model, SELECTED),
     ]
     made += [hf.reexplain(model, "lime", radius=1, n_repeats=2, n_samples=30, rng=0)]
+    made += [hf.calibrate([model] * 4, [scores] * 4, radius=1, min_rate=0.3, share=0.4, confidence=0.8, rng=0)]
     made += [hf.certify_citations(context(), [2], rng=0)]
     made += [hf.stability_bracket(model, SELECTED, max_radius=3, rng=0)]
     made += [hf.mean_curve([lambda: (model, SELECTED)] * 3, radii=[1, 2], half_width=0.3, rng=0)]
@@ -94,6 +95,7 @@ def _of_study() -> list[Any]:
         sure = study.study_guarantee(
             path, method="lime", radius=1, min_rate=0.5, top_fraction=0.25, keep_probability=1.0, trust=TRUST
         )
+        calibration = study.calibrate_study(path, min_rate=0.2, share=0.3, confidence=0.8)
         trusted = study.trusted_explanations(path, radius=1, min_rate=0.3, trust=TRUST)
         with study.Store(path) as store:
             item = next(store.results())
@@ -106,6 +108,8 @@ def _of_study() -> list[Any]:
         difference,
         difference.rows[0],
         sure,
+        calibration,
+        next(iter(calibration)),
         trusted,
         next(iter(trusted)),
         item,

@@ -8,8 +8,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import holdfast as hf
 from holdfast.certification.certificate import Certificate
 from holdfast.report.page import write_report
 from holdfast.smoothing import SmoothedAccuracy
@@ -337,3 +339,20 @@ def test_the_page_of_ten_thousand_items_is_small_and_opens_quickly() -> None:
     figures = {figure.name: figure for figure in run()}
     assert figures["size of that page"].kept
     assert figures["open that page, until it can be used"].kept
+
+
+def test_the_features_that_methods_need_are_a_table(browser: Any, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).uniform(1, 2, size=(20, 8))
+    inputs = hf.bind(lambda rows: np.stack([rows[:, 0], np.full(len(rows), 0.5)], axis=1), rows, fill=0.0)
+    path, page = tmp_path / "study.db", tmp_path / "report.html"
+    scores = {"first": np.tile(np.arange(8, 0, -1.0), (20, 1)), "last": np.tile(np.arange(8.0), (20, 1))}
+    hf.study.run(inputs, scores, store=path, top_fractions=[0.25, 0.5], radii=[1, 2])
+    write_report(path, page, use_model=False, calibrate={"min_rate": 0.9})
+    visit = Visit(browser, page)
+    table = visit.page.locator("section[aria-labelledby^=sizes] table")
+    assert table.locator("caption").text_content() == "Features needed"
+    cells = [row.locator("th, td").all_text_contents() for row in table.locator("tr").all()]
+    expected = [["method", "radius 1", "radius 2"], ["first", "top 0.25", "top 0.25"], ["last", "all", "all"]]
+    assert cells == expected
+    assert visit.said == []
+    visit.close()

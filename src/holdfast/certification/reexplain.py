@@ -192,7 +192,7 @@ def reexplain(
     risk = 1 - Question.check({**question, "radii": [radius]}).confidence
     if not (select is None or callable(select)):
         raise InvalidTypeError(argument="select", must="be a function of an attribution, or None", got=shown(select))
-    explain = _explainer(method, {"target": target, "n_samples": n_samples, **options})
+    explain = make_explainer(method, {"target": target, "n_samples": n_samples, **options})
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         before = evaluator.n_calls
         keys = [int(stream(key, "reexplain", str(i)).integers(2**63)) for i in range(repeats)]
@@ -246,8 +246,8 @@ def mean_overlap(masks: list[Mask]) -> tuple[float, float | None]:
     return mean, math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
 
 
-def _explainer(method: Any, options: dict[str, Any]) -> Callable[[Evaluator, int], Attribution]:
-    """How one repeat is made from a key."""
+def make_explainer(method: Any, options: dict[str, Any]) -> Callable[[Evaluator, int], Attribution]:
+    """How a method explains a model with a key: one of ours by name, or a function of (model, seed)."""
     options_set = sorted(name for name, value in options.items() if value is not None)
     if callable(method) and options_set:
         raise InvalidTypeError(argument="method", must="take its options itself if it is a function", got=options_set)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 from holdfast.agreement import as_agreement
 from holdfast.attribution.methods import METHODS, SCHEMES, Attribution, attribute, resolve_method
 from holdfast.bounds import anytime_interval
+from holdfast.certification.calibrate import calibrate
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.citations import CitationCertificate
 from holdfast.certification.comparison import Comparison, compare
@@ -21,6 +22,7 @@ from holdfast.certification.curve import StabilityCurve, certify_radii
 from holdfast.certification.hard import VOTED, HardCertificate, certify_hard
 from holdfast.certification.question import Procedure, Question
 from holdfast.certification.radius import RadiusCertificate, certified_radius
+from holdfast.certification.selector import Selector
 from holdfast.certification.serialization import Value
 from holdfast.certification.stabilize import StableSelection, stabilize
 from holdfast.errors import InvalidTypeError, InvalidValueError
@@ -36,7 +38,7 @@ from holdfast.types import MaskedModel, Progress
 from holdfast.witness import Witness, repeat_witness
 
 _KINDS_DRAWN = (Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison, StableSelection)
-_KINDS_ASKED = (*_KINDS_DRAWN, CitationCertificate, Witness, Attribution)
+_KINDS_ASKED = (*_KINDS_DRAWN, CitationCertificate, Witness, Attribution, Selector)
 _RISK_OF_SAMPLES = Fraction(1, 100)
 _DRAWN_ANEW = (
     *("rate", "rate_unbiased", "interval", "low", "high", "n_agreed", "n_evaluated", "answer", "counterexample"),
@@ -213,10 +215,11 @@ def _is_same(path: str, before: Any, now: Any) -> bool:
 
 
 def recheck(
-    model: MaskedModel,
+    model: MaskedModel | Sequence[MaskedModel],
     result: Value,
     *,
     agree: Any = None,
+    method: Any = None,
     batch_size: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Recheck:
@@ -229,12 +232,14 @@ def recheck(
 
     Parameters
     ----------
-    model : MaskedModel
-        The model and input the result is about.
+    model : MaskedModel, or Inputs or sequence of MaskedModel
+        The model and input the result is about; of a ``Selector``, all calibration inputs.
     result : Certificate, StabilityCurve, RadiusCertificate, Comparison, Witness, Attribution, …
         What is to be confirmed. A certificate of a curve or a comparison is confirmed with the whole of it.
     agree : callable, optional
         Needed if the result was made with a function of the user's.
+    method : callable or sequence, optional
+        Of a ``Selector``: needed if its explanations were made by a function of the user's, or were given.
 
     Examples
     --------
@@ -248,7 +253,9 @@ def recheck(
     if type(result) not in _KINDS_ASKED:
         must = f"be one of {', '.join(kind.__name__ for kind in _KINDS_ASKED)}"
         raise InvalidTypeError(argument="result", must=must, got=type(result).__name__)
-    evaluator = model if isinstance(model, Evaluator) else Evaluator(model)
+    if isinstance(result, Selector):
+        return _recheck_selector(model, result, agree, method, {"batch_size": batch_size, "progress": progress})
+    evaluator = model if isinstance(model, Evaluator) else Evaluator(model)  # type: ignore[arg-type]
     if isinstance(result, (Witness, Attribution)):
         own: dict[str, Any] = {"batch_size": batch_size, "progress": progress}
         notes: tuple[str, ...] = ()
@@ -359,6 +366,30 @@ def _recheck_citations(model: Evaluator, stated: CitationCertificate, **options:
         notes=tuple(dict.fromkeys(note for check in checks.values() for note in check.notes)),
         smallest_margins=(),
     )
+
+
+def _recheck_selector(inputs: Any, stated: Selector, agree: Any, method: Any, options: dict[str, Any]) -> Recheck:
+    """The whole calibration again, with the same key."""
+    if method is None and not (stated.method in METHODS or stated.method.partition(":")[0] in SCHEMES):
+        must = f"be given: the explanations were made by {stated.method!r}"
+        raise InvalidValueError(argument="method", must=must)
+    names = ("radius", "min_rate", "share", "guarantee", "level", "max_draws", "absolute", "neighborhood")
+    options |= {name: getattr(stated, name) for name in names} | {"rng": stated.rng_key}
+    options |= {
+        "thresholds" if stated.by == "threshold" else "sizes": stated.cuts,
+        "consistent": stated.needs_consistent,
+    }
+    options |= {} if stated.confidence is None else {"confidence": stated.confidence}
+    options |= {"per_class": stated.is_per_class, "check_determinism": stated.n_repeated > 0}
+    try:
+        options["agree"] = as_agreement(stated.agree if agree is None else agree)
+    except InvalidValueError as error:
+        raise InvalidValueError(argument="agree", must=f"be given: stability was judged by {stated.agree!r}") from error
+    repeated = calibrate(inputs, stated.method if method is None else method, options=dict(stated.options), **options)
+    notes = () if method is None else ("The name of the method is as the file gives it.",)
+    notes = (*notes, "Which inputs calibrated it, and which question was asked, its maker could choose.")
+    again = replace(repeated, method=stated.method)
+    return Recheck(stated, again, None, stated.rng_key, True, notes, smallest_margins=())
 
 
 def _first(result: Any) -> Any:

@@ -216,11 +216,8 @@ def parse_top(text: str) -> int | float:
         raise argparse.ArgumentTypeError(f"{must}, got {text!r}") from error
 
 
-def bind_input(options: argparse.Namespace) -> tuple[hf.Inputs, Evaluator]:
-    """The input that the options name, and its model as a function of masks that remembers what it computed.
-
-    Batches have a size that depends on no clock, so that what is written can be repeated to the last bit.
-    """
+def bind_data(options: argparse.Namespace) -> tuple[hf.Inputs, int]:
+    """The data that ``--input`` names, bound to the model, and the number of the input in them."""
     data, number = read_input(options.input)
     if isinstance(data[0], Path):  # an image file; of data with a scheme, `bind` knows what they need
         check_installed(options.model, [*needed(options.model), "PIL"])
@@ -232,7 +229,16 @@ def bind_input(options: argparse.Namespace) -> tuple[hf.Inputs, Evaluator]:
     if options.features is not None and inputs.kind == "table":
         must = "be left out: the features of a row are its columns"
         raise InvalidValueError(argument="features", must=must, got=shown(options.features))
-    inputs = replace(inputs[number : number + 1], features=options.features)
+    return replace(inputs, features=options.features), number
+
+
+def bind_input(options: argparse.Namespace) -> tuple[hf.Inputs, Evaluator]:
+    """The input that the options name, and its model as a function of masks that remembers what it computed.
+
+    Batches have a size that depends on no clock, so that what is written can be repeated to the last bit.
+    """
+    every, number = bind_data(options)
+    inputs = every[number : number + 1]
     model = inputs[0]
     size = options.settings.get("batch_size", steady_batch_size(model))
     return inputs, Evaluator(model, batch_size=size, timeout=options.settings.get("timeout"))

@@ -7,11 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from holdfast.certification.selector import Selector
 from holdfast.certification.serialization import Value, from_any_json, read_about, read_object
 from holdfast.certification.verify import differences, recheck
 from holdfast.cli.check import CODES, in_words
 from holdfast.cli.options import EXIT_NO, EXIT_OK, INPUT_SETTINGS, add_json, add_settings, add_trust
-from holdfast.cli.single import add_input, bind_input, names_about
+from holdfast.cli.single import add_input, bind_data, bind_input, names_about
 from holdfast.cli.study import announce, read_trust
 from holdfast.errors import InvalidValueError
 from holdfast.study.guarantee import DataSetGuarantee, study_guarantee
@@ -55,6 +56,8 @@ def verify(options: argparse.Namespace) -> int:
         raise InvalidValueError(argument="--trust", must=must)
     if options.model is None or options.input is None:
         raise InvalidValueError(argument="--model", must="be given, and `--input`")
+    if isinstance(result, Selector):
+        return _verify_selector(options, result)
     if "batch_size" not in options.settings and isinstance(about.get("batch_size"), int):
         options.settings = options.settings | {"batch_size": max(1, about["batch_size"])}
     inputs, model = bind_input(options)
@@ -80,6 +83,18 @@ def verify(options: argparse.Namespace) -> int:
         more = [f"Not checked, as `holdfast show` prints them: {', '.join(unchecked)}."] if unchecked else []
         print("\n".join([*wrong, str(verdict), *more]))
     return EXIT_OK if confirmed else EXIT_NO
+
+
+def _verify_selector(options: argparse.Namespace, stated: Selector) -> int:
+    """Calibrate again on the same inputs: those of the data from the number that is given."""
+    every, first = bind_data(options)
+    inputs = every[first : first + stated.n_inputs]
+    if len(inputs) < stated.n_inputs:
+        must = f"name the first of {stated.n_inputs} calibration inputs"
+        raise InvalidValueError(argument="--input", must=must, got=f"{options.input}: {len(inputs)} follow")
+    verdict = recheck(inputs, stated, batch_size=options.settings.get("batch_size"))
+    print(json.dumps(json.loads(verdict.to_json()) | {"confirmed": verdict.confirmed}) if options.json else verdict)
+    return EXIT_OK if verdict.confirmed else EXIT_NO
 
 
 def _verify_guarantee(options: argparse.Namespace, stated: DataSetGuarantee) -> int:

@@ -20,6 +20,8 @@ from holdfast.terminal import unescaped
 from holdfast.validation import check_share
 from holdfast.words import cut_label
 
+_CALIBRATED = ("min_rate", "share", "confidence")
+
 
 def fill(parser: argparse.ArgumentParser, command: str) -> None:
     """Add the sub-commands."""
@@ -92,6 +94,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
         "population that the inputs are independent draws from, and the percentile bootstrap, which is approximate."
     )
     summary.add_argument("--confidence", type=float, default=0.95, help="of each interval (default: %(default)s)")
+    add_calibrate(summary, "instead, ")
 
     purpose = "at least how many inputs have explanations that are stable enough"
     guarantee = add("guarantee", show_guarantee, purpose, results, json=True, trust=True)
@@ -136,6 +139,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     report = add("report", make_report, purpose, several, trust=True)
     report.add_argument("--output", metavar="FILE", default="report.html", help="the page (default: %(default)s)")
     report.add_argument("--no-model", action="store_true", help="do not load the model: no sampled additions")
+    add_calibrate(report, "also say ")
     add_settings(
         report,
         title="of the page (default: the name of the study)",
@@ -254,8 +258,34 @@ def merge_results(options: argparse.Namespace) -> None:
     print(study.merge_studies(options.results, options.output))
 
 
+def add_calibrate(parser: argparse.ArgumentParser, how: str) -> None:
+    """The question how many features each method needs."""
+    purpose = (
+        "how many features each method needs, so that this share of inputs (default: 0.8) keeps its prediction in "
+    )
+    purpose += "at least this part of cases, with this confidence (default: 0.9); from a study of several top_fractions"
+    metavar = "MIN_RATE[,SHARE[,CONFIDENCE]]"
+    parser.add_argument("--calibrate", type=parse_calibrate, metavar=metavar, help=f"{how}{purpose}")
+
+
+def parse_calibrate(text: str) -> dict[str, float]:
+    """One to three shares such as ``0.9,0.8``."""
+    try:
+        values = [float(part) for part in text.split(",")]
+        if len(values) > 3:
+            raise ValueError
+        return {name: float(check_share(value, name)) for name, value in zip(_CALIBRATED, values, strict=False)}
+    except ValueError as error:
+        must = "must be one to three shares between 0 and 1, such as 0.9 or 0.9,0.8,0.95"
+        raise argparse.ArgumentTypeError(f"{must}, got {text!r}") from error
+
+
 def show_summary(options: argparse.Namespace) -> None:
-    """Print the summary."""
+    """Print the summary, or the sizes that are needed."""
+    if options.calibrate is not None:
+        calibration = study.calibrate_study(options.results, **options.calibrate)
+        print(calibration.to_json() if options.json else calibration)
+        return
     summary = study.summarize_study(options.results, confidence=options.confidence)
     print(summary.to_json() if options.json else summary)
 
@@ -306,6 +336,7 @@ def make_report(options: argparse.Namespace) -> None:
 
     trust, progress, specs = read_trust(options), sys.stderr.isatty(), []
     settings = {"use_model": not options.no_model, "trust": trust, "progress": progress} | options.settings
+    settings["calibrate"] = options.calibrate
     n_labelled = settings.pop("accuracy", 0)
     for path in options.results:
         with study.Store(path) as store:

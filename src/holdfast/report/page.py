@@ -16,6 +16,7 @@ from holdfast.report.gallery import HOW_CHOSEN, make_gallery
 from holdfast.report.html import as_bytes, render_page
 from holdfast.report.rows import MOST_INPUTS, InputRows, Source, open_source, read_rows
 from holdfast.smoothing import SmoothedAccuracy
+from holdfast.study.calibration import StudyCalibration, calibrate_study
 from holdfast.study.records import unpack_text
 from holdfast.study.spec import NO_TRUST, Trust
 from holdfast.study.status import StudyStatus, reasons_in_words, status_of
@@ -41,6 +42,7 @@ def write_report(
     trust: Trust = NO_TRUST,
     confidence: float = 0.95,
     accuracy: Mapping[str, SmoothedAccuracy] | None = None,
+    calibrate: Mapping[str, float] | None = None,
     inputs: Mapping[str, Inputs] | None = None,
     progress: Progress | bool | None = None,
 ) -> tuple[str, ...]:
@@ -70,6 +72,9 @@ def write_report(
         Of the intervals over inputs.
     accuracy : mapping, optional
         ``SmoothedAccuracy`` by the name of the study it belongs to.
+    calibrate : mapping, optional
+        ``min_rate``, and if wanted ``share`` and ``confidence``, as ``calibrate_study`` takes them: the page then says
+        how many features each method needs.
     inputs : mapping, optional
         The ``Inputs`` of studies, by their names, where they are loaded already.
     progress : bool or callable, optional
@@ -94,6 +99,10 @@ def write_report(
         raise InvalidTypeError(argument="inputs", must="map names of studies to their inputs", got=shown(inputs))
     if not (accuracy is None or isinstance(accuracy, Mapping)):
         raise InvalidTypeError(argument="accuracy", must="map names of studies to accuracies", got=shown(accuracy))
+    names = {"min_rate", "share", "confidence"}
+    if not (calibrate is None or (isinstance(calibrate, Mapping) and {"min_rate"} <= set(calibrate) <= names)):
+        must = "map `min_rate`, and if wanted `share` and `confidence`, to shares"
+        raise InvalidTypeError(argument="calibrate", must=must, got=shown(calibrate))
     check_flag(use_model, "use_model")
     check_spared(target, "output", {"the results": paths})
     tell, sections, evidence = as_progress(progress, what="inputs"), [], []
@@ -111,6 +120,7 @@ def write_report(
                 evidence.append(Evidence(summary, rows, joint_means(store, main_groups(summary)), measured))
                 gallery = make_gallery(store, source, rows, n_gallery, tell)
                 sections.append(make_section(store, source, evidence[-1], gallery))
+                sections[-1]["sizes"] = None if calibrate is None else _sizes(calibrate_study(store, **calibrate))
     payload: Plain = {
         "schema": "holdfast.report",
         "schema_version": SCHEMA_VERSION,
@@ -193,6 +203,16 @@ def _group(group: GroupSummary, *, population: bool) -> Plain:
     n_calls, seconds = group.n_calls + group.attribution_calls, round(group.seconds + group.attribution_seconds, 3)
     counts = {"n_inputs": group.n_inputs, "n_consistent": group.n_consistent, "n_calls": n_calls, "seconds": seconds}
     return {**group.key._asdict(), **counts, "curves": [curve for curve in curves if curve["mean"]]}
+
+
+def _sizes(calibration: StudyCalibration) -> Plain:
+    """What each method needs at each radius, as a table."""
+    rows, enough = calibration.table(), "a method with a larger size may need fewer: the inputs were too few to tell"
+    return {
+        "lead": f"{calibration.claim()} Sizes were tested from the most features to the fewest; {enough}.",
+        "radii": list(dict.fromkeys(size.radius for size in calibration)),
+        "rows": [{"name": method_label(name), "cells": list(cells.values())} for name, cells in rows.items()],
+    }
 
 
 def _words(summary: StudySummary, rows: InputRows, status: StudyStatus) -> Plain:

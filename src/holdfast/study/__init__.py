@@ -4,6 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.study.calibration import MethodSize as MethodSize
+    from holdfast.study.calibration import StudyCalibration as StudyCalibration
+    from holdfast.study.calibration import calibrate_study as calibrate_study
     from holdfast.study.export import export_study as export_study
     from holdfast.study.export import study_frame as study_frame
     from holdfast.study.guarantee import DataSetGuarantee as DataSetGuarantee
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from holdfast.study.summary import summarize_study as summarize_study
 
 _NAMES = {
+    "calibration": "MethodSize StudyCalibration calibrate_study",
     "on_ray": "Ray",
     "export": "export_study study_frame",
     "guarantee": "DataSetGuarantee TrustedExplanation TrustedExplanations study_guarantee trusted_explanations",

@@ -20,6 +20,7 @@ from holdfast.fingerprints import digest_code, digest_object
 from holdfast.inputs.inputs import Inputs
 from holdfast.inputs.source import Once
 from holdfast.randomness import CANONICAL
+from holdfast.study.calibration import StudyCalibration, calibrate_study
 from holdfast.study.export import study_frame
 from holdfast.study.guarantee import DataSetGuarantee, TrustedExplanations, study_guarantee, trusted_explanations
 from holdfast.study.session import LiveObjects, run_study
@@ -92,6 +93,10 @@ class Study(Shown):
     def guarantee(self, *, min_rate: float, radius: int, **options: Any) -> DataSetGuarantee:
         """At least how many inputs have stable explanations; see ``study_guarantee``."""
         return study_guarantee(self.path, min_rate=min_rate, radius=radius, inputs=self._own_inputs(), **options)
+
+    def calibrate(self, *, min_rate: float, share: float = 0.8, confidence: float = 0.9) -> StudyCalibration:
+        """How many features each method needs for the same guarantee; see ``calibrate_study``."""
+        return calibrate_study(self.path, min_rate=min_rate, share=share, confidence=confidence)
 
     def report(self, output: str | Path = "report.html", **options: Any) -> Path:
         """Write one HTML page that needs nothing else, and return where it is; see ``write_report``."""

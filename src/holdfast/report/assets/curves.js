@@ -121,6 +121,17 @@ function rangeOf({ mean, low, high }, color) {
     draw("rect", { x: 200 * mean - 1.5, y: 1, width: 3, height: 14, class: "mean" }));
 }
 
+// -- how many features each method needs --------------------------------------------------------------------
+
+function sizesPanel(study) {
+  const found = study.sizes;
+  if (!found) return null;
+  return make("section", { class: "panel", "aria-labelledby": `sizes-${study.id}` },
+    make("h3", { id: `sizes-${study.id}` }, "How many features it takes"), make("p", { class: "lead" }, found.lead),
+    tableOf("Features needed", ["method", ...found.radii.map((radius) => `radius ${radius}`)],
+      found.rows.map(({ name, cells }) => [name, ...cells])));
+}
+
 // -- accuracy against the keep probability -----------------------------------------------------------------
 
 function accuracyPanel(study) {

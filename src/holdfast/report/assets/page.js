@@ -14,7 +14,7 @@ function studyPanel(study) {
     study.findings.length ? make("ul", { class: "findings" }, study.findings.map((text) => make("li", {}, text))) : null,
     make("dl", { class: "facts-list" }, study.facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, quoted(value))))),
     study.notes.length ? make("ul", { class: "notes" }, study.notes.map((text) => make("li", {}, text))) : null,
-    study.groups.length ? curvesPanel(study) : null, rankingPanel(study), accuracyPanel(study), galleryPanel(study, open), inputsPanel(study, open),
+    study.groups.length ? curvesPanel(study) : null, rankingPanel(study), sizesPanel(study), accuracyPanel(study), galleryPanel(study, open), inputsPanel(study, open),
     onDemand("The study as it was asked", () => jsonOf(JSON.stringify(study.spec, null, 1))),
   ];
 }

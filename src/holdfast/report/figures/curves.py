@@ -13,6 +13,7 @@ from holdfast.certification.mean_curve import MeanCurve
 from holdfast.errors import InvalidTypeError
 from holdfast.report.figures.style import COLOURS, LineStyle, as_axes, literal, look_of, shade_between, tidy
 from holdfast.smoothing import SmoothedAccuracy
+from holdfast.study.calibration import StudyCalibration
 from holdfast.study.summary import FEW, GroupSummary, MeanAt, StudySummary
 from holdfast.validation import check_numbers, drawing
 from holdfast.words import method_label
@@ -200,6 +201,34 @@ def plot_accuracy(
     axes.invert_xaxis()
     if len(named) > 1:
         axes.legend(frameon=False)
+    return axes
+
+
+@drawing
+def plot_sizes(result: StudyCalibration, *, ax: Axes | None = None) -> Axes:
+    """Draw the fraction of features that each method needs for the same guarantee, over radii; 1 where it needs all.
+
+    Parameters
+    ----------
+    result : StudyCalibration
+        What ``calibrate_study`` returned.
+    ax : matplotlib axes, optional
+        Where to draw; new axes if left out.
+    """
+    axes = as_axes(ax)
+    lines: dict[tuple[str, float], list[tuple[int, float]]] = {}
+    for size in result:
+        needed = 1.0 if size.top_fraction is None else size.top_fraction
+        lines.setdefault((size.method, size.keep_probability), []).append((size.radius, needed))
+    for place, ((method, keep), points) in enumerate(lines.items()):
+        look = look_of(method if keep == 1 else "", place)
+        label = method_label(method) + (f", λ = {keep:g}" if keep != 1 else "")
+        radii, needed_at = zip(*points, strict=True)
+        axes.plot(radii, needed_at, color=look.colour, ls=look.style, marker=look.marker, ms=4, label=literal(label))
+    tidy(axes, x="radius (features added)", y="features needed (fraction)", whole_x=True)
+    axes.set_ylim(0, 1.05)
+    if len(lines) > 1:
+        axes.legend(frameon=False, handlelength=3.2)
     return axes
 
 
