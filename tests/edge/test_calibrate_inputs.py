@@ -75,3 +75,28 @@ def test_gradients_are_counted_among_the_calls(tmp_path: Path) -> None:
     given = [hf.attribute(model, "integrated_gradients", n_samples=27) for model in inputs]
     n_tested = sum((step.n_passed, step.n_failed)[0] + step.n_failed for step in plain.groups[0].trail)
     assert plain.n_calls > hf.calibrate(inputs, given, **asked).n_calls + 25 * n_tested
+
+
+def test_models_that_draw_what_is_hidden_are_calibrated_for_the_precision_of_their_explanations() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 4))
+
+    def is_large(batch: Any) -> Any:
+        return batch[:, 0] + 0.1 * batch[:, 1] > 0
+
+    models = [hf.mask_tabular(is_large, row, fill=hf.resample(rows[:7])) for row in rows[30:]]
+    scores = [np.array([3.0, 2.0, 1.0, 0.0])] * 30
+    asked: dict[str, Any] = {"radius": 0, "min_rate": 0.7, "share": 0.8, "sizes": [1, 2, 3], "rng": 0}
+    selector = hf.calibrate(models, scores, **asked)
+    # Every pair of a row and a completion, by hand: with one column shown, the other three come from one of seven rows.
+    rates = [np.mean(is_large(np.c_[np.full(7, row[0]), rows[:7, 1:]]) == is_large(row[None])) for row in rows[30:]]
+    last = selector.groups[0].trail[-1]
+    assert selector.size == 1
+    assert last.n_failed == sum(rate < 0.7 for rate in rates[: last.n_passed + last.n_failed])
+    assert (selector.n_completions, hf.Selector.from_json(selector.to_json()).radius) == (7, 0)
+    assert "showing the selected features alone, hidden ones drawn from 7 completions" in str(selector)
+    assert hf.recheck(models, selector, method=scores).confirmed
+    with pytest.raises(hf.InvalidValueError, match="`radius` must be a whole number ≥ 1"):
+        hf.calibrate([hf.mask_tabular(is_large, row, background=rows) for row in rows[30:]], scores, **asked)
+    by_class = hf.calibrate(models, scores, per_class=True, **{**asked, "share": 0.5})
+    assert by_class.is_per_class

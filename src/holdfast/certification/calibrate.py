@@ -27,8 +27,9 @@ from holdfast.certification.selector import (
     cut_ranking,
     step_down,
 )
+from holdfast.completions import completions_of
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.evaluation import Evaluator
+from holdfast.evaluation import Evaluator, evaluating
 from holdfast.plans import RateTest, rate_test
 from holdfast.randomness import is_canonical, stream, stream_key
 from holdfast.terminal import Shown, as_progress
@@ -142,7 +143,7 @@ def calibrate(
         A method of ``attribute`` by name; a function of (model, seed) that returns an ``Attribution`` or scores
         (n_features,); or one of these attributions or scores per input, made in the same way as those of new inputs.
     radius : int
-        How many more features may be revealed, at least 1.
+        How many more features may be revealed, at least 1; of models that draw what is hidden also 0.
     min_rate, share : float
         At least ``share`` of new inputs shall have a stability rate of at least ``min_rate``.
     confidence : float
@@ -189,12 +190,14 @@ def calibrate(
     if is_canonical(keywords.get("rng")):
         must = "be a seed, a generator or None: a calibration has no key of its own"
         raise InvalidValueError(argument="rng", must=must, got="'canonical'")
-    asked = {"radii": [check_whole(radius, "radius", minimum=1)], "agree": agree, "neighborhood": neighborhood}
+    models = _check_inputs(inputs, goal)
+    n_completions = completions_of(models[0])
+    least = 1 if n_completions is None else 0
+    asked = {"radii": [check_whole(radius, "radius", minimum=least)], "agree": agree, "neighborhood": neighborhood}
     procedure = Procedure.check(calibrate, "calibrate", keywords, **asked)
     if getattr(procedure.question.agree, "errors", None) is not None:
         must = "have no `errors` here: what people labelled is about one rate, of one explanation"
         raise InvalidValueError(argument="agree", must=must, got=procedure.question.agree.name)
-    models = _check_inputs(inputs, goal)
     explain, method_name = _make_explain(models, method, {} if options is None else options)
     tests = InputTests(
         models,
@@ -239,6 +242,7 @@ def calibrate(
         rng_key=procedure.key,
         provenance=tests.provenance(),
         options=MappingProxyType(dict(options or {})),
+        n_completions=n_completions,
     )
 
 
@@ -280,7 +284,7 @@ class InputTests:
         """The inputs of every class that is predicted for one in full."""
         members: dict[tuple[Any, str | None], list[int]] = {}
         for i, model in enumerate(self._models):
-            with self._procedure.evaluating(model) as evaluator:
+            with evaluating(model, batch_size=self._procedure.batch_size) as evaluator:
                 agree = self._procedure.bound(evaluator, np.ones(evaluator.n_features, dtype=bool)).question.agree
                 output = evaluator(np.ones((1, evaluator.n_features), dtype=bool))[0]
                 self.n_calls += evaluator.n_calls
@@ -312,18 +316,19 @@ class InputTests:
         is_first = i not in self._scores
         # Rows are repeated with the first selection of an input: repeats with each would add nothing.
         own = replace(self._procedure, key=key, check_determinism=self._procedure.check_determinism and is_first)
-        with own.evaluating(model) as evaluator:
+        with evaluating(model, batch_size=own.batch_size) as shared:
             if is_first:
-                self._scores[i], n_beside = self._explain(i, evaluator, key)
+                self._scores[i], n_beside = self._explain(i, shared, key)
                 self.n_calls += n_beside
             mask = self._select(self._scores[i], step)
             mask.setflags(write=False)
-            procedure = own.bound(evaluator, mask)
-            reference = Reference(evaluator, mask, procedure)
-            is_asked = reference.consistent or not self._needs_consistent
-            self._answers[i, step] = is_asked and self._decide(reference, procedure, evaluator)
-            evaluator.settle()
-            self.agree, self.n_calls = procedure.question.agree, self.n_calls + evaluator.n_calls
+            with own.evaluating(shared) as evaluator:
+                procedure = own.bound(evaluator, mask)
+                reference = Reference(evaluator, mask, procedure)
+                is_asked = reference.consistent or not self._needs_consistent
+                self._answers[i, step] = is_asked and self._decide(reference, procedure, evaluator)
+                evaluator.settle()
+            self.agree, self.n_calls = procedure.question.agree, self.n_calls + shared.n_calls
             self.n_repeated += evaluator.n_repeated
         if self._watch is not None:
             self._watch(min(len(self._answers), self._most - 1), self._most)

@@ -22,7 +22,7 @@ from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.selection import above, top, top_fraction
 from holdfast.types import Mask, Provenance
 from holdfast.validation import check_label, check_name, check_share, check_whole, is_number
-from holdfast.words import calls, counted, event, lower_first, percent
+from holdfast.words import calls, change_of, counted, lower_first, percent
 
 GUARANTEES = ("new inputs", "one input")
 """Of a share of all new inputs, with confidence in the calibration; or of one new input, over both."""
@@ -90,6 +90,8 @@ class Selector(Value, schema="holdfast.selector"):
         Rows the models computed, explanations included.
     provenance : Provenance
         The masking and the model, where all inputs share them, and a fingerprint of all inputs.
+    n_completions : int or None
+        If hidden features are drawn, how many completions there are, of the first input.
     """
 
     by: str
@@ -112,6 +114,7 @@ class Selector(Value, schema="holdfast.selector"):
     rng_key: int
     provenance: Provenance
     options: Mapping[str, Any] = field(default_factory=dict)
+    n_completions: int | None = None
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
@@ -119,7 +122,10 @@ class Selector(Value, schema="holdfast.selector"):
         check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
         check_label(self.method, "method")
         check_share(self.min_rate, "min_rate")
-        for name, least in (("radius", 1), ("n_calls", 0), ("n_repeated", 0), ("rng_key", 0)):
+        if self.n_completions is not None:
+            check_whole(self.n_completions, "n_completions", minimum=1)
+        least_radius = int(self.n_completions is None)
+        for name, least in (("radius", least_radius), ("n_calls", 0), ("n_repeated", 0), ("rng_key", 0)):
             check_whole(getattr(self, name), name, minimum=least)
         goal = CalibrationGoal.check(self.guarantee, self.share, self.level, self.confidence)
         if (self.confidence is None) is (self.guarantee == "new inputs"):
@@ -186,7 +192,7 @@ class Selector(Value, schema="holdfast.selector"):
         cost = f"({counted(self.n_inputs, 'input')}, {calls(self.n_calls)})"
         if all(group.cut is None for group in self.groups):
             return f"Select all features: no fewer by {self.method} are calibrated to be stable {cost}."
-        change = lower_first(event(self.neighborhood, "uniform", self.radius))
+        change = lower_first(change_of(self, "uniform", self.radius))
         promise = f"for at least {percent(self.share)} of new inputs{' of each class' if self.is_per_class else ''}"
         sure = f"with confidence {self.confidence}, {promise}"
         if self.guarantee == "one input":
