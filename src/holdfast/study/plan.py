@@ -36,8 +36,8 @@ from holdfast.certification.mean_curve import size_law
 from holdfast.certification.serialization import Value
 from holdfast.errors import StudyError
 from holdfast.evaluation import Evaluator
+from holdfast.laws.law import as_neighborhood
 from holdfast.masking.function import mask_function
-from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.plans import make_plan, share_risk
 from holdfast.smoothing import smooth
 from holdfast.study.records import inputs_of
@@ -304,11 +304,12 @@ def mean_calls(certify: CertifySpec, selected: Mask, *, n_inputs: int, rate: flo
 
     The first draws are the same for all rates, and inputs alike in this rate would take the expected number.
     """
-    group = tuple(map(len, NEIGHBORHOODS[certify.neighborhood](selected, 0).pools))
+    nearby = as_neighborhood(certify.neighborhood)(selected, 0)
+    group = tuple(map(len, nearby.pools))
     risk = (1 - certify.confidence) / (len(certify.radii) if certify.simultaneous else 1)
     weights = np.zeros((len(certify.radii), min(max(certify.radii), *group)))
     for row, radius in enumerate(certify.radii):
-        law = size_law(group, radius)
+        law = size_law(group, radius, nearby.odds)
         weights[row, : len(law) - 1] = law[1:]
     limit = certify.half_width**2 / (2 * math.log(2 / risk))
     spreads = (max(rate * (1 - rate), certify.half_width), 0.25)
@@ -351,7 +352,7 @@ def attribution_calls(method: MethodSpec, n_features: int) -> Calls:
 
 def most_masks(certify: CertifySpec, selected: Mask) -> int:
     """The most distinct masks a curve can take: the widest neighbourhood that is enumerated, and all draws."""
-    kind = NEIGHBORHOODS[certify.neighborhood]
+    kind = as_neighborhood(certify.neighborhood)
     neighborhoods = {nearby.effective_radius: nearby for nearby in (kind(selected, radius) for radius in certify.radii)}
     plan = make_plan(certify.plan, tolerance=certify.tolerance, confidence=certify.confidence)
     if certify.simultaneous:
