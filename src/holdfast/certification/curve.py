@@ -33,7 +33,8 @@ class CertificateCurve(Value):
     """Certificates of one explanation that share model calls, in the order of what they differ in."""
 
     unit: ClassVar[str]
-    """What they differ in."""
+    units: ClassVar[str]
+    """What they differ in, one of it and several."""
 
     certificates: tuple[Certificate, ...]
     simultaneous: bool
@@ -48,8 +49,7 @@ class CertificateCurve(Value):
             certificate.check()
         questions = {(cert.rng_key, cert.tolerance, cert.confidence, cert.rate_kind) for cert in self}
         if len(questions) > 1 or list(self.places) != sorted(set(self.places)):
-            must = f"answer one question, each at a larger {self.unit}"
-            raise InvalidValueError(argument="certificates", must=must)
+            raise InvalidValueError(argument="certificates", must=f"answer one question at increasing {self.units}")
         designs = [certificate.design for certificate in self if certificate.design is not None]
         if len(set(designs)) > 1:
             raise InvalidValueError(argument="design", must=f"be the same at every {self.unit}")
@@ -90,8 +90,7 @@ class CertificateCurve(Value):
     @property
     def scope(self) -> str:
         """Whether the guarantee is about the whole curve, in words."""
-        plural = {"radius": "radii", "probability": "probabilities"}[self.unit]
-        return f"for all {plural} at once" if self.simultaneous else f"for each {self.unit} on its own"
+        return f"for all {self.units} at once" if self.simultaneous else f"for each {self.unit} on its own"
 
     @property
     def _doing(self) -> str:
@@ -141,7 +140,7 @@ class StabilityCurve(CertificateCurve, schema="holdfast.stability_curve"):
         How many times masks were sent to the model together.
     """
 
-    unit = "radius"
+    unit, units = "radius", "radii"
 
     @property
     def radii(self) -> tuple[int, ...]:

@@ -37,7 +37,7 @@ class ProbabilityCurve(CertificateCurve, schema="holdfast.probability_curve"):
         How many times masks were sent to the model together.
     """
 
-    unit = "probability"
+    unit, units = "probability", "probabilities"
 
     def check(self) -> None:
         """Raise if the certificates are not one curve."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from holdfast.errors import InvalidValueError
 from holdfast.laws.law import as_neighborhood
+from holdfast.laws.own import OwnMasks
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.types import Mask, Masks
 from holdfast.validation import check_size, check_whole
@@ -105,6 +106,9 @@ def _check_bound(nearby: Neighborhood, n_checks: int) -> tuple[int | None, bool]
     if not nearby.is_larger_than(_MOST_MASKS):
         n_masks = nearby.size
         _compare(nearby, masks, n_checks, about)
+        if isinstance(nearby, OwnMasks) and nearby.stated_size not in (None, n_masks):
+            must = f"have the `size` of its list, {n_masks}, {about}"
+            raise InvalidValueError(argument="neighborhood", must=must, got=nearby.stated_size)
     elif len(np.unique(masks, axis=0)) > 1 and np.array_equal(nearby.sample(_DRAWS, rng), masks):
         raise InvalidValueError(argument="neighborhood", must=f"draw other masks from other random numbers {about}")
     return n_masks, bool((nearby.selected & ~masks).any())

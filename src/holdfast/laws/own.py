@@ -105,10 +105,14 @@ class OwnMasks:
         """Whether ``size > limit``; what lists nothing is larger than anything."""
         if not callable(getattr(self._source, "enumerate", None)):
             return True
+        stated = self.stated_size
+        return (stated is not None and stated > limit) or self.size > limit
+
+    @property
+    def stated_size(self) -> int | None:
+        """How many masks the object says that there are, if it does."""
         size = getattr(self._source, "size", None)
-        if callable(size) and check_whole(size(self.selected.copy()), "neighborhood.size") > limit:
-            return True
-        return self.size > limit
+        return check_whole(size(self.selected.copy()), "neighborhood.size") if callable(size) else None
 
     def contains(self, mask: Mask) -> bool:
         """Whether the mask can be drawn; if nothing is listed, the full input only if it was."""
