@@ -244,6 +244,14 @@ def test_a_table_of_sums_that_does_not_fit_is_refused() -> None:
     assert near.sample(2, np.random.default_rng(0)).sum(axis=1).max() <= 3
 
 
+def test_masks_that_are_equally_likely_have_one_mass() -> None:
+    nearby = hf.Grouped([[1, 2]])(bits("0000"), None)
+    assert nearby.mass_counts() == [(1, 5)]
+    own = as_neighborhood(ListedHalf())(bits("1000"), None)
+    assert own.mass_counts() == [(Fraction(1, 8), 8)]
+    assert own.distances(np.zeros(3, dtype=np.uint64)).tolist() == [4, 4, 4]
+
+
 def test_features_in_no_group_stay_hidden() -> None:
     nearby = hf.Grouped([[1, 2]])(bits("0000"), None)
     assert not nearby.sample(100, np.random.default_rng(0))[:, [0, 3]].any()
@@ -431,11 +439,33 @@ def test_a_model_that_counts_its_masks_tells_the_probability_exactly(probability
     assert steps.trail[0].proof is not None
 
 
+def test_who_watches_sees_the_masks_that_are_listed_counted() -> None:
+    looks: list[Any] = []
+    asked: Any = {"neighborhood": hf.Bernoulli(0.3), "tolerance": 0.05, "rng": 0, "batch_size": 50}
+    certificate = hf.certify(MODEL, SELECTED, on_look=looks.append, **asked)
+    assert [look.n_evaluated for look in looks] == [50, 100, 128]
+    assert all(look.exact and look.n_most == 128 for look in looks)
+    assert certificate == hf.certify(MODEL, SELECTED, **asked)
+
+
 def test_laws_whose_rings_are_not_uniform_are_not_counted() -> None:
     model = CountedTable()
     certificate = hf.certify(model, np.arange(8) < 2, neighborhood=hf.Weighted([1] * 8), radius=2, rng=0)
     assert certificate.proof is None
     assert certificate.rate == hf.certify(model, np.arange(8) < 2, radius=2, rng=0).rate
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_proof_about_groups_vouches_for_numbers_of_groups(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kept = rng.random(2**N) < 0.97
+    model = hf.mask_function(lambda masks: kept[codes(masks)] | (masks == SELECTED).all(axis=1), n_features=N)
+    law = hf.Grouped([[2, [3, 4, 5]], [6, 7], 8])
+    hard = hf.certify_hard(model, SELECTED, neighborhood=law, max_enumerated=999, rng=0)
+    changes = [k for k in range(8) if not model(np.concatenate(list(law(SELECTED, 99).exactly(k).enumerate(99)))).all()]
+    assert hard.radius == (changes[0] - 1 if changes else hard.requested_radius)
+    assert hard.stable == (not changes)
+    hard.check()
 
 
 # -- what is forged ---------------------------------------------------------------------------------
@@ -759,6 +789,16 @@ def test_draws_that_ignore_the_random_numbers_are_found_without_a_list() -> None
 
     with pytest.raises(InvalidValueError, match="`neighborhood` must draw other masks from other random numbers"):
         hf.check_neighborhood(Counter(), n_features=8)
+
+
+def test_an_object_that_writes_to_what_it_is_given_changes_nothing() -> None:
+    class Writing(Half):
+        def sample(self, selected: Any, n: int, rng: Any) -> Any:
+            masks = super().sample(selected, n, rng)
+            selected[:] = True
+            return masks
+
+    assert hf.check_neighborhood(Writing()).n_masks == (None,) * 4
 
 
 def test_a_good_neighbourhood_is_described() -> None:

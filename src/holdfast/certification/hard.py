@@ -238,7 +238,7 @@ def certify_hard(
         changing = reference.counterexample_in(nearby)
         vouched = nearby.radius if changing is None else 0
         if changing is not None and proof:  # enumeration goes outwards, so all nearer masks were seen
-            vouched = nearby.distance(changing) - 1
+            vouched = min(nearby.distance(changing), *map(nearby.distance, reference.last_changes)) - 1
         return HardCertificate(
             method="enumeration" if proof else "sampling",
             stable=changing is None,

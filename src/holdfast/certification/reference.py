@@ -131,13 +131,14 @@ class Reference:
     """What the model says of ``selected``, or what was given, who agrees with it, and the nearest mask that does not.
 
     ``consistent`` says whether the full input has the prediction of ``selected``; of a reference that was given,
-    whether ``selected`` alone has it.
+    whether ``selected`` alone has it. ``last_changes`` are the masks of the last batch with a change that have one.
     """
 
     def __init__(self, evaluator: Evaluator, selected: Mask, procedure: Procedure) -> None:
         self._evaluator, self._agree, self.selected = evaluator, procedure.question.agree, selected
         self._calls_before, self._repeated_before = evaluator.n_calls, evaluator.n_repeated
         self.counterexample: Mask | None = None
+        self.last_changes: Masks = selected[None][:0]
         outputs, self._given = evaluator(reference_masks(selected)), procedure.question.reference
         self._output = outputs[0]
         if not self._agree(outputs, self._output)[0]:
@@ -162,6 +163,7 @@ class Reference:
             agreed = self._agree(self._evaluator(masks), self._output)
         if not agreed.all():
             changing, nearest = masks[~agreed], self.counterexample
+            self.last_changes = changing
             distance = (changing != self.selected).sum(axis=1)
             if nearest is None or distance.min() < (nearest != self.selected).sum():
                 self.counterexample = changing[int(distance.argmin())].copy()

@@ -90,7 +90,7 @@ def check_neighborhood(neighborhood: Any, *, n_features: int = 6, radius: int | 
 
 def _check_bound(nearby: Neighborhood, n_checks: int) -> tuple[int | None, bool]:
     """How many masks one explanation has, if they are listed, and whether selected features are hidden."""
-    before, about = nearby.selected.copy(), f"for the explanation {np.flatnonzero(nearby.selected).tolist()}"
+    about = f"for the explanation {np.flatnonzero(nearby.selected).tolist()}"
     masks = nearby.sample(_DRAWS, np.random.default_rng(0))
     if not np.array_equal(nearby.sample(_DRAWS, np.random.default_rng(0)), masks):
         raise InvalidValueError(argument="neighborhood", must=f"draw the same masks from the same `rng` {about}")
@@ -100,8 +100,6 @@ def _check_bound(nearby: Neighborhood, n_checks: int) -> tuple[int | None, bool]
         must = f"draw the same masks in one batch as in several {about}"
         hint = "Draw for each mask one row of `rng.random((n, k))`, with the same k whatever n is."
         raise InvalidValueError(argument="neighborhood", must=must, hint=hint)
-    if not np.array_equal(before, nearby.selected):
-        raise InvalidValueError(argument="neighborhood", must="leave `selected` as it is")
     n_masks = None
     if not nearby.is_larger_than(_MOST_MASKS):
         n_masks = nearby.size
