@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -29,11 +31,7 @@ class TreePart:
         self.features, self.halves, self.is_node = features, halves, is_node
         self.counts = [1]
         if halves is not None:
-            first, second = (half.counts for half in halves)
-            self.counts = [0] * (len(first) + len(second) - 1)
-            for i, ways in enumerate(first):
-                for j, others in enumerate(second):
-                    self.counts[i + j] += ways * others
+            self.counts = _product(halves[0].counts, halves[1].counts)
         if is_node:
             self.counts = [1, 1] if halves is None else [1, self.counts[1] + 1, *self.counts[2:]]
         self.indices: Indices = np.array(features, dtype=np.intp)
@@ -74,6 +72,15 @@ class TreePart:
         return sizes
 
 
+def _product(first: list[int], second: list[int]) -> list[int]:
+    """The coefficients of the product of two polynomials, by one product of whole numbers that have room for each."""
+    room = (sum(first) * sum(second)).bit_length() // 8 + 1
+    packed = (b"".join(count.to_bytes(room, "little") for count in counts) for counts in (first, second))
+    length = len(first) + len(second) - 1
+    product = math.prod(int.from_bytes(part, "little") for part in packed).to_bytes(room * length, "little")
+    return [int.from_bytes(product[room * i : room * (i + 1)], "little") for i in range(length)]
+
+
 def _side_by_side(parts: Sequence[TreePart], is_node: bool) -> TreePart:
     """Parts as two halves, each of which is made so again."""
     if len(parts) == 1:
@@ -92,6 +99,13 @@ def hidden_parts(tree: Any, hidden: Mask, *, is_node: bool) -> TreePart | None:
     return _side_by_side(parts, is_node) if parts else None
 
 
+@lru_cache(maxsize=16)
+def _parts_beside(tree: Any, selected: bytes) -> TreePart:
+    """What a tree has beside an explanation: of thousands of features it takes seconds to count."""
+    hidden = ~np.frombuffer(selected, dtype=bool)
+    return hidden_parts(tree, hidden, is_node=False) or TreePart((), None, False)
+
+
 class GroupChoices:
     """Choices of at most so many nodes of a tree, none within another, all equally likely.
 
@@ -102,7 +116,7 @@ class GroupChoices:
 
     def __init__(self, selected: Any, radius: int | None, tree: Any, name: str) -> None:
         self.selected, self.name = check_mask(selected, "selected"), name
-        self._part = hidden_parts(tree, ~self.selected, is_node=False) or TreePart((), None, False)
+        self._part = _parts_beside(tree, self.selected.tobytes())
         self.pools = (self._part.indices,)
         largest = len(self._part.counts) - 1
         self.radius = largest if radius is None else check_whole(radius, "radius")

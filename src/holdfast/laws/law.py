@@ -28,7 +28,7 @@ from holdfast.validation import check_name, check_number, check_whole, is_number
 
 _TEXT = re.compile(r"\s*(bernoulli|weighted|grouped)\s*\((.*)\)\s*", re.DOTALL)
 
-_MOST_FEATURES, _MOST_DEPTH = 4095, 64
+_MOST_FEATURES, _MOST_DEPTH = 2048, 64
 """Most features of a tree, whose choices are counted exactly, and most groups within each other."""
 
 
