@@ -962,4 +962,4 @@ def test_an_exact_rate_is_told_as_a_probability() -> None:
     certificate = hf.certify(MODEL, SELECTED, neighborhood=hf.Bernoulli(0.3), tolerance=0.05, rng=0)
     assert f"keeps the prediction True in {percent(certificate.rate)} of cases" in str(certificate)
     counts = f"{certificate.n_agreed} of 128 agreed"
-    assert f"(every mask was evaluated and counts by its probability, {counts}" in str(certificate)
+    assert f"(every mask was evaluated, {counts}, each weighed by its probability, " in str(certificate)

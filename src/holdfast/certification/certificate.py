@@ -185,7 +185,8 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
             evidence = "every mask was evaluated" if self.proof is None else proven_by(self.proof)
             if self.neighborhood.startswith(UNEQUAL):  # masks are no cases
                 claim = f"{change} {keeps} in {percent(self.rate)} of cases"
-                evidence += f" and counts by its probability, {share_of(self.n_agreed, self.n_evaluated)} agreed"
+                counts = share_of(self.n_agreed, self.n_evaluated)
+                evidence += f", {counts} agreed, each weighed by its probability"
             scope = "it is a fact about" if self.n_repeated else "it is about"
         else:
             upper = "" if self.rate_kind == "worst_size_lower" else f" to {100 * high:g}%"
