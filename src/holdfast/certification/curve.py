@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
@@ -59,9 +60,9 @@ class CertificateCurve(Value):
             raise InvalidValueError(argument="design", must=f"be proven for the risk that each {self.unit} has")
 
     @property
+    @abstractmethod
     def places(self) -> tuple[float, ...]:
         """The radii or probabilities asked for."""
-        raise NotImplementedError
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -93,9 +94,9 @@ class CertificateCurve(Value):
         return f"for all {self.units} at once" if self.simultaneous else f"for each {self.unit} on its own"
 
     @property
+    @abstractmethod
     def _doing(self) -> str:
         """What is done at each radius or probability."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         last, unit = self.certificates[-1], self.unit
