@@ -187,7 +187,7 @@ def event(neighborhood: str, rate_kind: str, radius: int | str | None) -> str:
         limit = "" if radius is None else f", {'exactly' if rate_kind == 'exactly' else 'but at most'} {radius},"
         words = f"Revealing each of the other features with {each}{limit}"
     elif family == "weighted":
-        words = f"Revealing {number or 'any number of'} more {features}, drawn by their weights,"
+        words = f"Revealing {f'{number} more' if number else 'other'} {features}, drawn by their weights,"
     elif family == "grouped":
         words = f"Revealing {number or 'any number of'} group{'' if radius == 1 else 's'} of features"
     else:

@@ -301,6 +301,8 @@ def test_texts_of_laws_are_read_back_as_they_were(weights: Any, chances: Any, tr
         ("gruppen([1])", "must be one of additions, removals, swaps"),
         ("own law mine", "must be one of additions, removals, swaps"),
         (3, "must be one of additions, removals, swaps"),
+        (hf.Additions(bits("100"), 1), "must not be bound to an explanation yet, got Additions. Give its name, and"),
+        (hf.Bernoulli, "must be one of additions, removals, swaps"),
     ],
 )
 def test_texts_that_name_no_law_are_refused_with_a_reason(value: Any, must: str) -> None:
@@ -398,6 +400,13 @@ def test_every_verb_takes_a_law_and_every_result_is_confirmed(law: Any) -> None:
         assert check.confirmed, check
     assert results[1].neighborhood == law.name
     assert hf.recheck(MANY, results[1]).canonical
+
+
+def test_other_fills_are_certified_by_a_law() -> None:
+    fills = hf.fill_sensitivity(lambda fill: MODEL, SELECTED, [0, 1], radius=99, rng=0, neighborhood=LAWS[2])
+    assert "revealing other features, drawn by their weights" in str(fills)
+    fills.check()
+    assert from_any_json(fills.to_json()) == fills
 
 
 def test_a_law_has_the_draws_of_its_family_whatever_its_numbers_are() -> None:
@@ -764,6 +773,7 @@ def forgetful(selected: Any, n: int, rng: Any) -> Any:
         ),
         ({"enumerate": lambda selected: (selected[None], [0.5, 0.5])}, "got 1 masks, 2 probabilities that sum to 1"),
         ({"enumerate": lambda selected: (selected[None], [-1])}, "that sum to 1, got -1"),
+        ({"enumerate": lambda selected: selected[None][:0]}, "got 0 masks, 0 probabilities that sum to 0"),
         ({"enumerate": lambda selected: [selected]}, "give Boolean arrays of shape (n, 6), got list"),
         ({"size": lambda selected: 3}, "have the `size` of its list, 64, for the explanation [], got 3"),
     ],
@@ -948,7 +958,7 @@ def test_the_cost_of_a_law_is_known_before() -> None:
             "probability 0.4, but at most 3, at the worst number of them, keeps",
         ),
         (LAWS_OF_MANY[1], {}, "revealing each of the other features with a probability of its own keeps"),
-        (LAWS_OF_MANY[2], {}, "revealing any number of more features, drawn by their weights, keeps"),
+        (LAWS_OF_MANY[2], {}, "revealing other features, drawn by their weights, keeps"),
         (LAWS_OF_MANY[2], {"radius": 3}, "revealing up to 3 more features, drawn by their weights, keeps"),
         (LAWS_OF_MANY[3], {"radius": 3}, "revealing up to 3 groups of features keeps"),
         (LAWS_OF_MANY[3], {}, "revealing any number of groups of features keeps"),

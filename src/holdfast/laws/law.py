@@ -210,7 +210,10 @@ def as_neighborhood(value: Any, name: str = "neighborhood") -> Law:
     """
     if isinstance(value, (*_LAWS.values(), OwnLaw)) or any(value is kind for kind in NEIGHBORHOODS.values()):
         return cast(Law, value)
-    if callable(getattr(value, "sample", None)):
+    if hasattr(value, "effective_radius"):
+        must, hint = "not be bound to an explanation yet", "Give its name, and `radius`."
+        raise InvalidTypeError(argument=name, must=must, got=type(value).__name__, hint=hint)
+    if callable(getattr(value, "sample", None)) and not isinstance(value, type):
         return OwnLaw(value)
     match = _TEXT.fullmatch(value) if isinstance(value, str) else None
     if match is None:

@@ -78,7 +78,11 @@ class OwnMasks:
         masks, given = listed if isinstance(listed, tuple) else (listed, None)
         rows = self._checked(masks, None)
         must = "list masks with one probability each, that sum to 1"
-        chances = [Fraction(1, len(rows))] * len(rows) if given is None else [_exact(chance, must) for chance in given]
+        chances = (
+            [Fraction(1, max(1, len(rows)))] * len(rows)
+            if given is None
+            else [_exact(chance, must) for chance in given]
+        )
         total = sum(chances, Fraction(0))
         if len(chances) != len(rows) or abs(total - 1) > _SUM_SLACK:
             got = f"{len(rows)} masks, {len(chances)} probabilities that sum to {float(total):g}"
