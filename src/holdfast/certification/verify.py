@@ -28,7 +28,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.exact.countable import PROOFS
 from holdfast.judging import judge
-from holdfast.laws.law import Law, as_neighborhood
+from holdfast.laws.law import as_neighborhood
 from holdfast.laws.own import OWN
 from holdfast.mus import certify_mus
 from holdfast.plans import WORST, rate_test
@@ -36,6 +36,7 @@ from holdfast.plans.catalog import shipped_designs
 from holdfast.randomness import CANONICAL, stream, stream_key
 from holdfast.smoothing import SmoothedModel
 from holdfast.types import MaskedModel, Progress
+from holdfast.validation import shown
 from holdfast.witness import Witness, repeat_witness
 
 _KINDS_DRAWN = (Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison, StableSelection)
@@ -269,9 +270,9 @@ def recheck(
     if isinstance(result, CitationCertificate):
         return _recheck_citations(evaluator, result, agree=agree, batch_size=batch_size, progress=progress)
     first = _first(result)
-    law = _law_of(first, neighborhood)
+    _check_law(first, neighborhood)
     options: dict[str, Any] = {"batch_size": batch_size, "progress": progress, "rng": first.rng_key}
-    options["neighborhood"] = law
+    options["neighborhood"] = first.neighborhood if neighborhood is None else neighborhood
     if first.answers == "random":
         if getattr(first, "rate_kind", "uniform") in WORST or isinstance(result, Comparison):
             must = "be about one rate where answers are random: which is the worst, or the best, differs by sample"
@@ -301,7 +302,7 @@ def recheck(
     return Recheck(
         stated=result,
         repeated=repeated,
-        canonical_key=_canonical_key(evaluator, repeated, law),
+        canonical_key=_canonical_key(evaluator, repeated, options["neighborhood"]),
         rng_key=first.rng_key,
         compares_cost=evaluator.deciding is None,
         notes=tuple(_notes(repeated)),
@@ -403,9 +404,8 @@ def _ask_again(model: Evaluator, stated: Any, options: dict[str, Any]) -> Any:
         return certified_radius(model, stated.selected, radii=[step.radius for step in stated.trail], **options)
     if isinstance(stated, HardCertificate):
         radius = stated.requested_radius
-        options["max_enumerated"] = (
-            options["neighborhood"](stated.selected, radius).size if stated.method == "enumeration" else 0
-        )
+        nearby = as_neighborhood(options["neighborhood"])(stated.selected, radius)
+        options["max_enumerated"] = nearby.size if stated.method == "enumeration" else 0
         if stated.tolerance is not None:
             options |= {"tolerance": stated.tolerance, "confidence": stated.confidence}
         return certify_hard(model, stated.selected, radius=radius, **options)
@@ -414,9 +414,9 @@ def _ask_again(model: Evaluator, stated: Any, options: dict[str, Any]) -> Any:
         masks = {name: stated.curve(name).certificates[0].selected for name in stated.names}
         return compare(model, masks, stated.radii, **options)
     if isinstance(stated, ProbabilityCurve):
-        options |= {"radius": first.radius, "simultaneous": stated.simultaneous}
-        del options["neighborhood"]
-        return certify_probabilities(model, first.selected, probabilities=stated.probabilities, **options)
+        own = {name: value for name, value in options.items() if name != "neighborhood"}
+        own |= {"radius": first.radius, "simultaneous": stated.simultaneous}
+        return certify_probabilities(model, first.selected, probabilities=stated.probabilities, **own)
     options["rate_kind"] = first.rate_kind
     if isinstance(stated, StabilityCurve):
         # A curve of worst sizes holds as a whole however it is asked for.
@@ -441,19 +441,17 @@ def _has_drawn(result: Any) -> bool:
     return not result.exact
 
 
-def _law_of(first: Any, neighborhood: Any) -> Law:
-    """What drew the masks: what the result names, or the object of the user's that has that name."""
-    law = None if neighborhood is None else as_neighborhood(neighborhood)
-    if law is None and first.neighborhood.startswith(OWN):
+def _check_law(first: Any, neighborhood: Any) -> None:
+    """Raise unless what drew the masks is known: by its name, or as the object of the user's that has that name."""
+    if neighborhood is None and first.neighborhood.startswith(OWN):
         must = f"be given: the masks were drawn by {first.neighborhood.removeprefix(OWN)!r}, which no file holds"
         raise InvalidValueError(argument="neighborhood", must=must)
-    if law is not None and law.name != first.neighborhood:
-        must = f"be that of the result, {first.neighborhood!r}"
-        raise InvalidValueError(argument="neighborhood", must=must, got=repr(law.name))
-    return as_neighborhood(first.neighborhood) if law is None else law
+    if neighborhood is not None and as_neighborhood(neighborhood).name != first.neighborhood:
+        must, got = f"be that of the result, {first.neighborhood!r}", as_neighborhood(neighborhood).name
+        raise InvalidValueError(argument="neighborhood", must=must, got=shown(got))
 
 
-def _canonical_key(model: Evaluator, result: Any, law: Law) -> int | None:
+def _canonical_key(model: Evaluator, result: Any, neighborhood: Any) -> int | None:
     """The key that the question would have had by itself; None if nothing was drawn."""
     if not _has_drawn(result):
         return None
@@ -469,7 +467,7 @@ def _canonical_key(model: Evaluator, result: Any, law: Law) -> int | None:
         masks = [curve.certificates[0].selected for curve in result.curves]
     if isinstance(result, StableSelection):
         draws, masks = "stabilize", [np.ones_like(first.selected)]
-    kind = {"neighborhood": law, "rate_kind": getattr(first, "rate_kind", "uniform")}
+    kind = {"neighborhood": neighborhood, "rate_kind": getattr(first, "rate_kind", "uniform")}
     return Procedure(Question.check({"radii": [0], **kind}), draws, 0, True, True).canonical_key(known, *masks)
 
 

@@ -208,12 +208,13 @@ def as_neighborhood(value: Any, name: str = "neighborhood") -> Law:
     >>> as_neighborhood("bernoulli(0.30)").name
     'bernoulli(0.3)'
     """
-    if isinstance(value, (*_LAWS.values(), OwnLaw)) or any(value is kind for kind in NEIGHBORHOODS.values()):
+    if isinstance(value, (*_LAWS.values(), OwnLaw)):
         return cast(Law, value)
-    if hasattr(value, "effective_radius"):
+    is_object = not isinstance(value, type)
+    if is_object and hasattr(value, "effective_radius"):
         must, hint = "not be bound to an explanation yet", "Give its name, and `radius`."
         raise InvalidTypeError(argument=name, must=must, got=type(value).__name__, hint=hint)
-    if callable(getattr(value, "sample", None)) and not isinstance(value, type):
+    if is_object and callable(getattr(value, "sample", None)):
         return OwnLaw(value)
     match = _TEXT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
