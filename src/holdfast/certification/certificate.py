@@ -47,7 +47,7 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
     Attributes
     ----------
     rate : float
-        n_agreed / n_evaluated.
+        n_agreed / n_evaluated; of all masks, where they are not equally likely, the probability of those that agreed.
     rate_unbiased : float or None
         An exactly unbiased estimate, for averages over many inputs (a stopped rate leans
         towards its stopping boundary); None for the worst of several sizes, where none is known.
@@ -62,7 +62,7 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
     consistent : bool
         Whether the full input gets the same prediction. An explanation can be stably wrong.
     radius, effective_radius : int
-        As asked; and clamped to the number of features that can change.
+        As asked; and clamped to the number of features that can change. Without a limit, all of them.
     design : Design or None
         When the plan looked and stopped; None if every mask was evaluated.
     draws : str
