@@ -593,6 +593,14 @@ def test_a_curve_over_probabilities_is_stored_and_confirmed(keywords: Any) -> No
     assert curve[0].rate == 1
 
 
+def test_a_curve_over_probabilities_can_have_a_key_that_nobody_chose() -> None:
+    curve = over(0.2, 0.6, rng="canonical")
+    assert hf.recheck(MANY, curve).canonical
+    assert hf.recheck(MANY, over(0.2, 0.6)).canonical is False
+    other = replace(curve, certificates=(replace(curve[0.2], prediction=False), curve[0.6]))
+    assert not hf.recheck(MANY, other).confirmed
+
+
 def test_all_at_once_takes_more_draws_than_each_alone() -> None:
     alone, together = over(0.2, 0.5, plan="exact"), over(0.2, 0.5, plan="exact", simultaneous=True)
     assert together[0.2].n_evaluated > alone[0.2].n_evaluated
