@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from holdfast.certification.mean_curve import MeanCurve as MeanCurve
     from holdfast.certification.mean_curve import MeanRate as MeanRate
     from holdfast.certification.mean_curve import mean_curve as mean_curve
+    from holdfast.certification.probabilities import ProbabilityCurve as ProbabilityCurve
+    from holdfast.certification.probabilities import certify_probabilities as certify_probabilities
     from holdfast.certification.radius import RadiusCertificate as RadiusCertificate
     from holdfast.certification.radius import RadiusStep as RadiusStep
     from holdfast.certification.radius import certified_radius as certified_radius
@@ -79,6 +81,11 @@ if TYPE_CHECKING:
     from holdfast.judging import same_answer as same_answer
     from holdfast.judging import same_meaning as same_meaning
     from holdfast.judging import same_number as same_number
+    from holdfast.laws.contract import NeighborhoodCheck as NeighborhoodCheck
+    from holdfast.laws.contract import check_neighborhood as check_neighborhood
+    from holdfast.laws.law import Bernoulli as Bernoulli
+    from holdfast.laws.law import Grouped as Grouped
+    from holdfast.laws.law import Weighted as Weighted
     from holdfast.masking.context.causal import CausalModel as CausalModel
     from holdfast.masking.context.endpoint import Endpoint as Endpoint
     from holdfast.masking.context.llm_judge import llm_judge as llm_judge
@@ -146,6 +153,7 @@ _NAMES = {
     "certification.fill_sensitivity": "FillSensitivity fill_sensitivity",
     "certification.hard": "HardCertificate certify_hard",
     "certification.mean_curve": "MeanCurve MeanRate mean_curve",
+    "certification.probabilities": "ProbabilityCurve certify_probabilities",
     "certification.radius": "RadiusCertificate RadiusStep certified_radius",
     "certification.reexplain": "Reexplanation reexplain",
     "certification.selector": "Selector",
@@ -156,6 +164,8 @@ _NAMES = {
     "inputs.inputs": "Inputs bind",
     "judging": "Judge JudgeErrors accepted_answers entails judge judge_errors read_citations same_answer same_meaning "
     "same_number",
+    "laws.contract": "NeighborhoodCheck check_neighborhood",
+    "laws.law": "Bernoulli Grouped Weighted",
     "masking.context.llm_judge": "llm_judge",
     "masking.context.causal": "CausalModel",
     "masking.context.endpoint": "Endpoint",

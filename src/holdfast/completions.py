@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,18 @@ class CompletedNeighborhood:
         return self.masks.name
 
     @property
+    def rings(self) -> str | None:
+        return self.masks.rings
+
+    @property
+    def odds(self) -> Fraction:
+        return self.masks.odds
+
+    @property
+    def is_uniform(self) -> bool:
+        return self.masks.is_uniform
+
+    @property
     def selected(self) -> Mask:
         return self.masks.selected
 
@@ -155,6 +168,22 @@ class CompletedNeighborhood:
     def exactly(self, k: int) -> CompletedNeighborhood:
         """The rows at distance k exactly."""
         return CompletedNeighborhood(self.masks.exactly(k), self.n_completions)
+
+    def within(self, radius: int) -> CompletedNeighborhood:
+        """The rows at distances up to the radius."""
+        return CompletedNeighborhood(self.masks.within(radius), self.n_completions)
+
+    def distance(self, mask: Mask) -> int:
+        """How far a mask, of features alone, is."""
+        return self.masks.distance(mask)
+
+    def masses(self, rows: Masks) -> list[Fraction]:
+        """How likely each row is, but for a factor: as likely as its mask, whatever its completion."""
+        return self.masks.masses(rows[:, : len(self.selected)])
+
+    def mass_counts(self) -> list[tuple[Fraction, int]]:
+        """What is as likely, and how many rows are."""
+        return [(mass, count * self.n_completions) for mass, count in self.masks.mass_counts()]
 
     def distances(self, words: NDArray[np.uint64]) -> Indices:
         """The distance that each random word stands for."""

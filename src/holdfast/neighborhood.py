@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, combinations, islice, product
 from typing import Any, Protocol, Self
@@ -26,16 +27,25 @@ from holdfast.types import Mask, Masks
 from holdfast.validation import check_mask, check_whole, shown
 
 _CHUNK_BYTES = 1 << 20
+_COMPUTED = ("effective_radius", "size")
 
 Indices = NDArray[np.intp]
 Keys = NDArray[np.uint32]
 
 
 class Neighborhood(Protocol):
-    """A finite set of masks that can be counted, enumerated and drawn from."""
+    """A finite set of masks that can be counted, enumerated and drawn from.
+
+    ``rings`` is the name of the uniform neighbourhood that it has the masks of each distance from, and ``odds`` how
+    much likelier a mask is than one at a distance less by one; None if masks at one distance are not equally likely.
+    """
 
     @property
     def name(self) -> str: ...
+    @property
+    def rings(self) -> str | None: ...
+    @property
+    def odds(self) -> Fraction: ...
     @property
     def selected(self) -> Mask: ...
     @property
@@ -53,17 +63,25 @@ class Neighborhood(Protocol):
     def enumerate(self, batch: int) -> Iterator[Masks]: ...
     def sample(self, n: int, rng: np.random.Generator) -> Masks: ...
     def exactly(self, k: int) -> Neighborhood: ...
+    def within(self, radius: int) -> Neighborhood: ...
+    def distance(self, mask: Mask) -> int: ...
     def distances(self, words: NDArray[np.uint64]) -> Indices: ...
+    @property
+    def is_uniform(self) -> bool: ...
+    def masses(self, masks: Masks) -> list[Fraction]: ...
+    def mass_counts(self) -> list[tuple[Fraction, int]]: ...
 
 
-class _Flips:
+class PoolFlips:
     """Masks that differ from ``selected`` by k flips in each pool, smallest ≤ k ≤ radius.
 
     There is a pool for each of the ``states`` that features are flipped from: hidden (False) or shown (True).
     """
 
     name: str
+    rings: str
     states: tuple[bool, ...]
+    odds = Fraction(1)
 
     def __init__(self, selected: Any, radius: int) -> None:
         self.selected = check_mask(selected, "selected")
@@ -74,10 +92,15 @@ class _Flips:
     def exactly(self, k: int) -> Self:
         """The masks at distance k exactly (clamped to the largest distance there is)."""
         ring = object.__new__(type(self))
-        ring.selected, ring.radius = self.selected, check_whole(k, "k")
-        ring.pools = self.pools  # there may be a ring for every size
+        # There may be a ring for every size: they share all but what is computed.
+        vars(ring).update({name: value for name, value in vars(self).items() if name not in _COMPUTED})
+        ring.radius = check_whole(k, "k")
         ring.smallest = ring.effective_radius
         return ring
+
+    def within(self, radius: int) -> Self:
+        """The same at another radius."""
+        return type(self)(self.selected, radius)
 
     @cached_property
     def effective_radius(self) -> int:
@@ -109,6 +132,23 @@ class _Flips:
         counts = [int(flipped[pool].sum()) for pool in self.pools]
         inside = len(set(counts)) == 1 and sum(counts) == flipped.sum()
         return bool(inside) and self.smallest <= counts[0] <= self.effective_radius
+
+    def distance(self, mask: Mask) -> int:
+        """How many flips there are in each pool."""
+        return int((mask != self.selected).sum()) // len(self.pools)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all masks are equally likely."""
+        return self.odds == 1 or self.smallest == self.effective_radius
+
+    def masses(self, masks: Masks) -> list[Fraction]:
+        """How likely each of these masks is, up to a common factor."""
+        return [self.odds ** self.distance(mask) for mask in masks]
+
+    def mass_counts(self) -> list[tuple[Fraction, int]]:
+        """How likely a mask is, and how many are as likely."""
+        return [(self.odds**k, count) for k, count in enumerate(self._counts())]
 
     def _counts(self) -> Iterator[int]:
         """Number of masks at each distance from 0."""
@@ -167,17 +207,21 @@ class _Flips:
 
     def distances(self, words: NDArray[np.uint64]) -> Indices:
         """The distance that each random word stands for: the inverse of their distribution."""
-        uniform = (words >> np.uint64(11)) * 2.0**-53
         lengths = tuple(len(pool) for pool in self.pools)
-        cumulative = _cumulative(lengths, self.smallest, self.effective_radius)
-        return self.smallest + np.searchsorted(cumulative[:-1], uniform, side="right")
+        cumulative = _cumulative(lengths, self.smallest, self.effective_radius, float(self.odds))
+        return self.smallest + np.searchsorted(cumulative[:-1], uniform(words), side="right")
+
+
+def uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Numbers in [0, 1) of 53 random bits each."""
+    return np.asarray((words >> np.uint64(11)) * 2.0**-53)
 
 
 @lru_cache(maxsize=512)
-def _cumulative(lengths: tuple[int, ...], smallest: int, largest: int) -> NDArray[np.float64]:
+def _cumulative(lengths: tuple[int, ...], smallest: int, largest: int, odds: float = 1.0) -> NDArray[np.float64]:
     """P(distance ≤ k) by ratios from the most likely distance outwards: no huge binomials."""
     k = np.arange(smallest, largest, dtype=np.float64)
-    ratio = np.ones(len(k))
+    ratio = np.full(len(k), odds)
     for length in lengths:
         ratio *= (length - k) / (k + 1)
     mode = int(np.searchsorted(-ratio, -1.0))
@@ -189,7 +233,7 @@ def _cumulative(lengths: tuple[int, ...], smallest: int, largest: int) -> NDArra
     return cumulative
 
 
-class Additions(_Flips):
+class Additions(PoolFlips):
     """Every mask that reveals at most ``radius`` more features: the paper's Δ_r.
 
     Parameters
@@ -209,10 +253,11 @@ class Additions(_Flips):
     (3, 4)
     """
 
-    name, states = "additions", (False,)
+    name = family = rings = "additions"
+    states = (False,)
 
 
-class Removals(_Flips):
+class Removals(PoolFlips):
     """Every mask that hides at most ``radius`` of the selected features.
 
     Examples
@@ -222,10 +267,11 @@ class Removals(_Flips):
     4
     """
 
-    name, states = "removals", (True,)
+    name = family = rings = "removals"
+    states = (True,)
 
 
-class Swaps(_Flips):
+class Swaps(PoolFlips):
     """Every mask that trades at most ``radius`` selected features for as many unselected ones.
 
     Examples
@@ -235,10 +281,11 @@ class Swaps(_Flips):
     3
     """
 
-    name, states = "swaps", (False, True)
+    name = family = rings = "swaps"
+    states = (False, True)
 
 
-NEIGHBORHOODS: dict[str, type[_Flips]] = {kind.name: kind for kind in (Additions, Removals, Swaps)}
+NEIGHBORHOODS: dict[str, type[PoolFlips]] = {kind.name: kind for kind in (Additions, Removals, Swaps)}
 
 
 def _smallest_keys(keys: Keys, pool: Indices, count: Indices) -> Masks:

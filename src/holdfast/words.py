@@ -175,19 +175,32 @@ def duration(seconds: float) -> str:
     return f"{seconds / size:{'.2g' if seconds < 99.5 * size else ',.0f'}} {unit}"
 
 
-def event(neighborhood: str, rate_kind: str, radius: int | str) -> str:
-    """The change in words, such as 'Revealing up to 5 more features'."""
+def event(neighborhood: str, rate_kind: str, radius: int | str | None) -> str:
+    """The change in words, such as 'Revealing up to 5 more features'; without a radius if that is no limit."""
     features = "feature" if radius == 1 else "features"
-    words = _CHANGES[neighborhood].format(f"{'exactly' if rate_kind == 'exactly' else 'up to'} {radius}", features)
-    return f"{words}, at the worst number of them," if rate_kind.startswith("worst_size") else words
+    family, _, numbers = neighborhood.partition("(")
+    number = "" if radius is None else f"{'exactly' if rate_kind == 'exactly' else 'up to'} {radius}"
+    if neighborhood in _CHANGES:
+        words = _CHANGES[neighborhood].format(number, features)
+    elif family == "bernoulli":
+        each = "a probability of its own" if numbers.startswith("[") else f"probability {numbers.rstrip(')')}"
+        limit = "" if radius is None else f", {'exactly' if rate_kind == 'exactly' else 'but at most'} {radius},"
+        words = f"Revealing each of the other features with {each}{limit}"
+    elif family == "weighted":
+        words = f"Revealing {f'{number} more' if number else 'other'} {features}, drawn by their weights,"
+    elif family == "grouped":
+        words = f"Revealing {number or 'any number of'} group{'' if radius == 1 else 's'} of features"
+    else:
+        words = f"Drawing masks from {neighborhood.removeprefix('own law ')}"
+    return f"{words.rstrip(',')}, at the worst number of them," if rate_kind.startswith("worst_size") else words
 
 
-def change_of(claim: Any, rate_kind: str, radius: int | str, also: str = "") -> str:
+def change_of(claim: Any, rate_kind: str, radius: int | str | None, also: str = "") -> str:
     """The change that a claim is about, what else it is about, and where hidden features come from if drawn."""
     change = event(claim.neighborhood, rate_kind, radius)
     if claim.n_completions is None:
-        return change + also
-    change = change.removesuffix(",") if radius else "Showing the selected features alone"
+        return change.removesuffix(",") + also if also else change
+    change = "Showing the selected features alone" if radius == 0 else change.removesuffix(",")
     return f"{change}{also}, hidden ones drawn from {counted(claim.n_completions, 'completion')},"
 
 

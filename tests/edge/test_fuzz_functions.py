@@ -37,6 +37,7 @@ READ_FROM_JSON = {"Attribution", "Certificate", "Comparison", "Difference", "Fil
 READ_FROM_JSON |= {
     "CitationCertificate",
     "MeanCurve",
+    "ProbabilityCurve",
     "RadiusCertificate",
     "RadiusStep",
     "Recheck",
@@ -59,6 +60,7 @@ ONLY_HANDED_OUT = {
     "Interval",
     "Judge",
     "MeanRate",
+    "NeighborhoodCheck",
     "PlannedSamples",
     "SmoothedModel",
     "Tally",

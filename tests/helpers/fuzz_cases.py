@@ -116,6 +116,13 @@ class Words:
 QUESTIONS = {
     "certify": Case(hf.certify, with_rng(radius=2, rate_kind="uniform", **DRAWS)),
     "certify_radii": Case(hf.certify_radii, with_rng(radii=[1, 2], rate_kind="uniform", simultaneous=False, **DRAWS)),
+    "certify_probabilities": Case(
+        hf.certify_probabilities,
+        with_rng(
+            probabilities=[0.2, 0.5], radius=2, simultaneous=False, tolerance=0.2, confidence=0.8, plan="hoeffding"
+        ),
+        work=("probabilities",),
+    ),
     "certify_hard": Case(hf.certify_hard, with_rng(radius=2, max_enumerated=99, check_determinism=True, **SHARED)),
     "certified_radius": Case(
         hf.certified_radius,
@@ -289,6 +296,14 @@ INPUTS = {
     "Additions": Case(hf.Additions, lambda: {"selected": SELECTED.copy(), "radius": 2}),
     "Removals": Case(hf.Removals, lambda: {"selected": SELECTED.copy(), "radius": 2}),
     "Swaps": Case(hf.Swaps, lambda: {"selected": SELECTED.copy(), "radius": 2}),
+    "Bernoulli": Case(hf.Bernoulli, lambda: {"probability": 0.3}),
+    "Weighted": Case(hf.Weighted, lambda: {"weights": [1, 2.5, 3], "radius": 2}),
+    "Grouped": Case(hf.Grouped, lambda: {"tree": [[0, 1], [2, 3]]}),
+    "check_neighborhood": Case(
+        hf.check_neighborhood,
+        lambda: {"neighborhood": "additions", "n_features": 4, "radius": 2},
+        work=("n_features",),
+    ),
 }
 
 SCORING = {

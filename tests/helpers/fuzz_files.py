@@ -48,6 +48,7 @@ RESULTS = {
     "FillSensitivity",
     "HardCertificate",
     "MeanCurve",
+    "ProbabilityCurve",
 }
 RESULTS |= {"RadiusCertificate", "RadiusStep", "Recheck", "Reexplanation", "SizeStep", "SmoothedAccuracy"}
 RESULTS |= {"StabilityBracket", "StabilityCurve", "StableSelection", "Witness", "DataSetGuarantee", "DifferenceAt"}
@@ -72,6 +73,7 @@ def results() -> dict[str, Any]:
         hf.certify_mus(model, SELECTED, keep_probability=0.25, n_levels=8, rng=0),
         hf.find_witness(model, SELECTED),
     ]
+    made += [hf.certify_probabilities(model, SELECTED, probabilities=[0.2, 0.7], rng=0)]
     made += [hf.reexplain(model, "lime", radius=1, n_repeats=2, n_samples=30, rng=0)]
     made += [hf.calibrate([model] * 4, [scores] * 4, radius=1, min_rate=0.3, share=0.4, confidence=0.8, rng=0)]
     made += [hf.certify_citations(context(), [2], rng=0)]

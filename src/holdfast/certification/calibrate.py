@@ -124,7 +124,7 @@ def calibrate(
     consistent: bool = True,
     options: Mapping[str, Any] | None = None,
     agree: Any = "same_top_class",
-    neighborhood: str = "additions",
+    neighborhood: Any = "additions",
     **keywords: Unpack[RunKeywords],
 ) -> Selector:
     """Find how many features explanations must have to be stable for inputs not yet seen, without certifying each.
@@ -234,7 +234,7 @@ def calibrate(
         absolute=absolute,
         needs_consistent=consistent,
         method=method_name,
-        neighborhood=neighborhood,
+        neighborhood=procedure.question.neighborhood.name,
         agree=tests.agree.name,
         max_draws=None if test is None else test.max_draws,
         n_calls=tests.n_calls,

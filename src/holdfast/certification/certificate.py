@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Unpack
 
 from holdfast.bounds import Interval, anytime_interval, hoeffding_draws
-from holdfast.certification.question import Procedure, RateKeywords, asks
+from holdfast.certification.question import Procedure, RateKeywords, asks, radii_asked
 from holdfast.certification.reference import (
     MOST_READ,
     Outcome,
@@ -16,27 +16,18 @@ from holdfast.certification.reference import (
     Reference,
     check_proof,
     portions,
+    possible_rates,
     worst_of,
 )
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Tally
+from holdfast.laws.law import UNEQUAL
 from holdfast.neighborhood import Neighborhood
 from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of
 from holdfast.plans.design import Design
 from holdfast.types import MaskedModel
 from holdfast.validation import check_mask, check_name, check_share, check_size, check_whole, is_number, shown
-from holdfast.words import (
-    NOT_RIGHT,
-    change_of,
-    drawn_for,
-    kept,
-    lower_first,
-    outward,
-    proven_by,
-    share_of,
-    span,
-    unlike,
-)
+from holdfast.words import NOT_RIGHT, drawn_for, kept, lower_first, outward, percent, proven_by, share_of, span, unlike
 
 DRAWS = ("single", "pooled", "paired")
 """Whom the draws were made for: one radius alone, a curve, or a comparison. They name the random stream."""
@@ -56,7 +47,7 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
     Attributes
     ----------
     rate : float
-        n_agreed / n_evaluated.
+        n_agreed / n_evaluated; of all masks, where they are not equally likely, the probability of those that agreed.
     rate_unbiased : float or None
         An exactly unbiased estimate, for averages over many inputs (a stopped rate leans
         towards its stopping boundary); None for the worst of several sizes, where none is known.
@@ -71,7 +62,7 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
     consistent : bool
         Whether the full input gets the same prediction. An explanation can be stably wrong.
     radius, effective_radius : int
-        As asked; and clamped to the number of features that can change.
+        As asked; and clamped to the number of features that can change. Without a limit, all of them.
     design : Design or None
         When the plan looked and stopped; None if every mask was evaluated.
     draws : str
@@ -108,7 +99,7 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         check_name(self.plan, "plan", PLANS)
         check_name(self.draws, "draws", DRAWS)
         nearby = self.nearby(self.radius)
-        if self.effective_radius != nearby.effective_radius or self.exact != (self.design is None):
+        if self.effective_radius != self.reach(self.radius) or self.exact != (self.design is None):
             raise InvalidValueError("and `exact` must follow from the question.", argument="effective_radius")
         if self.exact and self.answers == "random":
             raise InvalidValueError(argument="exact", must="be false for random answers, which no list of masks proves")
@@ -120,14 +111,23 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
             alone = self.draws == "single" and self.rate_kind not in WORST
             if alone and not (n_evaluated in self.design.looks and self.design.stops(n_evaluated, n_agreed)):
                 raise InvalidValueError(argument="design", must=f"stop at {n_agreed} of {n_evaluated}")
-        if self.proof is not None or (self.exact and self.n_completions is not None):
-            parts = parts_of(nearby, self.rate_kind)
+        is_listed = self.exact and self.n_completions is not None and nearby is not None
+        if self.proof is not None or is_listed:
+            parts = [] if nearby is None else parts_of(nearby, self.rate_kind)
             if not self.exact or n_evaluated not in [part.size for part in parts]:
                 raise InvalidValueError(argument="n_evaluated", must="be all masks for a proof", got=n_evaluated)
         slack = Fraction(0 if self.exact else str(self.tolerance))
-        own = interval_around(n_agreed, n_evaluated, slack, self.rate_kind)
+        own, rate = interval_around(n_agreed, n_evaluated, slack, self.rate_kind), n_agreed / n_evaluated
+        if self.exact and self.neighborhood.startswith(UNEQUAL):
+            # Which masks agreed is not told: the rate is one that so many of them can have.
+            listed = [nearby] if nearby is None else parts_of(nearby, self.rate_kind)
+            ends = [float(end) for part in listed for end in possible_rates(part, self) or ()]
+            if not ends:
+                raise InvalidValueError(argument="n_evaluated", must="be all masks", got=n_evaluated)
+            rate = min(max(self.rate, min(ends)), max(ends))
+            own = Interval(rate, rate)
         inside = own.low <= self.interval.low <= self.interval.high <= own.high
-        if self.rate != n_agreed / n_evaluated or not inside or (self.draws == "single" and self.interval != own):
+        if self.rate != rate or not inside or (self.draws == "single" and self.interval != own):
             raise InvalidValueError(f"and `interval` must follow from {n_agreed} of {n_evaluated}.", argument="rate")
         unbiased: float | None = self.rate
         if self.design is not None:
@@ -137,7 +137,7 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         if (stated is None) != (unbiased is None) or abs((stated or 0) - (unbiased or 0)) > 1e-9:
             raise InvalidValueError(argument="rate_unbiased", must=f"follow from {n_agreed} of {n_evaluated}")
         changing = self.counterexample
-        if changing is not None and not nearby.contains(check_mask(changing, "counterexample")):
+        if changing is not None and not (nearby is None or nearby.contains(check_mask(changing, "counterexample"))):
             raise InvalidValueError(argument="counterexample", must="lie within the radius")
 
     def holds(self, rate: float) -> bool:
@@ -178,13 +178,17 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         )
 
     def __str__(self) -> str:
-        change, keeps = change_of(self, self.rate_kind, self.effective_radius), f"keeps {kept(self)}"
+        change, keeps = self.change(self.effective_radius, self.rate_kind), f"keeps {kept(self)}"
         low, high = outward(self.interval)
         if self.exact:
             exactly = "exactly " if self.n_repeated else ""
             claim = f"{change} {keeps} in {exactly}{share_of(self.n_agreed, self.n_evaluated)} cases"
             each = "" if self.n_completions is None else " with every completion"
             evidence = f"every mask was evaluated{each}" if self.proof is None else proven_by(self.proof)
+            if self.neighborhood.startswith(UNEQUAL):  # masks are no cases
+                claim = f"{change} {keeps} in {percent(self.rate)} of cases"
+                counts = share_of(self.n_agreed, self.n_evaluated)
+                evidence += f", {counts} agreed, each weighed by its probability"
             scope = "it is a fact about" if self.n_repeated else "it is about"
         else:
             upper = "" if self.rate_kind == "worst_size_lower" else f" to {100 * high:g}%"
@@ -235,7 +239,12 @@ OnLook = Callable[[Look], None]
 
 @asks(RateKeywords)
 def certify(
-    model: MaskedModel, selected: Any, *, radius: int, on_look: OnLook | None = None, **keywords: Unpack[RateKeywords]
+    model: MaskedModel,
+    selected: Any,
+    *,
+    radius: int | None = None,
+    on_look: OnLook | None = None,
+    **keywords: Unpack[RateKeywords],
 ) -> Certificate:
     """Certify how often the prediction survives when up to ``radius`` more features are revealed.
 
@@ -256,7 +265,8 @@ def certify(
     selected : Boolean array of shape (n_features,), or list of names or indices
         The explanation: which features are selected.
     radius : int
-        Largest number of changes; clamped to the number of features that can change.
+        Largest number of changes; clamped to the number of features that can change. It may be left out where
+        ``neighborhood`` is an object, for as far as that goes.
     tolerance, confidence : float
         The rate is to be within ``tolerance`` of the true one with probability ``confidence``.
     plan : str
@@ -268,8 +278,10 @@ def certify(
     reference : str, int, bool, float or array, optional
         What to agree with, in place of the model's prediction on ``selected``: the answer or label that a user saw,
         a class by its name or number, or scores. ``consistent`` then says whether ``selected`` alone gives it.
-    neighborhood : str
-        "additions", "removals" or "swaps".
+    neighborhood : str or object
+        "additions", "removals" or "swaps", whose masks are equally likely. ``Bernoulli(0.3)`` reveals each other
+        feature with a probability, ``Weighted`` sets of features by their weights, ``Grouped`` groups of features; and
+        any object with ``sample(selected, n, rng)`` draws its own masks (see ``check_neighborhood``).
     answers : str
         "fixed" if the model gives the same mask the same answer. "random" asks it anew for every draw, remembers
         nothing and enumerates nothing: the rate is then the probability that a random mask gets a random answer that
@@ -305,7 +317,7 @@ def certify(
     """
     if on_look is not None and not callable(on_look):
         raise InvalidTypeError(argument="on_look", must="be a function of a Look, or None", got=shown(on_look))
-    procedure = Procedure.check(certify, "single", keywords, radii=[check_whole(radius, "radius")])
+    procedure = Procedure.check(certify, "single", keywords, radii=radii_asked(radius, keywords))
     with procedure.about(model, selected) as (evaluator, mask, procedure):
         question = procedure.question
         nearby = question.neighborhood_of(mask, radius)
@@ -330,7 +342,7 @@ def _enumerate_or_sample(
     most = nearby.size if exact else plan.max_draws
     on_count = None if on_look is None else lambda tally: on_look(Look(tally.n_agreed, tally.n_evaluated, most, exact))
     if exact:
-        return Outcome(reference.count(nearby.enumerate(plan.max_draws), on_count=on_count), None)
+        return reference.enumerated(nearby, plan.max_draws, on_count=on_count)
     rng = procedure.own_stream(reference.selected, str(nearby.smallest))
     looks, tally, stopped = iter(plan.design.looks), Tally(), False
     while not stopped:  # every design stops at its last look
@@ -345,12 +357,14 @@ def make_certificate(
     """Write down what was asked and what was seen."""
     tally, exact, question = outcome.tally, outcome.plan is None, procedure.question
     reach = nearby.exactly(nearby.radius) if question.rate_kind == "exactly" else nearby
+    slack = Fraction(0) if exact else question.tolerance
+    rate, interval = float(outcome.rate), interval_around(tally.n_agreed, tally.n_evaluated, slack, question.rate_kind)
+    if outcome.weighted_rate is not None:
+        interval = Interval(rate, rate)
     return Certificate(
-        rate=tally.n_agreed / tally.n_evaluated,
+        rate=rate,
         rate_unbiased=outcome.rate_unbiased,
-        interval=interval_around(
-            tally.n_agreed, tally.n_evaluated, Fraction(0) if exact else question.tolerance, question.rate_kind
-        ),
+        interval=interval,
         n_agreed=tally.n_agreed,
         n_evaluated=tally.n_evaluated,
         exact=exact,

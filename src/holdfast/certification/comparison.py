@@ -19,6 +19,7 @@ from holdfast.certification.serialization import Value, make_frame
 from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
+from holdfast.laws.own import OwnLaw
 from holdfast.neighborhood import Neighborhood
 from holdfast.plans import Plan, most_rows, share_risk
 from holdfast.types import Mask, MaskedModel
@@ -272,7 +273,7 @@ def _run_in_pairs(
             if outcome is not None
             else np.concatenate(list(near.enumerate(plan.max_draws)))
             if question.enumerates(near, plan.max_draws)
-            else near.sample(plan.max_draws, procedure.stream("rows"))
+            else near.sample(plan.max_draws, _rows_for(near, procedure))
             for near, outcome in zip(nears, outcomes, strict=True)
         ]
         for nears, outcomes in zip(nearby, counted, strict=True)
@@ -289,11 +290,24 @@ def _run_in_pairs(
         drawn: list[Mask | None] = []
         for near, part, outcome in zip(nears, parts, exact, strict=True):
             own = None if outcome is not None or question.enumerates(near, plan.max_draws) else plan
-            agreed = reference.judge(part)  # none, where all is counted
-            outcomes.append(outcome or Outcome(Tally(int(agreed.sum()), len(part)), own))
-            drawn.append(agreed if own else None)
+            if own is None:
+                outcomes.append(outcome or reference.enumerated(near, plan.max_draws))
+                drawn.append(None)
+                continue
+            agreed = reference.judge(part)
+            outcomes.append(Outcome(Tally(int(agreed.sum()), len(part)), own))
+            drawn.append(agreed)
         answers.append(_Answer(reference, outcomes, drawn))
     return answers, 1
+
+
+def _rows_for(nearby: Neighborhood, procedure: Procedure) -> np.random.Generator:
+    """The same random bits for every explanation, row by row; for masks of the user's own, which may take any number
+    of them, bits of each explanation: rows that share some with other rows would make no independent pairs.
+    """
+    if isinstance(procedure.question.neighborhood, OwnLaw):
+        return procedure.own_stream(nearby.selected, "rows")
+    return procedure.stream("rows")
 
 
 def risk_per_claim(risk: Fraction, n_differences: int) -> Fraction:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 from holdfast.bounds import Interval
 from holdfast.certification.certificate import Certificate, make_certificate
@@ -21,7 +22,7 @@ from holdfast.plans import WORST, is_valid_design, most_rows, parts_of, share_ri
 from holdfast.plans.search import Goal
 from holdfast.types import MaskedModel
 from holdfast.validation import shown
-from holdfast.words import MOST_READABLE, bracket, calls, change_of, kept, lower_first, proven_by, share_of, unlike
+from holdfast.words import MOST_READABLE, bracket, calls, kept, lower_first, proven_by, share_of, unlike
 
 _FLOAT_SLACK = 1e-12
 _BARS = "▁▂▃▄▅▆▇█"
@@ -29,7 +30,100 @@ _MOST_ROWS = 24
 
 
 @dataclass(frozen=True, eq=False)
-class StabilityCurve(Value, schema="holdfast.stability_curve"):
+class CertificateCurve(Value):
+    """Certificates of one explanation that share model calls, in the order of what they differ in."""
+
+    unit: ClassVar[str]
+    units: ClassVar[str]
+    """What they differ in, one of it and several."""
+
+    certificates: tuple[Certificate, ...]
+    simultaneous: bool
+    n_calls: int
+    n_rounds: int
+
+    def check(self) -> None:
+        """Raise if the certificates are not one curve."""
+        if not self.certificates:
+            raise InvalidValueError(argument="certificates", must="not be empty")
+        for certificate in self:
+            certificate.check()
+        questions = {(cert.rng_key, cert.tolerance, cert.confidence, cert.rate_kind) for cert in self}
+        if len(questions) > 1 or list(self.places) != sorted(set(self.places)):
+            raise InvalidValueError(argument="certificates", must=f"answer one question at increasing {self.units}")
+        designs = [certificate.design for certificate in self if certificate.design is not None]
+        if len(set(designs)) > 1:
+            raise InvalidValueError(argument="design", must=f"be the same at every {self.unit}")
+        risk = (1 - Fraction(str(self.certificates[0].confidence))) / (max(1, len(designs)) if self.simultaneous else 1)
+        goal = Goal(Fraction(str(self.certificates[0].tolerance)), risk)
+        if not all(is_valid_design(design, goal) for design in set(designs)):
+            raise InvalidValueError(argument="design", must=f"be proven for the risk that each {self.unit} has")
+
+    @property
+    @abstractmethod
+    def places(self) -> tuple[float, ...]:
+        """The radii or probabilities asked for."""
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The rate at each of them."""
+        return tuple(certificate.rate for certificate in self)
+
+    def __iter__(self) -> Iterator[Certificate]:
+        return iter(self.certificates)
+
+    def __len__(self) -> int:
+        return len(self.certificates)
+
+    def __getitem__(self, place: float) -> Certificate:
+        """The certificate of one radius or probability."""
+        if place in self.places:
+            return self.certificates[self.places.index(place)]
+        must = f"be one of {', '.join(map(str, self.places))}"
+        raise InvalidValueError(argument=self.unit, must=must, got=shown(place))
+
+    def to_frame(self) -> Any:
+        """The curve as a pandas ``DataFrame``, one row per certificate."""
+        left_out = ("interval", "design", "selected", "counterexample")
+        names = [field.name for field in fields(Certificate) if field.name not in left_out]
+        return make_frame([{name: getattr(cert, name) for name in names} | cert.interval._asdict() for cert in self])
+
+    @property
+    def scope(self) -> str:
+        """Whether the guarantee is about the whole curve, in words."""
+        return f"for all {self.units} at once" if self.simultaneous else f"for each {self.unit} on its own"
+
+    @property
+    @abstractmethod
+    def _doing(self) -> str:
+        """What is done at each radius or probability."""
+
+    def __str__(self) -> str:
+        last, unit = self.certificates[-1], self.unit
+        head = f"{sparkline(self.rates)}  how often {kept(last)} is kept when {self._doing}, {self.scope}"
+        step = -(-len(self) // _MOST_ROWS)
+        rows = [f"  (every {step}{'nd' if step == 2 else 'rd' if step == 3 else 'th'} {unit})"] if step > 1 else []
+        for place, cert in list(zip(self.places, self, strict=True))[::-step][::-1]:
+            counts = f"{cert.n_agreed:>6}/{cert.n_evaluated:<6}"
+            if cert.n_evaluated >= MOST_READABLE:
+                counts = f"   {share_of(cert.n_agreed, cert.n_evaluated)}"
+            counts += " exact" if cert.exact else ""
+            rows.append(
+                f"{place:>{max(7, len(unit))}}  {cert.rate:6.3f}  {bracket(cert.interval):<16}  {counts}".rstrip()
+            )
+        wrong = [] if last.consistent else [f"Beware: {unlike(last.rate, last)}."]
+        foot = f"±{last.tolerance} at confidence {last.confidence}; {calls(self.n_calls)}."
+        if all(cert.proof for cert in self):
+            foot = f"{proven_by(str(last.proof)).capitalize()}; {calls(self.n_calls)}."
+        if last.judge_errors is not None:
+            below, above = last.judge_errors.upper_false_yes, last.judge_errors.upper_false_no
+            foot += f" With the judge's errors -{below:.3f} and +{above:.3f}, confidence {last.true_confidence:g}."
+        title = f"{unit:>7}    rate  interval          agreed/drawn"
+        return "\n".join([head, title, *rows, *wrong, foot])
+
+
+@dataclass(frozen=True, eq=False)
+class StabilityCurve(CertificateCurve, schema="holdfast.stability_curve"):
     """Stability rates over radii, from shared model calls.
 
     If ``simultaneous``, all intervals contain their true rates at once with probability at least
@@ -47,27 +141,7 @@ class StabilityCurve(Value, schema="holdfast.stability_curve"):
         How many times masks were sent to the model together.
     """
 
-    certificates: tuple[Certificate, ...]
-    simultaneous: bool
-    n_calls: int
-    n_rounds: int
-
-    def check(self) -> None:
-        """Raise if the certificates are not one curve."""
-        if not self.certificates:
-            raise InvalidValueError(argument="certificates", must="not be empty")
-        for certificate in self:
-            certificate.check()
-        questions = {(cert.rng_key, cert.tolerance, cert.confidence, cert.rate_kind) for cert in self}
-        if len(questions) > 1 or list(self.radii) != sorted(set(self.radii)):
-            raise InvalidValueError(argument="certificates", must="answer one question at increasing radii")
-        designs = [certificate.design for certificate in self if certificate.design is not None]
-        if len(set(designs)) > 1:
-            raise InvalidValueError(argument="design", must="be the same at every radius")
-        risk = (1 - Fraction(str(self.certificates[0].confidence))) / (max(1, len(designs)) if self.simultaneous else 1)
-        goal = Goal(Fraction(str(self.certificates[0].tolerance)), risk)
-        if not all(is_valid_design(design, goal) for design in set(designs)):
-            raise InvalidValueError(argument="design", must="be proven for the risk that each radius has")
+    unit, units = "radius", "radii"
 
     @property
     def radii(self) -> tuple[int, ...]:
@@ -75,50 +149,14 @@ class StabilityCurve(Value, schema="holdfast.stability_curve"):
         return tuple(certificate.radius for certificate in self)
 
     @property
-    def rates(self) -> tuple[float, ...]:
-        """The rate at each radius."""
-        return tuple(certificate.rate for certificate in self)
+    def places(self) -> tuple[int, ...]:
+        """The radii asked for."""
+        return self.radii
 
-    def __iter__(self) -> Iterator[Certificate]:
-        return iter(self.certificates)
-
-    def __len__(self) -> int:
-        return len(self.certificates)
-
-    def __getitem__(self, radius: int) -> Certificate:
-        """The certificate of one radius."""
-        if radius in self.radii:
-            return self.certificates[self.radii.index(radius)]
-        must = f"be one of {', '.join(map(str, self.radii))}"
-        raise InvalidValueError(argument="radius", must=must, got=shown(radius))
-
-    def to_frame(self) -> Any:
-        """The curve as a pandas ``DataFrame``, one row per radius."""
-        left_out = ("interval", "design", "selected", "counterexample")
-        names = [field.name for field in fields(Certificate) if field.name not in left_out]
-        return make_frame([{name: getattr(cert, name) for name in names} | cert.interval._asdict() for cert in self])
-
-    def __str__(self) -> str:
+    @property
+    def _doing(self) -> str:
         last = self.certificates[-1]
-        scope = "for all radii at once" if self.simultaneous else "for each radius on its own"
-        doing = lower_first(change_of(last, last.rate_kind, "r")).rstrip(",")
-        head = f"{sparkline(self.rates)}  how often {kept(last)} is kept when {doing}, {scope}"
-        step = -(-len(self) // _MOST_ROWS)
-        rows = [f"  (every {step}{'nd' if step == 2 else 'rd' if step == 3 else 'th'} radius)"] if step > 1 else []
-        for cert in self.certificates[::-step][::-1]:
-            counts = f"{cert.n_agreed:>6}/{cert.n_evaluated:<6}"
-            if cert.n_evaluated >= MOST_READABLE:
-                counts = f"   {share_of(cert.n_agreed, cert.n_evaluated)}"
-            counts += " exact" if cert.exact else ""
-            rows.append(f"{cert.radius:>7}  {cert.rate:6.3f}  {bracket(cert.interval):<16}  {counts}".rstrip())
-        wrong = [] if last.consistent else [f"Beware: {unlike(last.rate, last)}."]
-        foot = f"±{last.tolerance} at confidence {last.confidence}; {calls(self.n_calls)}."
-        if all(cert.proof for cert in self):
-            foot = f"{proven_by(str(last.proof)).capitalize()}; {calls(self.n_calls)}."
-        if last.judge_errors is not None:
-            below, above = last.judge_errors.upper_false_yes, last.judge_errors.upper_false_no
-            foot += f" With the judge's errors -{below:.3f} and +{above:.3f}, confidence {last.true_confidence:g}."
-        return "\n".join([head, " radius    rate  interval          agreed/drawn", *rows, *wrong, foot])
+        return lower_first(last.change("r", last.rate_kind)).rstrip(",")
 
 
 def sparkline(rates: tuple[float, ...]) -> str:
@@ -188,7 +226,8 @@ def certify_radii(
             for near in nearby
         )
         curve = StabilityCurve(certificates, simultaneous or together, n_calls, shared.n_rounds)
-        return _tightened(curve, nearby) if simultaneous and question.rate_kind == "uniform" else curve
+        nested = question.rate_kind == "uniform" and all(near.is_uniform for near in nearby)
+        return _tightened(curve, nearby) if simultaneous and nested else curve
 
 
 def _tightened(curve: StabilityCurve, nearby: Sequence[Neighborhood]) -> StabilityCurve:

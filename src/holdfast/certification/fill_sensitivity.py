@@ -17,7 +17,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream_key
 from holdfast.types import MaskedModel
 from holdfast.validation import check_list, check_selection, check_whole, is_number, shown
-from holdfast.words import NOT_RIGHT, bracket, calls, counted, event, lower_first, quoted
+from holdfast.words import NOT_RIGHT, bracket, calls, counted, lower_first, quoted
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class FillSensitivity(Value, schema="holdfast.fill_sensitivity"):
 
     def __str__(self) -> str:
         first, width = self.certificates[0], max(len("fill"), *map(len, self.names))
-        change = lower_first(event(first.neighborhood, first.rate_kind, first.effective_radius)).rstrip(",")
+        change = lower_first(first.change(first.effective_radius, first.rate_kind)).rstrip(",")
         lines = [f"How often the prediction is kept when {change}, under {counted(len(self), 'fill')}"]
         lines.append(f"{'fill':>{width}}    rate  interval          agreed/drawn  prediction")
         for name, cert in zip(self.names, self, strict=True):

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, Unpack
 
 from holdfast.bounds import Interval, smallest_power_within
-from holdfast.certification.question import PrecisionKeywords, Procedure, asks
+from holdfast.certification.question import PrecisionKeywords, Procedure, asks, radii_asked
 from holdfast.certification.reference import MOST_READ, PredictionClaim, Reference, check_proof, portions
 from holdfast.errors import InvalidValueError
 from holdfast.exact.countable import PROOFS, NearestChange
@@ -19,7 +19,6 @@ from holdfast.types import MaskedModel
 from holdfast.validation import check_name, check_share, check_whole, shown
 from holdfast.words import (
     NOT_RIGHT,
-    change_of,
     counted,
     event,
     kept,
@@ -114,19 +113,20 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         if self.method in VOTED:
             return
         # As many masks as the claim needs: all there are for a proof, Theorem 2's for a probability.
-        nearby = self.nearby(self.requested_radius)
-        if self.effective_radius != nearby.effective_radius:
-            raise InvalidValueError(argument="effective_radius", must=f"be {nearby.effective_radius}")
+        nearby, reach = self.nearby(self.requested_radius), self.reach(self.requested_radius)
+        if self.effective_radius != reach:
+            raise InvalidValueError(argument="effective_radius", must=f"be {reach}")
         if self.method in PROOFS:
-            size = self.nearby(self.radius).size
+            within = self.nearby(self.radius)
+            size = 0 if within is None else within.size
             if (n_agreed, n_evaluated) != (size, size + (not self.stable)):
                 must = f"be the masks within radius {self.radius}, which all agree, and the one that does not, if any"
                 raise InvalidValueError(argument="n_evaluated", must=must, got=shown(n_evaluated))
             return
         if self.method == "enumeration":
-            if nearby.is_larger_than(MOST_READ):
+            if nearby is not None and nearby.is_larger_than(MOST_READ):
                 raise InvalidValueError(argument="n_evaluated", must=f"be all masks, at most {MOST_READ} of them")
-            needed = nearby.size
+            needed = n_evaluated if nearby is None else nearby.size
         else:
             tolerance = check_share(self.tolerance, "tolerance")
             if tolerance < SMALLEST_TOLERANCE:
@@ -169,7 +169,7 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         return claim, votes, scope
 
     def _said_by_masks(self) -> tuple[str, str, str]:
-        change, what = change_of(self, "uniform", self.effective_radius), kept(self)
+        change, what = self.change(self.effective_radius), kept(self)
         counts, scope = f"{self.n_agreed} of {self.n_evaluated} agreed", "a fact about this model, input and masking"
         scope = "about one random answer of this model" if self.answers == "random" else scope
         if self.method in PROOFS:
@@ -196,7 +196,7 @@ def certify_hard(
     model: MaskedModel,
     selected: Any,
     *,
-    radius: int,
+    radius: int | None = None,
     max_enumerated: int | None = None,
     **keywords: Unpack[PrecisionKeywords],
 ) -> HardCertificate:
@@ -218,7 +218,7 @@ def certify_hard(
     >>> hard.method, hard.stable, hard.radius
     ('enumeration', True, 1)
     """
-    procedure = Procedure.check(certify_hard, "hard", keywords, radii=[check_whole(radius, "radius")])
+    procedure = Procedure.check(certify_hard, "hard", keywords, radii=radii_asked(radius, keywords))
     question = procedure.question
     tolerance, confidence = question.tolerance, question.confidence
     if tolerance < SMALLEST_TOLERANCE:
@@ -240,7 +240,7 @@ def certify_hard(
         changing = reference.counterexample_in(nearby)
         vouched = nearby.radius if changing is None else 0
         if changing is not None and proof:  # enumeration goes outwards, so all nearer masks were seen
-            vouched = max(0, int((changing != mask).sum()) // len(nearby.pools) - 1)
+            vouched = max(0, min(nearby.distance(changing), *map(nearby.distance, reference.last_changes)) - 1)
         return HardCertificate(
             method="enumeration" if proof else "sampling",
             stable=changing is None,

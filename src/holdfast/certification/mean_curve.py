@@ -39,6 +39,7 @@ from holdfast.certification.serialization import Value, make_frame
 from holdfast.completions import completions_of
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
+from holdfast.laws.law import Bernoulli, Law
 from holdfast.randomness import is_canonical
 from holdfast.terminal import as_progress
 from holdfast.types import Mask, MaskedModel, Progress, Rng
@@ -204,7 +205,7 @@ def mean_curve(
     confidence: float = 0.95,
     simultaneous: bool = False,
     agree: Any = "same_top_class",
-    neighborhood: str = "additions",
+    neighborhood: Any = "additions",
     memory: InputMemory | None = None,
     batch_size: int | None = None,
     progress: Progress | bool | None = None,
@@ -262,6 +263,7 @@ def mean_curve(
         raise InvalidValueError(argument="rng", must=must, got=shown(rng))
     procedure = Procedure.check(mean_curve, "mean", keywords | {"rng": rng}, **fixed)
     question = procedure.question
+    check_mean_law(question.neighborhood)
     sure = float(question.confidence)
     risk = (1 - sure) / (len(question.radii) if simultaneous else 1)
     sample = StratifiedSample(functions, procedure, {} if memory is None else memory, as_progress(progress))
@@ -291,12 +293,19 @@ def mean_curve(
         n_consistent=sum(sample.consistent.values()),
         n_draws=sample.n_draws,
         n_calls=sample.n_calls,
-        neighborhood=neighborhood,
+        neighborhood=question.neighborhood.name,
         agree=sample.agree.name,
         rng_key=procedure.key,
         n_counted=sample.n_counted,
         random_fills=sample.random_fills,
     )
+
+
+def check_mean_law(law: Law, name: str = "neighborhood") -> None:
+    """Raise unless masks that change equally many features are equally likely, and any number of them may change."""
+    if law.rings is None or (isinstance(law, Bernoulli) and law.probability in (0, 1)):
+        must = "be one whose masks of a size are equally likely, such as 'additions' or 'bernoulli(0.3)', for a mean"
+        raise InvalidValueError(argument=name, must=must, got=law.name)
 
 
 def bet_until(sample: StratifiedSample, weights: StratumWeights, half_width: float, risk: float) -> list[BettingRounds]:
@@ -391,6 +400,7 @@ class StratifiedSample:
         self._places: list[int] = []
         self._counted: list[Floats] = []
         self.agree, self._asks_alone, self.random_fills = procedure.question.agree, False, False
+        self._odds = procedure.question.neighborhood_of(np.zeros(1, dtype=bool), 1).odds
         for i, subject in enumerate(subjects):
             model, mask = _explained(subject)
             self.agree, reference = own_terms(Evaluator(model), procedure.question.agree, None)
@@ -420,7 +430,7 @@ class StratifiedSample:
         constant = np.sum([np.zeros(len(radii)), *self._counted], axis=0) / self.n_inputs
         for free, members in self.members.items():
             for row, radius in enumerate(radii):
-                for size, share in enumerate(size_law(free, radius)):
+                for size, share in enumerate(size_law(free, radius, self._odds)):
                     weight = len(members) / self.n_inputs * share
                     if size == 0 and not self._asks_alone:
                         constant[row] += weight
@@ -495,7 +505,9 @@ class StratifiedSample:
         """The rates of an input at all radii, if the structure of its model tells them."""
         question = self._procedure.question
         nearby = [question.neighborhood_of(mask, radius) for radius in question.radii]
-        key = " ".join([question.neighborhood, question.agree.name, str(i), "counted", *map(str, question.radii)])
+        if not all(near.is_uniform for near in nearby):
+            return None  # counts of masks are no rates
+        key = " ".join([question.neighborhood.name, question.agree.name, str(i), "counted", *map(str, question.radii)])
         counts = self._memory.get(key)
         if counts is None:
             with self._procedure.evaluating(model) as evaluator:
@@ -516,7 +528,7 @@ class StratifiedSample:
     def _draw_for_input(self, i: int, spans: Spans) -> None:
         question = self._procedure.question
         parts = [f"{size}:{start}-{stop}" for (_, size), (start, stop) in spans.items()]
-        key = " ".join([str(self._procedure.key), question.neighborhood, self.agree.name, str(i), *parts])
+        key = " ".join([str(self._procedure.key), question.neighborhood.name, self.agree.name, str(i), *parts])
         counts = self._memory.get(key)
         if counts is None:
             model, mask = _explained(self._subjects[i])
@@ -540,9 +552,14 @@ class StratifiedSample:
             self.tallies[stratum][:, self._places[i]] += (stop - start, n_agreed)
 
 
-def size_law(free: FreeFeatures, radius: int) -> list[float]:
-    """Probabilities of 0, 1, … changes within a radius, where so many features of each pool can change."""
-    rings = [math.prod(math.comb(n, k) for n in free) for k in range(min(radius, *free) + 1)]
+def size_law(free: FreeFeatures, radius: int, odds: Fraction = Fraction(1)) -> list[float]:
+    """Probabilities of 0, 1, … changes within a radius, where so many features of each pool can change.
+
+    ``odds`` say how much likelier a mask is than one with a change less.
+    """
+    up, down = odds.numerator, odds.denominator
+    most = min(radius, *free)
+    rings = [math.prod(math.comb(n, k) for n in free) * up**k * down ** (most - k) for k in range(most + 1)]
     return [ring / sum(rings) for ring in rings]
 
 

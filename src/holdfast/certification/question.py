@@ -18,6 +18,8 @@ from holdfast.certification.structure import Structure
 from holdfast.completions import by_rows, completions_of, nearby_rows
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
+from holdfast.laws.law import Law, as_neighborhood
+from holdfast.laws.own import OwnLaw
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, make_plan, plan_for
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
@@ -43,6 +45,14 @@ def check_radii(radii: Any, name: str = "radii") -> tuple[int, ...]:
     if not numbers:
         raise InvalidValueError(argument=name, must="name at least one radius", got="none")
     return tuple(sorted({check_whole(radius, name) for radius in numbers}))
+
+
+def radii_asked(radius: Any, keywords: Mapping[str, Any]) -> list[int]:
+    """The one radius asked for; none is needed where the neighbourhood is a law, unless its size is to be exact."""
+    law = as_neighborhood(keywords.get("neighborhood", FIELDS["neighborhood"].default))
+    if radius is None and law.name not in NEIGHBORHOODS and keywords.get("rate_kind") != "exactly":
+        return [0]  # which no one reads
+    return [check_whole(radius, "radius")]
 
 
 def parse_radii(text: str, name: str = "radii") -> list[int]:
@@ -95,7 +105,9 @@ FIELDS: Mapping[str, Field] = {
         None, as_reference, "the answer, label or class to agree with; by default what the selected features alone give"
     ),
     "neighborhood": Field(
-        "additions", partial(check_name, options=NEIGHBORHOODS), "what changes: additions, removals or swaps"
+        "additions",
+        as_neighborhood,
+        "what changes: additions, removals or swaps; or a law such as bernoulli(0.3), weighted([…]) or grouped([…])",
     ),
     "rate_kind": Field(
         "uniform",
@@ -125,7 +137,7 @@ class Question:
     plan: str
     agree: Agreement
     reference: Any
-    neighborhood: str
+    neighborhood: Law
     rate_kind: str
     simultaneous: bool
     answers: str
@@ -135,7 +147,11 @@ class Question:
     def check(cls, keywords: Mapping[str, Any], *, prefix: str = "") -> Question:
         """The question that these keywords ask, defaults included; ``prefix`` comes before their names in errors."""
         values = {name: keywords.get(name, field.default) for name, field in FIELDS.items()}
-        return cls(**{name: FIELDS[name].check(value, f"{prefix}{name}") for name, value in values.items()})
+        question = cls(**{name: FIELDS[name].check(value, f"{prefix}{name}") for name, value in values.items()})
+        if isinstance(question.neighborhood, OwnLaw) and question.rate_kind != "uniform":
+            must = "be 'uniform' for a neighbourhood of one's own, which has no sizes"
+            raise InvalidValueError(argument=f"{prefix}rate_kind", must=must, got=shown(question.rate_kind))
+        return question
 
     def make_plan(self) -> Plan:
         """The plan asked for; searching a design may take a while, so only when all else is checked."""
@@ -145,8 +161,14 @@ class Question:
         """The plan at which all parts of the rate asked for hold at once."""
         return plan_for(parts, plan, self.rate_kind, all_sampled=self.answers == "random")
 
-    def neighborhood_of(self, selected: Mask, radius: int) -> Neighborhood:
-        return nearby_rows(NEIGHBORHOODS[self.neighborhood](selected, radius), self.n_completions)
+    def neighborhood_of(self, selected: Mask, radius: int | None) -> Neighborhood:
+        """The masks within a radius; None if the law itself says how far it goes."""
+        return nearby_rows(self.neighborhood(selected, radius), self.n_completions)
+
+    def widest(self, selected: Mask) -> Neighborhood:
+        """The masks at any distance that the law goes to."""
+        limit = getattr(self.neighborhood, "radius", None)
+        return self.neighborhood_of(selected, len(selected) if limit is None else limit)
 
     def enumerates(self, nearby: Neighborhood, limit: int) -> bool:
         """Whether to evaluate every mask: there are few, and one answer to each says all that there is to know."""
@@ -179,7 +201,7 @@ class JudgeKeywords(RunKeywords, total=False):
 
     agree: Any
     reference: Any
-    neighborhood: str
+    neighborhood: Any
     answers: str
 
 
@@ -296,6 +318,10 @@ class Procedure:
             evaluator.draw_answers(int(procedure.stream("answers").integers(_FIRST_DRAWS.start, _FIRST_DRAWS.stop)))
         return procedure
 
+    def of(self, neighborhood: Law) -> Procedure:
+        """The same, asked of another law."""
+        return replace(self, question=replace(self.question, neighborhood=neighborhood))
+
     def canonical_key(self, provenance: Provenance, *explanations: Mask) -> int:
         """The key that follows from model, input, masking, explanations and the kind of question.
 
@@ -305,10 +331,10 @@ class Procedure:
         features = sorted({tuple(np.flatnonzero(mask).tolist()) for mask in explanations})
         known = (provenance.model, provenance.input, provenance.masking, len(explanations[0]))
         asked = self.question
-        return stream_key(CANONICAL, *known, features, self.draws, asked.neighborhood, asked.rate_kind)
+        return stream_key(CANONICAL, *known, features, self.draws, asked.neighborhood.family, asked.rate_kind)
 
     def stream(self, *purpose: str | bytes) -> np.random.Generator:
-        return stream(self.key, self.draws, self.question.neighborhood, self.question.rate_kind, *purpose)
+        return stream(self.key, self.draws, self.question.neighborhood.family, self.question.rate_kind, *purpose)
 
     def own_stream(self, selected: Mask, *purpose: str) -> np.random.Generator:
         return self.stream(*purpose, np.packbits(selected).tobytes())

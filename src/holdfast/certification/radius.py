@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 from holdfast.bounds import Interval
 from holdfast.certification.question import JudgeKeywords, Procedure, asks
-from holdfast.certification.reference import MOST_READ, PredictionClaim, Reference, check_proof
+from holdfast.certification.reference import MOST_READ, PredictionClaim, Reference, check_proof, possible_rates
 from holdfast.certification.serialization import Value
 from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
 from holdfast.errors import InvalidValueError
@@ -17,7 +17,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.plans import RateTest, rate_test
 from holdfast.types import MaskedModel
 from holdfast.validation import check_share
-from holdfast.words import NOT_RIGHT, change_of, drawn_for, kept, lower_first, outward, percent, proven_by, unlike
+from holdfast.words import NOT_RIGHT, drawn_for, kept, lower_first, outward, percent, proven_by, unlike
 
 _MOST_DRAWS = 5_000
 """Tests of more draws are not computed anew when a file is read, which would take minutes; ``recheck`` does so."""
@@ -78,20 +78,19 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
         test = rate_test(self.min_rate, self.confidence, self.max_draws) if self.max_draws <= _MOST_DRAWS else None
         for step in self.trail:
             check_proof(step, step.proof)
-            nearby = self.nearby(step.radius)
-            reached = bool(step.n_agreed >= Fraction(str(self.min_rate)) * step.n_evaluated)
+            nearby, least = self.nearby(step.radius), Fraction(str(self.min_rate))
+            reached = bool(step.n_agreed >= least * step.n_evaluated)
             if step.exact and self.answers == "random":
                 raise InvalidValueError(argument="exact", must="be false for random answers")
             if step.exact:
-                whole = not nearby.is_larger_than(step.n_evaluated) and step.n_evaluated == nearby.size
-                follows = whole and step.answer is reached
+                follows = any(step.answer is bool(rate >= least) for rate in possible_rates(nearby, step) or ())
             elif step.proof is not None:
                 follows = False
             elif test is None:
                 follows = step.answer is None or step.answer is reached
             else:
                 follows = step.n_evaluated in test.looks and step.answer is test.answer(step.n_evaluated, step.n_agreed)
-            if step.effective_radius != nearby.effective_radius or not follows:
+            if step.effective_radius != self.reach(step.radius) or not follows:
                 raise InvalidValueError(argument="answer", must=f"follow from the counts at radius {step.radius}")
         answers = [step.answer for step in self.trail]
         if not answers or False in map(bool, answers[:-1]):
@@ -104,7 +103,7 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
         proof = next((step.proof for step in self.trail if step.proof), None)
         if certified:
             every = " (and every smaller tested radius)" if len(certified) > 1 else ""
-            change = lower_first(change_of(self, "uniform", certified[-1].effective_radius, every))
+            change = lower_first(self.change(certified[-1].effective_radius, also=every))
             sure = "For certain" if all(step.proof for step in certified) else f"With confidence {self.confidence}"
             claim = f"{sure}, {change} keeps {rate}"
         else:
@@ -162,8 +161,9 @@ def certified_radius(
     fixed = {"radii": [1] if radii is None else radii, "confidence": confidence}
     procedure = Procedure.check(certified_radius, "decision", keywords, **fixed)
     with procedure.about(model, selected) as (evaluator, mask, procedure):
-        widest = procedure.question.neighborhood_of(mask, len(mask)).effective_radius
-        tested = range(1, max(1, widest) + 1) if radii is None else procedure.question.radii
+        widest = procedure.question.widest(mask)
+        reach = range(max(1, widest.smallest), max(1, widest.effective_radius) + 1)
+        tested = reach if radii is None else procedure.question.radii
         evaluator.expect(len(tested) * test.max_draws)
         reference = Reference(evaluator, mask, procedure)
         trail = decide_in_order(tested, test, evaluator, reference, procedure)
@@ -218,8 +218,8 @@ def decide_in_order(
             answer = test.answer(tally.n_evaluated, tally.n_agreed)
             exact = answer is None and question.enumerates(nearby, test.max_draws)
         if exact:
-            tally = reference.count(nearby.enumerate(test.max_draws))
-            answer = bool(tally.n_agreed >= test.min_rate * tally.n_evaluated)
+            listed = reference.enumerated(nearby, test.max_draws)
+            tally, answer = listed.tally, bool(listed.rate >= test.min_rate)
         trail.append(RadiusStep(radius, nearby.effective_radius, answer, tally.n_agreed, tally.n_evaluated, exact))
         if not answer:
             break

@@ -19,11 +19,13 @@ from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.exact.countable import PROOFS, Counts, NearestChange
 from holdfast.judging import JudgeErrors
+from holdfast.laws.law import as_neighborhood, check_law_name
+from holdfast.laws.own import MOST_LISTED, OWN
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import Plan
 from holdfast.types import Mask, Masks, Provenance
 from holdfast.validation import check_class_name, check_mask, check_name, check_whole, shown
-from holdfast.words import calls, class_name, repeats
+from holdfast.words import calls, change_of, class_name, repeats
 
 NOTHING = Tally()
 """The tally before the first draw."""
@@ -98,7 +100,7 @@ class PredictionClaim(Value):
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         check_mask(self.selected, "selected")
-        check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
+        check_law_name(self.neighborhood)
         check_prediction(self.prediction, self.prediction_name, self.agree)
         as_reference(self.reference)
         check_name(self.answers, "answers", ANSWERS)
@@ -106,9 +108,22 @@ class PredictionClaim(Value):
         if self.n_completions is not None and self.answers == "random":
             raise InvalidValueError(argument="answers", must="be 'fixed' where completions are drawn")
 
-    def nearby(self, radius: int) -> Neighborhood:
-        """The masks within a radius of the explanation."""
-        return nearby_rows(NEIGHBORHOODS[self.neighborhood](self.selected, radius), self.n_completions)
+    def nearby(self, radius: int) -> Neighborhood | None:
+        """The masks within a radius of the explanation; None if an object of the user's drew them."""
+        if self.neighborhood.startswith(OWN):
+            return None
+        return nearby_rows(as_neighborhood(self.neighborhood)(self.selected, radius), self.n_completions)
+
+    def reach(self, radius: int) -> int:
+        """The radius, or the largest distance there is if that is smaller; of the user's own masks, all features."""
+        nearby = self.nearby(radius)
+        return len(self.selected) if nearby is None else nearby.effective_radius
+
+    def change(self, radius: int | str, rate_kind: str = "uniform", also: str = "") -> str:
+        """What is changed, in words, up to a radius if that is a limit; ``also`` says what else the claim is about."""
+        is_limit = self.neighborhood in NEIGHBORHOODS or rate_kind == "exactly" or isinstance(radius, str)
+        is_limit = is_limit or int(radius) < self.reach(len(self.selected))
+        return change_of(self, rate_kind, radius if is_limit else None, also)
 
     def by_people(self, interval: Interval, confidence: float) -> tuple[Interval, float]:
         """An interval of the judge's rate, widened by what its errors may be, and with which confidence it holds."""
@@ -127,7 +142,7 @@ class Reference:
     """What the model says of ``selected``, or what was given, who agrees with it, and the nearest mask that does not.
 
     ``consistent`` says whether the full input has the prediction of ``selected``; of a reference that was given,
-    whether ``selected`` alone has it.
+    whether ``selected`` alone has it. ``last_changes`` are the masks of the last batch with a change that have one.
     """
 
     def __init__(self, evaluator: Evaluator, selected: Mask, procedure: Procedure) -> None:
@@ -135,6 +150,7 @@ class Reference:
         self._calls_before, self._repeated_before = evaluator.n_calls, evaluator.n_repeated
         self.counterexample: Mask | None = None
         self.completion: int | None = None
+        self.last_changes: Masks = selected[None][:0]
         rows = reference_masks(selected, procedure.question.n_completions)
         outputs, self._given = evaluator(rows), procedure.question.reference
         self._output = outputs[0]
@@ -148,7 +164,7 @@ class Reference:
         self.consistent = self._full_agrees if self._given is None else self._alone_agrees
         self.prediction, self.prediction_name = prediction_of(self._output, self._agree, evaluator.classes)
         self._decides = decides_early(evaluator, self._agree)
-        self._neighborhood, self._structure = procedure.question.neighborhood, procedure.structure
+        self._rings, self._structure = procedure.question.neighborhood.rings, procedure.structure
         if procedure.check_determinism:
             evaluator.check_determinism(rows[0])
 
@@ -161,7 +177,8 @@ class Reference:
         if not agreed.all():
             n, nearest = len(self.selected), self.counterexample
             changing = masks[~agreed]
-            distance = (changing[:, :n] != self.selected).sum(axis=1)
+            self.last_changes = changing[:, :n]
+            distance = (self.last_changes != self.selected).sum(axis=1)
             if nearest is None or distance.min() < (nearest != self.selected).sum():
                 row = changing[distance.argmin()]
                 self.counterexample, self.completion = row[:n].copy(), int(numbers_of(row[None], n)[0])
@@ -189,22 +206,39 @@ class Reference:
                 break
         return tally
 
+    def enumerated(
+        self, nearby: Neighborhood, batch: int, *, on_count: Callable[[Tally], None] | None = None
+    ) -> Outcome:
+        """The exact outcome, from evaluating every mask; each counts by its probability."""
+        if nearby.is_uniform:
+            return Outcome(self.count(nearby.enumerate(batch), on_count=on_count), None)
+        tally, kept, total = NOTHING, Fraction(0), Fraction(0)
+        for masks in nearby.enumerate(self._evaluator.batch_size if on_count else batch):
+            agreed, masses = self.judge(masks), nearby.masses(masks)
+            kept += sum(mass for mass, agrees in zip(masses, agreed.tolist(), strict=True) if agrees)
+            total += sum(masses)
+            tally += Tally(int(agreed.sum()), len(masks))
+            if on_count is not None:
+                on_count(tally)
+        return Outcome(tally, None, weighted_rate=kept / total)
+
     def counted(self, nearby: Neighborhood) -> Outcome | None:
         """The exact outcome, if the structure of the model tells it; then no mask need be drawn."""
         structure, counts = self._structure, self._counts
-        if structure is None or counts is None:
+        if structure is None or counts is None or nearby.rings is None:
             return None
         agreed, undecided, size = counts.tally(nearby.effective_radius, nearby.smallest)
         # What counts as known must be what the model itself says, on a few masks and on the change that is shown.
         if undecided or not structure.is_faithful or (agreed < size and not self._shows_change):
             return None
-        return Outcome(Tally(agreed, size), None, proof=counts.method)
+        rate = None if nearby.is_uniform else counts.weighted_rate(nearby.effective_radius, nearby.odds)
+        return Outcome(Tally(agreed, size), None, proof=counts.method, weighted_rate=rate)
 
     def nearest_change(self, **limits: int) -> NearestChange | None:
         """How near the nearest change is, if the structure of the model tells something of it."""
-        if self._structure is None:
+        if self._structure is None or self._rings is None:
             return None
-        nearest = self._structure.nearest_change(self.selected, self._neighborhood, self._agree, self._output, **limits)
+        nearest = self._structure.nearest_change(self.selected, self._rings, self._agree, self._output, **limits)
         if nearest is not None and nearest.mask is not None:
             self.judge(nearest.mask[None])
         return nearest
@@ -212,9 +246,9 @@ class Reference:
     @cached_property
     def _counts(self) -> Counts | None:
         """What the structure of the model tells of the masks at every distance."""
-        if self._structure is None:
+        if self._structure is None or self._rings is None:
             return None
-        return self._structure.counts(self.selected, self._neighborhood, self._agree, self._output)
+        return self._structure.counts(self.selected, self._rings, self._agree, self._output)
 
     @cached_property
     def _shows_change(self) -> bool:
@@ -235,7 +269,7 @@ class Reference:
             "prediction_name": self.prediction_name,
             "selected": self.selected,
             "counterexample": changing,
-            "neighborhood": procedure.question.neighborhood,
+            "neighborhood": procedure.question.neighborhood.name,
             "agree": procedure.question.agree.name,
             "n_calls": self._evaluator.n_calls - self._calls_before if n_calls is None else n_calls,
             "n_repeated": self._evaluator.n_repeated - self._repeated_before,
@@ -261,16 +295,20 @@ class Reference:
 class Outcome:
     """A tally and the plan it was drawn by; no plan means that every mask was evaluated, or counted by a ``proof``.
 
-    Of the worst of several sizes no unbiased estimate is known, unless all were evaluated.
+    Of the worst of several sizes no unbiased estimate is known, unless all were evaluated. Where masks that were
+    evaluated or counted are not equally likely, ``weighted_rate`` is the probability of those that agree.
     """
 
     tally: Tally
     plan: Plan | None
     is_worst: bool = False
     proof: str | None = None
+    weighted_rate: Fraction | None = None
 
     @property
     def rate(self) -> Fraction:
+        if self.weighted_rate is not None:
+            return self.weighted_rate
         return Fraction(self.tally.n_agreed, self.tally.n_evaluated)
 
     @property
@@ -324,6 +362,27 @@ def check_proof(counts: Any, proof: str | None) -> tuple[int, int]:
     return check_counts(counts.n_agreed, counts.n_evaluated, most=None)
 
 
+def possible_rates(nearby: Neighborhood | None, counts: Any) -> tuple[Fraction, Fraction] | None:
+    """The least and the most that a rate can be, where so many of all masks agreed; None if these are not all masks.
+
+    They are one number if all masks are equally likely. Of masks of the user's own nothing is known but their number.
+    """
+    n_agreed, n_masks = counts.n_agreed, counts.n_evaluated
+    if nearby is not None and (nearby.is_larger_than(n_masks) or nearby.size != n_masks):
+        return None
+    if nearby is None or (nearby.rings is None and not nearby.is_uniform and n_masks > MOST_LISTED):
+        return Fraction(n_agreed == n_masks), Fraction(n_agreed > 0)
+    groups = [(Fraction(1), n_masks)] if nearby.is_uniform else nearby.mass_counts()
+    total, ends = sum(mass * n for mass, n in groups), []
+    for ordered in (sorted(groups), sorted(groups, reverse=True)):
+        left, part = n_agreed, Fraction(0)
+        for mass, n in ordered:
+            part += mass * min(n, left)
+            left -= min(n, left)
+        ends.append(part / total)
+    return ends[0], ends[1]
+
+
 def decides_early(evaluator: Evaluator, agree: Agreement) -> bool:
     """Whether the model can tell who agrees without computing its scores in full."""
     return agree is same_top_class and evaluator.deciding is not None
@@ -350,7 +409,7 @@ def worst_of(outcomes: list[Outcome]) -> Outcome:
     worst = min(outcomes, key=lambda outcome: (outcome.rate, -outcome.tally.n_evaluated))
     plan = next((outcome.plan for outcome in outcomes if outcome.plan), None)
     proof = None if plan else next((outcome.proof for outcome in outcomes if outcome.proof), None)
-    return Outcome(worst.tally, plan, is_worst=True, proof=proof)
+    return Outcome(worst.tally, plan, is_worst=True, proof=proof, weighted_rate=worst.weighted_rate)
 
 
 def portions(nearby: Neighborhood, n: int, rng: np.random.Generator) -> Iterator[Masks]:

@@ -18,7 +18,7 @@ from typing import Any
 from holdfast.bounds import fewest_successes, smallest_power_within
 from holdfast.certification.serialization import Value
 from holdfast.errors import InvalidValueError
-from holdfast.neighborhood import NEIGHBORHOODS
+from holdfast.laws.law import check_law_name
 from holdfast.selection import above, top, top_fraction
 from holdfast.types import Mask, Provenance
 from holdfast.validation import check_label, check_name, check_share, check_whole, is_number
@@ -119,7 +119,7 @@ class Selector(Value, schema="holdfast.selector"):
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         check_name(self.by, "by", _CUTS)
-        check_name(self.neighborhood, "neighborhood", NEIGHBORHOODS)
+        check_law_name(self.neighborhood)
         check_label(self.method, "method")
         check_share(self.min_rate, "min_rate")
         if self.n_completions is not None:

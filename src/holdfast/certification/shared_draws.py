@@ -16,8 +16,9 @@ import numpy as np
 
 from holdfast.certification.question import Procedure
 from holdfast.certification.reference import Outcome, Reference, asks_together, reference_masks
+from holdfast.completions import nearby_rows
 from holdfast.evaluation import Evaluator, Tally
-from holdfast.neighborhood import NEIGHBORHOODS, Indices, Neighborhood
+from holdfast.neighborhood import Additions, Indices, Neighborhood
 from holdfast.plans import Plan
 from holdfast.types import Mask, Masks
 
@@ -40,9 +41,10 @@ class SizeChain:
     """
 
     def __init__(self, nearby: Neighborhood, rng: np.random.Generator) -> None:
-        self._kind, self._selected, self._rng = NEIGHBORHOODS[nearby.name], nearby.selected, rng
+        self._nearby, self._rng = nearby, rng
         self._laws: dict[int, Neighborhood] = {}
-        self._reach = self._law(len(nearby.selected)).effective_radius
+        widest = self._law(len(nearby.selected))
+        self._reach, self._least = widest.effective_radius, widest.smallest
         self._sizes: Indices = np.zeros((0, self._reach + 1), dtype=np.intp)
 
     def sizes(self, radius: int, start: int, stop: int) -> Indices:
@@ -51,7 +53,7 @@ class SizeChain:
             words = self._rng.integers(0, 2**64, size=(n, self._reach + 1), dtype=np.uint64)
             sizes = np.zeros((n, self._reach + 1), dtype=np.intp)
             size = np.full(n, self._reach + 1, dtype=np.intp)
-            for within in range(self._reach, 0, -1):
+            for within in range(self._reach, self._least, -1):
                 beyond = size > within
                 if beyond.any():
                     size[beyond] = self._law(within).distances(words[beyond, within])
@@ -60,28 +62,48 @@ class SizeChain:
         return self._sizes[start:stop, radius]
 
     def _law(self, radius: int) -> Neighborhood:
-        law = self._laws.get(radius) or self._kind(self._selected, radius)
+        law = self._laws.get(radius) or self._nearby.within(radius)
         # Each law knows every feature: for thousands of features they are made again instead.
-        if len(self._selected) <= _MOST_LAWS:
+        if len(self._nearby.selected) <= _MOST_LAWS:
             self._laws[radius] = law
         return law
 
 
-class MaskLists:
-    """One list of masks per size, and for each mask whether it keeps the prediction."""
+class SizeWords:
+    """The sizes of all draws by all laws: the same random words for each, which it reads by its own law of sizes."""
 
-    def __init__(self, widest: Neighborhood, streams: Streams) -> None:
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._words = np.zeros(0, dtype=np.uint64)
+
+    def sizes(self, nearby: Neighborhood, start: int, stop: int) -> Indices:
+        if stop > len(self._words):
+            more = self._rng.integers(0, 2**64, size=stop - len(self._words), dtype=np.uint64)
+            self._words = np.concatenate([self._words, more])
+        return nearby.distances(self._words[start:stop])
+
+
+class MaskLists:
+    """One list of masks per size, and for each mask whether it keeps the prediction.
+
+    Neighbourhoods are those of one law at several radii or, if ``many_laws``, of several laws that have rings alike.
+    """
+
+    def __init__(self, widest: Neighborhood, streams: Streams, *, many_laws: bool = False) -> None:
         n_sizes = widest.effective_radius + 1
         self._widest, self._streams = widest, streams
         self._rings: dict[int, tuple[Neighborhood, np.random.Generator]] = {}
         self.lengths: Indices = np.zeros(n_sizes, dtype=np.intp)
         self._agreed: Masks = np.zeros((n_sizes, 0), dtype=bool)
-        self._chain = SizeChain(widest, streams("sizes"))
+        self._chain = None if many_laws else SizeChain(widest, streams("sizes"))
+        self._words = SizeWords(streams("sizes of all laws"))
 
     def sizes(self, nearby: Neighborhood, start: int, stop: int) -> Indices:
         """The sizes of draws start, …, stop - 1 of a neighbourhood."""
         if nearby.smallest == nearby.effective_radius:
             return np.full(stop - start, nearby.smallest, dtype=np.intp)
+        if self._chain is None:
+            return self._words.sizes(nearby, start, stop)
         return self._chain.sizes(nearby.effective_radius, start, stop)
 
     def extend(self, lengths: Indices) -> Masks:
@@ -145,8 +167,10 @@ class DrawSequence:
 class ExplanationDraws:
     """One explanation: its lists of masks, and the neighbourhoods that draw from them, are enumerated or counted."""
 
-    def __init__(self, widest: Neighborhood, streams: Streams, reference: Reference | None = None) -> None:
-        self.selected, self.lists = widest.selected, MaskLists(widest, streams)
+    def __init__(
+        self, widest: Neighborhood, streams: Streams, reference: Reference | None = None, *, many_laws: bool = False
+    ) -> None:
+        self.selected, self.lists = widest.selected, MaskLists(widest, streams, many_laws=many_laws)
         self._reference = reference
         self.enumerated: list[Neighborhood] = []
         self._counted: dict[int, Outcome] = {}
@@ -161,11 +185,18 @@ class ExplanationDraws:
         streams: Streams,
         evaluator: Evaluator,
         procedure: Procedure,
+        *,
+        many_laws: bool = False,
     ) -> ExplanationDraws:
         """Count what the model's structure tells, enumerate what has few masks, and draw from the rest by the plan."""
         widest, question = max(nearby, key=lambda near: near.effective_radius), procedure.question
+        if many_laws:  # which all have rings of additions
+            every = Additions(widest.selected, len(widest.selected))
+            widest = nearby_rows(every, question.n_completions)
         known = procedure.structure is not None and procedure.structure.countable is not None
-        draws = cls(widest, streams, Reference(evaluator, widest.selected, procedure) if known else None)
+        draws = cls(
+            widest, streams, Reference(evaluator, widest.selected, procedure) if known else None, many_laws=many_laws
+        )
         draws._plan = plan
         for near in nearby:
             outcome = draws.reference.counted(near) if known else None
@@ -201,7 +232,7 @@ class ExplanationDraws:
             return Outcome(self.sequences[id(nearby)].tally, self._plan)
         if id(nearby) in self._counted:
             return self._counted[id(nearby)]
-        return Outcome(self.reference.count(nearby.enumerate(nearby.size)), None)
+        return self.reference.enumerated(nearby, nearby.size)
 
 
 class SharedDraws:

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from holdfast.bounds import Interval
-from holdfast.certification.question import Procedure, RunKeywords, asks
+from holdfast.certification.question import Procedure, RunKeywords, asks, radii_asked
 from holdfast.certification.radius import RadiusCertificate, decide_in_order, make_radius_certificate
 from holdfast.certification.reference import Reference, check_proof
 from holdfast.certification.serialization import Value
@@ -19,7 +19,7 @@ from holdfast.plans import rate_test
 from holdfast.selection import rank
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_label, check_list, check_whole, shown
-from holdfast.words import NOT_RIGHT, calls, change_of, drawn_for, kept, lower_first, outward, percent, unlike
+from holdfast.words import NOT_RIGHT, calls, drawn_for, kept, lower_first, outward, percent, unlike
 
 _N_SIZES = 16
 
@@ -122,7 +122,7 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
 
     def __str__(self) -> str:
         n, cert = len(self.selected), self.certificate
-        change = lower_first(change_of(cert, "uniform", cert.trail[-1].effective_radius))
+        change = lower_first(cert.change(cert.trail[-1].effective_radius))
         are = f"feature{' ranked highest by {} is' if self.size == 1 else 's ranked highest by {} are'}"
         leading = f"the {self.size} of {n} {are.format(self.method)} certified stable"
         sure = "For certain" if all(step.proof for step in self.trail) else f"With confidence {cert.confidence}"
@@ -145,7 +145,7 @@ def stabilize(
     attribution: Any,
     *,
     min_rate: float,
-    radius: int,
+    radius: int | None = None,
     confidence: float = 0.9,
     sizes: Iterable[int] | None = None,
     absolute: bool = False,
@@ -153,6 +153,7 @@ def stabilize(
     max_draws: int | None = None,
     agree: Any = "same_top_class",
     reference: Any = None,
+    neighborhood: Any = "additions",
     **keywords: Unpack[RunKeywords],
 ) -> StableSelection:
     """Cut a ranking of features where it is still certified stable.
@@ -174,8 +175,9 @@ def stabilize(
     min_rate : float
         Strictly between 0 and 1.
     radius : int
-        How many more features may be revealed, at least 1. Of a model that draws what is hidden also 0: the selection
-        is then sufficient with probability ``min_rate``, whatever the rest may be.
+        How many more features may be revealed, at least 1; it may be left out where ``neighborhood`` is an object. Of
+        a model that draws what is hidden also 0: the selection is then sufficient with probability ``min_rate``,
+        whatever the rest may be.
     confidence : float
         Of all claims together.
     sizes : iterable of int, optional
@@ -187,7 +189,7 @@ def stabilize(
         Also stop where the selection is predicted differently from the full input.
     max_draws : int, optional
         Most draws per size before the answer is "cannot tell".
-    agree, reference, batch_size, progress, check_determinism, rng
+    agree, reference, neighborhood, batch_size, progress, check_determinism, rng
         See ``certify``.
 
     Examples
@@ -200,7 +202,10 @@ def stabilize(
     (3, True)
     """
     test = rate_test(min_rate, confidence, max_draws)
-    radii = [check_whole(radius, "radius", minimum=1 if completions_of(model) is None else 0)]
+    if radius is not None:
+        check_whole(radius, "radius", minimum=1 if completions_of(model) is None else 0)
+    asked = {"neighborhood": neighborhood}
+    radii = radii_asked(radius, asked)
     ranking = rank(attribution, absolute=absolute)
     n_features = len(ranking)
     if sizes is None:
@@ -212,13 +217,20 @@ def stabilize(
         raise InvalidValueError(argument="sizes", must=must, got=max(numbers))
     grid = sorted(numbers | {n_features}, reverse=True)
     procedure = Procedure.check(
-        stabilize, "stabilize", keywords, radii=radii, agree=agree, reference=reference, confidence=confidence
+        stabilize,
+        "stabilize",
+        keywords,
+        **{"radii": radii, "agree": agree, "reference": reference, "confidence": confidence, **asked},
     )
     with procedure.evaluating(model) as evaluator:
         if evaluator.n_features != len(ranking):
             must = f"have one score per feature: the model has {evaluator.n_features}"
             raise InvalidValueError(argument="attribution", must=must, got=len(ranking))
-        procedure = procedure.bound(evaluator, np.ones(len(ranking), dtype=bool))
+        everything = np.ones(len(ranking), dtype=bool)
+        procedure = procedure.bound(evaluator, everything)
+        if radius is None:
+            radii = [procedure.question.widest(~everything).radius]
+        procedure.question.neighborhood_of(~everything, radii[0])  # what is wrong with it is said before any call
         before, given = evaluator.n_calls, procedure.question.reference
         evaluator.expect(len(grid) * test.max_draws)
         trail: list[SizeStep] = []

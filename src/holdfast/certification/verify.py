@@ -18,8 +18,9 @@ from holdfast.certification.calibrate import calibrate
 from holdfast.certification.certificate import Certificate, certify
 from holdfast.certification.citations import CitationCertificate
 from holdfast.certification.comparison import Comparison, compare
-from holdfast.certification.curve import StabilityCurve, certify_radii
+from holdfast.certification.curve import CertificateCurve, StabilityCurve, certify_radii
 from holdfast.certification.hard import VOTED, HardCertificate, certify_hard
+from holdfast.certification.probabilities import ProbabilityCurve, certify_probabilities
 from holdfast.certification.question import Procedure, Question
 from holdfast.certification.radius import RadiusCertificate, certified_radius
 from holdfast.certification.selector import Selector
@@ -29,16 +30,19 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.exact.countable import PROOFS
 from holdfast.judging import judge
+from holdfast.laws.law import as_neighborhood
+from holdfast.laws.own import OWN
 from holdfast.mus import certify_mus
 from holdfast.plans import WORST, rate_test
 from holdfast.plans.catalog import shipped_designs
 from holdfast.randomness import CANONICAL, stream, stream_key
 from holdfast.smoothing import SmoothedModel
 from holdfast.types import MaskedModel, Progress
+from holdfast.validation import shown
 from holdfast.witness import Witness, repeat_witness
 
 _KINDS_DRAWN = (Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison, StableSelection)
-_KINDS_ASKED = (*_KINDS_DRAWN, CitationCertificate, Witness, Attribution, Selector)
+_KINDS_ASKED = (*_KINDS_DRAWN, ProbabilityCurve, CitationCertificate, Witness, Attribution, Selector)
 _RISK_OF_SAMPLES = Fraction(1, 100)
 _DRAWN_ANEW = (
     *("rate", "rate_unbiased", "interval", "low", "high", "n_agreed", "n_evaluated", "answer", "counterexample"),
@@ -160,7 +164,7 @@ def _contradictions(stated: Any, repeated: Any) -> Iterator[str]:
     if isinstance(stated, CitationCertificate):
         yield from _contradictions(stated.sufficiency, repeated.sufficiency)
         yield from _contradictions(stated.necessity, repeated.necessity)
-    elif isinstance(stated, StabilityCurve):
+    elif isinstance(stated, CertificateCurve):
         for before, now in zip(stated, repeated, strict=True):
             yield from _contradictions(before, now)
     elif isinstance(stated, RadiusCertificate):
@@ -220,6 +224,7 @@ def recheck(
     *,
     agree: Any = None,
     method: Any = None,
+    neighborhood: Any = None,
     batch_size: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Recheck:
@@ -240,6 +245,8 @@ def recheck(
         Needed if the result was made with a function of the user's.
     method : callable or sequence, optional
         Of a ``Selector``: needed if its explanations were made by a function of the user's, or were given.
+    neighborhood : object, optional
+        Needed if an object of the user's drew the masks.
 
     Examples
     --------
@@ -270,7 +277,9 @@ def recheck(
     if isinstance(result, CitationCertificate):
         return _recheck_citations(evaluator, result, agree=agree, batch_size=batch_size, progress=progress)
     first = _first(result)
+    _check_law(first, neighborhood)
     options: dict[str, Any] = {"batch_size": batch_size, "progress": progress, "rng": first.rng_key}
+    options["neighborhood"] = first.neighborhood if neighborhood is None else neighborhood
     if first.answers == "random":
         if getattr(first, "rate_kind", "uniform") in WORST or isinstance(result, Comparison):
             must = "be about one rate where answers are random: which is the worst, or the best, differs by sample"
@@ -300,7 +309,7 @@ def recheck(
     return Recheck(
         stated=result,
         repeated=repeated,
-        canonical_key=_canonical_key(evaluator, repeated),
+        canonical_key=_canonical_key(evaluator, repeated, options["neighborhood"]),
         rng_key=first.rng_key,
         compares_cost=evaluator.deciding is None,
         notes=tuple(_notes(repeated)),
@@ -398,7 +407,7 @@ def _first(result: Any) -> Any:
         return result.sufficiency
     if isinstance(result, Comparison):
         result = result.curves[0]
-    if isinstance(result, StabilityCurve):
+    if isinstance(result, CertificateCurve):
         return result.certificates[0]
     return result.certificate if isinstance(result, StableSelection) else result
 
@@ -421,13 +430,13 @@ def _ask_again(model: Evaluator, stated: Any, options: dict[str, Any]) -> Any:
             bank |= {"keep_probability": stated.keep_probability, "n_levels": stated.n_levels, "rng": stated.rng_key}
         bank |= {"criterion": str(stated.criterion), "input_removals": stated.consistent is not None}
         return certify_mus(model, stated.selected, **bank)
-    options["neighborhood"] = first.neighborhood
     if isinstance(stated, RadiusCertificate):
         options |= {"min_rate": stated.min_rate, "confidence": stated.confidence, "max_draws": stated.max_draws}
         return certified_radius(model, stated.selected, radii=[step.radius for step in stated.trail], **options)
     if isinstance(stated, HardCertificate):
         radius = stated.requested_radius
-        options["max_enumerated"] = stated.nearby(radius).size if stated.method == "enumeration" else 0
+        nearby = as_neighborhood(options["neighborhood"])(stated.selected, radius)
+        options["max_enumerated"] = nearby.size if stated.method == "enumeration" else 0
         if stated.tolerance is not None:
             options |= {"tolerance": stated.tolerance, "confidence": stated.confidence}
         return certify_hard(model, stated.selected, radius=radius, **options)
@@ -435,6 +444,10 @@ def _ask_again(model: Evaluator, stated: Any, options: dict[str, Any]) -> Any:
     if isinstance(stated, Comparison):
         masks = {name: stated.curve(name).certificates[0].selected for name in stated.names}
         return compare(model, masks, stated.radii, **options)
+    if isinstance(stated, ProbabilityCurve):
+        own = {name: value for name, value in options.items() if name != "neighborhood"}
+        own |= {"radius": first.radius, "simultaneous": stated.simultaneous}
+        return certify_probabilities(model, first.selected, probabilities=stated.probabilities, **own)
     options["rate_kind"] = first.rate_kind
     if isinstance(stated, StabilityCurve):
         # A curve of worst sizes holds as a whole however it is asked for.
@@ -450,7 +463,7 @@ def _has_drawn(result: Any) -> bool:
     """Whether chance played a part."""
     if isinstance(result, Comparison):
         return any(map(_has_drawn, result.curves))
-    if isinstance(result, StabilityCurve):
+    if isinstance(result, CertificateCurve):
         return any(map(_has_drawn, result.certificates))
     if isinstance(result, (RadiusCertificate, StableSelection)):
         return any(not step.exact for step in result.trail)
@@ -459,7 +472,17 @@ def _has_drawn(result: Any) -> bool:
     return not result.exact
 
 
-def _canonical_key(model: Evaluator, result: Any) -> int | None:
+def _check_law(first: Any, neighborhood: Any) -> None:
+    """Raise unless what drew the masks is known: by its name, or as the object of the user's that has that name."""
+    if neighborhood is None and first.neighborhood.startswith(OWN):
+        must = f"be given: the masks were drawn by {first.neighborhood.removeprefix(OWN)!r}, which no file holds"
+        raise InvalidValueError(argument="neighborhood", must=must)
+    if neighborhood is not None and as_neighborhood(neighborhood).name != first.neighborhood:
+        must, got = f"be that of the result, {first.neighborhood!r}", as_neighborhood(neighborhood).name
+        raise InvalidValueError(argument="neighborhood", must=must, got=shown(got))
+
+
+def _canonical_key(model: Evaluator, result: Any, neighborhood: Any) -> int | None:
     """The key that the question would have had by itself; None if nothing was drawn."""
     if not _has_drawn(result):
         return None
@@ -475,7 +498,7 @@ def _canonical_key(model: Evaluator, result: Any) -> int | None:
         masks = [curve.certificates[0].selected for curve in result.curves]
     if isinstance(result, StableSelection):
         draws, masks = "stabilize", [np.ones_like(first.selected)]
-    kind = {"neighborhood": first.neighborhood, "rate_kind": getattr(first, "rate_kind", "uniform")}
+    kind = {"neighborhood": neighborhood, "rate_kind": getattr(first, "rate_kind", "uniform")}
     return Procedure(Question.check({"radii": [0], **kind}), draws, 0, True, True).canonical_key(known, *masks)
 
 

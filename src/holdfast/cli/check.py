@@ -17,6 +17,7 @@ from holdfast.certification.radius import certified_radius
 from holdfast.cli.options import EXIT_ERROR, EXIT_NO, EXIT_OK, EXIT_UNKNOWN, INPUT_SETTINGS, add_settings, error_message
 from holdfast.cli.single import add_input, add_output, add_verb_options, bind_input, describe, read_explanation
 from holdfast.errors import HoldfastError
+from holdfast.laws.law import UNEQUAL
 from holdfast.words import quoted
 
 HOLDS, DOES_NOT_HOLD, CANNOT_TELL, ERROR = "holds", "does not hold", "cannot tell", "error"
@@ -129,4 +130,6 @@ def in_words(result: Any, *, needs_consistent: bool) -> tuple[str, str]:
         close = f"too close to {result.min_rate} to tell at confidence {result.confidence}"
         return CANNOT_TELL, f"{counts}: {close}. {more}."
     sure = "which is the rate itself" if step.exact else f"so with confidence {result.confidence} the rate is smaller"
+    if step.exact and result.neighborhood.startswith(UNEQUAL):
+        sure = "each mask is weighed by its probability"
     return DOES_NOT_HOLD, f"{counts} at radius {step.radius}, below {result.min_rate}: {sure}."

@@ -83,6 +83,12 @@ class Counts:
         agreed, undecided, size = self.tally(radius, smallest)
         return Fraction(agreed + undecided, size)
 
+    def weighted_rate(self, radius: int, odds: Fraction) -> Fraction:
+        """The probability that is proven to agree, if a mask is so much likelier than one with a flip less."""
+        last = min(radius, len(self.sizes) - 1)
+        agreed, sizes = (sum(odds**k * counts[k] for k in range(last + 1)) for counts in (self.agreed, self.sizes))
+        return Fraction(agreed) / sizes
+
     def worst_size(self, radius: int) -> Fraction:
         """The smallest share over the distances 1 … ``radius``, proven; of distance 0 if there is no other."""
         last = min(radius, len(self.sizes) - 1)

@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.bounds import hoeffding_draws
 from holdfast.completions import nearby_rows
 from holdfast.errors import InvalidValueError
+from holdfast.laws.law import as_neighborhood
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans.catalog import DIVISORS, find_design
 from holdfast.plans.design import Design
@@ -163,7 +164,7 @@ def plan_samples(
     plan: str = "sequential",
     selected: Any = None,
     radius: int | None = None,
-    neighborhood: str = "additions",
+    neighborhood: Any = "additions",
     rate_kind: str = "uniform",
     n_completions: int | None = None,
     progress: Progress | bool | None = None,
@@ -183,14 +184,14 @@ def plan_samples(
     >>> print(plan_samples(plan="exact"))  # doctest: +ELLIPSIS
     Plan exact: at most 70 draws for ±0.1 at confidence 0.9; on average, by true rate: 70.0 at 1, ...
     """
-    kind = NEIGHBORHOODS[check_name(neighborhood, "neighborhood", NEIGHBORHOODS)]
+    kind = as_neighborhood(neighborhood)
     check_name(rate_kind, "rate_kind", RATE_KINDS)
-    if (selected is None) != (radius is None):
+    if kind.name in NEIGHBORHOODS and (selected is None) != (radius is None):
         raise InvalidValueError("and `radius` must be given together, or neither.", argument="selected")
     if rate_kind in WORST and radius is None:
         raise InvalidValueError(f"and `radius` must be given for rate_kind={rate_kind!r}.", argument="selected")
     drawn = None if n_completions is None else check_whole(n_completions, "n_completions", minimum=1)
-    parts = [] if radius is None else parts_of(nearby_rows(kind(selected, radius), drawn), rate_kind)
+    parts = [] if selected is None else parts_of(nearby_rows(kind(selected, radius), drawn), rate_kind)
     with watching_search(as_progress(progress, what="steps of the search")):
         single = make_plan(plan, tolerance=tolerance, confidence=confidence)
         shared = plan_for(parts, single, rate_kind)

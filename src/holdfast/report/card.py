@@ -18,7 +18,7 @@ from holdfast.inputs.data.contexts import ContextInput
 from holdfast.masking.image.pixels import grid
 from holdfast.types import MaskedModel
 from holdfast.witness import Witness
-from holdfast.words import change_of, class_label, outward, shortened, span
+from holdfast.words import class_label, outward, shortened, span
 
 Plain: TypeAlias = dict[str, Any]  # what becomes a JSON object
 MOST_PIXELS, MOST_CHARACTERS = 160, 12_000  # images are drawn at most this wide and high, and texts shown up to here
@@ -118,7 +118,7 @@ def describe_certificate(certificate: Certificate, *, picked_from: int | None = 
     interval, sentence = certificate.interval, str(certificate)
     if picked_from is not None and not certificate.exact:
         interval = certificate.interval_if_picked(picked_from)
-        change = change_of(certificate, certificate.rate_kind, certificate.effective_radius)
+        change = certificate.change(certificate.effective_radius, certificate.rate_kind)
         sentence = (
             f"{change} kept the prediction in {certificate.n_agreed} of {certificate.n_evaluated} random draws: in "
             f"{span(interval)} of cases. That holds with confidence {certificate.confidence} for all {picked_from:,} "

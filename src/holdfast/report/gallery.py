@@ -13,7 +13,7 @@ from holdfast.agreement import Agreement, as_agreement
 from holdfast.certification.certificate import Certificate
 from holdfast.certification.reference import prediction_of
 from holdfast.evaluation import Evaluator
-from holdfast.neighborhood import NEIGHBORHOODS
+from holdfast.laws.law import as_neighborhood
 from holdfast.randomness import stream
 from holdfast.report.card import Plain, describe_certificate, describe_curve, describe_witness, input_card, title_of
 from holdfast.report.rows import InputRows, Source
@@ -176,7 +176,7 @@ def sample_draws(evaluator: Evaluator, result: ItemResult, source: Source, *, ra
     if the prediction is kept, or the place in ``classes`` of what it becomes.
     """
     spec, selected, by_radius = source.spec, result.selected, []
-    neighborhood = NEIGHBORHOODS[spec.certify.neighborhood]
+    neighborhood = as_neighborhood(spec.certify.neighborhood)
     for radius in radii:
         rng = stream(item_rng(spec, "report", result.key), str(radius))
         by_radius.append(neighborhood(selected, radius).sample(N_DRAWS, rng))
@@ -207,7 +207,7 @@ def known_flip(result: ItemResult, evaluator: Evaluator | None, *, agree: str, c
         title = "The smallest change found" if witness.found else "The search for the smallest change"
         return describe_witness(witness, classes) | {"title": title, "json": witness.to_json()}
     seen = [one.counterexample for one in result.curve if one.counterexample is not None]
-    if not seen or result.curve.certificates[0].neighborhood != "additions":
+    if not seen or result.curve.certificates[0].neighborhood in ("removals", "swaps"):
         return None
     mask, prediction = min(seen, key=lambda mask: int((mask != selected).sum())), None
     what = "it is the nearest among the draws, and may hold features that do not matter for it"

@@ -11,7 +11,7 @@ from holdfast.attribution.methods import Attribution
 from holdfast.bounds import Interval
 from holdfast.certification.certificate import Certificate
 from holdfast.certification.comparison import Comparison
-from holdfast.certification.curve import StabilityCurve
+from holdfast.certification.curve import CertificateCurve
 from holdfast.words import calls, outward, percent, prediction_label, shortened
 
 _BOX = "font:14px/1.5 system-ui,sans-serif;border-left:3px solid #1f8f7a;padding:.2em 0 .2em .9em;max-width:46em"
@@ -45,17 +45,17 @@ def _(certificate: Certificate) -> str:
 
 
 @to_html.register
-def _(curve: StabilityCurve) -> str:
+def _(curve: CertificateCurve) -> str:
     """A curve: drawn with its intervals, and as a table."""
     last = curve.certificates[-1]
-    scope = "for all radii at once" if curve.simultaneous else "for each radius on its own"
-    foot = f"±{last.tolerance} at confidence {last.confidence}, {scope}; {calls(curve.n_calls)}."
+    foot = f"±{last.tolerance} at confidence {last.confidence}, {curve.scope}; {calls(curve.n_calls)}."
     wrong = "" if last.consistent else " Beware: the full input is predicted differently."
     step = -(-len(curve) // _MOST_ROWS)
-    rows = [(str(one.radius), _percent(one.rate), _span(one.interval)) for one in curve.certificates[::-step][::-1]]
+    shown = list(zip(curve.places, curve, strict=True))[::-step][::-1]
+    rows = [(str(place), _percent(one.rate), _span(one.interval)) for place, one in shown]
     name = _text(prediction_label(last.prediction, last.prediction_name))
     head = f"<div>How often the prediction <strong>{name}</strong> is kept</div>"
-    return _box(head + _plot([curve]) + _table(("radius", "rate", "interval"), rows), foot + wrong)
+    return _box(head + _plot([curve]) + _table((curve.unit, "rate", "interval"), rows), foot + wrong)
 
 
 @to_html.register
@@ -126,23 +126,25 @@ def _bar(share: float) -> str:
     )
 
 
-def _plot(curves: Sequence[StabilityCurve]) -> str:
-    """The rates from 0 to 1 against the radii, each curve with its band."""
-    last, drawn = max(curves[0].radii[-1], 1), ""
+def _plot(curves: Sequence[CertificateCurve]) -> str:
+    """The rates from 0 to 1 against the radii or probabilities, each curve with its band."""
+    last, drawn = max(curves[0].places[-1], 1), ""
 
-    def at(radius: int, rate: float) -> str:
-        return f"{4 + (_WIDTH - 8) * radius / last:.1f},{1 + (_HEIGHT - 2) * (1 - rate):.1f}"
+    def at(place: float, rate: float) -> str:
+        return f"{4 + (_WIDTH - 8) * place / last:.1f},{1 + (_HEIGHT - 2) * (1 - rate):.1f}"
 
     for y in (1, _HEIGHT - 1):
         drawn += f'<line x1="0" x2="{_WIDTH}" y1="{y}" y2="{y}" stroke="#8a9a9a" stroke-opacity=".4"/>'
     for i, curve in enumerate(curves):
         color = _COLORS[i % len(_COLORS)]
-        middle = " ".join(at(one.radius, one.rate) for one in curve)
-        upper = [at(one.radius, one.interval.high) for one in curve]
-        lower = [at(one.radius, one.interval.low) for one in curve][::-1]
+        points = list(zip(curve.places, curve, strict=True))
+        middle = " ".join(at(place, one.rate) for place, one in points)
+        upper = [at(place, one.interval.high) for place, one in points]
+        lower = [at(place, one.interval.low) for place, one in points][::-1]
         drawn += f'<polygon points="{" ".join(upper + lower)}" fill="{color}" opacity=".14"/>'
         drawn += f'<polyline points="{middle}" fill="none" stroke="{color}" stroke-width="2"/>'
     return (
         f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="rates from 0 to 1 by radius up to {last}" style="max-width:100%;margin:.3em 0">{drawn}</svg>'
+        f'aria-label="rates from 0 to 1 by {curves[0].unit} up to {last}" style="max-width:100%;margin:.3em 0">'
+        f"{drawn}</svg>"
     )

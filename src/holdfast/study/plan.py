@@ -38,8 +38,8 @@ from holdfast.certification.serialization import Value
 from holdfast.completions import by_rows, completions_of, nearby_rows, with_completions
 from holdfast.errors import StudyError
 from holdfast.evaluation import Evaluator
+from holdfast.laws.law import as_neighborhood
 from holdfast.masking.function import mask_function
-from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.plans import make_plan, share_risk
 from holdfast.smoothing import smooth
 from holdfast.study.records import inputs_of
@@ -332,12 +332,13 @@ def mean_calls(
     The first draws are the same for all rates, and inputs alike in this rate would take the expected number. The
     explanation itself is drawn as well if what it hides is.
     """
-    group = tuple(map(len, NEIGHBORHOODS[certify.neighborhood](selected, 0).pools))
+    nearby = as_neighborhood(certify.neighborhood)(selected, 0)
+    group = tuple(map(len, nearby.pools))
     risk = (1 - certify.confidence) / (len(certify.radii) if certify.simultaneous else 1)
     smallest = 0 if random_fills else 1
     weights = np.zeros((len(certify.radii), min(max(certify.radii), *group) + 1 - smallest))
     for row, radius in enumerate(certify.radii):
-        law = size_law(group, radius)
+        law = size_law(group, radius, nearby.odds)
         weights[row, : len(law) - smallest] = law[smallest:]
     limit = certify.half_width**2 / (2 * math.log(2 / risk))
     spreads = (max(rate * (1 - rate), certify.half_width), 0.25)
@@ -383,7 +384,7 @@ def most_masks(certify: CertifySpec, selected: Mask, n_completions: int | None =
 
     If what is hidden is drawn, pairs of a mask and a completion.
     """
-    kind = NEIGHBORHOODS[certify.neighborhood]
+    kind = as_neighborhood(certify.neighborhood)
     every = (nearby_rows(kind(selected, radius), n_completions) for radius in certify.radii)
     neighborhoods = {nearby.effective_radius: nearby for nearby in every}
     plan = make_plan(certify.plan, tolerance=certify.tolerance, confidence=certify.confidence)

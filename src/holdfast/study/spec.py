@@ -20,9 +20,12 @@ import numpy as np
 
 from holdfast.atomic import write_whole
 from holdfast.attribution.methods import METHODS, SCHEMES, options_of
+from holdfast.certification.mean_curve import check_mean_law
 from holdfast.certification.question import FIELDS, Question, parse_radii
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StudyMismatchError
 from holdfast.evaluation import STEADY_BATCH_SIZE
+from holdfast.laws.law import as_neighborhood
+from holdfast.laws.own import OwnLaw
 from holdfast.masking.function import lookup_table
 from holdfast.mus import CRITERIA, mus_model
 from holdfast.randomness import CANONICAL, is_canonical
@@ -409,6 +412,15 @@ class MethodSpec(_Section, section="methods"):
         return bool(self.scheme)
 
 
+def _check_neighborhood(value: Any, name: str) -> str:
+    """What may be revealed, as a text: a file holds no object, and radii are those of the study."""
+    law = as_neighborhood(value, name)
+    if isinstance(law, OwnLaw) or getattr(law, "radius", None) is not None:
+        must = "be one that a text can name, with no radius of its own"
+        raise InvalidValueError(argument=name, must=must, got=shown(value))
+    return law.name
+
+
 @dataclass(frozen=True)
 class CertifySpec(_Section, section="certify"):
     """The question asked of every explanation.
@@ -429,7 +441,7 @@ class CertifySpec(_Section, section="certify"):
     confidence: Annotated[float, _check_fraction] = FIELDS["confidence"].default
     plan: Annotated[str, FIELDS["plan"].check] = FIELDS["plan"].default
     agree: Annotated[str, _check_text] = FIELDS["agree"].default
-    neighborhood: Annotated[str, FIELDS["neighborhood"].check] = FIELDS["neighborhood"].default
+    neighborhood: Annotated[str, _check_neighborhood] = FIELDS["neighborhood"].default
     simultaneous: Annotated[bool, _check_flag] = FIELDS["simultaneous"].default
     precision: Annotated[str, partial(check_name, options=PRECISIONS)] = "per-input"
     half_width: Annotated[float, _check_fraction] = 0.01
@@ -441,6 +453,8 @@ class CertifySpec(_Section, section="certify"):
         if self.of_means and self.answers == "random":
             must = "be 'fixed' for the precision of a data set"
             raise InvalidValueError(argument="certify.answers", must=must, got="'random'")
+        if self.of_means:
+            check_mean_law(as_neighborhood(self.neighborhood), "certify.neighborhood")
 
     @property
     def keywords(self) -> dict[str, Any]:

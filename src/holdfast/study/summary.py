@@ -433,7 +433,7 @@ def read_columns(store: Store, key: GroupKey) -> Columns:
             raise StoreError(f"{str(store.path)!r} has rates without an unbiased estimate; they have no mean.")
     voted: dict[float, NDArray[np.int64]] = {}
     if keeps and certify.neighborhood != "swaps":  # votes have no radius of swaps
-        adds = certify.neighborhood == "additions"
+        adds = certify.neighborhood != "removals"
         name, n_free = ("radius", n_features - n_selected) if adds else ("removal_radius", n_selected)
         votes = [json.loads(unpack_text(packed)) for (packed,) in group_rows(store, key, "mus")]
         radii = np.array([[json.loads(text)[name] for text in texts] for texts in votes], dtype=np.int64)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.bounds import Interval
 from holdfast.certification.comparison import Comparison
-from holdfast.certification.curve import StabilityCurve
+from holdfast.certification.curve import CertificateCurve
 from holdfast.certification.mean_curve import MeanCurve
+from holdfast.certification.probabilities import ProbabilityCurve
 from holdfast.errors import InvalidTypeError
 from holdfast.report.figures.style import COLOURS, LineStyle, as_axes, literal, look_of, shade_between, tidy
 from holdfast.smoothing import SmoothedAccuracy
@@ -33,8 +34,8 @@ class Line:
     ----------
     label : str
         What the legend says.
-    radii : tuple of int
-        (R,), in increasing order.
+    radii : tuple of float
+        (R,), in increasing order; of a ``ProbabilityCurve`` its probabilities.
     values, low, high : tuple of float
         (R,) each; the band lies between ``low`` and ``high``.
     look : LineStyle
@@ -44,7 +45,7 @@ class Line:
     """
 
     label: str
-    radii: tuple[int, ...]
+    radii: tuple[float, ...]
     values: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -53,7 +54,7 @@ class Line:
 
     @classmethod
     def of(
-        cls, label: str, points: Iterable[tuple[int, float, Interval]], *, look: LineStyle, width: float = 1.5
+        cls, label: str, points: Iterable[tuple[float, float, Interval]], *, look: LineStyle, width: float = 1.5
     ) -> Line:
         """A line through points (radius, value, (low, high))."""
         radii, values, intervals = zip(*points, strict=True)
@@ -67,7 +68,7 @@ def plot_curves(result: Any, *, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    result : StabilityCurve, Comparison, MeanCurve, StudySummary, or mapping of names to curves
+    result : StabilityCurve, ProbabilityCurve, Comparison, MeanCurve, StudySummary, or mapping of names to curves
         The band of a certificate is its guaranteed interval; that of a mean curve is about these
         inputs; that of a study is its bootstrap interval over inputs, which is approximate, or, if it has
         only mean curves or fewer than 20 inputs, the guaranteed one for the population.
@@ -83,7 +84,14 @@ def plot_curves(result: Any, *, ax: Axes | None = None) -> Axes:
     >>> plot_curves(curve).get_ylabel()
     'stability rate'
     """
-    return plot_lines(lines_of(result), ax=ax)
+    axes = plot_lines(lines_of(result), ax=ax)
+    curves = result.values() if isinstance(result, Mapping) else [result]
+    if any(isinstance(curve, ProbabilityCurve) for curve in curves):
+        from matplotlib.ticker import AutoLocator
+
+        tidy(axes, x="probability that each other feature is revealed", y="stability rate")
+        axes.xaxis.set_major_locator(AutoLocator())
+    return axes
 
 
 @drawing
@@ -119,8 +127,11 @@ def lines_of(result: Any) -> tuple[Line, ...]:
         )
     if isinstance(result, Comparison):
         return lines_of(dict(zip(result.names, result.curves, strict=True)))
-    if isinstance(result, (StabilityCurve, MeanCurve)):
-        return (Line.of("", [(one.radius, one.rate, one.interval) for one in result], look=look_of("")),)
+    if isinstance(result, (CertificateCurve, MeanCurve)):
+        places = result.places if isinstance(result, CertificateCurve) else result.radii
+        rates: Iterable[Any] = result
+        points = [(place, one.rate, one.interval) for place, one in zip(places, rates, strict=True)]
+        return (Line.of("", points, look=look_of("")),)
     if isinstance(result, StudySummary):
         return _study_lines(result)
     must = "be a StabilityCurve, a Comparison, a MeanCurve, a StudySummary or a mapping of names to curves"

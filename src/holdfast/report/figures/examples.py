@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from holdfast.attribution.methods import Attribution
 from holdfast.certification.certificate import Certificate
 from holdfast.certification.comparison import Comparison
-from holdfast.certification.curve import StabilityCurve
+from holdfast.certification.curve import CertificateCurve
 from holdfast.certification.radius import RadiusCertificate
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.report.card import feature_words, is_image
@@ -166,14 +166,14 @@ def plot_result(result: Any, value: Any, bound: Any, *, ax: Axes | None = None) 
 
     Parameters
     ----------
-    result : StabilityCurve, Comparison, Attribution, RadiusCertificate, Certificate or Witness
+    result : StabilityCurve, ProbabilityCurve, Comparison, Attribution, RadiusCertificate, Certificate or Witness
         What is drawn.
     value : object
         The input: an image, a text or a row.
     bound : MaskedModel
         The model that it is bound to.
     """
-    if isinstance(result, (StabilityCurve, Comparison)):
+    if isinstance(result, (CertificateCurve, Comparison)):
         return plot_curves(result, ax=ax)
     if isinstance(result, Attribution):
         return plot_scores(result, ax=ax)

@@ -1,0 +1,1 @@
+"""What else may be revealed, as the user states it."""
