@@ -544,3 +544,63 @@ def test_nothing_hard_is_said_of_the_explanation_alone_unless_all_completions_ke
     stable = hf.certify_hard(Filled(np.ones((16, 4), dtype=int)), SELECTED, radius=0, rng=0)
     assert stable.stable
     assert hf.HardCertificate.from_json(stable.to_json()) == stable
+
+
+# -- with laws of what is revealed --------------------------------------------------------------------
+
+LAWS = (hf.Bernoulli(0.3), hf.Bernoulli([0.5, 0.1, 0.6, 0.3]), hf.Weighted([1, 1, 2, 4]), hf.Grouped([[1, 2], 3]))
+
+
+def truth_by_law(model: Filled, law: Any, radius: int | None = None) -> Fraction:
+    """Σ P(mask) · share of completions that keep the label of the full input."""
+    nearby = law(SELECTED, radius)
+    masks = np.concatenate(list(nearby.enumerate(100)))
+    masses = [Fraction(1)] * len(masks) if nearby.is_uniform else nearby.masses(masks)
+    kept = model.table[masks @ (1 << np.arange(4))].sum(axis=1).tolist()
+    total = sum(masses, Fraction(0))
+    return sum((mass * n for mass, n in zip(masses, kept, strict=True)), Fraction(0)) / (total * model.n_completions)
+
+
+@pytest.mark.parametrize("radius", [None, 1])
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+def test_completions_are_drawn_independently_of_masks_of_any_law(law: Any, radius: int | None) -> None:
+    few, many = filled(3, 3), filled(4, 300)
+    exact = hf.certify(few, SELECTED, radius=radius, neighborhood=law, tolerance=0.05, rng=0)
+    assert (exact.exact, exact.rate) == (True, float(truth_by_law(few, law, radius)))
+    drawn = hf.certify(many, SELECTED, radius=radius, neighborhood=law, rng=0)
+    assert not drawn.exact
+    assert drawn.interval.low <= truth_by_law(many, law, radius) <= drawn.interval.high
+    for model, certificate in ((few, exact), (many, drawn)):
+        assert hf.recheck(model, certificate).confirmed
+        assert hf.Certificate.from_json(certificate.to_json()) == certificate
+    assert "hidden ones drawn from 300 completions" in str(drawn)
+
+
+def test_draws_of_a_law_and_a_completion_follow_the_product_of_both() -> None:
+    nearby = CompletedNeighborhood(hf.Bernoulli(0.3)(SELECTED, None), 3)
+    n = 4000
+    rows = nearby.sample(n, np.random.default_rng(1))
+    counts = Counter(zip(map(tuple, rows[:, :4].tolist()), numbers_of(rows, 4).tolist(), strict=True))
+    for mask in product([False, True], repeat=3):
+        p = float(np.prod([0.3 if shown else 0.7 for shown in mask]))
+        whole = (True, *mask)
+        found = [counts[whole, 0]] if all(mask) else [counts[whole, number] for number in range(3)]
+        for count in found:
+            share = p / len(found)
+            assert abs(count - n * share) <= 5 * (n * share * (1 - share)) ** 0.5
+    assert sum(mass * count for mass, count in nearby.mass_counts()) / 3 == sum(
+        mass * count for mass, count in nearby.masks.mass_counts()
+    )
+    assert (nearby.rings, nearby.odds, nearby.is_uniform) == ("additions", Fraction(3, 7), False)
+    assert (nearby.within(1).effective_radius, nearby.distance(np.array([True, True, False, False]))) == (1, 1)
+
+
+def test_curves_over_probabilities_draw_completions_too() -> None:
+    model = filled(6, 200)
+    curve = hf.certify_probabilities(model, SELECTED, probabilities=[0.2, 0.6], rng=0)
+    for p in (0.2, 0.6):
+        truth_at = truth_by_law(model, hf.Bernoulli(p))
+        assert curve[p].interval.low <= truth_at <= curve[p].interval.high
+    assert hf.recheck(model, curve).confirmed
+    stable = hf.stabilize(model, [4, 3, 2, 1], min_rate=0.6, neighborhood=hf.Bernoulli(0.5), rng=0)
+    assert hf.recheck(model, stable).confirmed

@@ -26,6 +26,7 @@ from holdfast.certification.radius import RadiusCertificate, certified_radius
 from holdfast.certification.selector import Selector
 from holdfast.certification.serialization import Value
 from holdfast.certification.stabilize import StableSelection, stabilize
+from holdfast.completions import nearby_rows
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.exact.countable import PROOFS
@@ -436,7 +437,8 @@ def _ask_again(model: Evaluator, stated: Any, options: dict[str, Any]) -> Any:
     if isinstance(stated, HardCertificate):
         radius = stated.requested_radius
         nearby = as_neighborhood(options["neighborhood"])(stated.selected, radius)
-        options["max_enumerated"] = nearby.size if stated.method == "enumeration" else 0
+        size = nearby_rows(nearby, stated.n_completions).size
+        options["max_enumerated"] = size if stated.method == "enumeration" else 0
         if stated.tolerance is not None:
             options |= {"tolerance": stated.tolerance, "confidence": stated.confidence}
         return certify_hard(model, stated.selected, radius=radius, **options)
