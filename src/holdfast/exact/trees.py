@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.agreement import Agreement
-from holdfast.exact.countable import Counts, Flips, NearestChange
+from holdfast.exact.countable import Counts, Flips, NearestChange, n_reaching
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
 
 NAN_IS_ZERO, ZERO_IS_MISSING, NAN_IS_MISSING = range(3)
@@ -215,8 +215,7 @@ class CountableTree:
                 kinds[kind] = kinds.get(kind, 0) + 1
         totals = [0] * (flips.largest + 1)
         for kind, n_leaves in kinds.items():
-            used = [flipped + kept for flipped, kept in kind]
-            flips.spread_into(totals, {tuple(flipped for flipped, _ in kind): n_leaves}, used)
+            totals = [total + n_leaves * n for total, n in zip(totals, n_reaching(flips.lengths, kind), strict=True)]
         return Counts(tuple(totals), (0,) * len(totals), flips.sizes(), "paths of a tree")
 
     def nearest_change(
@@ -250,7 +249,7 @@ class CountableTree:
 
 def _numbers(flips: Flips, flipped: int, kept: int) -> tuple[tuple[int, int], ...]:
     """For each pool, how many features must be flipped and how many must not."""
-    return tuple(((flipped & bits).bit_count(), (kept & bits).bit_count()) for bits in flips.pool_bits)
+    return tuple([((flipped & bits).bit_count(), (kept & bits).bit_count()) for bits in flips.pool_bits])
 
 
 def _reach(flips: Flips, flipped: int, kept: int, distance: int) -> Mask:
