@@ -137,6 +137,8 @@ class Reference:
         self._neighborhood, self._structure = procedure.question.neighborhood, procedure.structure
         if procedure.check_determinism:
             evaluator.check_determinism(selected)
+        if self._structure is not None:
+            self._structure.score_masks(self._agree)
 
     def judge(self, masks: Masks) -> Mask:
         """Which masks (b, n_features) keep the prediction, Boolean (b,)."""

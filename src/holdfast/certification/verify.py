@@ -283,7 +283,12 @@ def recheck(
             options["agree"] = judge(options["agree"], errors=first.judge_errors)
     if first.reference is not None:
         options["reference"] = first.reference
-    repeated = _ask_again(evaluator, result, options)
+    # The model itself is asked about every mask: its own margins are told.
+    took, evaluator.takes_shortcuts = evaluator.takes_shortcuts, False
+    try:
+        repeated = _ask_again(evaluator, result, options)
+    finally:
+        evaluator.takes_shortcuts = took
     margins: list[float] = []
     # Labels and single scores have no gaps.
     is_known = evaluator.deciding is None and first.answers == "fixed"

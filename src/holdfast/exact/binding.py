@@ -50,7 +50,10 @@ def countable_of(model: MaskedModel) -> Countable | None:
     True
     """
     countable = read_structure(model)
-    return countable if countable is model or (countable is not None and answers_alike(model, countable)) else None
+    if countable is None or countable is model:
+        return countable
+    is_sum = not isinstance(countable, TreeEnsemble) or countable.is_sum
+    return countable if is_sum and answers_alike(model, countable) else None
 
 
 def read_structure(model: MaskedModel) -> Countable | None:
@@ -164,8 +167,8 @@ def _bind_trees(model: TabularModel, trees: ReadTrees, table: _Bound) -> Countab
         (leaves,) = fills[0]
         outputs = scoring.outputs(forest.values[[leaf.node for leaf in leaves]])
         return CountableTree(model, leaves, outputs)
-    if len(fills) > 1 and (scoring.link not in ("identity", "signed") or scoring.classes is not None):
-        return None  # the mean of probabilities is no function of the mean of scores
+    if len(fills) > 1 and scoring.classes is not None:
+        return None  # fills vote
     base = np.array([float(part) for part in trees.base])
     scorers = []
     for part in fills:
@@ -187,15 +190,10 @@ def answers_alike(model: MaskedModel, countable: Countable) -> bool:
     """Whether the model itself answers as what was read of it, but for rounding, on a few masks."""
     masks = checked_masks(model.n_features)
     theirs = np.asarray(model(masks))
-    ours = countable.scores(masks) if isinstance(countable, TreeEnsemble) else np.asarray(countable(masks))
-    if theirs.shape != ours.shape:
-        return False
-    if theirs.ndim == 1 or not isinstance(countable, TreeEnsemble):
-        return bool((theirs == ours).all())
-    n_summed = len(countable.fills) * countable.scoring.divisor
-    rounding = 32 * countable.scoring.roundoff
-    tolerance = rounding + 2 * countable.units.tolerance / n_summed
-    return bool((np.abs(ours - theirs) <= tolerance + rounding * np.abs(theirs)).all())
+    if isinstance(countable, TreeEnsemble):
+        return countable.is_alike(countable.scores(masks), theirs)
+    ours = np.asarray(countable(masks))
+    return theirs.shape == ours.shape and bool((theirs == ours).all())
 
 
 def checked_masks(n_features: int) -> Masks:

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.agreement import Agreement
+from holdfast.agreement import Agreement, SameSide, SameTopClass
 from holdfast.errors import InvalidValueError
 from holdfast.exact.additive import count_additive, least_sums
 from holdfast.exact.countable import Counts, Flips, NearestChange
-from holdfast.exact.limits import SumScoring
+from holdfast.exact.limits import Limit, SumScoring
 from holdfast.exact.nearest import BreakSearch, BudgetSpentError, SearchBudget, Words, packed
 from holdfast.exact.sums import Condition, Judge, SetCounts, SumTable, Units
 from holdfast.exact.trees import Cube, Leaf, merged_cubes
@@ -34,6 +34,7 @@ _QUICK_TABLE = 1 << 22  # and that are faster than a search
 _FIRST_SEARCH = 30_000  # nodes searched before a large table is made
 _MOST_NODES = 1_000_000
 _BYTE, _LONG_ROW = 8, 64
+_CELLS = 1 << 16  # pairs of a mask and a word of leaves that are scored at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,11 @@ class MaskScorer:
         return cls(tables, padded, score_of, base.astype(dtype), base_last)
 
     def raw(self, masks: Masks) -> NDArray[Any]:
-        """Raw scores (b, n_scores) of masks (b, n_features)."""
+        """Raw scores (b, n_scores) of masks (b, n_features), so many masks at a time that caches hold them."""
+        size = max(_LONG_ROW, _CELLS // self.tables.shape[2])
+        return np.concatenate([self._raw(masks[start : start + size]) for start in range(0, len(masks), size)])
+
+    def _raw(self, masks: Masks) -> NDArray[Any]:
         states = np.packbits(masks, axis=1, bitorder="little")
         words = self.tables[0].take(states[:, 0], axis=0)
         for byte in range(1, len(self.tables)):
@@ -166,7 +171,7 @@ class TreeEnsemble:
     base : sequence of Fraction
         Where raw scores begin.
     scoring : SumScoring
-        How raw scores become outputs; of several fills, the mean of the outputs, which must be linear.
+        How raw scores become outputs; of several fills, the mean of the outputs.
     scorer : tuple of MaskScorer
         One for each fill.
     n_roundings : int
@@ -197,11 +202,54 @@ class TreeEnsemble:
 
     def scores(self, masks: Masks) -> Outputs:
         """Outputs of masks (b, n_features), straight from the trees."""
-        outputs = [self.scoring.outputs(scorer.raw(masks)) for scorer in self.scorer]
+        return self.scoring.labels(self._class_scores(masks))
+
+    def _class_scores(self, masks: Masks) -> NDArray[Any]:
+        """Scores (b, k), also where outputs are labels."""
+        outputs = [self.scoring.scores(scorer.raw(masks)) for scorer in self.scorer]
         if len(outputs) == 1:
             return outputs[0]
         first = outputs[0]
         return np.asarray(first + (np.stack(outputs, axis=1) - first[:, None]).mean(axis=1))
+
+    @cached_property
+    def _tolerance(self) -> tuple[float, float]:
+        """How far scores from the trees can be from the model's: a number, and a share of the score."""
+        relative = 32 * self.scoring.roundoff
+        return relative + 2 * self.units.tolerance / (len(self.fills) * self.scoring.divisor), relative
+
+    def is_alike(self, ours: Outputs, theirs: Outputs) -> bool:
+        """Whether outputs from the trees are those of the model, but for rounding."""
+        if ours.shape != theirs.shape:
+            return False
+        if theirs.ndim == 1:
+            return bool((theirs == ours).all())
+        absolute, relative = self._tolerance
+        return bool((np.abs(ours - theirs) <= absolute + relative * np.abs(theirs)).all())
+
+    def settles(self, agree: Agreement) -> bool:
+        """Whether it can be told of single outputs from the trees that rounding does not change who agrees."""
+        return self.straight and isinstance(agree, (SameTopClass, SameSide))
+
+    def settled(self, masks: Masks, agree: Agreement) -> tuple[Outputs, Mask]:
+        """Outputs of masks straight from the trees, and for which of them rounding cannot change who agrees.
+
+        That is so if the lead of the top class, or the distance from the threshold, is more than rounding can take.
+        """
+        scores = self._class_scores(masks)
+        absolute, relative = self._tolerance
+        if isinstance(agree, SameSide):
+            gaps = np.abs(agree.gaps(scores, scores[0]))
+        else:
+            best = np.partition(scores, -2, axis=1)
+            gaps = best[:, -1] - best[:, -2]
+        rounding = absolute + relative * np.abs(scores).max(axis=1)
+        return self.scoring.labels(scores), np.asarray(gaps > 4 * rounding)  # two scores, and room
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether outputs follow from one sum: the mean of probabilities behind a link is none of scores."""
+        return len(self.fills) == 1 or self.scoring.link in ("identity", "signed")
 
     @cached_property
     def _trees(self) -> list[Sequence[Leaf]]:
@@ -225,14 +273,20 @@ class TreeEnsemble:
             return scoring
         return SumScoring(scoring.link, scoring.n_raw, scoring.divisor * n_fills, scoring.roundoff, scoring.classes)
 
+    def _limits(self, agree: Agreement, reference: Any) -> list[Limit] | str:
+        """The prediction as limits of sums, or in words why it cannot be put so."""
+        if not self.is_sum:
+            return "probabilities are averaged over background rows"
+        return self._whole_scoring.limits(agree, reference)
+
     def reasons_against(self, agree: Agreement, reference: Any) -> str | None:
         """Why this agreement cannot be judged from sums; None if it can."""
-        limits = self._whole_scoring.limits(agree, reference)
+        limits = self._limits(agree, reference)
         return limits if isinstance(limits, str) else None
 
     def _conditions(self, flips: Flips, agree: Agreement, reference: Any) -> list[Condition]:
         """The conditions that some mask might break."""
-        limits = self._whole_scoring.limits(agree, reference)
+        limits = self._limits(agree, reference)
         if isinstance(limits, str):
             raise InvalidValueError(
                 argument="agree", must="be one that sums decide", got=agree.name, hint=f"Here {limits}."

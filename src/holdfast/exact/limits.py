@@ -62,19 +62,25 @@ class SumScoring:
 
     def outputs(self, raw: NDArray[np.float64]) -> NDArray[Any]:
         """Outputs (b, k), or labels (b,), of raw scores (b, n_raw)."""
+        return self.labels(self.scores(raw))
+
+    def scores(self, raw: NDArray[np.float64]) -> NDArray[Any]:
+        """Scores (b, k) of raw scores (b, n_raw)."""
         if self.link == "identity":
-            scores = raw if self.divisor == 1 else raw / self.divisor
-        elif self.link == "signed":
-            scores = np.concatenate([-raw, raw], axis=1)
-        elif self.link == "logistic":
+            return raw if self.divisor == 1 else raw / self.divisor
+        if self.link == "signed":
+            return np.concatenate([-raw, raw], axis=1)
+        if self.link == "logistic":
             with np.errstate(over="ignore"):
                 p = 1 / (1 + np.exp(-raw))
-            scores = np.concatenate([1 - p, p], axis=1)
-        else:
-            powers = np.exp(raw - raw.max(axis=1, keepdims=True))
-            scores = powers / powers.sum(axis=1, keepdims=True)
+            return np.concatenate([1 - p, p], axis=1)
+        powers = np.exp(raw - raw.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+    def labels(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Labels (b,) of scores (b, k); the scores themselves if outputs are no labels."""
         if self.classes is None:
-            return np.asarray(scores)
+            return scores
         return np.asarray(np.array(self.classes, dtype=object)[scores.argmax(axis=1)])
 
     def limits(self, agree: Agreement, reference: Any) -> list[Limit] | str:

@@ -120,6 +120,20 @@ def numbers(rows: Any) -> Rows:
         raise NotNumbersError from error
 
 
+def _complete_numbers(rows: Any) -> Rows:
+    """The same for models that refuse missing values, and are to say so themselves."""
+    values = numbers(rows)
+    if np.isnan(values).any():
+        raise NotNumbersError
+    return values
+
+
+def _tree_rows(estimator: Any) -> Callable[[Any], Rows]:
+    """How trees and forests of scikit-learn read rows: with missing values, unless their settings rule them out."""
+    refuses = estimator.criterion == "absolute_error" or getattr(estimator, "monotonic_cst", None) is not None
+    return _complete_numbers if refuses else numbers
+
+
 def _label_classes(estimator: Any, method: str | None) -> tuple[Any, ...] | None:
     """The labels that ``predict`` of a classifier gives, as plain values."""
     return tuple(np.asarray(estimator.classes_).tolist()) if method == "predict" else None
@@ -144,7 +158,9 @@ def _read_sklearn_tree(estimator: Any, method: str | None) -> ReadTrees | None:
     forest = joined([_sklearn_tree(estimator)])
     n_raw = forest.values.shape[1]
     classes = _label_classes(estimator, method) if is_classifier else None
-    return ReadTrees(forest, SumScoring("identity", n_raw, classes=classes), (Fraction(0),) * n_raw, numbers)
+    return ReadTrees(
+        forest, SumScoring("identity", n_raw, classes=classes), (Fraction(0),) * n_raw, _tree_rows(estimator)
+    )
 
 
 def _read_sklearn_forest(estimator: Any, method: str | None) -> ReadTrees | None:
@@ -155,7 +171,7 @@ def _read_sklearn_forest(estimator: Any, method: str | None) -> ReadTrees | None
     n_raw = forest.values.shape[1]
     classes = _label_classes(estimator, method) if is_classifier else None
     scoring = SumScoring("identity", n_raw, divisor=len(estimator.estimators_), classes=classes)
-    return ReadTrees(forest, scoring, (Fraction(0),) * n_raw, numbers, n_roundings=0)
+    return ReadTrees(forest, scoring, (Fraction(0),) * n_raw, _tree_rows(estimator))
 
 
 def _boosted_scoring(estimator: Any, method: str | None, n_raw: int, roundoff: float = 2.0**-53) -> SumScoring | None:
@@ -187,7 +203,7 @@ def _read_gradient_boosting(estimator: Any, method: str | None) -> ReadTrees | N
     scoring = _boosted_scoring(estimator, method, n_raw)
     if scoring is None:
         return None
-    return ReadTrees(joined(trees), scoring, tuple(map(Fraction, base.tolist())), numbers)
+    return ReadTrees(joined(trees), scoring, tuple(map(Fraction, base.tolist())), _complete_numbers)
 
 
 def _read_histogram_boosting(estimator: Any, method: str | None) -> ReadTrees | None:
