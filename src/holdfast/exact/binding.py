@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from holdfast.evaluation import Evaluator
 from holdfast.exact.countable import Countable
 from holdfast.exact.ensembles import MaskScorer, TreeEnsemble, merged_trees
-from holdfast.exact.linear import AdditiveParts, read_additive
+from holdfast.exact.linear import read_additive
 from holdfast.exact.readers import NotNumbersError, ReadTrees, numbers, read_trees
 from holdfast.exact.trees import CountableTree
 from holdfast.masking.table.columns import positions_of
@@ -38,9 +38,10 @@ _read: OrderedDict[tuple[str, str | None], ReadTrees | None] = OrderedDict()
 def countable_of(model: MaskedModel) -> Countable | None:
     """What a masked model can prove from its structure; None if that is not known.
 
-    It is known for rows of a table (``mask_tabular``) whose classifier is a decision tree, a forest or boosted trees of
-    scikit-learn, XGBoost, LightGBM or CatBoost, or a linear or naive Bayes model of scikit-learn, alone or behind steps
-    that act column by column. What is read is checked: it must give the model's own answers on a few masks.
+    It is known for rows of a table (``mask_tabular``) whose classifier is a decision tree, a forest, bagged or boosted
+    trees of scikit-learn, XGBoost, LightGBM or CatBoost, a linear or naive Bayes model of scikit-learn, or an
+    explainable boosting machine without pairs, alone or behind steps that act column by column. What is read is
+    checked: it must give the model's own answers on a few masks.
 
     Examples
     --------
@@ -81,7 +82,7 @@ def _bind(model: TabularModel) -> CountableTree | TreeEnsemble | None:
     if trees is not None:
         return _bind_trees(model, trees, table)
     parts = read_additive(table.estimator, model.predictor.method) if model.n_fills == 1 else None
-    return None if parts is None else _bind_additive(model, parts, table)
+    return None if parts is None else parts.bind(model, table.rows, table.of_column)
 
 
 class _Bound:
@@ -177,13 +178,6 @@ def _bind_trees(model: TabularModel, trees: ReadTrees, table: _Bound) -> Countab
         settings: dict[str, Any] = {"base": base, "base_last": trees.base_last, "dtype": trees.dtype}
         scorers.append(MaskScorer.of(own, values, model.n_features, **settings))
     return TreeEnsemble(model, fills, forest.values, trees.base, scoring, tuple(scorers), trees.n_roundings)
-
-
-def _bind_additive(model: TabularModel, parts: AdditiveParts, table: _Bound) -> TreeEnsemble | None:
-    rows = numbers(table.rows)
-    if rows.shape[1] != len(table.of_column) or np.isnan(rows).any():
-        return None
-    return parts.bind(model, rows, table.of_column)
 
 
 def answers_alike(model: MaskedModel, countable: Countable) -> bool:

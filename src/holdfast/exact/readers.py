@@ -1,7 +1,7 @@
 """A fitted model of scikit-learn, XGBoost, LightGBM or CatBoost → its trees in arrays, and how it adds them up.
 
 No library is imported: a model that is there has brought its own. What cannot be read as plain trees (linear leaves,
-categories by target statistics, custom losses) is None, never an approximation.
+categories by target statistics, custom losses, weighted medians) is None, never an approximation.
 """
 
 from __future__ import annotations
@@ -62,10 +62,13 @@ def read_trees(estimator: Any, method: str | None) -> ReadTrees | None:
         return _read_gradient_boosting(estimator, method)
     if name in ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"):
         return _read_histogram_boosting(estimator, method)
-    return None
+    if name in ("BaggingClassifier", "BaggingRegressor"):
+        return _read_bagging(estimator, method)
+    return _read_adaboost(estimator, method) if name == "AdaBoostClassifier" else None
 
 
 _ONE_TREE = ("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor")
+_FOREST_METHODS = ("predict", "predict_proba")
 _FORESTS = ("RandomForestClassifier", "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor")
 
 
@@ -120,7 +123,7 @@ def numbers(rows: Any) -> Rows:
         raise NotNumbersError from error
 
 
-def _complete_numbers(rows: Any) -> Rows:
+def complete_numbers(rows: Any) -> Rows:
     """The same for models that refuse missing values, and are to say so themselves."""
     values = numbers(rows)
     if np.isnan(values).any():
@@ -131,7 +134,7 @@ def _complete_numbers(rows: Any) -> Rows:
 def _tree_rows(estimator: Any) -> Callable[[Any], Rows]:
     """How trees and forests of scikit-learn read rows: with missing values, unless their settings rule them out."""
     refuses = estimator.criterion == "absolute_error" or getattr(estimator, "monotonic_cst", None) is not None
-    return _complete_numbers if refuses else numbers
+    return complete_numbers if refuses else numbers
 
 
 def _label_classes(estimator: Any, method: str | None) -> tuple[Any, ...] | None:
@@ -153,7 +156,7 @@ def _sklearn_tree(estimator: Any, scale: float = 1.0) -> dict[str, Any]:
 
 def _read_sklearn_tree(estimator: Any, method: str | None) -> ReadTrees | None:
     is_classifier = hasattr(estimator, "classes_")
-    if estimator.n_outputs_ != 1 or method not in ("predict", "predict_proba"):
+    if estimator.n_outputs_ != 1 or method not in _FOREST_METHODS:
         return None
     forest = joined([_sklearn_tree(estimator)])
     n_raw = forest.values.shape[1]
@@ -165,13 +168,61 @@ def _read_sklearn_tree(estimator: Any, method: str | None) -> ReadTrees | None:
 
 def _read_sklearn_forest(estimator: Any, method: str | None) -> ReadTrees | None:
     is_classifier = hasattr(estimator, "classes_")
-    if estimator.n_outputs_ != 1 or method not in ("predict", "predict_proba"):
+    if estimator.n_outputs_ != 1 or method not in _FOREST_METHODS:
         return None
     forest = joined([_sklearn_tree(tree) for tree in estimator.estimators_])
     n_raw = forest.values.shape[1]
     classes = _label_classes(estimator, method) if is_classifier else None
     scoring = SumScoring("identity", n_raw, divisor=len(estimator.estimators_), classes=classes)
     return ReadTrees(forest, scoring, (Fraction(0),) * n_raw, _tree_rows(estimator))
+
+
+def _are_trees(estimator: Any) -> bool:
+    """Whether all parts are single trees with one output that know as many classes as the whole."""
+    n_classes = len(getattr(estimator, "classes_", ()))
+    return all(
+        type(part).__module__.startswith("sklearn.")
+        and type(part).__name__ in _ONE_TREE
+        and part.n_outputs_ == 1
+        and len(getattr(part, "classes_", ())) == n_classes
+        for part in estimator.estimators_
+    )
+
+
+def _read_bagging(estimator: Any, method: str | None) -> ReadTrees | None:
+    """The mean of trees, each on columns of its own."""
+    if not _are_trees(estimator) or method not in _FOREST_METHODS:
+        return None
+    trees = []
+    for part, columns in zip(estimator.estimators_, estimator.estimators_features_, strict=True):
+        arrays = _sklearn_tree(part)
+        trees.append(arrays | {"column": np.take(columns, np.maximum(arrays["column"], 0))})
+    forest = joined(trees)
+    n_raw = forest.values.shape[1]
+    classes = _label_classes(estimator, method) if hasattr(estimator, "classes_") else None
+    scoring = SumScoring("identity", n_raw, divisor=len(trees), classes=classes)
+    return ReadTrees(forest, scoring, (Fraction(0),) * n_raw, _tree_rows(estimator.estimators_[0]))
+
+
+def _read_adaboost(estimator: Any, method: str | None) -> ReadTrees | None:
+    """Trees that vote for classes with weights; a vote counts -1 / (n_classes - 1) for all other classes."""
+    if not _are_trees(estimator):
+        return None
+    n_classes = len(estimator.classes_)
+    n_raw = 1 if n_classes == 2 else n_classes
+    scoring = _boosted_scoring(estimator, method, n_raw)
+    if scoring is None:
+        return None
+    weights = np.asarray(estimator.estimator_weights_[: len(estimator.estimators_)], dtype=np.float64)
+    weights = weights / weights.sum() / (n_classes - 1 if scoring.link == "softmax" and method != "predict" else 1)
+    trees = []
+    for part, weight in zip(estimator.estimators_, weights.tolist(), strict=True):
+        arrays = _sklearn_tree(part)
+        votes = np.eye(n_classes)[arrays["values"].argmax(axis=1)]
+        shares = weight * np.where(votes > 0, 1.0, -1.0 / (n_classes - 1))
+        trees.append(arrays | {"values": 2 * shares[:, 1:] if n_raw == 1 else shares})
+    rows = _tree_rows(estimator.estimators_[0])
+    return ReadTrees(joined(trees), scoring, (Fraction(0),) * n_raw, rows, n_roundings=8)
 
 
 def _boosted_scoring(estimator: Any, method: str | None, n_raw: int, roundoff: float = 2.0**-53) -> SumScoring | None:
@@ -203,7 +254,7 @@ def _read_gradient_boosting(estimator: Any, method: str | None) -> ReadTrees | N
     scoring = _boosted_scoring(estimator, method, n_raw)
     if scoring is None:
         return None
-    return ReadTrees(joined(trees), scoring, tuple(map(Fraction, base.tolist())), _complete_numbers)
+    return ReadTrees(joined(trees), scoring, tuple(map(Fraction, base.tolist())), complete_numbers)
 
 
 def _read_histogram_boosting(estimator: Any, method: str | None) -> ReadTrees | None:
@@ -256,34 +307,50 @@ def _members(bitset: Any) -> frozenset[int]:
 def _read_xgboost(estimator: Any, method: str | None) -> ReadTrees | None:
     if float(getattr(estimator, "missing", math.nan)) == float(getattr(estimator, "missing", math.nan)):
         return None  # another number stands for missing values
-    booster = booster_of(estimator)
-    learner = json.loads(bytes(booster.save_raw("json")))["learner"]
-    model, objective = learner["gradient_booster"].get("model"), learner["objective"]["name"]
-    if model is None or learner["gradient_booster"]["name"] != "gbtree" or "trees" not in model:
+    learner = json.loads(bytes(booster_of(estimator).save_raw("json")))["learner"]
+    booster, objective = learner["gradient_booster"], learner["objective"]["name"]
+    model = booster.get("gbtree", booster).get("model", {})  # dart has a weight for each tree beside them
+    if objective not in _XGBOOST_LINKS or "trees" not in model:
         return None
     parameters = learner["learner_model_param"]
-    n_raw = max(1, int(parameters["num_class"]))
-    links = {"binary:logistic": "logistic", "multi:softprob": "softmax", "multi:softmax": "softmax"}
-    links |= {"reg:squarederror": "identity", "binary:logitraw": "signed"}
-    if objective not in links or int(parameters.get("num_target", "1")) > 1:
+    if int(parameters.get("num_target", "1")) > 1:
         return None
-    is_label = method == "predict" and objective != "reg:squarederror"
+    n_raw = max(1, int(parameters["num_class"]))
     native_label = method is None and objective == "multi:softmax"
-    classes = _label_classes(estimator, method) if is_label else tuple(range(n_raw)) if native_label else None
+    classes = tuple(range(n_raw)) if native_label else None
+    if method == "predict" and hasattr(estimator, "classes_"):
+        classes = _label_classes(estimator, method)
     score = np.ravel(np.array(json.loads(f"[{parameters['base_score'].strip('[]')}]"), dtype=np.float32))
     base = np.broadcast_to(score, n_raw).astype(np.float64)
     if objective == "binary:logistic":
         base = -np.log(1 / base - 1)
-    trees = [_xgboost_tree(tree, n_raw, group) for tree, group in zip(model["trees"], model["tree_info"], strict=True)]
+    n_trees = len(model["trees"])
+    if getattr(estimator, "early_stopping_rounds", None) and getattr(estimator, "best_iteration", None) is not None:
+        n_trees = model["iteration_indptr"][estimator.best_iteration + 1]
+    weights = booster.get("weight_drop", [1.0] * n_trees)
+    parts = list(zip(model["trees"], model["tree_info"], weights, strict=False))[:n_trees]
+    trees = [_xgboost_tree(tree, n_raw, group, weight) for tree, group, weight in parts]
     if any(tree is None for tree in trees):
         return None
-    scoring = SumScoring(links[objective], n_raw, roundoff=2.0**-24, classes=classes)
+    scoring = SumScoring(_XGBOOST_LINKS[objective], n_raw, roundoff=2.0**-24, classes=classes)
     base32 = tuple(Fraction(float(np.float32(part))) for part in base)
     forest = joined([tree for tree in trees if tree is not None], strict=True)
     return ReadTrees(forest, scoring, base32, numbers, dtype=np.float32, n_roundings=4)
 
 
-def _xgboost_tree(tree: dict[str, Any], n_raw: int, group: int) -> dict[str, Any] | None:
+_XGBOOST_LINKS = {
+    "binary:logistic": "logistic",
+    "binary:logitraw": "signed",
+    "multi:softprob": "softmax",
+    "multi:softmax": "softmax",
+    "reg:squarederror": "identity",
+    "reg:absoluteerror": "identity",
+    "reg:pseudohubererror": "identity",
+    "reg:quantileerror": "identity",
+}
+
+
+def _xgboost_tree(tree: dict[str, Any], n_raw: int, group: int, weight: float) -> dict[str, Any] | None:
     if int(tree["tree_param"]["size_leaf_vector"]) > 1:
         return None
     left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
@@ -296,7 +363,7 @@ def _xgboost_tree(tree: dict[str, Any], n_raw: int, group: int) -> dict[str, Any
         # Categories of the set go right, all others left.
         categories[node] = frozenset(tree["categories"][first : first + size])
         left[node], right[node], missing_left[node] = right[node], left[node], not missing_left[node]
-    values = conditions[:, None] * (np.arange(n_raw) == group)
+    values = weight * conditions[:, None] * (np.arange(n_raw) == group)
     arrays = {"column": np.array(tree["split_indices"]), "left": left, "right": right, "threshold": conditions}
     return arrays | {"missing_left": missing_left, "values": values, "categories": categories}
 
@@ -305,18 +372,27 @@ def _read_lightgbm(estimator: Any, method: str | None) -> ReadTrees | None:
     dump = booster_of(estimator).dump_model(num_iteration=_lightgbm_rounds(estimator))
     objective, *settings = dump.get("objective", "").split()
     n_raw = dump["num_tree_per_iteration"]
-    links = {"binary": "logistic", "multiclass": "softmax", "regression": "identity", "regression_l1": "identity"}
-    if objective not in links or dump["average_output"] or (objective == "binary" and "sigmoid:1" not in settings):
+    if objective not in _LIGHTGBM_LINKS or (objective == "binary" and "sigmoid:1" not in settings):
         return None
     if "sqrt" in settings or dump.get("pandas_categorical") or '"leaf_coeff"' in json.dumps(dump["tree_info"]):
         return None
+    n_averaged = len(dump["tree_info"]) // n_raw if dump["average_output"] else 1
     trees = [_lightgbm_tree(tree["tree_structure"], n_raw, at % n_raw) for at, tree in enumerate(dump["tree_info"])]
-    is_label = method == "predict" and objective in ("binary", "multiclass")
+    for tree in trees:
+        tree["values"] /= n_averaged
+    is_label = method == "predict" and hasattr(estimator, "classes_")
     classes = _label_classes(estimator, method) if is_label else None
     if method not in (None, "predict", "predict_proba"):
         return None
     forest = joined(trees, dtype=np.float64)
-    return ReadTrees(forest, SumScoring(links[objective], n_raw, classes=classes), (Fraction(0),) * n_raw, numbers)
+    scoring = SumScoring(_LIGHTGBM_LINKS[objective], n_raw, classes=classes)
+    n_roundings = 0 if n_averaged == 1 else 4
+    return ReadTrees(forest, scoring, (Fraction(0),) * n_raw, numbers, n_roundings=n_roundings)
+
+
+_LIGHTGBM_LINKS = {"binary": "logistic", "multiclass": "softmax"} | dict.fromkeys(
+    ("regression", "regression_l1", "huber", "fair", "quantile", "mape"), "identity"
+)
 
 
 def _lightgbm_rounds(estimator: Any) -> int | None:
@@ -362,19 +438,21 @@ def _read_catboost(estimator: Any, method: str | None) -> ReadTrees | None:
         model = json.loads(Path(name).read_text())
     finally:
         Path(name).unlink()
-    if model["features_info"].get("categorical_features") or "oblivious_trees" not in model:
+    if model["features_info"].get("categorical_features"):
         return None
     features = model["features_info"]["float_features"]
     n_classes = len(estimator.classes_)
     n_raw = n_classes if n_classes > 2 else 1
-    loss = str(estimator.get_all_params().get("loss_function"))
-    link = {"Logloss": "logistic", "CrossEntropy": "logistic", "MultiClass": "softmax", "RMSE": "identity"}.get(loss)
+    link = _CATBOOST_LINKS.get(str(estimator.get_all_params().get("loss_function")).partition(":")[0])
     scale, bias = model["scale_and_bias"]
     if link is None or scale != 1 or method not in (None, "predict", "predict_proba"):
         return None
     columns = {feature["feature_index"]: feature["flat_feature_index"] for feature in features}
     treatments = {feature["feature_index"]: feature["nan_value_treatment"] for feature in features}
-    trees = [_oblivious_tree(tree, n_raw, columns, treatments) for tree in model["oblivious_trees"]]
+    if "oblivious_trees" in model:
+        trees = [_oblivious_tree(tree, n_raw, columns, treatments) for tree in model["oblivious_trees"]]
+    else:
+        trees = [_uneven_tree(tree, n_raw, columns, treatments) for tree in model["trees"]]
     if any(tree is None for tree in trees):
         return None
     is_label = method == "predict" and n_classes > 0
@@ -382,6 +460,42 @@ def _read_catboost(estimator: Any, method: str | None) -> ReadTrees | None:
     base = tuple(map(Fraction, bias)) if len(bias) == n_raw else (Fraction(0),) * n_raw
     forest = joined([tree for tree in trees if tree is not None])
     return ReadTrees(forest, scoring, base, numbers, base_last=True, n_roundings=4)
+
+
+_CATBOOST_LINKS = {"Logloss": "logistic", "CrossEntropy": "logistic", "MultiClass": "softmax"} | dict.fromkeys(
+    ("RMSE", "MAE", "Quantile", "MAPE", "Huber", "Expectile"), "identity"
+)
+
+
+def _uneven_tree(
+    tree: dict[str, Any], n_raw: int, columns: dict[int, int], treatments: dict[int, str]
+) -> dict[str, Any] | None:
+    """A tree whose nodes each have a test of their own: values above the border go right."""
+    nodes: list[dict[str, Any]] = []
+    children: list[tuple[int, int]] = []
+
+    def add(node: dict[str, Any]) -> int:
+        at = len(nodes)
+        nodes.append(node)
+        children.append((-1, -1))
+        if "split" in node:
+            children[at] = add(node["left"]), add(node["right"])
+        return at
+
+    add(tree)
+    splits = [node.get("split", {}) for node in nodes]
+    if any(split and split["split_type"] != "FloatFeature" for split in splits):
+        return None
+    places = [split.get("float_feature_index") for split in splits]
+    left, right = np.array(children).T
+    return {
+        "column": np.array([columns.get(place, 0) for place in places]),
+        "left": left,
+        "right": right,
+        "threshold": np.array([np.float32(split.get("border", 0)) for split in splits], dtype=np.float64),
+        "missing_left": np.array([treatments.get(place) != "AsTrue" for place in places]),
+        "values": np.array([np.broadcast_to(np.ravel(node.get("value", 0.0)), n_raw) for node in nodes]),
+    }
 
 
 def _oblivious_tree(
