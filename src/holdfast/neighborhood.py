@@ -56,7 +56,7 @@ class Neighborhood(Protocol):
     def distances(self, words: NDArray[np.uint64]) -> Indices: ...
 
 
-class _Flips:
+class _FlipNeighborhood:
     """Masks that differ from ``selected`` by k flips in each pool, smallest ≤ k ≤ radius.
 
     There is a pool for each of the ``states`` that features are flipped from: hidden (False) or shown (True).
@@ -189,7 +189,7 @@ def _cumulative(lengths: tuple[int, ...], smallest: int, largest: int) -> NDArra
     return cumulative
 
 
-class Additions(_Flips):
+class Additions(_FlipNeighborhood):
     """Every mask that reveals at most ``radius`` more features: the paper's Δ_r.
 
     Parameters
@@ -212,7 +212,7 @@ class Additions(_Flips):
     name, states = "additions", (False,)
 
 
-class Removals(_Flips):
+class Removals(_FlipNeighborhood):
     """Every mask that hides at most ``radius`` of the selected features.
 
     Examples
@@ -225,7 +225,7 @@ class Removals(_Flips):
     name, states = "removals", (True,)
 
 
-class Swaps(_Flips):
+class Swaps(_FlipNeighborhood):
     """Every mask that trades at most ``radius`` selected features for as many unselected ones.
 
     Examples
@@ -238,7 +238,7 @@ class Swaps(_Flips):
     name, states = "swaps", (False, True)
 
 
-NEIGHBORHOODS: dict[str, type[_Flips]] = {kind.name: kind for kind in (Additions, Removals, Swaps)}
+NEIGHBORHOODS: dict[str, type[_FlipNeighborhood]] = {kind.name: kind for kind in (Additions, Removals, Swaps)}
 
 
 def _smallest_keys(keys: Keys, pool: Indices, count: Indices) -> Masks:

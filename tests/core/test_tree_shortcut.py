@@ -147,3 +147,12 @@ def test_an_evaluator_takes_the_shortcut_up_again_after_the_model_was_asked() ->
         evaluator(masks[:2])
     evaluator(masks)
     assert (len(model.asked), evaluator.n_calls) == (2, 6)
+
+
+def test_scores_do_not_depend_on_how_many_masks_are_scored_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = make(Trees, 0, 3).ensemble.scorer[0]
+    masks = np.random.default_rng(0).random((300, N)) < 0.5
+    whole = scorer.raw(masks)
+    monkeypatch.setattr(ensembles, "_CELLS", 1)
+    assert (scorer.raw(masks) == whole).all()
+    assert (np.concatenate([scorer.raw(mask[None]) for mask in masks]) == whole).all()

@@ -100,6 +100,8 @@ class MaskScorer:
     def raw(self, masks: Masks) -> NDArray[Any]:
         """Raw scores (b, n_scores) of masks (b, n_features), so many masks at a time that caches hold them."""
         size = max(_LONG_ROW, _CELLS // self.tables.shape[2])
+        if len(masks) <= size:
+            return self._raw(masks)
         return np.concatenate([self._raw(masks[start : start + size]) for start in range(0, len(masks), size)])
 
     def _raw(self, masks: Masks) -> NDArray[Any]:
@@ -120,13 +122,15 @@ class MaskScorer:
 
 
 def _add_in_order(start: NDArray[Any], parts: NDArray[Any]) -> NDArray[Any]:
-    """The start, plus parts[0], plus parts[1], and so on, in this order."""
-    sums = np.broadcast_to(start, parts.shape[1:]).copy()
-    if sums.size >= _LONG_ROW:  # NumPy adds whole rows in order; along one short row it would add in pairs
-        return np.asarray(np.add.reduce(np.concatenate([sums[None], parts]), axis=0))
-    for part in parts:
-        sums += part
-    return sums
+    """The start, plus parts[0], plus parts[1], and so on, in this order; the parts are used up."""
+    if len(parts) == 0:
+        return np.array(np.broadcast_to(start, parts.shape[1:]))
+    parts[0] += start
+    if parts[0].size >= _LONG_ROW:  # NumPy adds whole rows in order; along one short row it would add in pairs
+        return np.asarray(np.add.reduce(parts.reshape(len(parts), -1), axis=0)).reshape(parts.shape[1:])
+    for part in parts[1:]:
+        parts[0] += part
+    return np.asarray(parts[0])
 
 
 def merged_trees(
