@@ -229,7 +229,8 @@ def certify_hard(
         proof = question.enumerates(nearby, affordable)
         evaluator.expect(nearby.size if proof else n_draws)
         reference = Reference(evaluator, mask, procedure)
-        nearest = reference.nearest_change(max_radius=nearby.effective_radius)
+        lists = proof and reference.lists(nearby)
+        nearest = None if lists else reference.nearest_change(max_radius=nearby.effective_radius)
         if nearest is not None and (nearest.mask is not None or nearest.proven):
             return _by_proof(nearest, nearby, reference, procedure)
         masks = nearby.enumerate(_PORTION) if proof else portions(nearby, n_draws, procedure.own_stream(mask))

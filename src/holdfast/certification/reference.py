@@ -175,14 +175,21 @@ class Reference:
                 break
         return tally
 
+    def lists(self, nearby: Neighborhood) -> bool:
+        """Whether there are so few masks that evaluating all is cheaper than checking what is known of the model."""
+        return self._structure is not None and not nearby.is_larger_than(self._structure.n_checked)
+
     def counted(self, nearby: Neighborhood) -> Outcome | None:
         """The exact outcome, if the structure of the model tells it; then no mask need be drawn."""
+        if self.lists(nearby):
+            return Outcome(self.count(nearby.enumerate(nearby.size)), None)
         structure, counts = self._structure, self._counts
         if structure is None or counts is None:
             return None
         agreed, undecided, size = counts.tally(nearby.effective_radius, nearby.smallest)
+        is_known = not undecided and structure.is_faithful(self.selected, self._neighborhood)
         # What counts as known must be what the model itself says, on a few masks and on the change that is shown.
-        if undecided or not structure.is_faithful or (agreed < size and not self._shows_change):
+        if not is_known or (agreed < size and not self._shows_change):
             return None
         return Outcome(Tally(agreed, size), None, proof=counts.method)
 

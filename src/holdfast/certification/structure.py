@@ -13,6 +13,8 @@ from holdfast.agreement import Agreement
 from holdfast.evaluation import Evaluator
 from holdfast.exact.countable import Countable, Counts, NearestChange
 from holdfast.exact.ensembles import TreeEnsemble
+from holdfast.neighborhood import NEIGHBORHOODS
+from holdfast.randomness import stream
 from holdfast.types import Mask, Masks, Outputs
 
 MOST_COUNTED = 4095
@@ -20,6 +22,9 @@ MOST_COUNTED = 4095
 
 N_CONFIRMED = 12
 """Masks about which the model is asked before others are scored from what was read of it."""
+
+N_NEARBY = 12
+"""Masks near an explanation about which it is asked besides, before counts are believed."""
 
 
 class Structure:
@@ -35,6 +40,7 @@ class Structure:
             self._model = self._model.model
         # A model says which module can read it: that one may know frameworks, which have no place here.
         self._reader = getattr(self._model, "structure_reader", None)
+        self._faithful: dict[tuple[str, bytes], bool] = {}
 
     @cached_property
     def countable(self) -> Countable | None:
@@ -46,13 +52,22 @@ class Structure:
         countable: Countable | None = import_module(self._reader).read_structure(self._evaluator)
         return countable
 
-    @cached_property
-    def is_faithful(self) -> bool:
-        """Whether the model answers as what was read of it, on a few masks, which this computes."""
+    @property
+    def n_checked(self) -> int:
+        """Masks about which the model is asked before what was read of it counts as known."""
+        return 0 if self.countable is None or self.countable is self._model else N_CONFIRMED + N_NEARBY
+
+    def is_faithful(self, selected: Mask, neighborhood: str) -> bool:
+        """Whether the model answers as what was read of it, on masks of all sizes and near an explanation."""
         if self.countable is None or self.countable is self._model:
             return self.countable is not None
-        with self._evaluator.without_shortcut():
-            return bool(import_module(str(self._reader)).answers_alike(self._evaluator, self.countable))
+        key = (neighborhood, selected.tobytes())
+        if key not in self._faithful:
+            answers_alike = import_module(str(self._reader)).answers_alike
+            nearby = _masks_nearby(selected, neighborhood)
+            with self._evaluator.without_shortcut():
+                self._faithful[key] = all(answers_alike(self._evaluator, self.countable, m) for m in (None, nearby))
+        return self._faithful[key]
 
     def counts(self, selected: Mask, neighborhood: str, agree: Agreement, reference: Any) -> Counts | None:
         """How many masks at each distance keep the prediction, if what was read is faithful; None if it cannot tell."""
@@ -70,7 +85,7 @@ class Structure:
         """
         if self.countable is None or self.countable.reasons_against(agree, reference) is not None:
             return None
-        if not self.is_faithful:
+        if not self.is_faithful(selected, neighborhood):
             return None
         with self._evaluator.without_shortcut():
             nearest = self.countable.nearest_change(selected, neighborhood, agree, reference, **limits)
@@ -84,6 +99,16 @@ class Structure:
         """From now on score masks straight from the trees, where rounding cannot change the prediction."""
         if isinstance(self._reader, str) and self._evaluator.takes_shortcuts and self._evaluator.shortcut is None:
             self._evaluator.shortcut = TreeShortcut(self, agree)
+
+
+def _masks_nearby(selected: Mask, neighborhood: str) -> Masks:
+    """Random masks at distances 1 up to the largest, more of them near; the same ones every time."""
+    widest = NEIGHBORHOODS[neighborhood](selected, len(selected))
+    if widest.effective_radius == 0:
+        return selected[None]
+    rng = stream("structure", neighborhood)
+    distances = np.geomspace(1, widest.effective_radius, N_NEARBY).round().astype(int).tolist()
+    return np.concatenate([widest.exactly(distance).sample(1, rng) for distance in distances])
 
 
 class TreeShortcut:

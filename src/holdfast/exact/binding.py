@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.evaluation import Evaluator
+from holdfast.exact.arrays import NotNumbersError, ReadTrees, is_unpatched, numbers
 from holdfast.exact.countable import Countable
 from holdfast.exact.ensembles import MaskScorer, TreeEnsemble, merged_trees
 from holdfast.exact.linear import read_additive
-from holdfast.exact.readers import NotNumbersError, ReadTrees, numbers, read_trees
+from holdfast.exact.readers import is_readable, read_trees
 from holdfast.exact.trees import CountableTree
 from holdfast.masking.table.columns import positions_of
 from holdfast.masking.table.mask_tabular import TabularModel
@@ -69,7 +70,9 @@ def read_structure(model: MaskedModel) -> Countable | None:
         return None
     try:
         countable = _bind(inner)
-    except NotNumbersError:
+    except (NotNumbersError, ValueError, TypeError, KeyError, IndexError, AttributeError):
+        # What other versions save otherwise, and what users made of a model, is not known: masks are drawn then. Tests
+        # that a model is read say so themselves.
         return None
     return None if countable is None else replace(countable, model=model)
 
@@ -78,7 +81,8 @@ def _bind(model: TabularModel) -> CountableTree | TreeEnsemble | None:
     table = _Bound.of(model)
     if table is None:
         return None
-    trees = _read_once(model, table.estimator)
+    # Not a matter of what is saved of a model, by which trees are known.
+    trees = _read_once(model, table.estimator) if is_readable(table.estimator, model.predictor.method) else None
     if trees is not None:
         return _bind_trees(model, trees, table)
     parts = read_additive(table.estimator, model.predictor.method) if model.n_fills == 1 else None
@@ -96,6 +100,8 @@ class _Bound:
         """None if a step of the pipeline may mix columns."""
         estimator, steps = model.predictor.estimator, []
         while type(estimator).__name__ == "Pipeline" and type(estimator).__module__.startswith("sklearn."):
+            if not is_unpatched(estimator):
+                return None
             steps += [step for _, step in estimator.steps[:-1] if step not in (None, "passthrough")]
             estimator = estimator.steps[-1][1]
         if not all(map(_acts_by_column, steps)):
@@ -129,6 +135,8 @@ class _Bound:
 def _acts_by_column(step: Any) -> bool:
     if not type(step).__module__.startswith("sklearn.") or type(step).__name__ not in _COLUMNWISE:
         return False
+    if not is_unpatched(step):
+        return False
     inner = [
         part[1]
         for part in getattr(step, "transformers_", getattr(step, "steps", getattr(step, "transformer_list", [])))
@@ -137,7 +145,7 @@ def _acts_by_column(step: Any) -> bool:
 
 
 def _is_identity(step: Any) -> bool:
-    return type(step).__name__ == "FunctionTransformer" and step.func is None
+    return type(step).__name__ == "FunctionTransformer" and step.func is None and is_unpatched(step)
 
 
 def _read_once(model: TabularModel, estimator: Any) -> ReadTrees | None:
@@ -180,9 +188,10 @@ def _bind_trees(model: TabularModel, trees: ReadTrees, table: _Bound) -> Countab
     return TreeEnsemble(model, fills, forest.values, trees.base, scoring, tuple(scorers), trees.n_roundings)
 
 
-def answers_alike(model: MaskedModel, countable: Countable) -> bool:
-    """Whether the model itself answers as what was read of it, but for rounding, on a few masks."""
-    masks = checked_masks(model.n_features)
+def answers_alike(model: MaskedModel, countable: Countable, masks: Masks | None = None) -> bool:
+    """Whether the model itself answers as what was read of it, but for rounding, on some masks or a few of its own."""
+    if masks is None:
+        masks = checked_masks(model.n_features)
     theirs = np.asarray(model(masks))
     if isinstance(countable, TreeEnsemble):
         return countable.is_alike(countable.scores(masks), theirs)

@@ -251,6 +251,14 @@ class TreeEnsemble:
         return self.scoring.labels(scores), np.asarray(gaps > 4 * rounding)  # two scores, and room
 
     @property
+    def is_repeatable(self) -> bool:
+        """Whether a mask gets the same output in any batch: trees are added one by one, and exact sums do not round.
+
+        Matrix products round otherwise in another batch, so that what their rounding decides stays undecided.
+        """
+        return self.straight or (max(self.units.rounding) == 0 and self.units.error == 0)
+
+    @property
     def is_sum(self) -> bool:
         """Whether outputs follow from one sum: the mean of probabilities behind a link is none of scores."""
         return len(self.fills) == 1 or self.scoring.link in ("identity", "signed")
@@ -265,7 +273,8 @@ class TreeEnsemble:
         if self.own_units is not None:
             return self.own_units
         n_fills = len(self.fills)
-        extra = self.n_roundings + (0 if n_fills == 1 else n_fills + 8)
+        # Means over fills are taken of differences from the first, which may be the largest by far.
+        extra = self.n_roundings + (0 if n_fills == 1 else n_fills * (n_fills + 2) + 8)
         base = [part * n_fills for part in self.base]
         return Units.of(self.values, base, self._trees, roundoff=self.scoring.roundoff, extra_roundings=extra)
 
@@ -311,7 +320,8 @@ class TreeEnsemble:
             sets = SetCounts({zero: 1}, {}, zero, "no sum reaches a limit")
         elif _table_work(conditions) <= _TABLE_WORK:
             table = SumTable.of(conditions, flips)
-            table.settle(self._judge(agree, reference))
+            if self.is_repeatable:
+                table.settle(self._judge(agree, reference))
             sets = table.counts()
         elif all(condition.is_additive for condition in conditions):
             sets = count_additive(conditions, flips)
@@ -345,8 +355,8 @@ class TreeEnsemble:
         if not conditions:
             return NearestChange(largest, None, None, largest, "no sum reaches a limit")
         if all(condition.is_additive for condition in conditions):
-            nearest = _nearest_additive(conditions, flips, judge, largest)
-            if nearest.proven:
+            nearest = _nearest_additive(conditions, flips, judge if self.is_repeatable else None, largest)
+            if nearest.proven or not self.is_repeatable:
                 return nearest  # else sums are within rounding, and the model is to be asked about each
         work = _table_work(conditions)
         if work <= _QUICK_TABLE:
@@ -417,8 +427,10 @@ def _fill_up(flips: Flips, table: SumTable, nearest: tuple[int, int]) -> Mask:
     return mask
 
 
-def _nearest_additive(conditions: Sequence[Condition], flips: Flips, judge: Judge, largest: int) -> NearestChange:
-    """The most adverse features first, for every condition; where rounding decides, the model is asked."""
+def _nearest_additive(
+    conditions: Sequence[Condition], flips: Flips, judge: Judge | None, largest: int
+) -> NearestChange:
+    """The most adverse features first, for every condition; where rounding decides, a judge is asked, if any."""
     cleared, method = largest, "most adverse features first"
     runs = [least_sums(condition, flips) for condition in conditions]
     for distance in range(1, largest + 1):
@@ -427,6 +439,7 @@ def _nearest_additive(conditions: Sequence[Condition], flips: Flips, judge: Judg
                 continue
             cleared = min(cleared, distance - 1)
             mask = flips.mask(sum(1 << feature for order in orders for feature in order[:distance]))
-            if not judge(mask[None])[0]:
+            is_lost = sums[distance] <= condition.lose_to if judge is None else not judge(mask[None])[0]
+            if is_lost:
                 return NearestChange(cleared, distance, mask, largest, method, distance)
     return NearestChange(cleared, None, None, largest, method, largest)

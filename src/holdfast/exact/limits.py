@@ -132,6 +132,8 @@ class SumScoring:
             if self.link == "signed" and column == 0:
                 sign = -sign  # the column is -s
             weights = tuple(sign * (c == column or self.n_raw == 1) for c in range(self.n_raw))
+            if self.divisor > 1 and not loose:
+                edge, strict = _before_rounding(edge, upper=upper)
             least = edge * self.divisor * (-1 if upper else 1)
             blur = 4 * self.roundoff * (abs(float(edge)) + scale) * self.divisor if loose else 0.0
             return Limit(weights, least, strict, Fraction(blur))
@@ -150,6 +152,18 @@ class SumScoring:
         ends = [math.log(p) - math.log1p(-p) for p in (low, float(share), high)]
         slack = max(ends[2] - ends[1], ends[1] - ends[0]) + _ULPS * self.roundoff * (1 + abs(ends[1]))
         return Limit((sign,), sign * Fraction(ends[1]), strict, Fraction(slack))
+
+
+def _before_rounding(edge: Fraction, *, upper: bool) -> tuple[Fraction, bool]:
+    """What a quotient must reach for its float64 to be at least ``edge`` (below it, if ``upper``), and if strictly.
+
+    Quotients round to the nearest float: from half-way to the float below on, to ``edge``; half-way itself goes to the
+    one whose last bit is 0.
+    """
+    number = float(edge)
+    middle = (edge + Fraction(math.nextafter(number, -math.inf))) / 2
+    is_even = int(np.float64(number).view(np.int64)) % 2 == 0
+    return middle, is_even == upper
 
 
 _Edge = tuple[Fraction, bool, bool]

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.exact.arrays import NotNumbersError, complete_numbers, is_unpatched
 from holdfast.exact.ensembles import MaskScorer, TreeEnsemble
 from holdfast.exact.limits import SumScoring
-from holdfast.exact.readers import NotNumbersError, complete_numbers
 from holdfast.exact.sums import Units
 from holdfast.exact.trees import Leaf
 from holdfast.types import MaskedModel
@@ -83,6 +83,8 @@ class AdditiveParts:
 def read_additive(estimator: Any, method: str | None) -> AdditiveParts | None:
     """A fitted model as a sum over columns; None if it is none."""
     name, module = type(estimator).__name__, type(estimator).__module__
+    if not is_unpatched(estimator):
+        return None
     if module.startswith("interpret.") and name in ("ExplainableBoostingClassifier", "ExplainableBoostingRegressor"):
         return _read_boosting_machine(estimator, method)
     if not module.startswith("sklearn."):
