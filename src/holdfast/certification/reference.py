@@ -181,8 +181,6 @@ class Reference:
 
     def counted(self, nearby: Neighborhood) -> Outcome | None:
         """The exact outcome, if the structure of the model tells it; then no mask need be drawn."""
-        if self.lists(nearby):
-            return Outcome(self.count(nearby.enumerate(nearby.size)), None)
         structure, counts = self._structure, self._counts
         if structure is None or counts is None:
             return None

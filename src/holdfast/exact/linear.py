@@ -24,11 +24,11 @@ from holdfast.types import MaskedModel
 _REGRESSIONS = (
     *("LinearRegression", "Ridge", "RidgeCV", "Lasso", "LassoCV", "ElasticNet", "ElasticNetCV", "BayesianRidge"),
     *("HuberRegressor", "SGDRegressor", "LinearSVR", "ARDRegression", "Lars", "LarsCV", "LassoLars", "LassoLarsCV"),
-    *("OrthogonalMatchingPursuit", "PassiveAggressiveRegressor", "QuantileRegressor", "TheilSenRegressor"),
+    *("OrthogonalMatchingPursuit", "QuantileRegressor", "TheilSenRegressor"),
 )
 _CLASSIFIERS = (
     *("LogisticRegression", "LogisticRegressionCV", "LinearSVC", "RidgeClassifier", "RidgeClassifierCV"),
-    *("SGDClassifier", "Perceptron", "PassiveAggressiveClassifier", "LinearDiscriminantAnalysis"),
+    *("SGDClassifier", "Perceptron", "LinearDiscriminantAnalysis"),
 )
 
 Terms = list[list[list[Fraction]]]
