@@ -98,6 +98,8 @@ class Evaluator:
         belongs to one question: outputs may be rounded otherwise than the model's, where the answer stays the same.
     takes_shortcuts : bool
         Whether a question that is put to this evaluator may use one.
+    reads_structure : bool
+        Whether what is known of the inside of the model may be used, in place of draws.
 
     Examples
     --------
@@ -133,6 +135,7 @@ class Evaluator:
         self.progress = as_progress(progress)
         self.shortcut: Shortcut | None = None
         self.takes_shortcuts = bool(getattr(model, "takes_shortcuts", True))
+        self.reads_structure = bool(getattr(model, "reads_structure", True))
         self._slots: dict[bytes, int] = {}
         self._rows = _Rows()
         self._expected = self._n_repeated = 0

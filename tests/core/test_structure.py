@@ -125,3 +125,48 @@ def test_a_proof_that_does_not_fit_its_counts_is_refused() -> None:
     plain["trail"][0]["exact"] = False
     with pytest.raises(HoldfastError):
         hf.RadiusCertificate.from_json(json.dumps(plain))
+
+
+def drawn_from(model: Any, **options: Any) -> hf.Certificate:
+    """A certificate by draws, although the model counts its masks."""
+    certificate = hf.certify(hf.mask_function(model, n_features=N), SELECTED, radius=6, tolerance=0.2, **options)
+    assert not certificate.exact
+    return certificate
+
+
+def test_what_was_drawn_is_confirmed_by_draws_and_the_count_is_told_beside_it() -> None:
+    check = hf.recheck(CountedTable(), drawn_from(CountedTable(), rng=0))
+    assert check.confirmed
+    assert "Counted from inside the model, 48 of 64 masks (75%) keep the prediction: inside" in str(check)
+    lucky = (drawn_from(CountedTable(), rng=key, confidence=0.5) for key in range(200))
+    check = hf.recheck(CountedTable(), next(certificate for certificate in lucky if certificate.interval.low > 0.75))
+    assert check.confirmed
+    assert "outside the stated interval" in str(check)
+    hidden = hf.mask_function(CountedTable(), n_features=N)
+    hard = hf.certify_hard(hidden, SELECTED, radius=1, max_enumerated=0, tolerance=0.3, rng=0)
+    assert hard.method == "sampling"
+    assert hf.recheck(CountedTable(), hard).confirmed
+
+
+def test_a_masked_model_whose_structure_is_hidden_keeps_what_it_knows_of_its_input() -> None:
+    table = hf.lookup_table([[0.1, 0.9]] * 4, n_features=2, classes=["no", "yes"])
+    hidden = hf.mask_function(table, n_features=2)
+    assert (hidden.provenance, hidden.classes) == (table.provenance, ("no", "yes"))
+    assert hf.mask_function(table, n_features=2, classes=["a", "b"]).classes == ("a", "b")
+
+
+def test_stored_results_that_contradict_themselves_are_refused() -> None:
+    certificate = hf.certify(CountedTable(), SELECTED, radius=6, rng=0)
+    assert certificate.counterexample is not None
+    size = certificate.n_evaluated
+    plain = json.loads(certificate.to_json()) | {"n_agreed": size, "rate": 1.0, "rate_unbiased": 1.0}
+    plain["interval"] = {"low": 1.0, "high": 1.0}
+    with pytest.raises(HoldfastError, match="counterexample"):
+        hf.Certificate.from_json(json.dumps(plain))
+    with pytest.raises(HoldfastError, match="n_calls"):
+        hf.Certificate.from_json(json.dumps(json.loads(certificate.to_json()) | {"n_calls": -1}))
+    hard = json.loads(hf.certify_hard(CountedTable(), SELECTED, radius=6, rng=0).to_json())
+    hard |= {"stable": True, "counterexample": None, "radius": 6, "n_agreed": size, "n_evaluated": size}
+    assert hard["consistent"] is False
+    with pytest.raises(HoldfastError, match="consistent"):
+        hf.HardCertificate.from_json(json.dumps(hard))

@@ -128,6 +128,8 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         changing = self.counterexample
         if changing is not None and not nearby.contains(check_mask(changing, "counterexample")):
             raise InvalidValueError(argument="counterexample", must="lie within the radius")
+        if changing is not None and self.exact and n_agreed == n_evaluated:
+            raise InvalidValueError(argument="counterexample", must="be none where every mask agrees")
 
     def holds(self, rate: float) -> bool:
         """Whether the certificate shows that the true rate is at least ``rate``.

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Unpack
 
+import numpy as np
+
 from holdfast.bounds import Interval, smallest_power_within
 from holdfast.certification.question import PrecisionKeywords, Procedure, asks
 from holdfast.certification.reference import MOST_READ, PredictionClaim, Reference, check_proof, portions
@@ -100,7 +102,7 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         check_name(self.method, "method", ["enumeration", "sampling", *VOTED, *PROOFS])
         if self.answers == "random" and self.method != "sampling":
             raise InvalidValueError(argument="method", must="be 'sampling' for random answers", got=shown(self.method))
-        for name in ("radius", "requested_radius", "effective_radius", "n_calls"):
+        for name in ("radius", "requested_radius", "effective_radius"):
             check_whole(getattr(self, name), name)
         n_agreed, n_evaluated = check_proof(self, self.method if self.method in PROOFS else None)
         known_change = self.counterexample is not None
@@ -116,6 +118,10 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         nearby = self.nearby(self.requested_radius)
         if self.effective_radius != nearby.effective_radius:
             raise InvalidValueError(argument="effective_radius", must=f"be {nearby.effective_radius}")
+        full = np.ones_like(self.selected)
+        if self.stable and self.consistent is False and self.reference is None and nearby.contains(full):
+            must = "be true if nothing within a radius that includes the full input changes the prediction"
+            raise InvalidValueError(argument="consistent", must=must)
         if self.method in PROOFS:
             size = self.nearby(self.radius).size
             if (n_agreed, n_evaluated) != (size, size + (not self.stable)):

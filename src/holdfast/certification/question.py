@@ -271,7 +271,8 @@ class Procedure:
         if getattr(agree, "errors", None) is not None and (self.question.rate_kind in WORST or self.draws == "paired"):
             must = "have no `errors` here: what people labelled is about one rate, of one explanation"
             raise InvalidValueError(argument="agree", must=must, got=agree.name)
-        structure = Structure(evaluator) if self.question.answers == "fixed" else None
+        reads = self.question.answers == "fixed" and evaluator.reads_structure
+        structure = Structure(evaluator) if reads else None
         question = replace(self.question, agree=agree, reference=reference)
         procedure = replace(self, question=question, structure=structure)
         if self.is_canonical:

@@ -21,7 +21,7 @@ from holdfast.judging import JudgeErrors
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import Plan
 from holdfast.types import Mask, Masks, Provenance
-from holdfast.validation import check_class_name, check_mask, check_name, shown
+from holdfast.validation import check_class_name, check_mask, check_name, check_whole, shown
 from holdfast.words import calls, class_name, repeats
 
 NOTHING = Tally()
@@ -93,6 +93,8 @@ class PredictionClaim(Value):
         check_prediction(self.prediction, self.prediction_name, self.agree)
         as_reference(self.reference)
         check_name(self.answers, "answers", ANSWERS)
+        for name in ("n_calls", "n_repeated"):
+            check_whole(getattr(self, name), name)
 
     def nearby(self, radius: int) -> Neighborhood:
         """The masks within a radius of the explanation."""
