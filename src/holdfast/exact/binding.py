@@ -15,7 +15,7 @@ from holdfast.exact.countable import Countable
 from holdfast.exact.ensembles import MaskScorer, TreeEnsemble, merged_trees
 from holdfast.exact.linear import read_additive
 from holdfast.exact.readers import is_readable, read_trees
-from holdfast.exact.trees import CountableTree
+from holdfast.exact.trees import CountableTree, Leaf
 from holdfast.masking.table.columns import positions_of
 from holdfast.masking.table.mask_tabular import TabularModel
 from holdfast.masking.table.palettes import FramePalette
@@ -32,6 +32,8 @@ _COLUMNWISE = (
 
 _N_CHECKED = 12
 _MOST_READ = 64
+_MOST_LEAVES = 100_000
+"""Most leaves that masks of a row can reach, over all trees and fills: more take longer than draws."""
 _read: OrderedDict[tuple[str, str | None], ReadTrees | None] = OrderedDict()
 """Trees that were read, by fingerprint of the model and method."""
 
@@ -171,7 +173,14 @@ def _bind_trees(model: TabularModel, trees: ReadTrees, table: _Bound) -> Countab
     if rows.shape[1] != len(table.of_column):
         return None
     of_column = table.of_column if trees.order is None else table.of_column[trees.order]
-    fills = [forest.leaves(rows[[0, fill]], of_column) for fill in range(1, len(rows))]
+    fills: list[list[list[Leaf]]] = []
+    n_left = _MOST_LEAVES
+    for fill in range(1, len(rows)):
+        leaves_of_trees = forest.leaves(rows[[0, fill]], of_column, n_left)
+        if leaves_of_trees is None:
+            return None
+        n_left -= sum(map(len, leaves_of_trees))
+        fills.append(leaves_of_trees)
     if len(fills) == 1 and len(forest.roots) == 1 and scoring.link == "identity" and not any(trees.base):
         (leaves,) = fills[0]
         outputs = scoring.outputs(forest.values[[leaf.node for leaf in leaves]])

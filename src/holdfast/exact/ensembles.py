@@ -33,6 +33,7 @@ _TABLE_WORK = 1 << 27  # additions for a table that are worth it: about a second
 _QUICK_TABLE = 1 << 22  # and that are faster than a search
 _FIRST_SEARCH = 30_000  # nodes searched before a large table is made
 _MOST_NODES = 1_000_000
+_SEARCH_WORK = 1 << 26  # words of leaves that a search looks at: about two seconds
 _BYTE, _LONG_ROW = 8, 64
 _CELLS = 1 << 16  # pairs of a mask and a word of leaves that are scored at a time
 
@@ -304,8 +305,15 @@ class TreeEnsemble:
             raise InvalidValueError(
                 argument="agree", must="be one that sums decide", got=agree.name, hint=f"Here {limits}."
             )
-        conditions = [self.units.condition(limit, self._trees, flips) for limit in limits]
-        return [condition for condition in conditions if condition.least < condition.keep_from]
+        key = (flips.shown, flips.pool_bits, tuple(limits))
+        if key not in self._known_conditions:
+            conditions = [self.units.condition(limit, self._trees, flips) for limit in limits]
+            self._known_conditions[key] = [part for part in conditions if part.least < part.keep_from]
+        return self._known_conditions[key]
+
+    @cached_property
+    def _known_conditions(self) -> dict[tuple[Any, ...], list[Condition]]:
+        return {}
 
     def _judge(self, agree: Agreement, reference: Any) -> Judge:
         return lambda masks: agree(np.asarray(self.model(masks)), reference)
@@ -343,7 +351,8 @@ class TreeEnsemble:
     ) -> NearestChange:
         """The nearest mask that loses the prediction: by sorting, by a table, or by branch and bound.
 
-        Once ``seconds`` or ``max_nodes`` (a million if neither is given) are used up, the answer is a bracket.
+        Once ``seconds`` or ``max_nodes`` (a million if neither is given, fewer of large ensembles) are used up, the
+        answer is a bracket.
         """
         flips = Flips.of(selected, neighborhood)
         largest = flips.largest if max_radius is None else min(max_radius, flips.largest)
@@ -363,8 +372,11 @@ class TreeEnsemble:
             return _nearest_in_table(conditions, flips, judge, largest)
         if seconds is None and max_nodes is None:
             max_nodes = _MOST_NODES
-        budget = SearchBudget(seconds, max_nodes)
         searches = [BreakSearch(condition, flips, judge) for condition in conditions]
+        if seconds is None:
+            n_words = max(len(search.words.values) for search in searches)
+            max_nodes = min(max_nodes or 0, _SEARCH_WORK // n_words)
+        budget = SearchBudget(seconds, max_nodes)
         tabled = work <= _TABLE_WORK
         cleared = 0
         try:
@@ -391,7 +403,7 @@ class TreeEnsemble:
                 masks = np.repeat(mask[None], len(candidates), axis=0)
                 masks[np.arange(len(candidates)), candidates] ^= True
                 mask = masks[int(np.argmin(agree.gaps(self(masks), reference)))]
-            if not judge(mask[None])[0]:
+            if not agree(self(mask[None]), reference)[0] and not judge(mask[None])[0]:
                 return mask
         return None
 

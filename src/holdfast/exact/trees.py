@@ -91,8 +91,8 @@ class Forest:
     def _children(self) -> list[int]:
         return list(self.left.tolist())
 
-    def leaves(self, rows: NDArray[Any], of_column: NDArray[np.intp]) -> list[list[Leaf]]:
-        """The leaves of each tree that masks of one row can reach.
+    def leaves(self, rows: NDArray[Any], of_column: NDArray[np.intp], most: float = np.inf) -> list[list[Leaf]] | None:
+        """The leaves of each tree that masks of one row can reach; None if they are more than ``most``.
 
         Parameters
         ----------
@@ -106,7 +106,13 @@ class Forest:
         shown_next, hidden_next = np.where(left, self.left, self.right)
         hidden_next = np.where(feature < 0, shown_next, hidden_next)
         steps = (self._children, shown_next.tolist(), hidden_next.tolist(), feature.tolist())
-        return [_reachable(root, *steps) for root in self.roots.tolist()]
+        trees, n_leaves = [], 0
+        for root in self.roots.tolist():
+            trees.append(_reachable(root, *steps))
+            n_leaves += len(trees[-1])
+            if n_leaves > most:
+                return None
+        return trees
 
 
 def _reachable(
