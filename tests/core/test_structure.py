@@ -170,3 +170,30 @@ def test_stored_results_that_contradict_themselves_are_refused() -> None:
     assert hard["consistent"] is False
     with pytest.raises(HoldfastError, match="consistent"):
         hf.HardCertificate.from_json(json.dumps(hard))
+
+
+@dataclass
+class SearchedTable(CountedTable):
+    """Knows no counts, but up to where nothing changes the prediction: distance 1."""
+
+    def count(self, selected: Any, neighborhood: str, agree: Any, reference: Any) -> Counts | None:
+        return None
+
+    def nearest_change(self, selected: Any, *question: Any, **limits: Any) -> NearestChange:
+        self.asked.append(limits)
+        largest = limits["max_radius"]
+        return NearestChange(min(1, largest), None, None, largest, "branch and bound")
+
+
+def test_a_search_that_finds_no_change_makes_the_rate_exactly_one() -> None:
+    model = SearchedTable()
+    certificate = hf.certify(model, SELECTED, radius=1, rng=0)
+    assert (certificate.rate, certificate.exact, certificate.proof) == (1.0, True, "branch and bound")
+    assert "proven from inside the model, by branch and bound" in str(certificate)
+    assert hf.Certificate.from_json(certificate.to_json()) == certificate
+    model.asked.clear()
+    curve = hf.certify_radii(model, SELECTED, radii=[0, 1, 3, 5], tolerance=0.3, rng=0)
+    assert [cert.proof for cert in curve] == ["branch and bound"] * 2 + [None] * 2
+    assert [limits["max_radius"] for limits in model.asked] == [0, 1, 3], "a search that stopped is not made again"
+    same = hf.certify(model, SELECTED, radius=1, agree=lambda outputs, reference: outputs == reference, rng=0)
+    assert same.proof is None

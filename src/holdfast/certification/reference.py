@@ -14,6 +14,7 @@ from holdfast.agreement import Agreement, as_reference, reference_output, same_t
 from holdfast.bounds import Interval, check_counts
 from holdfast.certification.question import ANSWERS, Procedure, Question
 from holdfast.certification.serialization import Value
+from holdfast.certification.structure import Structure
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.exact.countable import PROOFS, Counts, NearestChange
@@ -124,6 +125,7 @@ class Reference:
         self._evaluator, self._agree, self.selected = evaluator, procedure.question.agree, selected
         self._calls_before, self._repeated_before = evaluator.n_calls, evaluator.n_repeated
         self.counterexample: Mask | None = None
+        self._cleared = (-1, -1, "")  # the radius that was asked about, what is cleared of it, and by what
         outputs, self._given = evaluator(reference_masks(selected)), procedure.question.reference
         self._output = outputs[0]
         if not self._agree(outputs, self._output)[0]:
@@ -184,14 +186,30 @@ class Reference:
     def counted(self, nearby: Neighborhood) -> Outcome | None:
         """The exact outcome, if the structure of the model tells it; then no mask need be drawn."""
         structure, counts = self._structure, self._counts
-        if structure is None or counts is None:
+        if structure is None:
             return None
-        agreed, undecided, size = counts.tally(nearby.effective_radius, nearby.smallest)
-        is_known = not undecided and structure.is_faithful(self.selected, self._neighborhood)
+        agreed, undecided, size = (
+            (0, 1, 1) if counts is None else counts.tally(nearby.effective_radius, nearby.smallest)
+        )
+        if counts is None or undecided:
+            proof = self._proof_of_stability(structure, nearby.effective_radius)
+            return None if proof is None else Outcome(Tally(nearby.size, nearby.size), None, proof=proof)
         # What counts as known must be what the model itself says, on a few masks and on the change that is shown.
+        is_known = structure.is_faithful(self.selected, self._neighborhood)
         if not is_known or (agreed < size and not self._shows_change):
             return None
         return Outcome(Tally(agreed, size), None, proof=counts.method)
+
+    def _proof_of_stability(self, structure: Structure, radius: int) -> str | None:
+        """What proves that no mask within a radius loses the prediction; None if nothing does."""
+        asked, cleared, proof = self._cleared
+        if asked < radius and cleared == asked:  # else the search stopped before
+            cleared, proof = structure.clears(
+                self.selected, self._neighborhood, self._agree, self._output, radius=radius
+            )
+            self._cleared = radius, cleared, proof
+        is_known = radius <= cleared and structure.is_faithful(self.selected, self._neighborhood)
+        return proof if is_known else None
 
     def nearest_change(self, **limits: int) -> NearestChange | None:
         """How near the nearest change is, if the structure of the model tells something of it."""

@@ -27,6 +27,9 @@ N_NEARBY = 12
 """Masks near an explanation about which it is asked besides, before counts are believed."""
 
 
+_SHORT_SEARCH = 2000
+
+
 class Structure:
     """What the model behind an evaluator can prove: the one place where verbs ask whether draws are needed at all.
 
@@ -94,6 +97,21 @@ class Structure:
             nearest.mask.setflags(write=False)
             keeps = agree(self._evaluator(nearest.mask[None]), reference)[0]
         return None if keeps or not nearest.distance else nearest
+
+    def clears(
+        self, selected: Mask, neighborhood: str, agree: Agreement, reference: Any, *, radius: int
+    ) -> tuple[int, str]:
+        """Up to which distance, at most ``radius``, no mask loses the prediction, and what proves it, if faithful.
+
+        The search is short: it is for explanations that are clearly stable, where masks are too many to count.
+        """
+        if self.countable is None or self.countable.reasons_against(agree, reference) is not None:
+            return -1, ""
+        with self._evaluator.without_shortcut():
+            nearest = self.countable.nearest_change(
+                selected, neighborhood, agree, reference, max_radius=radius, max_nodes=_SHORT_SEARCH
+            )
+        return nearest.cleared, nearest.method
 
     def score_masks(self, agree: Agreement) -> None:
         """From now on score masks straight from the trees, where rounding cannot change the prediction."""
