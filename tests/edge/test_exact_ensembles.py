@@ -282,11 +282,11 @@ def test_a_search_of_a_large_ensemble_looks_at_fewer_parts(monkeypatch):
     forest = RandomForestClassifier(30, random_state=0).fit(rows, (rows.sum(axis=1) > 0).astype(int))
     monkeypatch.setattr(ensembles, "_QUICK_TABLE", 0)
     monkeypatch.setattr(ensembles, "_TABLE_WORK", 0)
-    selected, agree, n_open = np.arange(12) < 3, as_agreement("same_top_class"), 0
-    for row in rows[:8]:
+    selected, agree, n_open = np.arange(12) < 6, as_agreement("same_top_class"), 0
+    for row in rows[:20]:
         model = hf.mask_tabular(forest, row, background=rows)
         searches = []
-        for work in (1 << 26, 64):
+        for work in (1 << 26, 1):
             monkeypatch.setattr(ensembles, "_SEARCH_WORK", work)
             reference = model(selected[None])[0]
             searches.append(countable_of(model).nearest_change(selected, "additions", agree, reference))

@@ -118,7 +118,8 @@ class StabilityCurve(Value, schema="holdfast.stability_curve"):
         if last.judge_errors is not None:
             below, above = last.judge_errors.upper_false_yes, last.judge_errors.upper_false_no
             foot += f" With the judge's errors -{below:.3f} and +{above:.3f}, confidence {last.true_confidence:g}."
-        return "\n".join([head, " radius    rate  interval          agreed/drawn", *rows, *wrong, foot])
+        of = "masks" if all(cert.exact for cert in self) else "drawn"
+        return "\n".join([head, f" radius    rate  interval          agreed/{of}", *rows, *wrong, foot])
 
 
 def sparkline(rates: tuple[float, ...]) -> str:

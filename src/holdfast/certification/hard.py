@@ -178,7 +178,8 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         counts, scope = f"{self.n_agreed} of {self.n_evaluated} agreed", "a fact about this model, input and masking"
         scope = "about one random answer of this model" if self.answers == "random" else scope
         if self.method in PROOFS:
-            counts = f"{share_of(self.n_agreed, self.n_agreed)} masks within radius {self.radius} keep it, "
+            masks = f"{share_of(self.n_agreed, self.n_agreed)} masks within radius {self.radius} keep it, "
+            counts = masks if self.radius else ""  # the explanation itself is no change
             counts += f"proven from inside the model, by {proof_label(self.method)}"
         if self.counterexample is not None:
             changed = counted(int((self.counterexample != self.selected).sum()), "feature")

@@ -104,7 +104,7 @@ class NearestChange:
     largest : int
         The largest distance that was asked about.
     method : str
-        What proves ``cleared``; one of ``PROOFS``.
+        What proves ``cleared``, one of ``PROOFS``; "the explanation itself" if that loses the prediction already.
     n_nodes : int
         Parts of the space of masks that were examined.
     """

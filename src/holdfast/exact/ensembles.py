@@ -26,8 +26,8 @@ from holdfast.exact.sums import Condition, Judge, SetCounts, SumTable, Units
 from holdfast.exact.trees import Cube, Leaf, merged_cubes
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
 
-MOST_TABLED = 23
-"""Most features of which all sets of flips are listed."""
+MOST_TABLED = 22
+"""Most features of which all sets of flips are listed; fewer where several classes are near."""
 
 _TABLE_WORK = 1 << 27  # additions for a table that are worth it: about a second
 _QUICK_TABLE = 1 << 22  # and that are faster than a search
@@ -319,7 +319,7 @@ class TreeEnsemble:
         return lambda masks: agree(np.asarray(self.model(masks)), reference)
 
     def count(self, selected: Mask, neighborhood: str, agree: Agreement, reference: Any) -> Counts | None:
-        """Counts at every distance: by a table of all sums of up to 23 features that matter, else if additive."""
+        """Counts at every distance: by a table of all sums of up to 22 features that matter, else if additive."""
         flips = Flips.of(selected, neighborhood)
         conditions = self._conditions(flips, agree, reference)
         sets: SetCounts | None = None
