@@ -29,6 +29,9 @@ from holdfast.validation import check_masks, check_seconds, check_whole
 
 _Answer = TypeVar("_Answer")
 
+Shortcut = Callable[[Masks, Callable[[Mask], Outputs]], Outputs]
+"""Masks (b, n_features), and a function that asks the model about some of them, (b,) → the outputs of all."""
+
 DEFAULT_BATCH_SIZE = 256
 
 STEADY_BATCH_SIZE = 64
@@ -90,6 +93,13 @@ class Evaluator:
         Every distinct mask computed so far and what the model said of it.
     deciding : Deciding or None
         The model, if it can tell early which class leads.
+    shortcut : Shortcut or None
+        What gives outputs in place of the model, and asks it where that is not enough. Its rows count as calls. It
+        belongs to one question: outputs may be rounded otherwise than the model's, where the answer stays the same.
+    takes_shortcuts : bool
+        Whether a question that is put to this evaluator may use one.
+    reads_structure : bool
+        Whether what is known of the inside of the model may be used, in place of draws.
 
     Examples
     --------
@@ -125,6 +135,9 @@ class Evaluator:
         self.deciding = model if isinstance(model, Deciding) else None
         self._base_before = 0 if self.deciding is None else self.deciding.n_base_calls
         self.progress = as_progress(progress)
+        self.shortcut: Shortcut | None = None
+        self.takes_shortcuts = bool(getattr(model, "takes_shortcuts", True))
+        self.reads_structure = bool(getattr(model, "reads_structure", True))
         self._slots: dict[bytes, int] = {}
         self._rows = _Rows()
         self._expected = self._n_repeated = 0
@@ -337,8 +350,27 @@ class Evaluator:
             self._n_spread += n_more
         return np.array(masks, dtype=bool).reshape(-1, self.n_columns), outputs
 
+    @contextmanager
+    def without_shortcut(self) -> Iterator[None]:
+        """What is not remembered comes from the model itself."""
+        shortcut, self.shortcut = self.shortcut, None
+        try:
+            yield
+        finally:
+            self.shortcut = shortcut
+
     def _ask(self, batch: Masks, again: Masks, draws: NDArray[np.int64]) -> Outputs:
         """Outputs of the batch and then of rows that no memory may answer, as these draws of a random answer."""
+        if self.shortcut is None:
+            return self._ask_model(batch, again, draws)
+        n = len(batch)
+
+        def ask(chosen: Mask) -> Outputs:
+            return self._ask_model(batch[chosen[:n]], again[chosen[n:]], draws[chosen[n:]])
+
+        return self.shortcut(np.concatenate([batch, again]), ask)
+
+    def _ask_model(self, batch: Masks, again: Masks, draws: NDArray[np.int64]) -> Outputs:
         if isinstance(self.model, Evaluator):
             parts = [self.model(batch)] if len(batch) else []
             parts += [self.model.recompute(again, draws)] if len(again) else []

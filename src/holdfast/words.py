@@ -151,6 +151,8 @@ def share_of(part: int, whole: int) -> str:
 
 def proven_by(proof: str) -> str:
     """How a model was seen through, in words."""
+    if proof in ("branch and bound", "most adverse features first"):  # which count nothing: no mask changes anything
+        return f"proven from inside the model, by {proof_label(proof)}"
     return f"every mask was counted from inside the model, by {proof_label(proof)}"
 
 

@@ -313,7 +313,7 @@ def test_fingerprints_are_compared_where_both_are_known() -> None:
     assert hf.recheck(Named(hf.Provenance("table", "m1", "x1")), cert).confirmed
     for other in (("table", "m2", "x1"), ("table", "m1", "x2"), ("another fill", "m1", "x1")):
         assert not hf.recheck(Named(hf.Provenance(*other)), cert).confirmed
-    unknown = hf.recheck(hf.mask_function(TABLE, n_features=12), cert)
+    unknown = hf.recheck(hf.mask_function(lambda masks: TABLE(masks), n_features=12), cert)
     assert unknown.not_identified == ("masking", "model", "input")
 
 

@@ -63,7 +63,7 @@ def read_structure(model: Any) -> CountedTable:
     return CountedTable(lie=1)
 
 
-def answers_alike(model: Any, countable: Any) -> bool:
+def answers_alike(model: Any, countable: Any, masks: Any) -> bool:
     return False
 
 
@@ -83,7 +83,7 @@ def test_a_structure_that_answers_otherwise_than_the_model_is_not_believed() -> 
     assert certificate.proof is None
     assert hf.certify_hard(model, SELECTED, radius=3, rng=0).method in ("enumeration", "sampling")
     assert hf.find_witness(model, SELECTED, rng=0).proof is None
-    curve = hf.mean_curve([lambda: (model, SELECTED)] * 3, radii=[2], half_width=0.3, rng=0)
+    curve = hf.mean_curve([lambda: (model, SELECTED)] * 3, radii=[3], half_width=0.3, rng=0)
     assert curve.n_counted == 0
 
 
@@ -125,3 +125,75 @@ def test_a_proof_that_does_not_fit_its_counts_is_refused() -> None:
     plain["trail"][0]["exact"] = False
     with pytest.raises(HoldfastError):
         hf.RadiusCertificate.from_json(json.dumps(plain))
+
+
+def drawn_from(model: Any, **options: Any) -> hf.Certificate:
+    """A certificate by draws, although the model counts its masks."""
+    certificate = hf.certify(hf.mask_function(model, n_features=N), SELECTED, radius=6, tolerance=0.2, **options)
+    assert not certificate.exact
+    return certificate
+
+
+def test_what_was_drawn_is_confirmed_by_draws_and_the_count_is_told_beside_it() -> None:
+    check = hf.recheck(CountedTable(), drawn_from(CountedTable(), rng=1))
+    assert check.confirmed
+    assert "Counted from inside the model, 48 of 64 masks (75%) keep the prediction: inside" in str(check)
+    lucky = (drawn_from(CountedTable(), rng=key, confidence=0.5) for key in range(200))
+    check = hf.recheck(CountedTable(), next(certificate for certificate in lucky if certificate.interval.low > 0.75))
+    assert check.confirmed
+    assert "outside the stated interval" in str(check)
+    hidden = hf.mask_function(CountedTable(), n_features=N)
+    hard = hf.certify_hard(hidden, SELECTED, radius=1, max_enumerated=0, tolerance=0.3, rng=0)
+    assert hard.method == "sampling"
+    assert hf.recheck(CountedTable(), hard).confirmed
+
+
+def test_a_masked_model_whose_structure_is_hidden_keeps_what_it_knows_of_its_input() -> None:
+    table = hf.lookup_table([[0.1, 0.9]] * 4, n_features=2, classes=["no", "yes"])
+    hidden = hf.mask_function(table, n_features=2)
+    assert (hidden.provenance, hidden.classes) == (table.provenance, ("no", "yes"))
+    assert hf.mask_function(table, n_features=2, classes=["a", "b"]).classes == ("a", "b")
+
+
+def test_stored_results_that_contradict_themselves_are_refused() -> None:
+    certificate = hf.certify(CountedTable(), SELECTED, radius=6, rng=0)
+    assert certificate.counterexample is not None
+    size = certificate.n_evaluated
+    plain = json.loads(certificate.to_json()) | {"n_agreed": size, "rate": 1.0, "rate_unbiased": 1.0}
+    plain["interval"] = {"low": 1.0, "high": 1.0}
+    with pytest.raises(HoldfastError, match="counterexample"):
+        hf.Certificate.from_json(json.dumps(plain))
+    with pytest.raises(HoldfastError, match="n_calls"):
+        hf.Certificate.from_json(json.dumps(json.loads(certificate.to_json()) | {"n_calls": -1}))
+    hard = json.loads(hf.certify_hard(CountedTable(), SELECTED, radius=6, rng=0).to_json())
+    hard |= {"stable": True, "counterexample": None, "radius": 6, "n_agreed": size, "n_evaluated": size}
+    assert hard["consistent"] is False
+    with pytest.raises(HoldfastError, match="consistent"):
+        hf.HardCertificate.from_json(json.dumps(hard))
+
+
+@dataclass
+class SearchedTable(CountedTable):
+    """Knows no counts, but up to where nothing changes the prediction: distance 1."""
+
+    def count(self, selected: Any, neighborhood: str, agree: Any, reference: Any) -> Counts | None:
+        return None
+
+    def nearest_change(self, selected: Any, *question: Any, **limits: Any) -> NearestChange:
+        self.asked.append(limits)
+        largest = limits["max_radius"]
+        return NearestChange(min(1, largest), None, None, largest, "branch and bound")
+
+
+def test_a_search_that_finds_no_change_makes_the_rate_exactly_one() -> None:
+    model = SearchedTable()
+    certificate = hf.certify(model, SELECTED, radius=1, rng=0)
+    assert (certificate.rate, certificate.exact, certificate.proof) == (1.0, True, "branch and bound")
+    assert "proven from inside the model, by branch and bound" in str(certificate)
+    assert hf.Certificate.from_json(certificate.to_json()) == certificate
+    model.asked.clear()
+    curve = hf.certify_radii(model, SELECTED, radii=[0, 1, 3, 5], tolerance=0.3, rng=0)
+    assert [cert.proof for cert in curve] == ["branch and bound"] * 2 + [None] * 2
+    assert [limits["max_radius"] for limits in model.asked] == [0, 1, 3], "a search that stopped is not made again"
+    same = hf.certify(model, SELECTED, radius=1, agree=lambda outputs, reference: outputs == reference, rng=0)
+    assert same.proof is None

@@ -68,22 +68,21 @@ def check_random_additive(seed: int) -> tuple[int, int]:
     model, selected, agree = random_case(seed)
     countable = countable_of(model)
     assert isinstance(countable, TreeEnsemble), seed
-    return check_against_enumeration(countable, model, selected, agree)
+    return check_against_enumeration(countable, model, selected, agree, must_be_exact=countable.is_repeatable)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("batch", range(10))
-def test_counts_of_random_additive_models_are_those_of_enumeration(batch):
-    for seed in range(20 * batch, 20 * batch + 20):
-        check_random_additive(seed)
+def test_counts_of_random_additive_models_are_those_of_enumeration():
+    n_exact, n_all = np.sum([check_random_additive(seed) for seed in range(200)], axis=0)
+    assert n_exact > 0.95 * n_all
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("batch", range(20))
 def test_counts_of_two_thousand_additive_models_are_those_of_enumeration(batch):
-    for seed in range(1000 + 105 * batch, 1000 + 105 * (batch + 1)):
-        check_random_additive(seed)
+    n_exact, n_all = np.sum([check_random_additive(1000 + 105 * batch + at) for at in range(105)], axis=0)
+    assert n_exact > 0.9 * n_all
 
 
 def check_without_table(seeds: range) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from sklearn.ensemble import (
 import holdfast as hf
 from holdfast.agreement import as_agreement
 from holdfast.errors import InvalidValueError
-from holdfast.exact import ensembles
+from holdfast.exact import binding, ensembles
 from holdfast.exact.binding import countable_of
 from holdfast.exact.ensembles import TreeEnsemble
 from tests.helpers.exact_oracles import KINDS, Enumerated, check_against_enumeration, check_nearest
@@ -264,3 +264,35 @@ def test_categories_of_boosters_are_read_or_refused(library):
         countable = countable_of(masked)
         assert countable is not None
         check_against_enumeration(countable, masked, np.array([False, True, False]), "same_top_class")
+
+
+def test_more_leaves_than_are_worth_reading_are_not_read(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(100, 6))
+    forest = RandomForestClassifier(10, random_state=0).fit(rows, (rows[:, 0] * rows[:, 1] > 0).astype(int))
+    model = hf.mask_tabular(forest, rows[0], background=rows, fill="background", n_background=4)
+    assert countable_of(model) is not None
+    monkeypatch.setattr(binding, "_MOST_LEAVES", 50)
+    assert countable_of(model) is None
+
+
+def test_a_search_of_a_large_ensemble_looks_at_fewer_parts(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 12))
+    forest = RandomForestClassifier(30, random_state=0).fit(rows, (rows.sum(axis=1) > 0).astype(int))
+    monkeypatch.setattr(ensembles, "_QUICK_TABLE", 0)
+    monkeypatch.setattr(ensembles, "_TABLE_WORK", 0)
+    selected, agree, n_open = np.arange(12) < 6, as_agreement("same_top_class"), 0
+    for row in rows[:20]:
+        model = hf.mask_tabular(forest, row, background=rows)
+        searches = []
+        for work in (1 << 26, 1):
+            monkeypatch.setattr(ensembles, "_SEARCH_WORK", work)
+            reference = model(selected[None])[0]
+            searches.append(countable_of(model).nearest_change(selected, "additions", agree, reference))
+        whole, cut = searches
+        assert whole.proven
+        assert cut.cleared <= whole.cleared
+        assert cut.distance is None or cut.distance >= whole.distance
+        n_open += not cut.proven
+    assert n_open > 0

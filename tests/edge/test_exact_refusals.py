@@ -9,13 +9,15 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import (
     AdaBoostClassifier,
+    AdaBoostRegressor,
+    BaggingClassifier,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
     HistGradientBoostingRegressor,
     RandomForestRegressor,
 )
 from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
-from sklearn.naive_bayes import GaussianNB
+from sklearn.naive_bayes import CategoricalNB, GaussianNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -23,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import holdfast as hf
 from holdfast.agreement import as_agreement
 from holdfast.evaluation import Evaluator
-from holdfast.exact.binding import countable_of
+from holdfast.exact.binding import countable_of, read_structure
 from holdfast.exact.limits import SumScoring
 
 RNG = np.random.default_rng(0)
@@ -51,23 +53,43 @@ def booster(library: str, **settings: Any) -> Any:
 @pytest.mark.parametrize(
     ("model", "y"),
     [
-        (AdaBoostClassifier(n_estimators=3), CLASSES),
+        (AdaBoostClassifier(LogisticRegression(), n_estimators=3), CLASSES),
+        (AdaBoostRegressor(n_estimators=3), TARGETS),
+        (BaggingClassifier(LogisticRegression(), 3), CLASSES),
         (GradientBoostingClassifier(n_estimators=3, loss="exponential"), CLASSES),
         (GradientBoostingRegressor(n_estimators=3, init=LinearRegression()), TARGETS),
         (HistGradientBoostingRegressor(max_iter=3, loss="poisson"), np.abs(TARGETS)),
-        (SGDClassifier(loss="log_loss"), CLASSES),
+        (SGDClassifier(loss="modified_huber"), CLASSES),
+        (SGDClassifier(loss="log_loss"), np.arange(80) % 3),
         (make_pipeline(FunctionTransformer(np.abs), DecisionTreeClassifier()), CLASSES),
-        (booster("xgboost", booster="dart", rate_drop=0.5), CLASSES),
+        (booster("xgboost", booster="gblinear"), CLASSES),
+        (booster("xgboost", objective="binary:hinge"), CLASSES),
         (booster("xgboost", missing=0.0), CLASSES),
-        (booster("lightgbm", boosting_type="rf", bagging_freq=1, bagging_fraction=0.5), CLASSES),
+        (booster("lightgbm", objective="multiclassova"), np.arange(80) % 3),
         (booster("lightgbm", linear_tree=True), TARGETS),
-        (booster("catboost", grow_policy="Lossguide"), CLASSES),
+        (booster("catboost", loss_function="MultiClassOneVsAll"), np.arange(80) % 3),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_other_models_are_not_read(model, y):
     model.fit(ROWS, y)
     assert countable_of(hf.mask_tabular(model, ROWS[0], background=ROWS)) is None
+
+
+def test_naive_bayes_without_smoothing_is_not_read():
+    rows = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 3.0]])
+    with np.errstate(divide="ignore"):
+        model = MultinomialNB(alpha=0.0).fit(rows, [0, 0, 1, 1])
+        assert countable_of(hf.mask_tabular(model, rows[0], background=rows)) is None
+
+
+def test_a_category_that_naive_bayes_does_not_know_is_refused_by_itself():
+    rows = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    model = CategoricalNB().fit(rows, [0, 0, 1, 1])
+    masked = hf.mask_tabular(model, rows[0], fill=2.0)
+    assert read_structure(masked) is None
+    with pytest.raises(IndexError):
+        hf.certify(masked, [0], radius=1)
 
 
 def test_categories_of_catboost_are_not_read():

@@ -15,8 +15,10 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import holdfast as hf
 from holdfast.certification.serialization import Value
+from holdfast.certification.structure import N_CONFIRMED, N_NEARBY
 from holdfast.errors import InvalidValueError
 from holdfast.exact.countable import PROOFS
+from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.study.store import Store
 
 N = 9
@@ -76,7 +78,8 @@ def test_certify_is_enumeration_and_names_its_proof(models, neighborhood, rate_k
             certificate = back(hf.certify(model, SELECTED, radius=radius, **options))
             truth = enumerated(model, SELECTED, radius=radius, neighborhood=neighborhood, rate_kind=rate_kind)
             assert certificate.exact
-            assert certificate.proof in PROOFS
+            is_tiny = NEIGHBORHOODS[neighborhood](SELECTED, radius).size <= N_CONFIRMED + N_NEARBY
+            assert (certificate.proof is None) if is_tiny else (certificate.proof in PROOFS)
             assert certificate.design is None
             assert truth.proof is None
             assert (certificate.rate, certificate.interval) == (truth.rate, truth.interval)
@@ -84,8 +87,8 @@ def test_certify_is_enumeration_and_names_its_proof(models, neighborhood, rate_k
                 assert (certificate.n_agreed, certificate.n_evaluated) == (truth.n_agreed, truth.n_evaluated)
             if rate_kind == "uniform":
                 assert (certificate.counterexample is None) == (truth.counterexample is None)
-            assert "counted from inside the model" in str(certificate)
-            assert certificate.n_calls < 30
+            assert is_tiny or "counted from inside the model" in str(certificate)
+            assert certificate.n_calls < 45
             rates.add(certificate.rate)
     assert len(rates) > 1
 
@@ -108,11 +111,12 @@ def test_certify_hard_proves_at_any_radius(models):
                 hard = back(hf.certify_hard(model, SELECTED, **options))
                 truth = hf.certify_hard(plain(model), SELECTED, max_enumerated=MOST, **options)
                 assert truth.method == "enumeration"
-                assert hard.method in PROOFS
+                is_tiny = NEIGHBORHOODS[neighborhood](SELECTED, radius).size <= N_CONFIRMED + N_NEARBY
+                assert hard.method == "enumeration" if is_tiny else hard.method in PROOFS
                 assert hard.exact
                 assert (hard.stable, hard.radius) == (truth.stable, truth.radius)
                 assert hf.recheck(model, hard).confirmed
-                assert "proven from inside the model" in str(hard)
+                assert is_tiny or "proven from inside the model" in str(hard)
 
 
 def test_witnesses_and_brackets_are_proven(models):

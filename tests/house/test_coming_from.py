@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 
 import holdfast as hf
 from holdfast.boolean import exact_rate, tabulate
@@ -124,6 +126,15 @@ CLAIMS: dict[str, dict[str, Callable[[], str]]] = {
         "lime": lambda: "yes" if any("stab" in name.lower() for name in dir(lime.explanation)) else "no",
         "Quantus": lambda: "yes" if any("addition" in name.lower() for name in _metric_names()) else "no",
     },
+    "computes its number from inside trees and linear models, without samples": {
+        "holdfast": lambda: (
+            "yes" if all(_is_counted(one) for one in (DecisionTreeClassifier, LogisticRegression)) else "no"
+        ),
+        "captum": lambda: "yes" if _mentions_trees(captum.attr) else "no",
+        "shap": lambda: "yes" if hasattr(shap, "TreeExplainer") and hasattr(shap, "LinearExplainer") else "no",
+        "lime": lambda: "yes" if _mentions_trees(lime.lime_tabular.LimeTabularExplainer) else "no",
+        "Quantus": lambda: "yes" if _mentions_trees(quantus) else "no",
+    },
     "gives an interval for its number": {
         "holdfast": lambda: (
             "yes" if CERTIFICATE.interval.low <= CERTIFICATE.rate <= CERTIFICATE.interval.high else "no"
@@ -166,6 +177,16 @@ CLAIMS: dict[str, dict[str, Callable[[], str]]] = {
         **{shown: lambda name=name: "yes" if has_command(name) else "no" for shown, name in PACKAGES.items()},
     },
 }
+
+
+def _is_counted(kind: Any) -> bool:
+    estimator = kind().fit(ROWS, ROWS[:, 0] > 0)
+    certificate = hf.certify(hf.mask_tabular(estimator, ROWS[0], background=ROWS), SELECTED, radius=2)
+    return certificate.exact and certificate.proof is not None
+
+
+def _mentions_trees(one: Any) -> bool:
+    return any(re.search("tree|linear_?explainer", name, re.IGNORECASE) for name in dir(one))
 
 
 def _public(module: Any) -> set[str]:

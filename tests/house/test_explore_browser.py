@@ -195,7 +195,7 @@ def test_a_witness_is_stepped_through_to_where_the_prediction_changes(
 def test_a_draw_that_changes_the_prediction_can_be_looked_at(visit: Callable[..., Tab]) -> None:
     tab = visit(PARITY.replace("0.05", "0.1"))
     tab.page.get_by_role("button", name="Certify", exact=True).click()
-    tab.page.get_by_role("button", name="Show a draw that changes the prediction").click()
+    tab.page.get_by_role("button", name="Show additions that change the prediction").click()
     tab.page.wait_for_selector(".chip.changed")
     n_added = len([state for state in tab.states().values() if state == "added"])
     assert 1 <= n_added <= 6

@@ -139,6 +139,8 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         changing = self.counterexample
         if changing is not None and not (nearby is None or nearby.contains(check_mask(changing, "counterexample"))):
             raise InvalidValueError(argument="counterexample", must="lie within the radius")
+        if changing is not None and self.exact and n_agreed == n_evaluated:
+            raise InvalidValueError(argument="counterexample", must="be none where every mask agrees")
 
     def holds(self, rate: float) -> bool:
         """Whether the certificate shows that the true rate is at least ``rate``.
@@ -326,19 +328,29 @@ def certify(
         if evaluator.progress is not None:
             evaluator.expect(most_rows(parts, plan))
         reference = Reference(evaluator, mask, procedure)
-        outcomes = [_enumerate_or_sample(part, plan, reference, procedure, on_look) for part in parts]
+        lists = reference.lists(nearby)
+        outcomes = [_enumerate_or_sample(part, plan, reference, procedure, on_look, lists=lists) for part in parts]
         outcome = worst_of(outcomes) if question.rate_kind in WORST else outcomes[0]
         return make_certificate(reference, nearby, outcome, procedure)
 
 
 def _enumerate_or_sample(
-    nearby: Neighborhood, plan: Plan, reference: Reference, procedure: Procedure, on_look: OnLook | None
+    nearby: Neighborhood,
+    plan: Plan,
+    reference: Reference,
+    procedure: Procedure,
+    on_look: OnLook | None,
+    *,
+    lists: bool,
 ) -> Outcome:
-    """Count every mask if the model's structure tells; evaluate every mask if there are few; else follow the plan."""
-    outcome = reference.counted(nearby)
+    """Count every mask if the model's structure tells; evaluate every mask if there are few; else follow the plan.
+
+    If ``lists``, there are so few that counting would take more calls.
+    """
+    outcome = None if lists else reference.counted(nearby)
     if outcome is not None:
         return outcome
-    exact = procedure.question.enumerates(nearby, plan.max_draws)
+    exact = lists or procedure.question.enumerates(nearby, plan.max_draws)
     most = nearby.size if exact else plan.max_draws
     on_count = None if on_look is None else lambda tally: on_look(Look(tally.n_agreed, tally.n_evaluated, most, exact))
     if exact:

@@ -24,7 +24,7 @@ from holdfast.neighborhood import Neighborhood
 from holdfast.plans import Plan, most_rows, share_risk
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_label, check_selection, check_share, check_whole, shown
-from holdfast.words import calls, quoted
+from holdfast.words import calls, proven_by, quoted
 
 _ROUNDING = 1e-9
 """By which the ends of an interval may differ where they are computed by another version of SciPy."""
@@ -147,6 +147,11 @@ class Comparison(Value, schema="holdfast.comparison"):
         """All pairs (more stable, less stable) that are certified at this radius."""
         return tuple((pair.better, pair.worse) for pair in self[radius] if pair.better and pair.worse)
 
+    def _are_equal(self, pair: Difference) -> bool:
+        """Whether two rates are known to be the same."""
+        first, second = (self.curve(name)[pair.radius] for name in (pair.first, pair.second))
+        return first.exact and second.exact and first.interval == second.interval
+
     def to_frame(self) -> Any:
         """The differences as a pandas ``DataFrame``, one row per pair and radius."""
         names = ("first", "second", "radius", "estimate")
@@ -165,8 +170,14 @@ class Comparison(Value, schema="holdfast.comparison"):
             lines.append(f"{name:>{width}}  {rates}  {sparkline(curve.rates)}  {predicts}")
         for radius in self.radii:
             claims = [f"{better} > {worse}" for better, worse in self.ranking(radius)]
+            claims += [f"{pair.first} = {pair.second}" for pair in self[radius] if self._are_equal(pair)]
             lines.append(f"r={radius}: {', '.join(claims) or 'cannot tell them apart'}")
-        lines.append(f"All claims hold together with confidence {self.confidence}; {calls(self.n_calls)}.")
+        certificates = [certificate for curve in self.curves for certificate in curve]
+        sure = f"All claims hold together with confidence {self.confidence}"
+        if all(certificate.exact for certificate in certificates):
+            proof = next((certificate.proof for certificate in certificates if certificate.proof), None)
+            sure = f"All rates are exact: {'every mask was evaluated' if proof is None else proven_by(proof)}"
+        lines.append(f"{sure}; {calls(self.n_calls)}.")
         return "\n".join(lines)
 
 

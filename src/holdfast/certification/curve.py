@@ -118,7 +118,8 @@ class CertificateCurve(Value):
         if last.judge_errors is not None:
             below, above = last.judge_errors.upper_false_yes, last.judge_errors.upper_false_no
             foot += f" With the judge's errors -{below:.3f} and +{above:.3f}, confidence {last.true_confidence:g}."
-        title = f"{unit:>7}    rate  interval          agreed/drawn"
+        of = "masks" if all(cert.exact for cert in self) else "drawn"
+        title = f"{unit:>7}    rate  interval          agreed/{of}"
         return "\n".join([head, title, *rows, *wrong, foot])
 
 

@@ -101,7 +101,8 @@ class FillSensitivity(Value, schema="holdfast.fill_sensitivity"):
         first, width = self.certificates[0], max(len("fill"), *map(len, self.names))
         change = lower_first(first.change(first.effective_radius, first.rate_kind)).rstrip(",")
         lines = [f"How often the prediction is kept when {change}, under {counted(len(self), 'fill')}"]
-        lines.append(f"{'fill':>{width}}    rate  interval          agreed/drawn  prediction")
+        of = "masks" if all(certificate.exact for certificate in self) else "drawn"
+        lines.append(f"{'fill':>{width}}    rate  interval          agreed/{of}  prediction")
         for name, cert in zip(self.names, self, strict=True):
             counts = f"{cert.n_agreed}/{cert.n_evaluated}" + (" exact" if cert.exact else "")
             prediction = quoted(cert.prediction, cert.prediction_name)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Unpack
 
+import numpy as np
+
 from holdfast.bounds import Interval, smallest_power_within
 from holdfast.certification.question import PrecisionKeywords, Procedure, asks, radii_asked
 from holdfast.certification.reference import MOST_READ, PredictionClaim, Reference, check_proof, portions
@@ -100,7 +102,7 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         check_name(self.method, "method", ["enumeration", "sampling", *VOTED, *PROOFS])
         if self.answers == "random" and self.method != "sampling":
             raise InvalidValueError(argument="method", must="be 'sampling' for random answers", got=shown(self.method))
-        for name in ("radius", "requested_radius", "effective_radius", "n_calls"):
+        for name in ("radius", "requested_radius", "effective_radius"):
             check_whole(getattr(self, name), name)
         n_agreed, n_evaluated = check_proof(self, self.method if self.method in PROOFS else None)
         known_change = self.counterexample is not None
@@ -116,6 +118,10 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         nearby, reach = self.nearby(self.requested_radius), self.reach(self.requested_radius)
         if self.effective_radius != reach:
             raise InvalidValueError(argument="effective_radius", must=f"be {reach}")
+        is_inside = nearby is not None and nearby.contains(np.ones_like(self.selected))
+        if self.stable and self.consistent is False and self.reference is None and is_inside:
+            must = "be true if nothing within a radius that includes the full input changes the prediction"
+            raise InvalidValueError(argument="consistent", must=must)
         if self.method in PROOFS:
             within = self.nearby(self.radius)
             size = 0 if within is None else within.size
@@ -173,7 +179,8 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         counts, scope = f"{self.n_agreed} of {self.n_evaluated} agreed", "a fact about this model, input and masking"
         scope = "about one random answer of this model" if self.answers == "random" else scope
         if self.method in PROOFS:
-            counts = f"{share_of(self.n_agreed, self.n_agreed)} masks within radius {self.radius} keep it, "
+            masks = f"{share_of(self.n_agreed, self.n_agreed)} masks within radius {self.radius} keep it, "
+            counts = masks if self.radius else ""  # the explanation itself is no change
             counts += f"proven from inside the model, by {proof_label(self.method)}"
         if self.counterexample is not None:
             changed = counted(int((self.counterexample != self.selected).sum()), "feature")
@@ -232,7 +239,8 @@ def certify_hard(
         proof = question.enumerates(nearby, affordable)
         evaluator.expect(nearby.size if proof else n_draws)
         reference = Reference(evaluator, mask, procedure)
-        nearest = reference.nearest_change(max_radius=nearby.effective_radius)
+        lists = proof and reference.lists(nearby)
+        nearest = None if lists else reference.nearest_change(max_radius=nearby.effective_radius)
         if nearest is not None and (nearest.mask is not None or nearest.proven):
             return _by_proof(nearest, nearby, reference, procedure)
         masks = nearby.enumerate(_PORTION) if proof else portions(nearby, n_draws, procedure.own_stream(mask))

@@ -302,7 +302,8 @@ class Procedure:
         if drawn is not None and self.question.answers == "random":
             must = "be left out for random fills, which are drawn with each mask; the model itself is deterministic"
             raise InvalidValueError(argument="answers", must=must, got="'random'")
-        structure = Structure(evaluator) if self.question.answers == "fixed" else None
+        reads = self.question.answers == "fixed" and evaluator.reads_structure
+        structure = Structure(evaluator) if reads else None
         question = replace(self.question, agree=agree, reference=reference, n_completions=drawn)
         procedure = replace(self, question=question, structure=structure)
         if self.is_canonical:

@@ -101,16 +101,18 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
     def __str__(self) -> str:
         rate, certified = f"{kept(self)} in at least {self.min_rate} of cases", self._certified()
         proof = next((step.proof for step in self.trail if step.proof), None)
+        is_certain = all(step.proof for step in certified)
         if certified:
             every = " (and every smaller tested radius)" if len(certified) > 1 else ""
             change = lower_first(self.change(certified[-1].effective_radius, also=every))
-            sure = "For certain" if all(step.proof for step in certified) else f"With confidence {self.confidence}"
+            sure = "For certain" if is_certain else f"With confidence {self.confidence}"
             claim = f"{sure}, {change} keeps {rate}"
         else:
             claim = f"No radius is certified to keep {rate}"
         radii = "radius" if len(self.trail) == 1 else "radii"
         wrong = "" if self.consistent else f" {unlike(self.min_rate if certified else 0, self)};"
-        scope = f"it is about {drawn_for(self)} for this model, input and masking, not about larger or untested radii"
+        about = "it is a fact about" if is_certain and certified else f"it is about {drawn_for(self)} for"
+        scope = f"{about} this model, input and masking, not about larger or untested radii"
         if self.judge_errors is not None and certified:
             interval, joint = self.by_people(Interval(self.min_rate, 1.0), self.confidence)
             wrong += f" with the judge's errors in at least {percent(outward(interval).low)}, confidence {joint:g};"

@@ -14,6 +14,7 @@ from holdfast.agreement import Agreement, as_reference, reference_output, same_t
 from holdfast.bounds import Interval, check_counts
 from holdfast.certification.question import ANSWERS, Procedure, Question
 from holdfast.certification.serialization import Value
+from holdfast.certification.structure import Structure
 from holdfast.completions import nearby_rows, numbers_of, with_completions
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
@@ -107,6 +108,8 @@ class PredictionClaim(Value):
         check_completion(self.n_completions, self.completion, self.counterexample)
         if self.n_completions is not None and self.answers == "random":
             raise InvalidValueError(argument="answers", must="be 'fixed' where completions are drawn")
+        for name in ("n_calls", "n_repeated"):
+            check_whole(getattr(self, name), name)
 
     def nearby(self, radius: int) -> Neighborhood | None:
         """The masks within a radius of the explanation; None if an object of the user's drew them."""
@@ -151,6 +154,7 @@ class Reference:
         self.counterexample: Mask | None = None
         self.completion: int | None = None
         self.last_changes: Masks = selected[None][:0]
+        self._cleared = (-1, -1, "")  # the radius that was asked about, what is cleared of it, and by what
         rows = reference_masks(selected, procedure.question.n_completions)
         outputs, self._given = evaluator(rows), procedure.question.reference
         self._output = outputs[0]
@@ -167,6 +171,8 @@ class Reference:
         self._rings, self._structure = procedure.question.neighborhood.rings, procedure.structure
         if procedure.check_determinism:
             evaluator.check_determinism(rows[0])
+        if self._structure is not None:
+            self._structure.score_masks(self._agree)
 
     def judge(self, masks: Masks) -> Mask:
         """Which masks (b, n_features) keep the prediction, Boolean (b,)."""
@@ -222,17 +228,39 @@ class Reference:
                 on_count(tally)
         return Outcome(tally, None, weighted_rate=kept / total)
 
+    def lists(self, nearby: Neighborhood) -> bool:
+        """Whether there are so few masks that evaluating all is cheaper than checking what is known of the model."""
+        return self._structure is not None and not nearby.is_larger_than(self._structure.n_checked)
+
     def counted(self, nearby: Neighborhood) -> Outcome | None:
         """The exact outcome, if the structure of the model tells it; then no mask need be drawn."""
-        structure, counts = self._structure, self._counts
-        if structure is None or counts is None or nearby.rings is None:
+        structure, rings, counts = self._structure, self._rings, self._counts
+        if structure is None or rings is None or nearby.rings is None:
             return None
-        agreed, undecided, size = counts.tally(nearby.effective_radius, nearby.smallest)
+        agreed, undecided, size = (
+            (0, 1, 1) if counts is None else counts.tally(nearby.effective_radius, nearby.smallest)
+        )
+        if counts is None or undecided:
+            proof = self._proof_of_stability(structure, rings, nearby.effective_radius)
+            if proof is None:
+                return None
+            rate = None if nearby.is_uniform else Fraction(1)
+            return Outcome(Tally(nearby.size, nearby.size), None, proof=proof, weighted_rate=rate)
         # What counts as known must be what the model itself says, on a few masks and on the change that is shown.
-        if undecided or not structure.is_faithful or (agreed < size and not self._shows_change):
+        is_known = structure.is_faithful(self.selected, rings)
+        if not is_known or (agreed < size and not self._shows_change):
             return None
         rate = None if nearby.is_uniform else counts.weighted_rate(nearby.effective_radius, nearby.odds)
         return Outcome(Tally(agreed, size), None, proof=counts.method, weighted_rate=rate)
+
+    def _proof_of_stability(self, structure: Structure, rings: str, radius: int) -> str | None:
+        """What proves that no mask within a radius loses the prediction; None if nothing does."""
+        asked, cleared, proof = self._cleared
+        if asked < radius and cleared == asked:  # else the search stopped before
+            cleared, proof = structure.clears(self.selected, rings, self._agree, self._output, radius=radius)
+            self._cleared = radius, cleared, proof
+        is_known = radius <= cleared and structure.is_faithful(self.selected, rings)
+        return proof if is_known else None
 
     def nearest_change(self, **limits: int) -> NearestChange | None:
         """How near the nearest change is, if the structure of the model tells something of it."""

@@ -125,14 +125,16 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
         change = lower_first(cert.change(cert.trail[-1].effective_radius))
         are = f"feature{' ranked highest by {} is' if self.size == 1 else 's ranked highest by {} are'}"
         leading = f"the {self.size} of {n} {are.format(self.method)} certified stable"
-        sure = "For certain" if all(step.proof for step in self.trail) else f"With confidence {cert.confidence}"
+        is_certain = all(step.proof for step in self.trail)
+        sure = "For certain" if is_certain else f"With confidence {cert.confidence}"
         claim = f"{sure}, {leading}: {change} keeps {kept(cert)}"
         claim += f" in at least {cert.min_rate} of cases"
         if self.size == n:
             claim = f"No part of the ranking by {self.method} short of all {n} features is certified stable"
         cost = f"({len(self.trail)} of {len(self.sizes)} sizes tested downwards, {calls(self.n_calls)})"
         wrong = "" if cert.consistent else f" {unlike(cert.min_rate, cert)};"
-        scope = f"it is about {drawn_for(cert)} for this model, input and masking, {NOT_RIGHT}"
+        about = "it is a fact about" if is_certain else f"it is about {drawn_for(cert)} for"
+        scope = f"{about} this model, input and masking, {NOT_RIGHT}"
         if cert.judge_errors is not None:
             interval, assured = cert.by_people(Interval(cert.min_rate, 1.0), cert.confidence)
             wrong += f" with the judge's errors in at least {percent(outward(interval).low)}, confidence {assured:g};"

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from holdfast.agreement import Agreement
 from holdfast.evaluation import Evaluator
 from holdfast.exact.countable import Countable, Counts, NearestChange
-from holdfast.types import Mask
+from holdfast.exact.ensembles import TreeEnsemble
+from holdfast.neighborhood import NEIGHBORHOODS
+from holdfast.randomness import stream
+from holdfast.types import Mask, Masks, Outputs
 
 MOST_COUNTED = 4095
 """Most features whose masks are counted: results with larger numbers could not be read again."""
+
+N_CONFIRMED = 12
+"""Masks about which the model is asked before others are scored from what was read of it."""
+
+N_NEARBY = 12
+"""Masks near an explanation about which it is asked besides, before counts are believed."""
+
+
+_SHORT_SEARCH = 2000
 
 
 class Structure:
@@ -28,6 +43,7 @@ class Structure:
             self._model = self._model.model
         # A model says which module can read it: that one may know frameworks, which have no place here.
         self._reader = getattr(self._model, "structure_reader", None)
+        self._faithful: dict[tuple[str, bytes], bool] = {}
 
     @cached_property
     def countable(self) -> Countable | None:
@@ -39,18 +55,29 @@ class Structure:
         countable: Countable | None = import_module(self._reader).read_structure(self._evaluator)
         return countable
 
-    @cached_property
-    def is_faithful(self) -> bool:
-        """Whether the model answers as what was read of it, on a few masks, which this computes."""
+    @property
+    def n_checked(self) -> int:
+        """Masks about which the model is asked before what was read of it counts as known."""
+        return 0 if self.countable is None or self.countable is self._model else N_CONFIRMED + N_NEARBY
+
+    def is_faithful(self, selected: Mask, neighborhood: str) -> bool:
+        """Whether the model answers as what was read of it, on masks of all sizes and near an explanation."""
         if self.countable is None or self.countable is self._model:
             return self.countable is not None
-        return bool(import_module(str(self._reader)).answers_alike(self._evaluator, self.countable))
+        key = (neighborhood, selected.tobytes())
+        if key not in self._faithful:
+            answers_alike = import_module(str(self._reader)).answers_alike
+            nearby = _masks_nearby(selected, neighborhood)
+            with self._evaluator.without_shortcut():
+                self._faithful[key] = all(answers_alike(self._evaluator, self.countable, m) for m in (None, nearby))
+        return self._faithful[key]
 
     def counts(self, selected: Mask, neighborhood: str, agree: Agreement, reference: Any) -> Counts | None:
         """How many masks at each distance keep the prediction, if what was read is faithful; None if it cannot tell."""
         if self.countable is None or self.countable.reasons_against(agree, reference) is not None:
             return None
-        return self.countable.count(selected, neighborhood, agree, reference)
+        with self._evaluator.without_shortcut():
+            return self.countable.count(selected, neighborhood, agree, reference)
 
     def nearest_change(
         self, selected: Mask, neighborhood: str, agree: Agreement, reference: Any, **limits: int
@@ -61,11 +88,72 @@ class Structure:
         """
         if self.countable is None or self.countable.reasons_against(agree, reference) is not None:
             return None
-        if not self.is_faithful:
+        if not self.is_faithful(selected, neighborhood):
             return None
-        nearest = self.countable.nearest_change(selected, neighborhood, agree, reference, **limits)
-        if nearest.mask is None:
-            return nearest
-        nearest.mask.setflags(write=False)
-        keeps = agree(self._evaluator(nearest.mask[None]), reference)[0]
+        with self._evaluator.without_shortcut():
+            nearest = self.countable.nearest_change(selected, neighborhood, agree, reference, **limits)
+            if nearest.mask is None:
+                return nearest
+            nearest.mask.setflags(write=False)
+            keeps = agree(self._evaluator(nearest.mask[None]), reference)[0]
         return None if keeps or not nearest.distance else nearest
+
+    def clears(
+        self, selected: Mask, neighborhood: str, agree: Agreement, reference: Any, *, radius: int
+    ) -> tuple[int, str]:
+        """Up to which distance, at most ``radius``, no mask loses the prediction, and what proves it, if faithful.
+
+        The search is short: it is for explanations that are clearly stable, where masks are too many to count.
+        """
+        if self.countable is None or self.countable.reasons_against(agree, reference) is not None:
+            return -1, ""
+        with self._evaluator.without_shortcut():
+            nearest = self.countable.nearest_change(
+                selected, neighborhood, agree, reference, max_radius=radius, max_nodes=_SHORT_SEARCH
+            )
+        return nearest.cleared, nearest.method
+
+    def score_masks(self, agree: Agreement) -> None:
+        """From now on score masks straight from the trees, where rounding cannot change the prediction."""
+        if isinstance(self._reader, str) and self._evaluator.takes_shortcuts and self._evaluator.shortcut is None:
+            self._evaluator.shortcut = TreeShortcut(self, agree)
+
+
+def _masks_nearby(selected: Mask, neighborhood: str) -> Masks:
+    """Random masks at distances 1 up to the largest, more of them near; the same ones every time."""
+    widest = NEIGHBORHOODS[neighborhood](selected, len(selected))
+    if widest.effective_radius == 0:
+        return selected[None]
+    rng = stream("structure", neighborhood)
+    distances = np.geomspace(1, widest.effective_radius, N_NEARBY).round().astype(int).tolist()
+    return np.concatenate([widest.exactly(distance).sample(1, rng) for distance in distances])
+
+
+class TreeShortcut:
+    """Scores of masks from trees, without building rows: for any model of which a ``TreeEnsemble`` can be read.
+
+    The model is asked about the first masks, and about those whose prediction rounding might change. All of its answers
+    must be those of the trees but for rounding; once one is not, the model is asked about every mask.
+    """
+
+    def __init__(self, structure: Structure, agree: Agreement) -> None:
+        self._structure, self._agree = structure, agree
+        self._n_confirmed = 0
+        self._is_refuted = False
+
+    def __call__(self, masks: Masks, ask: Callable[[Mask], Outputs], /) -> Outputs:
+        ensemble, everything = self._structure.countable, np.ones(len(masks), dtype=bool)
+        if self._is_refuted or not isinstance(ensemble, TreeEnsemble) or not ensemble.settles(self._agree):
+            return ask(everything)
+        outputs, is_settled = ensemble.settled(masks, self._agree)
+        is_settled[: max(0, N_CONFIRMED - self._n_confirmed)] = False
+        if is_settled.all():
+            return outputs
+        answers = ask(~is_settled)
+        if not ensemble.is_alike(outputs[~is_settled], answers):
+            self._is_refuted = True
+            return ask(everything)
+        self._n_confirmed += len(answers)
+        outputs = outputs.astype(answers.dtype)
+        outputs[~is_settled] = answers
+        return outputs

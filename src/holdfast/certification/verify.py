@@ -26,6 +26,7 @@ from holdfast.certification.radius import RadiusCertificate, certified_radius
 from holdfast.certification.selector import Selector
 from holdfast.certification.serialization import Value
 from holdfast.certification.stabilize import StableSelection, stabilize
+from holdfast.certification.structure import Structure
 from holdfast.completions import nearby_rows
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
@@ -41,6 +42,7 @@ from holdfast.smoothing import SmoothedModel
 from holdfast.types import MaskedModel, Progress
 from holdfast.validation import shown
 from holdfast.witness import Witness, repeat_witness
+from holdfast.words import percent
 
 _KINDS_DRAWN = (Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison, StableSelection)
 _KINDS_ASKED = (*_KINDS_DRAWN, ProbabilityCurve, CitationCertificate, Witness, Attribution, Selector)
@@ -300,7 +302,18 @@ def recheck(
             options["agree"] = judge(options["agree"], errors=first.judge_errors)
     if first.reference is not None:
         options["reference"] = first.reference
-    repeated = _ask_again(evaluator, result, options)
+    # The model itself is asked about every mask: its own margins are told.
+    took, read = evaluator.takes_shortcuts, evaluator.reads_structure
+    evaluator.takes_shortcuts = False
+    counted: Any = None
+    try:
+        if first.answers == "fixed" and not _names_proof(result) and Structure(evaluator).countable is not None:
+            # What was drawn is drawn again; what can be counted is told beside it.
+            counted = _ask_again(evaluator, result, dict(options)) if isinstance(result, Certificate) else None
+            evaluator.reads_structure = not _has_drawn(result)
+        repeated = _ask_again(evaluator, result, options)
+    finally:
+        evaluator.takes_shortcuts, evaluator.reads_structure = took, read
     margins: list[float] = []
     # Labels and single scores have no gaps.
     is_known, remembered = evaluator.deciding is None and first.answers == "fixed", evaluator.by_rows or evaluator
@@ -313,7 +326,7 @@ def recheck(
         canonical_key=_canonical_key(evaluator, repeated, options["neighborhood"]),
         rng_key=first.rng_key,
         compares_cost=evaluator.deciding is None,
-        notes=tuple(_notes(repeated)),
+        notes=(*_notes(repeated), *_counted_beside(result, counted)),
         smallest_margins=tuple(margins),
     )
 
@@ -482,6 +495,21 @@ def _check_law(first: Any, neighborhood: Any) -> None:
     if neighborhood is not None and as_neighborhood(neighborhood).name != first.neighborhood:
         must, got = f"be that of the result, {first.neighborhood!r}", as_neighborhood(neighborhood).name
         raise InvalidValueError(argument="neighborhood", must=must, got=shown(got))
+
+
+def _names_proof(result: Value) -> bool:
+    """Whether something in it was proven from inside the model."""
+    places = _pairs(result, result, every=True)
+    return any(now in PROOFS for path, _, now in places if path.rpartition(".")[2] in ("proof", "method"))
+
+
+def _counted_beside(stated: Any, counted: Any) -> Iterator[str]:
+    """What counting from inside the model says of a rate that is stated from draws."""
+    if counted is not None and counted.proof is not None:
+        inside = stated.interval.low <= counted.rate <= stated.interval.high
+        rate = f"{counted.n_agreed} of {counted.n_evaluated} masks ({percent(counted.rate)})"
+        where = "inside" if inside else "outside"
+        yield f"Counted from inside the model, {rate} keep the prediction: {where} the stated interval."
 
 
 def _canonical_key(model: Evaluator, result: Any, neighborhood: Any) -> int | None:

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.evaluation import Evaluator
+from holdfast.exact.arrays import NotNumbersError, ReadTrees, is_unpatched, numbers
 from holdfast.exact.countable import Countable
 from holdfast.exact.ensembles import MaskScorer, TreeEnsemble, merged_trees
-from holdfast.exact.linear import AdditiveParts, read_additive
-from holdfast.exact.readers import NotNumbersError, ReadTrees, numbers, read_trees
-from holdfast.exact.trees import CountableTree
+from holdfast.exact.linear import read_additive
+from holdfast.exact.readers import is_readable, read_trees
+from holdfast.exact.trees import CountableTree, Leaf
 from holdfast.masking.table.columns import positions_of
 from holdfast.masking.table.mask_tabular import TabularModel
 from holdfast.masking.table.palettes import FramePalette
@@ -31,6 +32,8 @@ _COLUMNWISE = (
 
 _N_CHECKED = 12
 _MOST_READ = 64
+_MOST_LEAVES = 100_000
+"""Most leaves that masks of a row can reach, over all trees and fills: more take longer than draws."""
 _read: OrderedDict[tuple[str, str | None], ReadTrees | None] = OrderedDict()
 """Trees that were read, by fingerprint of the model and method."""
 
@@ -38,9 +41,10 @@ _read: OrderedDict[tuple[str, str | None], ReadTrees | None] = OrderedDict()
 def countable_of(model: MaskedModel) -> Countable | None:
     """What a masked model can prove from its structure; None if that is not known.
 
-    It is known for rows of a table (``mask_tabular``) whose classifier is a decision tree, a forest or boosted trees of
-    scikit-learn, XGBoost, LightGBM or CatBoost, or a linear or naive Bayes model of scikit-learn, alone or behind steps
-    that act column by column. What is read is checked: it must give the model's own answers on a few masks.
+    It is known for rows of a table (``mask_tabular``) whose classifier is a decision tree, a forest, bagged or boosted
+    trees of scikit-learn, XGBoost, LightGBM or CatBoost, a linear or naive Bayes model of scikit-learn, or an
+    explainable boosting machine without pairs, alone or behind steps that act column by column. What is read is
+    checked: it must give the model's own answers on a few masks.
 
     Examples
     --------
@@ -50,7 +54,10 @@ def countable_of(model: MaskedModel) -> Countable | None:
     True
     """
     countable = read_structure(model)
-    return countable if countable is model or (countable is not None and answers_alike(model, countable)) else None
+    if countable is None or countable is model:
+        return countable
+    is_sum = not isinstance(countable, TreeEnsemble) or countable.is_sum
+    return countable if is_sum and answers_alike(model, countable) else None
 
 
 def read_structure(model: MaskedModel) -> Countable | None:
@@ -65,7 +72,9 @@ def read_structure(model: MaskedModel) -> Countable | None:
         return None
     try:
         countable = _bind(inner)
-    except NotNumbersError:
+    except (NotNumbersError, ValueError, TypeError, KeyError, IndexError, AttributeError):
+        # What other versions save otherwise, and what users made of a model, is not known: masks are drawn then. Tests
+        # that a model is read say so themselves.
         return None
     return None if countable is None else replace(countable, model=model)
 
@@ -74,11 +83,12 @@ def _bind(model: TabularModel) -> CountableTree | TreeEnsemble | None:
     table = _Bound.of(model)
     if table is None:
         return None
-    trees = _read_once(model, table.estimator)
+    # Not a matter of what is saved of a model, by which trees are known.
+    trees = _read_once(model, table.estimator) if is_readable(table.estimator, model.predictor.method) else None
     if trees is not None:
         return _bind_trees(model, trees, table)
     parts = read_additive(table.estimator, model.predictor.method) if model.n_fills == 1 else None
-    return None if parts is None else _bind_additive(model, parts, table)
+    return None if parts is None else parts.bind(model, table.rows, table.of_column)
 
 
 class _Bound:
@@ -92,6 +102,8 @@ class _Bound:
         """None if a step of the pipeline may mix columns."""
         estimator, steps = model.predictor.estimator, []
         while type(estimator).__name__ == "Pipeline" and type(estimator).__module__.startswith("sklearn."):
+            if not is_unpatched(estimator):
+                return None
             steps += [step for _, step in estimator.steps[:-1] if step not in (None, "passthrough")]
             estimator = estimator.steps[-1][1]
         if not all(map(_acts_by_column, steps)):
@@ -125,6 +137,8 @@ class _Bound:
 def _acts_by_column(step: Any) -> bool:
     if not type(step).__module__.startswith("sklearn.") or type(step).__name__ not in _COLUMNWISE:
         return False
+    if not is_unpatched(step):
+        return False
     inner = [
         part[1]
         for part in getattr(step, "transformers_", getattr(step, "steps", getattr(step, "transformer_list", [])))
@@ -133,7 +147,7 @@ def _acts_by_column(step: Any) -> bool:
 
 
 def _is_identity(step: Any) -> bool:
-    return type(step).__name__ == "FunctionTransformer" and step.func is None
+    return type(step).__name__ == "FunctionTransformer" and step.func is None and is_unpatched(step)
 
 
 def _read_once(model: TabularModel, estimator: Any) -> ReadTrees | None:
@@ -159,13 +173,20 @@ def _bind_trees(model: TabularModel, trees: ReadTrees, table: _Bound) -> Countab
     if rows.shape[1] != len(table.of_column):
         return None
     of_column = table.of_column if trees.order is None else table.of_column[trees.order]
-    fills = [forest.leaves(rows[[0, fill]], of_column) for fill in range(1, len(rows))]
+    fills: list[list[list[Leaf]]] = []
+    n_left = _MOST_LEAVES
+    for fill in range(1, len(rows)):
+        leaves_of_trees = forest.leaves(rows[[0, fill]], of_column, n_left)
+        if leaves_of_trees is None:
+            return None
+        n_left -= sum(map(len, leaves_of_trees))
+        fills.append(leaves_of_trees)
     if len(fills) == 1 and len(forest.roots) == 1 and scoring.link == "identity" and not any(trees.base):
         (leaves,) = fills[0]
         outputs = scoring.outputs(forest.values[[leaf.node for leaf in leaves]])
         return CountableTree(model, leaves, outputs)
-    if len(fills) > 1 and (scoring.link not in ("identity", "signed") or scoring.classes is not None):
-        return None  # the mean of probabilities is no function of the mean of scores
+    if len(fills) > 1 and scoring.classes is not None:
+        return None  # fills vote
     base = np.array([float(part) for part in trees.base])
     scorers = []
     for part in fills:
@@ -176,26 +197,15 @@ def _bind_trees(model: TabularModel, trees: ReadTrees, table: _Bound) -> Countab
     return TreeEnsemble(model, fills, forest.values, trees.base, scoring, tuple(scorers), trees.n_roundings)
 
 
-def _bind_additive(model: TabularModel, parts: AdditiveParts, table: _Bound) -> TreeEnsemble | None:
-    rows = numbers(table.rows)
-    if rows.shape[1] != len(table.of_column) or np.isnan(rows).any():
-        return None
-    return parts.bind(model, rows, table.of_column)
-
-
-def answers_alike(model: MaskedModel, countable: Countable) -> bool:
-    """Whether the model itself answers as what was read of it, but for rounding, on a few masks."""
-    masks = checked_masks(model.n_features)
+def answers_alike(model: MaskedModel, countable: Countable, masks: Masks | None = None) -> bool:
+    """Whether the model itself answers as what was read of it, but for rounding, on some masks or a few of its own."""
+    if masks is None:
+        masks = checked_masks(model.n_features)
     theirs = np.asarray(model(masks))
-    ours = countable.scores(masks) if isinstance(countable, TreeEnsemble) else np.asarray(countable(masks))
-    if theirs.shape != ours.shape:
-        return False
-    if theirs.ndim == 1 or not isinstance(countable, TreeEnsemble):
-        return bool((theirs == ours).all())
-    n_summed = len(countable.fills) * countable.scoring.divisor
-    rounding = 32 * countable.scoring.roundoff
-    tolerance = rounding + 2 * countable.units.tolerance / n_summed
-    return bool((np.abs(ours - theirs) <= tolerance + rounding * np.abs(theirs)).all())
+    if isinstance(countable, TreeEnsemble):
+        return countable.is_alike(countable.scores(masks), theirs)
+    ours = np.asarray(countable(masks))
+    return theirs.shape == ours.shape and bool((theirs == ours).all())
 
 
 def checked_masks(n_features: int) -> Masks:

@@ -110,7 +110,7 @@ class NearestChange:
     largest : int
         The largest distance that was asked about.
     method : str
-        What proves ``cleared``; one of ``PROOFS``.
+        What proves ``cleared``, one of ``PROOFS``; "the explanation itself" if that loses the prediction already.
     n_nodes : int
         Parts of the space of masks that were examined.
     """
@@ -170,12 +170,15 @@ class Countable(Protocol):
 class Flips:
     """A neighbourhood of ``selected`` in bits: bit i of a whole number stands for feature i.
 
-    ``pool_bits`` are the features that may be flipped, pool by pool, and ``shown`` what is selected.
+    ``pool_bits`` are the features that may be flipped, pool by pool, ``bits`` those of all pools, ``lengths`` how many
+    there are in each, and ``shown`` what is selected.
     """
 
     selected: Mask
-    pool_bits: tuple[int, ...]
     shown: int
+    pool_bits: tuple[int, ...]
+    bits: int
+    lengths: tuple[int, ...]
 
     @classmethod
     def of(cls, selected: Any, neighborhood: str) -> Flips:
@@ -185,25 +188,15 @@ class Flips:
         mask = check_mask(selected, "selected")
         shown = int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
         hidden = shown ^ ((1 << len(mask)) - 1)
-        states = NEIGHBORHOODS[neighborhood].states
-        return cls(mask, tuple(shown if state else hidden for state in states), shown)
+        pool_bits = tuple([shown if state else hidden for state in NEIGHBORHOODS[neighborhood].states])
+        return cls(mask, shown, pool_bits, sum(pool_bits), tuple([bits.bit_count() for bits in pool_bits]))
 
     @cached_property
     def pools(self) -> tuple[Indices, ...]:
         """The positions of each pool."""
         return tuple(np.array(positions_in(bits), dtype=np.intp) for bits in self.pool_bits)
 
-    @cached_property
-    def bits(self) -> int:
-        """The features of all pools."""
-        return sum(self.pool_bits)
-
-    @cached_property
-    def lengths(self) -> tuple[int, ...]:
-        """The number of features in each pool."""
-        return tuple(bits.bit_count() for bits in self.pool_bits)
-
-    @cached_property
+    @property
     def largest(self) -> int:
         """The largest distance there is."""
         return min(self.lengths)
@@ -226,19 +219,10 @@ class Flips:
     def spread(self, sets: Distances, used: Sequence[int]) -> tuple[int, ...]:
         """Masks at each distance, from the sets of flips among ``used`` features of each pool; the others are free."""
         totals = [0] * (self.largest + 1)
-        self.spread_into(totals, sets, used)
-        return tuple(totals)
-
-    def spread_into(self, totals: list[int], sets: Distances, used: Sequence[int]) -> None:
-        """Add the masks at each distance to totals."""
-        rows = [_binomials(length - n) for length, n in zip(self.lengths, used, strict=True)]
         for flips, n_sets in sets.items():
-            if len(rows) == 1:
-                for k, ways in enumerate(rows[0], flips[0]):
-                    totals[k] += n_sets * ways
-                continue
-            for k in range(max(flips), min(len(row) - 1 + j for row, j in zip(rows, flips, strict=True)) + 1):
-                totals[k] += n_sets * math.prod(row[k - j] for row, j in zip(rows, flips, strict=True))
+            needs = tuple((flipped, n - flipped) for flipped, n in zip(flips, used, strict=True))
+            totals = [total + n_sets * n for total, n in zip(totals, n_reaching(self.lengths, needs), strict=True)]
+        return tuple(totals)
 
     def mask(self, flipped: int, distance: int | None = None) -> Mask:
         """The mask with these features flipped, and so many others that every pool has ``distance`` flips."""
@@ -252,10 +236,26 @@ class Flips:
         return mask
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def _binomials(n: int) -> tuple[int, ...]:
     """C(n, 0), …, C(n, n)."""
     return tuple(math.comb(n, k) for k in range(n + 1))
+
+
+@lru_cache(maxsize=128)
+def n_reaching(lengths: tuple[int, ...], needs: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
+    """How many masks at each distance have a features of a pool flipped and b others not, for its pair (a, b) of needs.
+
+    Examples
+    --------
+    >>> n_reaching((4,), ((1, 1),))
+    (0, 1, 2, 1, 0)
+    """
+    rows = [
+        (0,) * flipped + _binomials(length - flipped - kept) + (0,) * kept
+        for length, (flipped, kept) in zip(lengths, needs, strict=True)
+    ]
+    return rows[0] if len(rows) == 1 else tuple(math.prod(column) for column in zip(*rows, strict=False))
 
 
 def bits_of(positions: Any) -> int:

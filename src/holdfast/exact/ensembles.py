@@ -16,24 +16,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.agreement import Agreement
+from holdfast.agreement import Agreement, SameSide, SameTopClass
 from holdfast.errors import InvalidValueError
 from holdfast.exact.additive import count_additive, least_sums
 from holdfast.exact.countable import Counts, Flips, NearestChange
-from holdfast.exact.limits import SumScoring
+from holdfast.exact.limits import Limit, SumScoring
 from holdfast.exact.nearest import BreakSearch, BudgetSpentError, SearchBudget, Words, packed
 from holdfast.exact.sums import Condition, Judge, SetCounts, SumTable, Units
 from holdfast.exact.trees import Cube, Leaf, merged_cubes
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
 
-MOST_TABLED = 23
-"""Most features of which all sets of flips are listed."""
+MOST_TABLED = 22
+"""Most features of which all sets of flips are listed; fewer where several classes are near."""
 
 _TABLE_WORK = 1 << 27  # additions for a table that are worth it: about a second
 _QUICK_TABLE = 1 << 22  # and that are faster than a search
 _FIRST_SEARCH = 30_000  # nodes searched before a large table is made
 _MOST_NODES = 1_000_000
+_SEARCH_WORK = 1 << 26  # words of leaves that a search looks at: about two seconds
 _BYTE, _LONG_ROW = 8, 64
+_CELLS = 1 << 16  # pairs of a mask and a word of leaves that are scored at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +99,13 @@ class MaskScorer:
         return cls(tables, padded, score_of, base.astype(dtype), base_last)
 
     def raw(self, masks: Masks) -> NDArray[Any]:
-        """Raw scores (b, n_scores) of masks (b, n_features)."""
+        """Raw scores (b, n_scores) of masks (b, n_features), so many masks at a time that caches hold them."""
+        size = max(_LONG_ROW, _CELLS // self.tables.shape[2])
+        if len(masks) <= size:
+            return self._raw(masks)
+        return np.concatenate([self._raw(masks[start : start + size]) for start in range(0, len(masks), size)])
+
+    def _raw(self, masks: Masks) -> NDArray[Any]:
         states = np.packbits(masks, axis=1, bitorder="little")
         words = self.tables[0].take(states[:, 0], axis=0)
         for byte in range(1, len(self.tables)):
@@ -115,13 +123,15 @@ class MaskScorer:
 
 
 def _add_in_order(start: NDArray[Any], parts: NDArray[Any]) -> NDArray[Any]:
-    """The start, plus parts[0], plus parts[1], and so on, in this order."""
-    sums = np.broadcast_to(start, parts.shape[1:]).copy()
-    if sums.size >= _LONG_ROW:  # NumPy adds whole rows in order; along one short row it would add in pairs
-        return np.asarray(np.add.reduce(np.concatenate([sums[None], parts]), axis=0))
-    for part in parts:
-        sums += part
-    return sums
+    """The start, plus parts[0], plus parts[1], and so on, in this order; the parts are used up."""
+    if len(parts) == 0:
+        return np.array(np.broadcast_to(start, parts.shape[1:]))
+    parts[0] += start
+    if parts[0].size >= _LONG_ROW:  # NumPy adds whole rows in order; along one short row it would add in pairs
+        return np.asarray(np.add.reduce(parts.reshape(len(parts), -1), axis=0)).reshape(parts.shape[1:])
+    for part in parts[1:]:
+        parts[0] += part
+    return np.asarray(parts[0])
 
 
 def merged_trees(
@@ -166,7 +176,7 @@ class TreeEnsemble:
     base : sequence of Fraction
         Where raw scores begin.
     scoring : SumScoring
-        How raw scores become outputs; of several fills, the mean of the outputs, which must be linear.
+        How raw scores become outputs; of several fills, the mean of the outputs.
     scorer : tuple of MaskScorer
         One for each fill.
     n_roundings : int
@@ -197,11 +207,62 @@ class TreeEnsemble:
 
     def scores(self, masks: Masks) -> Outputs:
         """Outputs of masks (b, n_features), straight from the trees."""
-        outputs = [self.scoring.outputs(scorer.raw(masks)) for scorer in self.scorer]
+        return self.scoring.labels(self._class_scores(masks))
+
+    def _class_scores(self, masks: Masks) -> NDArray[Any]:
+        """Scores (b, k), also where outputs are labels."""
+        outputs = [self.scoring.scores(scorer.raw(masks)) for scorer in self.scorer]
         if len(outputs) == 1:
             return outputs[0]
         first = outputs[0]
         return np.asarray(first + (np.stack(outputs, axis=1) - first[:, None]).mean(axis=1))
+
+    @cached_property
+    def _tolerance(self) -> tuple[float, float]:
+        """How far scores from the trees can be from the model's: a number, and a share of the score."""
+        relative = 32 * self.scoring.roundoff
+        return relative + 2 * self.units.tolerance / (len(self.fills) * self.scoring.divisor), relative
+
+    def is_alike(self, ours: Outputs, theirs: Outputs) -> bool:
+        """Whether outputs from the trees are those of the model, but for rounding."""
+        if ours.shape != theirs.shape:
+            return False
+        if theirs.ndim == 1:
+            return bool((theirs == ours).all())
+        absolute, relative = self._tolerance
+        return bool((np.abs(ours - theirs) <= absolute + relative * np.abs(theirs)).all())
+
+    def settles(self, agree: Agreement) -> bool:
+        """Whether it can be told of single outputs from the trees that rounding does not change who agrees."""
+        return self.straight and isinstance(agree, (SameTopClass, SameSide))
+
+    def settled(self, masks: Masks, agree: Agreement) -> tuple[Outputs, Mask]:
+        """Outputs of masks straight from the trees, and for which of them rounding cannot change who agrees.
+
+        That is so if the lead of the top class, or the distance from the threshold, is more than rounding can take.
+        """
+        scores = self._class_scores(masks)
+        absolute, relative = self._tolerance
+        if isinstance(agree, SameSide):
+            gaps = np.abs(agree.gaps(scores, scores[0]))
+        else:
+            best = np.partition(scores, -2, axis=1)
+            gaps = best[:, -1] - best[:, -2]
+        rounding = absolute + relative * np.abs(scores).max(axis=1)
+        return self.scoring.labels(scores), np.asarray(gaps > 4 * rounding)  # two scores, and room
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a mask gets the same output in any batch: trees are added one by one, and exact sums do not round.
+
+        Matrix products round otherwise in another batch, so that what their rounding decides stays undecided.
+        """
+        return self.straight or (max(self.units.rounding) == 0 and self.units.error == 0)
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether outputs follow from one sum: the mean of probabilities behind a link is none of scores."""
+        return len(self.fills) == 1 or self.scoring.link in ("identity", "signed")
 
     @cached_property
     def _trees(self) -> list[Sequence[Leaf]]:
@@ -213,7 +274,8 @@ class TreeEnsemble:
         if self.own_units is not None:
             return self.own_units
         n_fills = len(self.fills)
-        extra = self.n_roundings + (0 if n_fills == 1 else n_fills + 8)
+        # Means over fills are taken of differences from the first, which may be the largest by far.
+        extra = self.n_roundings + (0 if n_fills == 1 else n_fills * (n_fills + 2) + 8)
         base = [part * n_fills for part in self.base]
         return Units.of(self.values, base, self._trees, roundoff=self.scoring.roundoff, extra_roundings=extra)
 
@@ -225,26 +287,39 @@ class TreeEnsemble:
             return scoring
         return SumScoring(scoring.link, scoring.n_raw, scoring.divisor * n_fills, scoring.roundoff, scoring.classes)
 
+    def _limits(self, agree: Agreement, reference: Any) -> list[Limit] | str:
+        """The prediction as limits of sums, or in words why it cannot be put so."""
+        if not self.is_sum:
+            return "probabilities are averaged over background rows"
+        return self._whole_scoring.limits(agree, reference)
+
     def reasons_against(self, agree: Agreement, reference: Any) -> str | None:
         """Why this agreement cannot be judged from sums; None if it can."""
-        limits = self._whole_scoring.limits(agree, reference)
+        limits = self._limits(agree, reference)
         return limits if isinstance(limits, str) else None
 
     def _conditions(self, flips: Flips, agree: Agreement, reference: Any) -> list[Condition]:
         """The conditions that some mask might break."""
-        limits = self._whole_scoring.limits(agree, reference)
+        limits = self._limits(agree, reference)
         if isinstance(limits, str):
             raise InvalidValueError(
                 argument="agree", must="be one that sums decide", got=agree.name, hint=f"Here {limits}."
             )
-        conditions = [self.units.condition(limit, self._trees, flips) for limit in limits]
-        return [condition for condition in conditions if condition.least < condition.keep_from]
+        key = (flips.shown, flips.pool_bits, tuple(limits))
+        if key not in self._known_conditions:
+            conditions = [self.units.condition(limit, self._trees, flips) for limit in limits]
+            self._known_conditions[key] = [part for part in conditions if part.least < part.keep_from]
+        return self._known_conditions[key]
+
+    @cached_property
+    def _known_conditions(self) -> dict[tuple[Any, ...], list[Condition]]:
+        return {}
 
     def _judge(self, agree: Agreement, reference: Any) -> Judge:
         return lambda masks: agree(np.asarray(self.model(masks)), reference)
 
     def count(self, selected: Mask, neighborhood: str, agree: Agreement, reference: Any) -> Counts | None:
-        """Counts at every distance: by a table of all sums of up to 23 features that matter, else if additive."""
+        """Counts at every distance: by a table of all sums of up to 22 features that matter, else if additive."""
         flips = Flips.of(selected, neighborhood)
         conditions = self._conditions(flips, agree, reference)
         sets: SetCounts | None = None
@@ -253,7 +328,8 @@ class TreeEnsemble:
             sets = SetCounts({zero: 1}, {}, zero, "no sum reaches a limit")
         elif _table_work(conditions) <= _TABLE_WORK:
             table = SumTable.of(conditions, flips)
-            table.settle(self._judge(agree, reference))
+            if self.is_repeatable:
+                table.settle(self._judge(agree, reference))
             sets = table.counts()
         elif all(condition.is_additive for condition in conditions):
             sets = count_additive(conditions, flips)
@@ -275,7 +351,8 @@ class TreeEnsemble:
     ) -> NearestChange:
         """The nearest mask that loses the prediction: by sorting, by a table, or by branch and bound.
 
-        Once ``seconds`` or ``max_nodes`` (a million if neither is given) are used up, the answer is a bracket.
+        Once ``seconds`` or ``max_nodes`` (a million if neither is given, fewer of large ensembles) are used up, the
+        answer is a bracket.
         """
         flips = Flips.of(selected, neighborhood)
         largest = flips.largest if max_radius is None else min(max_radius, flips.largest)
@@ -287,16 +364,19 @@ class TreeEnsemble:
         if not conditions:
             return NearestChange(largest, None, None, largest, "no sum reaches a limit")
         if all(condition.is_additive for condition in conditions):
-            nearest = _nearest_additive(conditions, flips, judge, largest)
-            if nearest.proven:
+            nearest = _nearest_additive(conditions, flips, judge if self.is_repeatable else None, largest)
+            if nearest.proven or not self.is_repeatable:
                 return nearest  # else sums are within rounding, and the model is to be asked about each
         work = _table_work(conditions)
         if work <= _QUICK_TABLE:
             return _nearest_in_table(conditions, flips, judge, largest)
         if seconds is None and max_nodes is None:
             max_nodes = _MOST_NODES
-        budget = SearchBudget(seconds, max_nodes)
         searches = [BreakSearch(condition, flips, judge) for condition in conditions]
+        if seconds is None:
+            n_words = max(len(search.words.values) for search in searches)
+            max_nodes = min(max_nodes or 0, _SEARCH_WORK // n_words)
+        budget = SearchBudget(seconds, max_nodes)
         tabled = work <= _TABLE_WORK
         cleared = 0
         try:
@@ -323,7 +403,7 @@ class TreeEnsemble:
                 masks = np.repeat(mask[None], len(candidates), axis=0)
                 masks[np.arange(len(candidates)), candidates] ^= True
                 mask = masks[int(np.argmin(agree.gaps(self(masks), reference)))]
-            if not judge(mask[None])[0]:
+            if not agree(self(mask[None]), reference)[0] and not judge(mask[None])[0]:
                 return mask
         return None
 
@@ -359,8 +439,10 @@ def _fill_up(flips: Flips, table: SumTable, nearest: tuple[int, int]) -> Mask:
     return mask
 
 
-def _nearest_additive(conditions: Sequence[Condition], flips: Flips, judge: Judge, largest: int) -> NearestChange:
-    """The most adverse features first, for every condition; where rounding decides, the model is asked."""
+def _nearest_additive(
+    conditions: Sequence[Condition], flips: Flips, judge: Judge | None, largest: int
+) -> NearestChange:
+    """The most adverse features first, for every condition; where rounding decides, a judge is asked, if any."""
     cleared, method = largest, "most adverse features first"
     runs = [least_sums(condition, flips) for condition in conditions]
     for distance in range(1, largest + 1):
@@ -369,6 +451,7 @@ def _nearest_additive(conditions: Sequence[Condition], flips: Flips, judge: Judg
                 continue
             cleared = min(cleared, distance - 1)
             mask = flips.mask(sum(1 << feature for order in orders for feature in order[:distance]))
-            if not judge(mask[None])[0]:
+            is_lost = sums[distance] <= condition.lose_to if judge is None else not judge(mask[None])[0]
+            if is_lost:
                 return NearestChange(cleared, distance, mask, largest, method, distance)
     return NearestChange(cleared, None, None, largest, method, largest)

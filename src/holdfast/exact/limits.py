@@ -62,19 +62,25 @@ class SumScoring:
 
     def outputs(self, raw: NDArray[np.float64]) -> NDArray[Any]:
         """Outputs (b, k), or labels (b,), of raw scores (b, n_raw)."""
+        return self.labels(self.scores(raw))
+
+    def scores(self, raw: NDArray[np.float64]) -> NDArray[Any]:
+        """Scores (b, k) of raw scores (b, n_raw)."""
         if self.link == "identity":
-            scores = raw if self.divisor == 1 else raw / self.divisor
-        elif self.link == "signed":
-            scores = np.concatenate([-raw, raw], axis=1)
-        elif self.link == "logistic":
+            return raw if self.divisor == 1 else raw / self.divisor
+        if self.link == "signed":
+            return np.concatenate([-raw, raw], axis=1)
+        if self.link == "logistic":
             with np.errstate(over="ignore"):
                 p = 1 / (1 + np.exp(-raw))
-            scores = np.concatenate([1 - p, p], axis=1)
-        else:
-            powers = np.exp(raw - raw.max(axis=1, keepdims=True))
-            scores = powers / powers.sum(axis=1, keepdims=True)
+            return np.concatenate([1 - p, p], axis=1)
+        powers = np.exp(raw - raw.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+    def labels(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Labels (b,) of scores (b, k); the scores themselves if outputs are no labels."""
         if self.classes is None:
-            return np.asarray(scores)
+            return scores
         return np.asarray(np.array(self.classes, dtype=object)[scores.argmax(axis=1)])
 
     def limits(self, agree: Agreement, reference: Any) -> list[Limit] | str:
@@ -126,6 +132,8 @@ class SumScoring:
             if self.link == "signed" and column == 0:
                 sign = -sign  # the column is -s
             weights = tuple(sign * (c == column or self.n_raw == 1) for c in range(self.n_raw))
+            if self.divisor > 1 and not loose:
+                edge, strict = _before_rounding(edge, upper=upper)
             least = edge * self.divisor * (-1 if upper else 1)
             blur = 4 * self.roundoff * (abs(float(edge)) + scale) * self.divisor if loose else 0.0
             return Limit(weights, least, strict, Fraction(blur))
@@ -144,6 +152,18 @@ class SumScoring:
         ends = [math.log(p) - math.log1p(-p) for p in (low, float(share), high)]
         slack = max(ends[2] - ends[1], ends[1] - ends[0]) + _ULPS * self.roundoff * (1 + abs(ends[1]))
         return Limit((sign,), sign * Fraction(ends[1]), strict, Fraction(slack))
+
+
+def _before_rounding(edge: Fraction, *, upper: bool) -> tuple[Fraction, bool]:
+    """What a quotient must reach for its float64 to be at least ``edge`` (below it, if ``upper``), and if strictly.
+
+    Quotients round to the nearest float: from half-way to the float below on, to ``edge``; half-way itself goes to the
+    one whose last bit is 0.
+    """
+    number = float(edge)
+    middle = (edge + Fraction(math.nextafter(number, -math.inf))) / 2
+    is_even = int(np.float64(number).view(np.int64)) % 2 == 0
+    return middle, is_even == upper
 
 
 _Edge = tuple[Fraction, bool, bool]

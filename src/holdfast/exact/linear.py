@@ -1,58 +1,53 @@
-"""Linear and naive Bayes models of scikit-learn → one small tree per feature, in exact fractions.
+"""Linear and naive Bayes models, and explainable boosting machines → one small tree per feature, in exact fractions.
 
-A linear score is Σ w·x. Its terms are products of two floats, which fractions hold exactly; the model itself rounds
-each product and each sum.
+Their scores are sums with one term per column. Terms are products of two floats, entries of tables, or logarithms,
+which fractions hold exactly; the model itself rounds each product and each sum.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.exact.arrays import NotNumbersError, complete_numbers, is_unpatched
 from holdfast.exact.ensembles import MaskScorer, TreeEnsemble
 from holdfast.exact.limits import SumScoring
 from holdfast.exact.sums import Units
 from holdfast.exact.trees import Leaf
 from holdfast.types import MaskedModel
 
-_LINEAR = (
+_REGRESSIONS = (
     *("LinearRegression", "Ridge", "RidgeCV", "Lasso", "LassoCV", "ElasticNet", "ElasticNetCV", "BayesianRidge"),
-    *("HuberRegressor", "SGDRegressor", "LinearSVR", "LogisticRegression", "LogisticRegressionCV", "LinearSVC"),
-    *("RidgeClassifier", "RidgeClassifierCV", "SGDClassifier", "Perceptron", "PassiveAggressiveClassifier"),
-    "LinearDiscriminantAnalysis",
+    *("HuberRegressor", "SGDRegressor", "LinearSVR", "ARDRegression", "Lars", "LarsCV", "LassoLars", "LassoLarsCV"),
+    *("OrthogonalMatchingPursuit", "QuantileRegressor", "TheilSenRegressor"),
 )
+_CLASSIFIERS = (
+    *("LogisticRegression", "LogisticRegressionCV", "LinearSVC", "RidgeClassifier", "RidgeClassifierCV"),
+    *("SGDClassifier", "Perceptron", "LinearDiscriminantAnalysis"),
+)
+
+Terms = list[list[list[Fraction]]]
+"""What each column of some rows adds to each score: [row][score][column]."""
 
 
 @dataclass(frozen=True, eq=False)
 class AdditiveParts:
-    """A model whose raw scores are sums over columns.
-
-    They begin at ``base`` (n_scores,). A linear model has ``weights`` (n_scores, d); naive Bayes has ``densities``
-    (n_scores, d, 2), a mean and a variance whose term is -(x - mean)² / (2 variance).
-    """
+    """A model whose raw scores are sums over columns: they begin at ``base`` and add what ``terms`` makes of rows."""
 
     scoring: SumScoring
     base: tuple[float, ...]
-    weights: NDArray[np.float64] | None = None
-    densities: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0, 2)))
+    terms: Callable[[Any], Terms]
 
-    def terms(self, row: NDArray[np.float64]) -> list[list[Fraction]]:
-        """What each column of a row adds to each score: [score][column]."""
-        values = [Fraction(value) for value in row.tolist()]
-        if self.weights is not None:
-            return [[Fraction(w) * x for w, x in zip(line, values, strict=True)] for line in self.weights.tolist()]
-        return [
-            [-((x - Fraction(m)) ** 2) / (2 * Fraction(v)) for x, (m, v) in zip(values, line, strict=True)]
-            for line in self.densities.tolist()
-        ]
-
-    def bind(self, model: MaskedModel, rows: NDArray[np.float64], of_column: NDArray[np.intp]) -> TreeEnsemble:
+    def bind(self, model: MaskedModel, rows: Any, of_column: NDArray[np.intp]) -> TreeEnsemble | None:
         """The sum over features on one row (2, d): as it is, and with every column hidden."""
-        shown, hidden = self.terms(rows[0]), self.terms(rows[1])
+        shown, hidden = self.terms(rows)
+        if len(shown[0]) != len(of_column):
+            return None
         n_features, n_raw = model.n_features, len(self.base)
         base = [Fraction(part) for part in self.base]
         pairs = [[[Fraction(0)] * n_raw for _ in range(2)] for _ in range(n_features)]
@@ -77,7 +72,7 @@ class AdditiveParts:
             trees,
             sizes=sizes,
             pieces=pieces,
-            n_sums=2 * rows.shape[1] + 16,
+            n_sums=2 * len(of_column) + 16,
             roundoff=self.scoring.roundoff,
         )
         floats = np.array([[float(part) for part in scores] for scores in values])
@@ -86,48 +81,149 @@ class AdditiveParts:
 
 
 def read_additive(estimator: Any, method: str | None) -> AdditiveParts | None:
-    """A fitted linear or Gaussian naive Bayes model of scikit-learn as a sum over columns; None if it is none."""
-    name = type(estimator).__name__
-    if not type(estimator).__module__.startswith("sklearn."):
+    """A fitted model as a sum over columns; None if it is none."""
+    name, module = type(estimator).__name__, type(estimator).__module__
+    if not is_unpatched(estimator):
         return None
-    if name == "GaussianNB" and method in ("predict_proba", "predict"):
-        return _read_naive_bayes(estimator, method)
-    if name not in _LINEAR or np.ndim(getattr(estimator, "coef_", 0)) == 0:
+    if module.startswith("interpret.") and name in ("ExplainableBoostingClassifier", "ExplainableBoostingRegressor"):
+        return _read_boosting_machine(estimator, method)
+    if not module.startswith("sklearn."):
+        return None
+    if name in _NAIVE_BAYES and method in ("predict_proba", "predict"):
+        tables = getattr(estimator, "feature_log_prob_", ())
+        if not all(np.isfinite(table).all() for table in tables):
+            return None  # without smoothing, what was never seen rules a class out
+        base, terms = _NAIVE_BAYES[name](estimator)
+        scoring = SumScoring("softmax", len(estimator.classes_), classes=_labels(estimator, method))
+        return AdditiveParts(scoring, tuple(base.tolist()), terms)
+    if name not in (*_REGRESSIONS, *_CLASSIFIERS) or np.ndim(getattr(estimator, "coef_", 0)) == 0:
         return None
     weights = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
     base = np.broadcast_to(np.ravel(np.asarray(estimator.intercept_, dtype=np.float64)), len(weights))
-    roundoff = 2.0**-53 if np.asarray(estimator.coef_).dtype.itemsize > 4 else 2.0**-24
-    if not hasattr(estimator, "classes_"):
+    if name in _REGRESSIONS:
         link = "identity" if method == "predict" and len(weights) == 1 else None
-        return (
-            None
-            if link is None
-            else AdditiveParts(SumScoring(link, 1, roundoff=roundoff), tuple(base.tolist()), weights)
-        )
-    if len(estimator.classes_) != max(2, len(weights)):
+    elif len(estimator.classes_) != max(2, len(weights)):
         return None
-    classes = tuple(np.asarray(estimator.classes_).tolist()) if method == "predict" else None
-    one = len(weights) == 1
-    softmax = name in ("LogisticRegression", "LogisticRegressionCV", "LinearDiscriminantAnalysis")
-    if name == "SGDClassifier" and method == "predict_proba":
-        return None  # some of its losses have other links
-    links = {
-        "decision_function": "signed" if one else "identity",
-        "predict": "signed" if one else "identity",
-        "predict_proba": "logistic" if one else "softmax" if softmax else None,
-    }
-    found = links.get(method or "")
-    if found is None:
+    else:
+        link = _link(estimator, method, len(weights))
+    if link is None:
         return None
-    return AdditiveParts(
-        SumScoring(found, len(weights), roundoff=roundoff, classes=classes), tuple(base.tolist()), weights
-    )
+    roundoff = 2.0**-53 if np.asarray(estimator.coef_).dtype.itemsize > 4 else 2.0**-24
+    scoring = SumScoring(link, len(weights), roundoff=roundoff, classes=_labels(estimator, method))
+    return AdditiveParts(scoring, tuple(base.tolist()), _products(weights))
 
 
-def _read_naive_bayes(estimator: Any, method: str) -> AdditiveParts:
-    """Log prior and log density of each class; the class with the largest sum leads, as behind a softmax."""
-    classes = tuple(np.asarray(estimator.classes_).tolist()) if method == "predict" else None
+def _labels(estimator: Any, method: str | None) -> tuple[Any, ...] | None:
+    """The labels that ``predict`` of a classifier gives, as plain values."""
+    is_label = method == "predict" and hasattr(estimator, "classes_")
+    return tuple(np.asarray(estimator.classes_).tolist()) if is_label else None
+
+
+def _link(estimator: Any, method: str | None, n_raw: int) -> str | None:
+    """How a linear classifier answers by a method; None if it is in another way than by a known link."""
+    if method in ("decision_function", "predict"):
+        return "signed" if n_raw == 1 else "identity"
+    if method != "predict_proba":
+        return None
+    if type(estimator).__name__ == "SGDClassifier":  # of other losses, and of several classes, by other links
+        return "logistic" if n_raw == 1 and estimator.loss == "log_loss" else None
+    return "logistic" if n_raw == 1 else "softmax"
+
+
+def _products(weights: NDArray[np.float64], prepare: Callable[[Any], Any] = complete_numbers) -> Callable[[Any], Terms]:
+    """Terms w·x of weights (n_scores, d)."""
+    exact = [[Fraction(w) for w in line] for line in weights.tolist()]
+
+    def terms(rows: Any) -> Terms:
+        values = [[Fraction(x) for x in row] for row in prepare(rows).tolist()]
+        return [[[w * x for w, x in zip(line, row, strict=True)] for line in exact] for row in values]
+
+    return terms
+
+
+Parts = tuple[NDArray[np.float64], Callable[[Any], Terms]]
+"""Where the scores of the classes begin, and their terms."""
+
+
+def _gaussian(estimator: Any) -> Parts:
+    """Terms -(x - mean)² / (2 variance), the logarithms of densities but for a constant."""
     base = np.log(estimator.class_prior_) - 0.5 * np.sum(np.log(2.0 * np.pi * estimator.var_), axis=1)
-    scoring = SumScoring("softmax", len(estimator.classes_), classes=classes)
-    densities = np.stack([estimator.theta_, estimator.var_], axis=2)
-    return AdditiveParts(scoring, tuple(base.tolist()), densities=densities)
+    densities = [
+        [(Fraction(m), 2 * Fraction(v)) for m, v in zip(means, variances, strict=True)]
+        for means, variances in zip(estimator.theta_.tolist(), estimator.var_.tolist(), strict=True)
+    ]
+
+    def terms(rows: Any) -> Terms:
+        values = [[Fraction(x) for x in row] for row in complete_numbers(rows).tolist()]
+        return [
+            [[-((x - m) ** 2) / v for x, (m, v) in zip(row, line, strict=True)] for line in densities] for row in values
+        ]
+
+    return base, terms
+
+
+def _multinomial(estimator: Any) -> Parts:
+    return estimator.class_log_prior_, _products(estimator.feature_log_prob_)
+
+
+def _complement(estimator: Any) -> Parts:
+    return np.zeros(len(estimator.classes_)), _products(estimator.feature_log_prob_)
+
+
+def _bernoulli(estimator: Any) -> Parts:
+    """Columns are 0 or 1; one that is 0 counts too."""
+    absent = np.log(1 - np.exp(estimator.feature_log_prob_))
+
+    def prepare(rows: Any) -> Any:
+        values = complete_numbers(rows)
+        return values if estimator.binarize is None else (values > estimator.binarize).astype(np.float64)
+
+    weights = _products(estimator.feature_log_prob_ - absent, prepare)
+    return estimator.class_log_prior_ + absent.sum(axis=1), weights
+
+
+def _categorical(estimator: Any) -> Parts:
+    """Terms are entries of a table for each column."""
+    tables = estimator.feature_log_prob_
+
+    def terms(rows: Any) -> Terms:
+        values = complete_numbers(rows).astype(np.intp)
+        if any(not 0 <= kind < table.shape[1] for row in values for kind, table in zip(row, tables, strict=True)):
+            raise NotNumbersError  # a category that the model does not know, and refuses
+        return [
+            [
+                [Fraction(float(table[score, kind])) for kind, table in zip(row, tables, strict=True)]
+                for score in range(len(estimator.classes_))
+            ]
+            for row in values.tolist()
+        ]
+
+    return estimator.class_log_prior_, terms
+
+
+_NAIVE_BAYES: dict[str, Callable[[Any], Parts]] = {
+    "GaussianNB": _gaussian,
+    "MultinomialNB": _multinomial,
+    "ComplementNB": _complement,
+    "BernoulliNB": _bernoulli,
+    "CategoricalNB": _categorical,
+}
+
+
+def _read_boosting_machine(estimator: Any, method: str | None) -> AdditiveParts | None:
+    """An explainable boosting machine without pairs: what each term adds to a row, as the machine itself says."""
+    columns = [features[0] for features in estimator.term_features_ if len(features) == 1]
+    methods = {"identity": ("predict",), "logit": ("predict_proba", "predict"), "mlogit": ("predict_proba", "predict")}
+    if len(columns) < len(estimator.term_features_) or method not in methods.get(estimator.link_, ()):
+        return None
+    base = np.ravel(estimator.intercept_)
+
+    def terms(rows: Any) -> Terms:
+        parts = estimator.eval_terms(rows).reshape(len(rows), len(columns), len(base))
+        whole = np.zeros((len(rows), len(base), estimator.n_features_in_))
+        whole[:, :, columns] = parts.transpose(0, 2, 1)
+        return [[[Fraction(part) for part in line] for line in row] for row in whole.tolist()]
+
+    link = {"identity": "identity", "logit": "logistic", "mlogit": "softmax"}[estimator.link_]
+    scoring = SumScoring(link, len(base), classes=_labels(estimator, method))
+    return AdditiveParts(scoring, tuple(base.tolist()), terms)

@@ -1,58 +1,35 @@
 """A fitted model of scikit-learn, XGBoost, LightGBM or CatBoost → its trees in arrays, and how it adds them up.
 
 No library is imported: a model that is there has brought its own. What cannot be read as plain trees (linear leaves,
-categories by target statistics, custom losses) is None, never an approximation.
+categories by target statistics, custom losses, weighted medians) is None, never an approximation.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from holdfast.exact.arrays import ReadTrees, Rows, complete_numbers, is_unpatched, joined, label_classes, numbers
+from holdfast.exact.boosters import answers_plainly, read_booster
 from holdfast.exact.limits import SumScoring
-from holdfast.exact.trees import NAN_IS_MISSING, NAN_IS_ZERO, ZERO_IS_MISSING, Forest
-from holdfast.masking.table.boosters import booster_of, library_of
-
-Rows = NDArray[Any]
+from holdfast.masking.table.boosters import library_of
 
 
-@dataclass(frozen=True, eq=False)
-class ReadTrees:
-    """The trees of a model, and how outputs come from them.
-
-    ``prepare`` makes numbers (b, d) of the rows that the model gets, with the columns in ``order`` (None if it keeps
-    theirs); ``n_roundings`` are those besides one per tree; ``base_last`` says whether the base is added after the
-    trees, ``dtype`` in which number type.
-    """
-
-    forest: Forest
-    scoring: SumScoring
-    base: tuple[Fraction, ...]
-    prepare: Callable[[Any], Rows]
-    base_last: bool = False
-    dtype: Any = np.float64
-    n_roundings: int = 0
-    order: NDArray[np.intp] | None = None
+def is_readable(estimator: Any, method: str | None) -> bool:
+    """Whether a model is of a class that is known, with its methods as they are there and no setting that matters."""
+    is_known = type(estimator).__module__.startswith("sklearn.")
+    if library_of(estimator) is not None:
+        is_known = answers_plainly(estimator, method)
+    return is_known and is_unpatched(estimator)
 
 
 def read_trees(estimator: Any, method: str | None) -> ReadTrees | None:
-    """The trees of a fitted model that answers by ``method``, None for native boosters; None if it has none."""
-    library = library_of(estimator)
-    if library is not None:
-        reader = {"xgboost": _read_xgboost, "lightgbm": _read_lightgbm, "catboost": _read_catboost}[library]
-        return reader(estimator, method)
-    if not type(estimator).__module__.startswith("sklearn."):
-        return None
+    """The trees of a readable model that answers by ``method``, None for native boosters; None if it has none."""
+    if library_of(estimator) is not None:
+        return read_booster(estimator, method)
     name = type(estimator).__name__
     if name in _ONE_TREE:
         return _read_sklearn_tree(estimator, method)
@@ -62,67 +39,20 @@ def read_trees(estimator: Any, method: str | None) -> ReadTrees | None:
         return _read_gradient_boosting(estimator, method)
     if name in ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"):
         return _read_histogram_boosting(estimator, method)
-    return None
+    if name in ("BaggingClassifier", "BaggingRegressor"):
+        return _read_bagging(estimator, method)
+    return _read_adaboost(estimator, method) if name == "AdaBoostClassifier" else None
 
 
 _ONE_TREE = ("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor")
+_FOREST_METHODS = ("predict", "predict_proba")
 _FORESTS = ("RandomForestClassifier", "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor")
 
 
-def joined(trees: Sequence[dict[str, Any]], *, strict: bool = False, dtype: Any = np.float32) -> Forest:
-    """One forest of trees given by arrays ``column``, ``left``, ``right``, ``threshold``, ``values`` (n, n_scores), and
-    perhaps ``missing_left``, ``missing`` and ``categories``.
-    """
-    starts = np.cumsum([0, *(len(tree["column"]) for tree in trees)])
-    parts: dict[str, list[Any]] = {}
-    categories: dict[int, frozenset[int]] = {}
-    for start, tree in zip(starts.tolist(), trees, strict=False):
-        n, is_leaf = len(tree["column"]), np.asarray(tree["left"]) < 0
-        rows = {
-            "column": np.where(is_leaf, 0, tree["column"]),
-            "left": np.where(is_leaf, -1, np.asarray(tree["left"]) + start),
-            "right": np.where(is_leaf, -1, np.asarray(tree["right"]) + start),
-            "threshold": np.asarray(tree["threshold"], dtype=np.float64),
-            "missing_left": tree.get("missing_left", np.zeros(n, dtype=bool)),
-            "missing": tree.get("missing", np.full(n, NAN_IS_MISSING)),
-            "values": np.where(is_leaf[:, None], tree["values"], 0.0),
-        }
-        for name, row in rows.items():
-            parts.setdefault(name, []).append(row)
-        categories |= {start + node: members for node, members in tree.get("categories", {}).items()}
-    joint = {name: np.concatenate(rows) for name, rows in parts.items()}
-    return Forest(
-        starts[:-1].astype(np.intp),
-        joint["column"].astype(np.intp),
-        joint["left"].astype(np.intp),
-        joint["right"].astype(np.intp),
-        joint["threshold"],
-        joint["missing_left"].astype(bool),
-        joint["missing"].astype(np.uint8),
-        joint["values"].astype(np.float64),
-        strict,
-        dtype,
-        categories,
-    )
-
-
-class NotNumbersError(Exception):
-    """Rows that a library turns into numbers in its own way."""
-
-
-def numbers(rows: Any) -> Rows:
-    """Rows of a table as numbers (b, d)."""
-    if hasattr(rows, "toarray"):
-        rows = rows.toarray()
-    try:
-        return np.asarray(rows.to_numpy() if hasattr(rows, "to_numpy") else rows, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise NotNumbersError from error
-
-
-def _label_classes(estimator: Any, method: str | None) -> tuple[Any, ...] | None:
-    """The labels that ``predict`` of a classifier gives, as plain values."""
-    return tuple(np.asarray(estimator.classes_).tolist()) if method == "predict" else None
+def _tree_rows(estimator: Any) -> Callable[[Any], Rows]:
+    """How trees and forests of scikit-learn read rows: with missing values, unless their settings rule them out."""
+    refuses = estimator.criterion == "absolute_error" or getattr(estimator, "monotonic_cst", None) is not None
+    return complete_numbers if refuses else numbers
 
 
 def _sklearn_tree(estimator: Any, scale: float = 1.0) -> dict[str, Any]:
@@ -139,30 +69,80 @@ def _sklearn_tree(estimator: Any, scale: float = 1.0) -> dict[str, Any]:
 
 def _read_sklearn_tree(estimator: Any, method: str | None) -> ReadTrees | None:
     is_classifier = hasattr(estimator, "classes_")
-    if estimator.n_outputs_ != 1 or method not in ("predict", "predict_proba"):
+    if estimator.n_outputs_ != 1 or method not in _FOREST_METHODS:
         return None
     forest = joined([_sklearn_tree(estimator)])
     n_raw = forest.values.shape[1]
-    classes = _label_classes(estimator, method) if is_classifier else None
-    return ReadTrees(forest, SumScoring("identity", n_raw, classes=classes), (Fraction(0),) * n_raw, numbers)
+    classes = label_classes(estimator, method) if is_classifier else None
+    return ReadTrees(
+        forest, SumScoring("identity", n_raw, classes=classes), (Fraction(0),) * n_raw, _tree_rows(estimator)
+    )
 
 
 def _read_sklearn_forest(estimator: Any, method: str | None) -> ReadTrees | None:
     is_classifier = hasattr(estimator, "classes_")
-    if estimator.n_outputs_ != 1 or method not in ("predict", "predict_proba"):
+    if estimator.n_outputs_ != 1 or method not in _FOREST_METHODS:
         return None
     forest = joined([_sklearn_tree(tree) for tree in estimator.estimators_])
     n_raw = forest.values.shape[1]
-    classes = _label_classes(estimator, method) if is_classifier else None
+    classes = label_classes(estimator, method) if is_classifier else None
     scoring = SumScoring("identity", n_raw, divisor=len(estimator.estimators_), classes=classes)
-    return ReadTrees(forest, scoring, (Fraction(0),) * n_raw, numbers, n_roundings=0)
+    return ReadTrees(forest, scoring, (Fraction(0),) * n_raw, _tree_rows(estimator))
+
+
+def _are_trees(estimator: Any) -> bool:
+    """Whether all parts are single trees with one output that know as many classes as the whole."""
+    n_classes = len(getattr(estimator, "classes_", ()))
+    return all(
+        type(part).__module__.startswith("sklearn.")
+        and type(part).__name__ in _ONE_TREE
+        and part.n_outputs_ == 1
+        and len(getattr(part, "classes_", ())) == n_classes
+        for part in estimator.estimators_
+    )
+
+
+def _read_bagging(estimator: Any, method: str | None) -> ReadTrees | None:
+    """The mean of trees, each on columns of its own."""
+    if not _are_trees(estimator) or method not in _FOREST_METHODS:
+        return None
+    trees = []
+    for part, columns in zip(estimator.estimators_, estimator.estimators_features_, strict=True):
+        arrays = _sklearn_tree(part)
+        trees.append(arrays | {"column": np.take(columns, np.maximum(arrays["column"], 0))})
+    forest = joined(trees)
+    n_raw = forest.values.shape[1]
+    classes = label_classes(estimator, method) if hasattr(estimator, "classes_") else None
+    scoring = SumScoring("identity", n_raw, divisor=len(trees), classes=classes)
+    return ReadTrees(forest, scoring, (Fraction(0),) * n_raw, _tree_rows(estimator.estimators_[0]))
+
+
+def _read_adaboost(estimator: Any, method: str | None) -> ReadTrees | None:
+    """Trees that vote for classes with weights; a vote counts -1 / (n_classes - 1) for all other classes."""
+    if not _are_trees(estimator):
+        return None
+    n_classes = len(estimator.classes_)
+    n_raw = 1 if n_classes == 2 else n_classes
+    scoring = _boosted_scoring(estimator, method, n_raw)
+    if scoring is None:
+        return None
+    weights = np.asarray(estimator.estimator_weights_[: len(estimator.estimators_)], dtype=np.float64)
+    weights = weights / weights.sum() / (n_classes - 1 if scoring.link == "softmax" and method != "predict" else 1)
+    trees = []
+    for part, weight in zip(estimator.estimators_, weights.tolist(), strict=True):
+        arrays = _sklearn_tree(part)
+        votes = np.eye(n_classes)[arrays["values"].argmax(axis=1)]
+        shares = weight * np.where(votes > 0, 1.0, -1.0 / (n_classes - 1))
+        trees.append(arrays | {"values": 2 * shares[:, 1:] if n_raw == 1 else shares})
+    rows = _tree_rows(estimator.estimators_[0])
+    return ReadTrees(joined(trees), scoring, (Fraction(0),) * n_raw, rows, n_roundings=8)
 
 
 def _boosted_scoring(estimator: Any, method: str | None, n_raw: int, roundoff: float = 2.0**-53) -> SumScoring | None:
     """How a boosted model of scikit-learn's form answers: by probabilities, raw scores or labels."""
     if not hasattr(estimator, "classes_"):
         return SumScoring("identity", 1, roundoff=roundoff) if method == "predict" else None
-    classes = _label_classes(estimator, method)
+    classes = label_classes(estimator, method)
     if n_raw == 1:
         links = {"predict_proba": "logistic", "decision_function": "signed", "predict": "logistic"}
     else:
@@ -187,7 +167,7 @@ def _read_gradient_boosting(estimator: Any, method: str | None) -> ReadTrees | N
     scoring = _boosted_scoring(estimator, method, n_raw)
     if scoring is None:
         return None
-    return ReadTrees(joined(trees), scoring, tuple(map(Fraction, base.tolist())), numbers)
+    return ReadTrees(joined(trees), scoring, tuple(map(Fraction, base.tolist())), complete_numbers)
 
 
 def _read_histogram_boosting(estimator: Any, method: str | None) -> ReadTrees | None:
@@ -235,172 +215,3 @@ def _read_histogram_boosting(estimator: Any, method: str | None) -> ReadTrees | 
 def _members(bitset: Any) -> frozenset[int]:
     """The numbers in a set of eight 32-bit words."""
     return frozenset(32 * at + bit for at, word in enumerate(bitset.tolist()) for bit in range(32) if word >> bit & 1)
-
-
-def _read_xgboost(estimator: Any, method: str | None) -> ReadTrees | None:
-    if float(getattr(estimator, "missing", math.nan)) == float(getattr(estimator, "missing", math.nan)):
-        return None  # another number stands for missing values
-    booster = booster_of(estimator)
-    learner = json.loads(bytes(booster.save_raw("json")))["learner"]
-    model, objective = learner["gradient_booster"].get("model"), learner["objective"]["name"]
-    if model is None or learner["gradient_booster"]["name"] != "gbtree" or "trees" not in model:
-        return None
-    parameters = learner["learner_model_param"]
-    n_raw = max(1, int(parameters["num_class"]))
-    links = {"binary:logistic": "logistic", "multi:softprob": "softmax", "multi:softmax": "softmax"}
-    links |= {"reg:squarederror": "identity", "binary:logitraw": "signed"}
-    if objective not in links or int(parameters.get("num_target", "1")) > 1:
-        return None
-    is_label = method == "predict" and objective != "reg:squarederror"
-    native_label = method is None and objective == "multi:softmax"
-    classes = _label_classes(estimator, method) if is_label else tuple(range(n_raw)) if native_label else None
-    score = np.ravel(np.array(json.loads(f"[{parameters['base_score'].strip('[]')}]"), dtype=np.float32))
-    base = np.broadcast_to(score, n_raw).astype(np.float64)
-    if objective == "binary:logistic":
-        base = -np.log(1 / base - 1)
-    trees = [_xgboost_tree(tree, n_raw, group) for tree, group in zip(model["trees"], model["tree_info"], strict=True)]
-    if any(tree is None for tree in trees):
-        return None
-    scoring = SumScoring(links[objective], n_raw, roundoff=2.0**-24, classes=classes)
-    base32 = tuple(Fraction(float(np.float32(part))) for part in base)
-    forest = joined([tree for tree in trees if tree is not None], strict=True)
-    return ReadTrees(forest, scoring, base32, numbers, dtype=np.float32, n_roundings=4)
-
-
-def _xgboost_tree(tree: dict[str, Any], n_raw: int, group: int) -> dict[str, Any] | None:
-    if int(tree["tree_param"]["size_leaf_vector"]) > 1:
-        return None
-    left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
-    missing_left = np.array(tree["default_left"], dtype=bool)
-    conditions = np.array(tree["split_conditions"], dtype=np.float32).astype(np.float64)
-    categories = {}
-    for node, first, size in zip(
-        tree["categories_nodes"], tree["categories_segments"], tree["categories_sizes"], strict=True
-    ):
-        # Categories of the set go right, all others left.
-        categories[node] = frozenset(tree["categories"][first : first + size])
-        left[node], right[node], missing_left[node] = right[node], left[node], not missing_left[node]
-    values = conditions[:, None] * (np.arange(n_raw) == group)
-    arrays = {"column": np.array(tree["split_indices"]), "left": left, "right": right, "threshold": conditions}
-    return arrays | {"missing_left": missing_left, "values": values, "categories": categories}
-
-
-def _read_lightgbm(estimator: Any, method: str | None) -> ReadTrees | None:
-    dump = booster_of(estimator).dump_model(num_iteration=_lightgbm_rounds(estimator))
-    objective, *settings = dump.get("objective", "").split()
-    n_raw = dump["num_tree_per_iteration"]
-    links = {"binary": "logistic", "multiclass": "softmax", "regression": "identity", "regression_l1": "identity"}
-    if objective not in links or dump["average_output"] or (objective == "binary" and "sigmoid:1" not in settings):
-        return None
-    if "sqrt" in settings or dump.get("pandas_categorical") or '"leaf_coeff"' in json.dumps(dump["tree_info"]):
-        return None
-    trees = [_lightgbm_tree(tree["tree_structure"], n_raw, at % n_raw) for at, tree in enumerate(dump["tree_info"])]
-    is_label = method == "predict" and objective in ("binary", "multiclass")
-    classes = _label_classes(estimator, method) if is_label else None
-    if method not in (None, "predict", "predict_proba"):
-        return None
-    forest = joined(trees, dtype=np.float64)
-    return ReadTrees(forest, SumScoring(links[objective], n_raw, classes=classes), (Fraction(0),) * n_raw, numbers)
-
-
-def _lightgbm_rounds(estimator: Any) -> int | None:
-    """The rounds that LightGBM predicts with: up to the best, if training was stopped early."""
-    best = booster_of(estimator).best_iteration
-    return best if best and best > 0 else None
-
-
-_LIGHTGBM_MISSING = {"None": NAN_IS_ZERO, "Zero": ZERO_IS_MISSING, "NaN": NAN_IS_MISSING}
-
-
-def _lightgbm_tree(structure: dict[str, Any], n_raw: int, group: int) -> dict[str, Any]:
-    rows: list[tuple[int, int, int, float, bool, int, float]] = []
-    categories: dict[int, frozenset[int]] = {}
-
-    def add(node: dict[str, Any]) -> int:
-        at = len(rows)
-        rows.append((0, -1, -1, 0.0, False, NAN_IS_MISSING, 0.0))
-        if "leaf_value" in node:
-            rows[at] = (0, -1, -1, 0.0, False, NAN_IS_MISSING, float(node["leaf_value"]))
-            return at
-        is_category = node["decision_type"] == "=="
-        if is_category:
-            categories[at] = frozenset(map(int, str(node["threshold"]).split("||")))
-        missing = NAN_IS_MISSING if is_category else _LIGHTGBM_MISSING[node["missing_type"]]
-        threshold = 0.0 if is_category else float(node["threshold"])
-        left, right = add(node["left_child"]), add(node["right_child"])
-        rows[at] = (node["split_feature"], left, right, threshold, node["default_left"] and not is_category, missing, 0)
-        return at
-
-    add(structure)
-    column, left, right, threshold, missing_left, missing, value = map(np.array, zip(*rows, strict=True))
-    arrays = {"column": column, "left": left, "right": right, "threshold": threshold, "missing_left": missing_left}
-    values = value.astype(np.float64)[:, None] * (np.arange(n_raw) == group)
-    return arrays | {"missing": missing, "values": values, "categories": categories}
-
-
-def _read_catboost(estimator: Any, method: str | None) -> ReadTrees | None:
-    handle, name = tempfile.mkstemp(suffix=".json")
-    os.close(handle)
-    try:
-        estimator.save_model(name, format="json")
-        model = json.loads(Path(name).read_text())
-    finally:
-        Path(name).unlink()
-    if model["features_info"].get("categorical_features") or "oblivious_trees" not in model:
-        return None
-    features = model["features_info"]["float_features"]
-    n_classes = len(estimator.classes_)
-    n_raw = n_classes if n_classes > 2 else 1
-    loss = str(estimator.get_all_params().get("loss_function"))
-    link = {"Logloss": "logistic", "CrossEntropy": "logistic", "MultiClass": "softmax", "RMSE": "identity"}.get(loss)
-    scale, bias = model["scale_and_bias"]
-    if link is None or scale != 1 or method not in (None, "predict", "predict_proba"):
-        return None
-    columns = {feature["feature_index"]: feature["flat_feature_index"] for feature in features}
-    treatments = {feature["feature_index"]: feature["nan_value_treatment"] for feature in features}
-    trees = [_oblivious_tree(tree, n_raw, columns, treatments) for tree in model["oblivious_trees"]]
-    if any(tree is None for tree in trees):
-        return None
-    is_label = method == "predict" and n_classes > 0
-    scoring = SumScoring(link, n_raw, classes=_label_classes(estimator, method) if is_label else None)
-    base = tuple(map(Fraction, bias)) if len(bias) == n_raw else (Fraction(0),) * n_raw
-    forest = joined([tree for tree in trees if tree is not None])
-    return ReadTrees(forest, scoring, base, numbers, base_last=True, n_roundings=4)
-
-
-def _oblivious_tree(
-    tree: dict[str, Any], n_raw: int, columns: dict[int, int], treatments: dict[int, str]
-) -> dict[str, Any] | None:
-    """A tree with one test per level: leaf Σ 2^level of the levels whose value is above the border."""
-    splits = tree["splits"]
-    if any(split["split_type"] != "FloatFeature" for split in splits):
-        return None
-    depth = len(splits)
-    n_inner = 2**depth - 1
-    column, threshold, missing_left = (
-        np.zeros(2 * n_inner + 1, int),
-        np.zeros(2 * n_inner + 1),
-        np.zeros(2 * n_inner + 1, bool),
-    )
-    left, right = np.full(2 * n_inner + 1, -1), np.full(2 * n_inner + 1, -1)
-    values = np.zeros((2 * n_inner + 1, n_raw))
-    leaf_values = np.array(tree["leaf_values"]).reshape(-1, n_raw)
-    for node in range(2 * n_inner + 1):
-        level = (node + 1).bit_length() - 1
-        if level < depth:
-            split = splits[level]
-            place = split["float_feature_index"]
-            column[node], threshold[node] = columns[place], np.float32(split["border"])
-            missing_left[node] = treatments[place] != "AsTrue"
-            left[node], right[node] = 2 * node + 1, 2 * node + 2
-        else:
-            path = node + 1 - 2**depth  # the first test is the highest bit of the path, the lowest of the leaf
-            values[node] = leaf_values[sum((path >> (depth - 1 - at) & 1) << at for at in range(depth))]
-    return {
-        "column": column,
-        "left": left,
-        "right": right,
-        "threshold": threshold,
-        "missing_left": missing_left,
-        "values": values,
-    }

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.agreement import Agreement
-from holdfast.exact.countable import Counts, Flips, NearestChange
+from holdfast.exact.countable import Counts, Flips, NearestChange, n_reaching
 from holdfast.types import Mask, MaskedModel, Masks, Outputs
 
 NAN_IS_ZERO, ZERO_IS_MISSING, NAN_IS_MISSING = range(3)
@@ -91,8 +91,8 @@ class Forest:
     def _children(self) -> list[int]:
         return list(self.left.tolist())
 
-    def leaves(self, rows: NDArray[Any], of_column: NDArray[np.intp]) -> list[list[Leaf]]:
-        """The leaves of each tree that masks of one row can reach.
+    def leaves(self, rows: NDArray[Any], of_column: NDArray[np.intp], most: float = np.inf) -> list[list[Leaf]] | None:
+        """The leaves of each tree that masks of one row can reach; None if they are more than ``most``.
 
         Parameters
         ----------
@@ -106,7 +106,13 @@ class Forest:
         shown_next, hidden_next = np.where(left, self.left, self.right)
         hidden_next = np.where(feature < 0, shown_next, hidden_next)
         steps = (self._children, shown_next.tolist(), hidden_next.tolist(), feature.tolist())
-        return [_reachable(root, *steps) for root in self.roots.tolist()]
+        trees, n_leaves = [], 0
+        for root in self.roots.tolist():
+            trees.append(_reachable(root, *steps))
+            n_leaves += len(trees[-1])
+            if n_leaves > most:
+                return None
+        return trees
 
 
 def _reachable(
@@ -215,8 +221,7 @@ class CountableTree:
                 kinds[kind] = kinds.get(kind, 0) + 1
         totals = [0] * (flips.largest + 1)
         for kind, n_leaves in kinds.items():
-            used = [flipped + kept for flipped, kept in kind]
-            flips.spread_into(totals, {tuple(flipped for flipped, _ in kind): n_leaves}, used)
+            totals = [total + n_leaves * n for total, n in zip(totals, n_reaching(flips.lengths, kind), strict=True)]
         return Counts(tuple(totals), (0,) * len(totals), flips.sizes(), "paths of a tree")
 
     def nearest_change(
@@ -250,7 +255,7 @@ class CountableTree:
 
 def _numbers(flips: Flips, flipped: int, kept: int) -> tuple[tuple[int, int], ...]:
     """For each pool, how many features must be flipped and how many must not."""
-    return tuple(((flipped & bits).bit_count(), (kept & bits).bit_count()) for bits in flips.pool_bits)
+    return tuple([((flipped & bits).bit_count(), (kept & bits).bit_count()) for bits in flips.pool_bits])
 
 
 def _reach(flips: Flips, flipped: int, kept: int, distance: int) -> Mask:

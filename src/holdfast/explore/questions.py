@@ -137,6 +137,7 @@ class Questions:
         return describe_certificate(certificate) | {
             "text": certificate.to_json(),
             "exact": certificate.exact,
+            "proof": certificate.proof,
             "counterexample": None if change is None else np.flatnonzero(change).tolist(),
         }
 

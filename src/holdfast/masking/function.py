@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.outputs import answers_of
-from holdfast.types import Masks, Outputs, Provenance
+from holdfast.types import MaskedModel, Masks, Outputs, Provenance
 from holdfast.validation import as_array, check_classes, check_whole, shown
 
 _MAX_TABLE_FEATURES = 30
@@ -21,11 +21,13 @@ _MAX_TABLE_FEATURES = 30
 
 @dataclass(frozen=True)
 class FunctionModel:
-    """A user's function of masks."""
+    """A user's function of masks; of one that is a masked model itself, what it knows of its input."""
 
     function: Callable[[Masks], Any]
     n_features: int
     classes: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    provenance: Provenance | None = None
 
     def __call__(self, masks: Masks, /) -> Outputs:
         return answers_of(self.function(masks))
@@ -59,7 +61,8 @@ def mask_function(
     ----------
     function : callable
         Takes masks (b, n_features) and returns scores (b, n_classes) or labels (b,).
-        It must be deterministic.
+        It must be deterministic. A masked model keeps its names and its provenance, but what it is made of is not
+        looked at: so masks are drawn although they could be counted.
     n_features : int
         Number of features.
     classes : sequence of str, optional
@@ -74,7 +77,11 @@ def mask_function(
     """
     if not callable(function):
         raise InvalidTypeError(argument="function", must="be callable on masks (b, n_features)", got=shown(function))
-    return FunctionModel(function, check_whole(n_features, "n_features", minimum=1), check_classes(classes))
+    n, names = check_whole(n_features, "n_features", minimum=1), check_classes(classes)
+    if not isinstance(function, MaskedModel):
+        return FunctionModel(function, n, names)
+    known = {name: getattr(function, name, None) for name in ("classes", "feature_names", "provenance")}
+    return FunctionModel(function, n, **known | ({} if names is None else {"classes": names}))
 
 
 def lookup_table(values: ArrayLike, *, n_features: int, classes: Sequence[str] | None = None) -> TableModel:

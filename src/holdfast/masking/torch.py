@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidValueError, ModelError
 from holdfast.extras import import_extra
 from holdfast.fingerprints import canonical, digest_files, digest_module, digest_object, fingerprint
-from holdfast.masking.table.boosters import booster_parts, is_native, library_of
+from holdfast.masking.table.boosters import booster_parts, is_native, library_of, probability_threshold
 from holdfast.validation import check_classes, did_you_mean, shown
 
 SCORE_NAMES = ("logits", "scores", "probabilities", "output")
@@ -351,6 +351,8 @@ def fingerprint_live(classifier: Any, tokenizer: Any = None) -> str | None:
     asked = {"method": method.encode()}
     if method == "predict" and library_of(estimator) is not None:  # labels, which their files do not always hold
         asked["classes"] = canonical([str(name) for name in getattr(estimator, "classes_", ())])
+        if (threshold := probability_threshold(estimator)) is not None:
+            asked["threshold"] = repr(threshold).encode()
     if is_native(estimator) or library_of(estimator) == "catboost":
         saved = booster_parts(estimator)
         return None if saved is None else fingerprint(saved | asked)

@@ -173,7 +173,9 @@ def plan_samples(
 
     With ``selected`` and ``radius`` it also tells whether the neighbourhood is small enough to be
     enumerated instead; the cost of a worst size can only be told with them. Of a model that draws what is hidden, give
-    the number of its completions: what is enumerated are then pairs of a mask and a completion.
+    the number of its completions: what is enumerated are then pairs of a mask and a completion. It knows no model:
+    where the structure of one tells the counts, as of trees on tables, ``certify`` draws nothing, and this is the most
+    it could draw.
 
     A design that does not ship is searched, once, and kept on disk. For a tolerance of .02 or more that takes
     seconds; for a finer one up to a few minutes, which ``progress`` shows (True for a bar, or a function of

@@ -62,13 +62,18 @@ function certifyBlock(side) {
     status.show(null);
     body.hidden = sentence.hidden = words.hidden = false;
     bar.show(result.low, result.high, result.rate);
-    words.replaceChildren(make("b", {}, result.exact ? percent(result.rate) : between(result.low, result.high)), result.exact ? " exactly: every mask was tried." : " certified.");
+    words.replaceChildren(make("b", {}, result.exact ? percent(result.rate) : between(result.low, result.high)), exactWords(result));
     replaceIn(sentence, quoted(result.sentence));
-    replaceIn(more, result.counterexample ? toolOf("Show a draw that changes the prediction", () => { change(side, result.counterexample); side.parts.tiles.focus(); }) : null);
+    replaceIn(more, result.counterexample ? toolOf("Show additions that change the prediction", () => { change(side, result.counterexample); side.parts.tiles.focus(); }) : null);
     say(`Certified. ${result.sentence}`);
     side.blocks.exports.refresh();
   }
   return block;
+}
+
+function exactWords({ exact, proof }) {
+  if (!exact) return " certified.";
+  return proof ? " exactly: every mask was counted, none was drawn." : " exactly: every mask was tried.";
 }
 
 function lookWords({ n_agreed: nAgreed, n_evaluated: n, n_most: most, empty, exact }) {

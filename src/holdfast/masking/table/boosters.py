@@ -150,6 +150,13 @@ class NativeBooster:
         return np.stack([1.0 - outputs if self.form == "probability" else -outputs, outputs], axis=1)
 
 
+def probability_threshold(model: Any) -> float | None:
+    """From which probability on CatBoost gives the label of class 1, if a user has set one."""
+    known = getattr(model, "get_probability_threshold", None)
+    threshold = None if known is None or not is_fitted(model) or len(model.classes_) != 2 else known()
+    return None if threshold is None or threshold == 0.5 else float(threshold)
+
+
 def booster_parts(model: Any) -> dict[str, bytes] | None:
     """What identifies a model of these libraries, by the library's own form of saving; None for all others.
 
@@ -166,7 +173,8 @@ def booster_parts(model: Any) -> dict[str, bytes] | None:
         if booster.attr("scikit_learn") is not None:  # which only files have
             booster = booster.copy()
             booster.set_attr(scikit_learn=None)
-        missing = repr(float(getattr(model, "missing", np.nan))).encode()
+        own = getattr(model, "missing", None)
+        missing = repr(float(np.nan if own is None else own)).encode()
         return {library: hashlib.sha256(booster.save_raw(raw_format="ubj")).digest(), "missing": missing}
     bare = booster.copy()
     notes = bare.get_metadata()
