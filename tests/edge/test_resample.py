@@ -378,7 +378,7 @@ def test_commands_certify_verify_and_find_witnesses_with_drawn_fills(
     assert "hidden ones drawn from 60 completions" in capsys.readouterr().out
     assert main(["verify", "drawn.json", *about, *own]) == 0
     assert "Confirmed" in capsys.readouterr().out
-    assert main(["witness", *about, "--explanation", "random", "--top", "1", *own]) == 0
+    assert main(["witness", *about, "--explanation", "occlusion", "--top", "0", *own]) == 0
     said = capsys.readouterr().out
     assert "as in completion" in said
     assert "Revealed: ." not in said
