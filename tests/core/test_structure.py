@@ -179,10 +179,9 @@ class SearchedTable(CountedTable):
     def count(self, selected: Any, neighborhood: str, agree: Any, reference: Any) -> Counts | None:
         return None
 
-    def nearest_change(self, selected: Any, *question: Any, **limits: Any) -> NearestChange:
-        self.asked.append(limits)
-        largest = limits["max_radius"]
-        return NearestChange(min(1, largest), None, None, largest, "branch and bound")
+    def cleared(self, *question: Any, radius: int, max_nodes: int) -> tuple[int, str]:
+        self.asked.append(radius)
+        return min(1, radius), "branch and bound"
 
 
 def test_a_search_that_finds_no_change_makes_the_rate_exactly_one() -> None:
@@ -194,6 +193,7 @@ def test_a_search_that_finds_no_change_makes_the_rate_exactly_one() -> None:
     model.asked.clear()
     curve = hf.certify_radii(model, SELECTED, radii=[0, 1, 3, 5], tolerance=0.3, rng=0)
     assert [cert.proof for cert in curve] == ["branch and bound"] * 2 + [None] * 2
-    assert [limits["max_radius"] for limits in model.asked] == [0, 1, 3], "a search that stopped is not made again"
+    assert model.asked == [0, 1, 3], "a search that stopped is not made again"
     same = hf.certify(model, SELECTED, radius=1, agree=lambda outputs, reference: outputs == reference, rng=0)
     assert same.proof is None
+    assert hf.certify(model, SELECTED, radius=1, reference=False, rng=0).proof is None, "it is lost already"

@@ -192,7 +192,7 @@ class Reference:
             (0, 1, 1) if counts is None else counts.tally(nearby.effective_radius, nearby.smallest)
         )
         if counts is None or undecided:
-            proof = self._proof_of_stability(structure, nearby.effective_radius)
+            proof = None if not self._alone_agrees else self._proof_of_stability(structure, nearby.effective_radius)
             return None if proof is None else Outcome(Tally(nearby.size, nearby.size), None, proof=proof)
         # What counts as known must be what the model itself says, on a few masks and on the change that is shown.
         is_known = structure.is_faithful(self.selected, self._neighborhood)

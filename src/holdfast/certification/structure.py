@@ -105,13 +105,13 @@ class Structure:
 
         The search is short: it is for explanations that are clearly stable, where masks are too many to count.
         """
-        if self.countable is None or self.countable.reasons_against(agree, reference) is not None:
+        cleared = getattr(self.countable, "cleared", None)
+        if self.countable is None or cleared is None or self.countable.reasons_against(agree, reference) is not None:
             return -1, ""
-        with self._evaluator.without_shortcut():
-            nearest = self.countable.nearest_change(
-                selected, neighborhood, agree, reference, max_radius=radius, max_nodes=_SHORT_SEARCH
-            )
-        return nearest.cleared, nearest.method
+        known: tuple[int, str] = cleared(
+            selected, neighborhood, agree, reference, radius=radius, max_nodes=_SHORT_SEARCH
+        )
+        return known
 
     def score_masks(self, agree: Agreement) -> None:
         """From now on score masks straight from the trees, where rounding cannot change the prediction."""
