@@ -197,3 +197,33 @@ def test_a_search_that_finds_no_change_makes_the_rate_exactly_one() -> None:
     same = hf.certify(model, SELECTED, radius=1, agree=lambda outputs, reference: outputs == reference, rng=0)
     assert same.proof is None
     assert hf.certify(model, SELECTED, radius=1, reference=False, rng=0).proof is None, "it is lost already"
+
+
+def test_sentences_of_exact_results_speak_of_no_chance() -> None:
+    model = CountedTable()
+    for plan in ("exact", "sequential"):
+        comparison = str(hf.compare(model, {"one": SELECTED, "same": SELECTED.copy()}, [3], plan=plan, rng=0))
+        assert "r=3: one = same" in comparison
+        assert "All rates are exact: every mask was counted from inside the model" in comparison
+        assert "confidence" not in comparison
+    listed = hf.mask_function(CountedTable(), n_features=N)
+    comparison = str(hf.compare(listed, {"one": SELECTED, "other": ~SELECTED}, [1], rng=0))
+    assert "All rates are exact: every mask was evaluated" in comparison
+    radius = str(hf.certified_radius(model, SELECTED, min_rate=0.5, radii=[2], rng=0))
+    assert radius.startswith("For certain")
+    assert "it is a fact about this model" in radius
+    assert "random masks" not in radius
+    stable = str(hf.stabilize(model, np.arange(N, 0, -1.0), min_rate=0.5, radius=2, sizes=[2], rng=0))
+    assert "random masks" not in stable
+    assert "agreed/masks" in str(hf.certify_radii(model, SELECTED, radii=[1, 2], rng=0))
+    near = NearestChange(0, 1, SELECTED | (np.arange(N) == 5), N - 2, "branch and bound")
+    hard = hf.certify_hard(Loses5(nearest=near), SELECTED, radius=3, rng=0)
+    assert "within radius 0" not in str(hard)
+    assert "proven from inside the model" in str(hard)
+
+
+class Loses5(CountedTable):
+    """Feature 5 alone changes the prediction."""
+
+    def __call__(self, masks: Any) -> Any:
+        return ~masks[:, 5]
