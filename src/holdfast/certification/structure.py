@@ -26,6 +26,9 @@ N_CONFIRMED = 12
 N_NEARBY = 12
 """Masks near an explanation about which it is asked besides, before counts are believed."""
 
+N_NEARBY_MORE = 3
+"""Masks near each further explanation of the same input."""
+
 
 _SHORT_SEARCH = 2000
 
@@ -67,7 +70,7 @@ class Structure:
         key = (neighborhood, selected.tobytes())
         if key not in self._faithful:
             answers_alike = import_module(str(self._reader)).answers_alike
-            nearby = _masks_nearby(selected, neighborhood)
+            nearby = _masks_nearby(selected, neighborhood, N_NEARBY_MORE if self._faithful else N_NEARBY)
             with self._evaluator.without_shortcut():
                 self._faithful[key] = all(answers_alike(self._evaluator, self.countable, m) for m in (None, nearby))
         return self._faithful[key]
@@ -119,13 +122,13 @@ class Structure:
             self._evaluator.shortcut = TreeShortcut(self, agree)
 
 
-def _masks_nearby(selected: Mask, neighborhood: str) -> Masks:
+def _masks_nearby(selected: Mask, neighborhood: str, n: int) -> Masks:
     """Random masks at distances 1 up to the largest, more of them near; the same ones every time."""
     widest = NEIGHBORHOODS[neighborhood](selected, len(selected))
     if widest.effective_radius == 0:
         return selected[None]
     rng = stream("structure", neighborhood)
-    distances = np.geomspace(1, widest.effective_radius, N_NEARBY).round().astype(int).tolist()
+    distances = np.geomspace(1, widest.effective_radius, n).round().astype(int).tolist()
     return np.concatenate([widest.exactly(distance).sample(1, rng) for distance in distances])
 
 
