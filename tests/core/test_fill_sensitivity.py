@@ -89,7 +89,7 @@ def test_fills_without_names_name_themselves_or_are_named_by_provenance() -> Non
     )
     given = mask_tabular(is_positive, ROW, fill=array).provenance.masking
     assert moved.names == ("0.0", "mean", "1.5", given)
-    bare = [mask_function(score_table(4, seed=seed), n_features=4) for seed in range(3)]
+    bare = [mask_function(score_table(4, seed=seed).__call__, n_features=4) for seed in range(3)]
     plain = fill_sensitivity(lambda fill: bare[len(fill)], bits("1000"), [(1,), (1, 2)], radius=1, rng=0)
     assert plain.names == ("(1,)", "(1, 2)")
 

@@ -179,10 +179,9 @@ class SearchedTable(CountedTable):
     def count(self, selected: Any, neighborhood: str, agree: Any, reference: Any) -> Counts | None:
         return None
 
-    def nearest_change(self, selected: Any, *question: Any, **limits: Any) -> NearestChange:
-        self.asked.append(limits)
-        largest = limits["max_radius"]
-        return NearestChange(min(1, largest), None, None, largest, "branch and bound")
+    def cleared(self, *question: Any, radius: int, max_nodes: int) -> tuple[int, str]:
+        self.asked.append(radius)
+        return min(1, radius), "branch and bound"
 
 
 def test_a_search_that_finds_no_change_makes_the_rate_exactly_one() -> None:
@@ -194,6 +193,37 @@ def test_a_search_that_finds_no_change_makes_the_rate_exactly_one() -> None:
     model.asked.clear()
     curve = hf.certify_radii(model, SELECTED, radii=[0, 1, 3, 5], tolerance=0.3, rng=0)
     assert [cert.proof for cert in curve] == ["branch and bound"] * 2 + [None] * 2
-    assert [limits["max_radius"] for limits in model.asked] == [0, 1, 3], "a search that stopped is not made again"
+    assert model.asked == [0, 1, 3], "a search that stopped is not made again"
     same = hf.certify(model, SELECTED, radius=1, agree=lambda outputs, reference: outputs == reference, rng=0)
     assert same.proof is None
+    assert hf.certify(model, SELECTED, radius=1, reference=False, rng=0).proof is None, "it is lost already"
+
+
+def test_sentences_of_exact_results_speak_of_no_chance() -> None:
+    model = CountedTable()
+    for plan in ("exact", "sequential"):
+        comparison = str(hf.compare(model, {"one": SELECTED, "same": SELECTED.copy()}, [3], plan=plan, rng=0))
+        assert "r=3: one = same" in comparison
+        assert "All rates are exact: every mask was counted from inside the model" in comparison
+        assert "confidence" not in comparison
+    listed = hf.mask_function(CountedTable(), n_features=N)
+    comparison = str(hf.compare(listed, {"one": SELECTED, "other": ~SELECTED}, [1], rng=0))
+    assert "All rates are exact: every mask was evaluated" in comparison
+    radius = str(hf.certified_radius(model, SELECTED, min_rate=0.5, radii=[2], rng=0))
+    assert radius.startswith("For certain")
+    assert "it is a fact about this model" in radius
+    assert "random masks" not in radius
+    stable = str(hf.stabilize(model, np.arange(N, 0, -1.0), min_rate=0.5, radius=2, sizes=[2], rng=0))
+    assert "random masks" not in stable
+    assert "agreed/masks" in str(hf.certify_radii(model, SELECTED, radii=[1, 2], rng=0))
+    near = NearestChange(0, 1, SELECTED | (np.arange(N) == 5), N - 2, "branch and bound")
+    hard = hf.certify_hard(Loses5(nearest=near), SELECTED, radius=3, rng=0)
+    assert "within radius 0" not in str(hard)
+    assert "proven from inside the model" in str(hard)
+
+
+class Loses5(CountedTable):
+    """Feature 5 alone changes the prediction."""
+
+    def __call__(self, masks: Any) -> Any:
+        return ~masks[:, 5]

@@ -241,7 +241,7 @@ class Reference:
             (0, 1, 1) if counts is None else counts.tally(nearby.effective_radius, nearby.smallest)
         )
         if counts is None or undecided:
-            proof = self._proof_of_stability(structure, rings, nearby.effective_radius)
+            proof = self._proof_of_stability(structure, rings, nearby.effective_radius) if self._alone_agrees else None
             if proof is None:
                 return None
             rate = None if nearby.is_uniform else Fraction(1)

@@ -26,6 +26,9 @@ N_CONFIRMED = 12
 N_NEARBY = 12
 """Masks near an explanation about which it is asked besides, before counts are believed."""
 
+N_NEARBY_MORE = 3
+"""Masks near each further explanation of the same input."""
+
 
 _SHORT_SEARCH = 2000
 
@@ -67,7 +70,7 @@ class Structure:
         key = (neighborhood, selected.tobytes())
         if key not in self._faithful:
             answers_alike = import_module(str(self._reader)).answers_alike
-            nearby = _masks_nearby(selected, neighborhood)
+            nearby = _masks_nearby(selected, neighborhood, N_NEARBY_MORE if self._faithful else N_NEARBY)
             with self._evaluator.without_shortcut():
                 self._faithful[key] = all(answers_alike(self._evaluator, self.countable, m) for m in (None, nearby))
         return self._faithful[key]
@@ -105,13 +108,13 @@ class Structure:
 
         The search is short: it is for explanations that are clearly stable, where masks are too many to count.
         """
-        if self.countable is None or self.countable.reasons_against(agree, reference) is not None:
+        cleared = getattr(self.countable, "cleared", None)
+        if self.countable is None or cleared is None or self.countable.reasons_against(agree, reference) is not None:
             return -1, ""
-        with self._evaluator.without_shortcut():
-            nearest = self.countable.nearest_change(
-                selected, neighborhood, agree, reference, max_radius=radius, max_nodes=_SHORT_SEARCH
-            )
-        return nearest.cleared, nearest.method
+        known: tuple[int, str] = cleared(
+            selected, neighborhood, agree, reference, radius=radius, max_nodes=_SHORT_SEARCH
+        )
+        return known
 
     def score_masks(self, agree: Agreement) -> None:
         """From now on score masks straight from the trees, where rounding cannot change the prediction."""
@@ -119,13 +122,13 @@ class Structure:
             self._evaluator.shortcut = TreeShortcut(self, agree)
 
 
-def _masks_nearby(selected: Mask, neighborhood: str) -> Masks:
+def _masks_nearby(selected: Mask, neighborhood: str, n: int) -> Masks:
     """Random masks at distances 1 up to the largest, more of them near; the same ones every time."""
     widest = NEIGHBORHOODS[neighborhood](selected, len(selected))
     if widest.effective_radius == 0:
         return selected[None]
     rng = stream("structure", neighborhood)
-    distances = np.geomspace(1, widest.effective_radius, N_NEARBY).round().astype(int).tolist()
+    distances = np.geomspace(1, widest.effective_radius, n).round().astype(int).tolist()
     return np.concatenate([widest.exactly(distance).sample(1, rng) for distance in distances])
 
 

@@ -307,11 +307,13 @@ def recheck(
     evaluator.takes_shortcuts = False
     counted: Any = None
     try:
-        if first.answers == "fixed" and not _names_proof(result) and Structure(evaluator).countable is not None:
-            # What was drawn is drawn again; what can be counted is told beside it.
-            counted = _ask_again(evaluator, result, dict(options)) if isinstance(result, Certificate) else None
-            evaluator.reads_structure = not _has_drawn(result)
-        repeated = _ask_again(evaluator, result, options)
+        repeated = _ask_again(evaluator, result, dict(options))
+        if _has_drawn(result) and first.answers == "fixed" and Structure(evaluator).countable is not None:
+            # What was drawn although it can be counted is drawn again, and the count is told beside it.
+            counted, n_differing = repeated, len(differences(result, repeated))
+            evaluator.reads_structure = False
+            drawn = _ask_again(evaluator, result, options) if n_differing else repeated
+            repeated = drawn if len(differences(result, drawn)) < n_differing else repeated
     finally:
         evaluator.takes_shortcuts, evaluator.reads_structure = took, read
     margins: list[float] = []
@@ -497,15 +499,9 @@ def _check_law(first: Any, neighborhood: Any) -> None:
         raise InvalidValueError(argument="neighborhood", must=must, got=shown(got))
 
 
-def _names_proof(result: Value) -> bool:
-    """Whether something in it was proven from inside the model."""
-    places = _pairs(result, result, every=True)
-    return any(now in PROOFS for path, _, now in places if path.rpartition(".")[2] in ("proof", "method"))
-
-
 def _counted_beside(stated: Any, counted: Any) -> Iterator[str]:
     """What counting from inside the model says of a rate that is stated from draws."""
-    if counted is not None and counted.proof is not None:
+    if isinstance(counted, Certificate) and counted.proof is not None:
         inside = stated.interval.low <= counted.rate <= stated.interval.high
         rate = f"{counted.n_agreed} of {counted.n_evaluated} masks ({percent(counted.rate)})"
         where = "inside" if inside else "outside"

@@ -8,7 +8,7 @@ state rules out, and the one that is left is the leaf.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -31,6 +31,7 @@ MOST_TABLED = 22
 
 _TABLE_WORK = 1 << 27  # additions for a table that are worth it: about a second
 _QUICK_TABLE = 1 << 22  # and that are faster than a search
+_FAR_TOO_MUCH = 1 << 62
 _FIRST_SEARCH = 30_000  # nodes searched before a large table is made
 _MOST_NODES = 1_000_000
 _SEARCH_WORK = 1 << 26  # words of leaves that a search looks at: about two seconds
@@ -359,8 +360,34 @@ class TreeEnsemble:
         judge = self._judge(agree, reference)
         if not judge(flips.selected[None])[0]:
             return NearestChange(-1, 0, flips.selected, largest, "the explanation itself")
+        conditions = self._conditions(flips, agree, reference)
+        budget = SearchBudget(seconds, _MOST_NODES if seconds is None and max_nodes is None else max_nodes)
+        nearest = self._search(conditions, flips, judge, largest, budget)
+        if nearest.proven or nearest.distance is not None or budget.n_nodes == 0:
+            return nearest
+        mask = self._some_change(flips, agree, reference, judge, largest)
+        n_flipped = None if mask is None else int((mask != flips.selected).sum()) // len(flips.pools)
+        return replace(nearest, distance=n_flipped, mask=mask)
+
+    def cleared(
+        self, selected: Mask, neighborhood: str, agree: Agreement, reference: Any, *, radius: int, max_nodes: int
+    ) -> tuple[int, str]:
+        """Up to which distance, at most ``radius``, nothing loses what the explanation keeps, and what proves it.
+
+        The model is not asked: what rounding decides counts as lost.
+        """
+        flips = Flips.of(selected, neighborhood)
+        conditions, largest = self._conditions(flips, agree, reference), min(radius, flips.largest)
+        budget = SearchBudget(None, max_nodes)
+        nearest = self._search(conditions, flips, lambda masks: np.zeros(len(masks), dtype=bool), largest, budget)
+        return nearest.cleared, nearest.method
+
+    def _search(
+        self, conditions: list[Condition], flips: Flips, judge: Judge, largest: int, budget: SearchBudget
+    ) -> NearestChange:
+        """The nearest change by the quickest way that there is; a bracket without a mask once the budget is spent."""
         # Sums that no flip changes are as they are for the explanation, which keeps the prediction.
-        conditions = [condition for condition in self._conditions(flips, agree, reference) if condition.trees]
+        conditions = [condition for condition in conditions if condition.trees]
         if not conditions:
             return NearestChange(largest, None, None, largest, "no sum reaches a limit")
         if all(condition.is_additive for condition in conditions):
@@ -370,13 +397,10 @@ class TreeEnsemble:
         work = _table_work(conditions)
         if work <= _QUICK_TABLE:
             return _nearest_in_table(conditions, flips, judge, largest)
-        if seconds is None and max_nodes is None:
-            max_nodes = _MOST_NODES
         searches = [BreakSearch(condition, flips, judge) for condition in conditions]
-        if seconds is None:
+        if budget.max_nodes is not None:
             n_words = max(len(search.words.values) for search in searches)
-            max_nodes = min(max_nodes or 0, _SEARCH_WORK // n_words)
-        budget = SearchBudget(seconds, max_nodes)
+            budget.max_nodes = min(budget.max_nodes, _SEARCH_WORK // n_words)
         tabled = work <= _TABLE_WORK
         cleared = 0
         try:
@@ -389,9 +413,7 @@ class TreeEnsemble:
                 if tabled and budget.n_nodes > _FIRST_SEARCH:
                     return _nearest_in_table(conditions, flips, judge, largest)
         except BudgetSpentError:
-            mask = self._some_change(flips, agree, reference, judge, largest)
-            n_flipped = None if mask is None else int((mask != flips.selected).sum()) // len(flips.pools)
-            return NearestChange(cleared, n_flipped, mask, largest, "branch and bound", budget.n_nodes)
+            return NearestChange(cleared, None, None, largest, "branch and bound", budget.n_nodes)
         return NearestChange(largest, None, None, largest, "branch and bound", budget.n_nodes)
 
     def _some_change(self, flips: Flips, agree: Agreement, reference: Any, judge: Judge, largest: int) -> Mask | None:
@@ -414,7 +436,7 @@ def _table_work(conditions: Sequence[Condition]) -> int:
     for condition in conditions:
         bits |= condition.bits
     n = bits.bit_count()
-    return (n + 1) * len(conditions) << n if n <= MOST_TABLED else _TABLE_WORK + 1
+    return (n + 1) * len(conditions) << n if n <= MOST_TABLED else _FAR_TOO_MUCH
 
 
 def _nearest_in_table(conditions: Sequence[Condition], flips: Flips, judge: Judge, largest: int) -> NearestChange:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.exact.arrays import ReadTrees, Rows, complete_numbers, is_unpatched, joined, label_classes, numbers
-from holdfast.exact.boosters import answers_plainly, read_booster
+from holdfast.exact.boosted import answers_plainly, read_booster
 from holdfast.exact.limits import SumScoring
 from holdfast.masking.table.boosters import library_of
 
