@@ -670,3 +670,57 @@ def test_an_interrupt_says_what_was_spent_and_leaves_nothing_behind() -> None:
         ask([model] * 15)
     assert stop.value.__notes__[0].startswith("Stopped after ")
     assert ask([model] * 15) == whole
+
+
+# -- laws and kinds of inputs -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("probability", [0.05, 0.5, 0.95])
+def test_exact_rates_weigh_masks_by_their_probability(probability: float) -> None:
+    model = hf.mask_function(lambda masks: masks[:, 1:].sum(axis=1) >= 5, n_features=7)
+    scores, law = np.arange(7)[::-1].astype(float), hf.Bernoulli(probability)
+    asked: dict[str, Any] = {"radius": 7, "share": 0.9, "sizes": [3], "neighborhood": law, "consistent": False}
+    # Three features shown, of which the first does not count: the prediction False stays while at most 2 of 4 come.
+    p = F(str(probability))
+    stays = sum((math.comb(4, k) * p**k * (1 - p) ** (4 - k) for k in range(3)), F(0))
+    for min_rate, passes in ((float(stays) - 1e-6, True), (float(stays) + 1e-6, False)):
+        selector = calibrate([model] * 40, [scores] * 40, min_rate=min_rate, level=0, rng=0, **asked)
+        assert (selector.size == 3) is passes
+
+
+def test_a_law_of_the_users_own_is_given_again_to_confirm_a_selector() -> None:
+    class Halves:
+        name = "halves"
+
+        def sample(self, selected: Any, n: int, rng: Any) -> Any:
+            return selected | (rng.random((n, len(selected))) < 0.5)
+
+    model = hf.mask_function(lambda masks: masks[:, 0], n_features=5)
+    scores = [np.arange(5.0)[::-1]] * 30
+    asked: dict[str, Any] = {"radius": 5, "min_rate": 0.9, "share": 0.8, "sizes": [2, 1], "rng": 0}
+    selector = calibrate([model] * 30, scores, neighborhood=Halves(), **asked)
+    assert (selector.size, selector.neighborhood) == (1, "own law halves")
+    assert hf.recheck([model] * 30, selector, method=scores, neighborhood=Halves()).confirmed
+    with pytest.raises(InvalidValueError, match="`neighborhood` must be given: the masks were drawn by 'halves'"):
+        hf.recheck([model] * 30, selector, method=scores)
+    assert Selector.from_json(selector.to_json()) == selector
+
+
+def test_inputs_of_two_kinds_and_laws_that_do_not_fit_are_refused_before_they_cost_anything() -> None:
+    rows = np.random.default_rng(0).normal(size=(5, 3))
+    drawn = hf.mask_tabular(lambda batch: batch[:, 0] > 0, rows[0], fill=hf.resample(rows))
+    plain = hf.mask_tabular(lambda batch: batch[:, 0] > 0, rows[0], background=rows)
+    asked: dict[str, Any] = {"radius": 1, "min_rate": 0.5, "share": 0.5, "rng": 0}
+    for models in ([plain] + [drawn] * 29, [drawn] + [plain] * 29):
+        with pytest.raises(InvalidValueError, match="`inputs` must all draw what is hidden, or none of them"):
+            calibrate(models, "occlusion", **asked)
+    calls: list[int] = []
+
+    def count(masks: Any) -> Any:
+        calls.append(len(masks))
+        return masks[:, 0]
+
+    model = hf.mask_function(count, n_features=6)
+    with pytest.raises(InvalidValueError, match="`radius` must be at most 2"):
+        calibrate([model] * 30, "occlusion", neighborhood=hf.Weighted([1] * 6, radius=2), **{**asked, "radius": 5})
+    assert not calls

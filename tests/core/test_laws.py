@@ -981,3 +981,22 @@ def test_an_exact_rate_is_told_as_a_probability() -> None:
     assert f"keeps the prediction True in {percent(certificate.rate)} of cases" in str(certificate)
     counts = f"{certificate.n_agreed} of 128 agreed"
     assert f"(every mask was evaluated, {counts}, each weighed by its probability, " in str(certificate)
+
+
+def test_the_order_of_groups_names_no_other_draws() -> None:
+    model = hf.mask_function(lambda masks: masks[:, 4] | (masks.sum(axis=1) > 4), n_features=12)
+    trees = ([[0, 1, 2], [3, [4, 5]], [6, 7, 8, 9, 10, 11]], [[11, 10, 9, 8, 7, 6], [[5, 4], 3], [2, 0, 1]])
+    first, second = (
+        hf.certify(model, [0], radius=3, neighborhood=hf.Grouped(tree), tolerance=0.2, rng="canonical")
+        for tree in trees
+    )
+    assert first == second
+    assert first.neighborhood == "grouped([[0, 1, 2], [3, [4, 5]], [6, 7, 8, 9, 10, 11]])"
+
+
+@pytest.mark.parametrize("probability", [0, 1])
+def test_hard_certificates_of_certain_masks_are_about_that_mask_alone(probability: int) -> None:
+    model = hf.mask_function(lambda masks: masks[:, 1] & ~masks.all(axis=1), n_features=4)
+    hard = hf.certify_hard(model, [0, 1], neighborhood=hf.Bernoulli(probability), rng=0)
+    assert (hard.method, hard.stable, hard.n_evaluated) == ("enumeration", probability == 0, 1)
+    assert hf.recheck(model, hard).confirmed

@@ -165,3 +165,22 @@ def test_the_figure_shows_the_fraction_by_radius(results: Path) -> None:
     drawn = {line.get_label(): line.get_ydata().tolist() for line in axes.get_lines()}
     assert drawn == {"first": [0.25, 0.25], "last": [1.0, 1.0]}
     assert axes.get_ylabel() == "features needed (fraction)"
+
+
+def test_equal_inputs_with_a_canonical_seed_are_no_independent_evidence(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).uniform(1, 2, size=(30, 24))
+    rows[7] = rows[3]
+
+    def most(batch: Any) -> Any:
+        return (batch > 0).sum(axis=1) > 14
+
+    methods = {"own": np.tile(np.arange(24, 0, -1.0), (30, 1))}
+    asked: dict[str, Any] = {"top_fractions": [0.5, 0.25], "radii": [12]}
+    for seed, refused in (("canonical", True), (0, False)):
+        path = tmp_path / f"{seed}.db"
+        hf.study.run(hf.bind(most, rows, fill=0.0), methods, store=path, seed=seed, **asked)
+        if refused:
+            with pytest.raises(StudyError, match="has equal inputs, which a canonical seed gives the same draws"):
+                calibrate_study(path, min_rate=0.8)
+        else:
+            assert len(calibrate_study(path, min_rate=0.8)) == 1

@@ -318,6 +318,7 @@ class InputTests:
         own = replace(self._procedure, key=key, check_determinism=self._procedure.check_determinism and is_first)
         with evaluating(model, batch_size=own.batch_size) as shared:
             if is_first:
+                self._check_kind(shared)
                 self._scores[i], n_beside = self._explain(i, shared, key)
                 self.n_calls += n_beside
             mask = self._select(self._scores[i], step)
@@ -334,6 +335,14 @@ class InputTests:
             self._watch(min(len(self._answers), self._most - 1), self._most)
         return self._answers[i, step]
 
+    def _check_kind(self, evaluator: Evaluator) -> None:
+        """Raise, before its first call, if an input is of another kind than the first, or the law does not fit it."""
+        if (completions_of(evaluator) is None) != (completions_of(self._models[0]) is None):
+            must = "all draw what is hidden, or none of them"
+            raise InvalidValueError(argument="inputs", must=must, got="both kinds")
+        question = self._procedure.question
+        question.neighborhood_of(np.zeros(evaluator.n_features, dtype=bool), question.radii[0])
+
     def _decide(self, reference: Reference, procedure: Procedure, evaluator: Evaluator) -> bool:
         """Yes by a one-sided test; where there is only a rate, if all masks are counted, or few enough to be listed."""
         test, question = self._test, procedure.question
@@ -345,8 +354,7 @@ class InputTests:
             return bool(outcome.rate >= test)
         if not question.enumerates(nearby, _MOST_ENUMERATED):
             return False
-        tally = reference.count(nearby.enumerate(evaluator.batch_size))
-        return bool(tally.n_agreed >= test * tally.n_evaluated)
+        return bool(reference.enumerated(nearby, evaluator.batch_size).rate >= test)
 
 
 def _make_explain(models: Sequence[MaskedModel], method: Any, options: Any) -> tuple[Explain, str]:

@@ -240,7 +240,9 @@ def certify_hard(
         evaluator.expect(nearby.size if proof else n_draws)
         reference = Reference(evaluator, mask, procedure)
         lists = proof and reference.lists(nearby)
-        nearest = None if lists else reference.nearest_change(max_radius=nearby.effective_radius)
+        # What is found from inside the model is about every mask; some laws begin further off.
+        known = not lists and nearby.smallest == 0
+        nearest = reference.nearest_change(max_radius=nearby.effective_radius) if known else None
         if nearest is not None and (nearest.mask is not None or nearest.proven):
             return _by_proof(nearest, nearby, reference, procedure)
         masks = nearby.enumerate(_PORTION) if proof else portions(nearby, n_draws, procedure.own_stream(mask))

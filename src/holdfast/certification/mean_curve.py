@@ -560,7 +560,8 @@ def size_law(free: FreeFeatures, radius: int, odds: Fraction = Fraction(1)) -> l
     up, down = odds.numerator, odds.denominator
     most = min(radius, *free)
     rings = [math.prod(math.comb(n, k) for n in free) * up**k * down ** (most - k) for k in range(most + 1)]
-    return [ring / sum(rings) for ring in rings]
+    total = sum(rings)
+    return [ring / total for ring in rings]
 
 
 def _explained(subject: Explained) -> tuple[MaskedModel, Mask]:

@@ -263,11 +263,15 @@ def recheck(
     if type(result) not in _KINDS_ASKED:
         must = f"be one of {', '.join(kind.__name__ for kind in _KINDS_ASKED)}"
         raise InvalidTypeError(argument="result", must=must, got=type(result).__name__)
+    own: dict[str, Any]
     if isinstance(result, Selector):
-        return _recheck_selector(model, result, agree, method, {"batch_size": batch_size, "progress": progress})
+        _check_law(result, neighborhood)
+        own = {"batch_size": batch_size, "progress": progress}
+        own["neighborhood"] = result.neighborhood if neighborhood is None else neighborhood
+        return _recheck_selector(model, result, agree, method, own)
     evaluator = model if isinstance(model, Evaluator) else Evaluator(model)  # type: ignore[arg-type]
     if isinstance(result, (Witness, Attribution)):
-        own: dict[str, Any] = {"batch_size": batch_size, "progress": progress}
+        own = {"batch_size": batch_size, "progress": progress}
         notes: tuple[str, ...] = ()
         if isinstance(result, Witness):
             again: Value = repeat_witness(evaluator, result, agree=result.agree if agree is None else agree, **own)
@@ -398,7 +402,7 @@ def _recheck_selector(inputs: Any, stated: Selector, agree: Any, method: Any, op
     if method is None and not (stated.method in METHODS or stated.method.partition(":")[0] in SCHEMES):
         must = f"be given: the explanations were made by {stated.method!r}"
         raise InvalidValueError(argument="method", must=must)
-    names = ("radius", "min_rate", "share", "guarantee", "level", "max_draws", "absolute", "neighborhood")
+    names = ("radius", "min_rate", "share", "guarantee", "level", "max_draws", "absolute")
     options |= {name: getattr(stated, name) for name in names} | {"rng": stated.rng_key}
     options |= {
         "thresholds" if stated.by == "threshold" else "sizes": stated.cuts,

@@ -179,7 +179,8 @@ class Grouped:
             nested = part.tolist() if isinstance(part, np.ndarray) else part
             if not isinstance(nested, (list, tuple)) or depth > _MOST_DEPTH:
                 raise InvalidTypeError(argument="tree", must=must, got=shown(part))
-            return tuple(frozen(child, depth + 1) for child in nested)
+            children = [frozen(child, depth + 1) for child in nested]
+            return tuple(sorted(children, key=_first_feature))  # their order says nothing, and must not name draws
 
         object.__setattr__(self, "tree", frozen(self.tree, 0))
         if not 0 < len(features) <= _MOST_FEATURES or len(set(features)) < len(features):
@@ -229,6 +230,13 @@ def check_law_name(name: str) -> None:
     """Raise unless a law is named as it names itself; a law of the user's own may have any name."""
     if not name.startswith(OWN) and as_neighborhood(name).name != name:
         raise InvalidValueError(argument="neighborhood", must="be written as it is named", got=shown(name))
+
+
+def _first_feature(node: Any) -> float:
+    """The feature that a node of a tree begins with."""
+    while isinstance(node, tuple) and node:
+        node = node[0]
+    return math.inf if isinstance(node, tuple) else float(node)
 
 
 def _numbers(value: Any, name: str, must: str, holds: Callable[[Any], bool]) -> Any:

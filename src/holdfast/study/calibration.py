@@ -12,6 +12,7 @@ from typing import Any
 from holdfast.certification.selector import CalibrationGoal, CalibrationGroup, ends_rightly, step_down
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidValueError, StudyError
+from holdfast.randomness import is_canonical
 from holdfast.study.spec import GroupKey
 from holdfast.study.status import status_of
 from holdfast.study.store import Store, group_rows
@@ -210,6 +211,19 @@ def _check_study(store: Store, n_fractions: int) -> None:
         raise StudyError(
             f"{name} has one fraction only. Run the study with several, such as top_fractions = [0.1, 0.25]."
         )
+    if is_canonical(store.spec.seed) and _shares_draws(store):
+        raise StudyError(
+            f"{name} has equal inputs, which a canonical seed gives the same draws: what they show is no independent "
+            "evidence. Run the study with a seed of its own, such as seed = 0."
+        )
     if not store.speaks_of_population:
         hint = "Set data.order = 'random'."
         raise StudyError(f"{name} is about the first inputs of the data, which say nothing of others. {hint}")
+
+
+def _shares_draws(store: Store) -> bool:
+    """Whether inputs are equal, or not known to differ, and something was drawn for them."""
+    every, [[n_drawn]] = set(store.inputs()), list(store.query("SELECT COUNT(*) FROM rates WHERE exact = 0"))
+    rows = store.query("SELECT input, input_fingerprint FROM inputs")
+    known = [fingerprint for number, fingerprint in rows if number in every]
+    return bool(n_drawn) and (None in known or len(set(known)) < len(known))
