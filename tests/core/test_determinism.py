@@ -113,7 +113,7 @@ def test_repeats_are_halved_too_when_memory_runs_out() -> None:
     model = hf.mask_function(small, n_features=8)
     explanations = {"a": SELECTED, "b": ~SELECTED}
     found = hf.compare(hf.Evaluator(model), explanations, [3, 5], rng=0)
-    whole = hf.compare(hf.mask_function(table, n_features=8), explanations, [3, 5], rng=0)
+    whole = hf.compare(hf.mask_function(lambda masks: table(masks), n_features=8), explanations, [3, 5], rng=0)
     assert found == whole
     assert hf.recheck(model, found).confirmed
     assert is_oom(lambda: hf.certify(hf.mask_function(never, n_features=8), SELECTED, radius=2))

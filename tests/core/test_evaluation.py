@@ -182,7 +182,7 @@ def test_a_model_that_writes_to_its_masks_does_not_corrupt_the_results() -> None
     np.testing.assert_array_equal(outputs, score_table(5)(all_masks(5)))
     np.testing.assert_array_equal(evaluator.masks, all_masks(5))
     spoiled = certify(mask_function(shows_the_first_feature, n_features=5), bits("01000"), radius=2, rng=0)
-    whole = mask_function(score_table(5), n_features=5)
+    whole = mask_function(lambda shown: score_table(5)(shown), n_features=5)
     assert spoiled == certify(whole, bits("01000"), radius=2, rng=0)
 
 

@@ -456,8 +456,8 @@ def _ask_again(model: Evaluator, stated: Any, options: dict[str, Any]) -> Any:
     if isinstance(stated, HardCertificate):
         radius = stated.requested_radius
         nearby = as_neighborhood(options["neighborhood"])(stated.selected, radius)
-        size = nearby_rows(nearby, stated.n_completions).size
-        options["max_enumerated"] = size if stated.method == "enumeration" else 0
+        every = nearby_rows(nearby, stated.n_completions)
+        options["max_enumerated"] = every.size if stated.method == "enumeration" else 0
         if stated.tolerance is not None:
             options |= {"tolerance": stated.tolerance, "confidence": stated.confidence}
         return certify_hard(model, stated.selected, radius=radius, **options)
