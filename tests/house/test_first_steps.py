@@ -41,7 +41,11 @@ def packages_of(extra: str) -> set[str]:
     for requirement in EXTRAS[extra]:
         inner = re.fullmatch(r"holdfast\[(.*)\]", requirement)
         name = re.split(r"[\[>=<]", requirement)[0]
-        brought |= set().union(*map(packages_of, inner[1].split(","))) if inner else {IMPORTED_AS.get(name, name)}
+        brought |= (
+            set().union(*map(packages_of, inner[1].split(",")))
+            if inner
+            else {IMPORTED_AS.get(name, name.replace("-", "_"))}
+        )
     return brought
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from holdfast.cli.options import paint_path
 from holdfast.extras import check_installed, needed
+from holdfast.inputs.data.dataset import PHOTO_GRID, PHOTOS
 from holdfast.report.page import write_report
 from holdfast.report.rows import study_accuracy
 from holdfast.smoothing import SmoothedAccuracy
@@ -28,11 +29,13 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     """Say what the command does, and add its options."""
     parser.description = (
         "Explain and certify inputs of five bundled models (digits, moods of sentences, tumours), and write one page "
-        "for the browser, FOLDER/report.html. Needs pip install 'holdfast[hf,sklearn,text]'."
+        "for the browser, FOLDER/report.html. Needs pip install 'holdfast[hf,sklearn,text]', and for photographs "
+        "'holdfast[photos]'."
     )
     parser.epilog = "Example: holdfast demo --inputs 2"
     parser.add_argument("--output", metavar="FOLDER", default="build/demo", help="default: %(default)s")
     parser.add_argument("--inputs", type=int, metavar="N", help="inputs per study (default: 16 to 60)")
+    parser.add_argument("--photos", action="store_true", help="photographs too, by an ImageNet network: 5 more minutes")
     parser.set_defaults(run=run)
 
 
@@ -41,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
 
     The studies start afresh: files of an earlier demo in this folder are replaced.
     """
-    studies, folder = demo_studies(options.inputs), Path(options.output)
+    studies, folder = demo_studies(options.inputs, photos=options.photos), Path(options.output)
     check_installed("The demo", [name for spec in studies.values() for name in needed(spec.model.spec, spec.data.spec)])
     folder.mkdir(parents=True, exist_ok=True)
     paths = {name: folder / f"{name}.db" for name in studies}
@@ -63,16 +66,17 @@ def run(options: argparse.Namespace) -> None:
     print(paint_path(str(page)), file=unescaped(sys.stdout), flush=True)
 
 
-def demo_studies(n_inputs: int | None = None) -> dict[str, StudySpec]:
+def demo_studies(n_inputs: int | None = None, *, photos: bool = False) -> dict[str, StudySpec]:
     """The studies of the demo by the names of their files; ``n_inputs`` of each, or as many as three minutes allow."""
 
     def study(name: str, model: str, data: str, n: int, radii: tuple[int, ...], methods: tuple[str, ...]) -> StudySpec:
+        features = {"digits": (8, 8), "sentences": "words", "photos": PHOTO_GRID}
         texts = data == "sentences"
         return StudySpec(
             ModelSpec(f"bundled:{model}"),
             DataSpec(f"bundled:{data}", n=n_inputs or n),
             tuple(MethodSpec(method, n_samples=_N_MASKS.get(method)) for method in methods),
-            masking=MaskingSpec(groups={"digits": (8, 8), "sentences": "words"}.get(data)),
+            masking=MaskingSpec(groups=features.get(data), fill="blur" if data == "photos" else None),
             certify=CertifySpec(radii=radii),
             mus=_VOTES,
             witness=texts,  # the search for the smallest change is short where there are few features
@@ -81,10 +85,15 @@ def demo_studies(n_inputs: int | None = None) -> dict[str, StudySpec]:
         )
 
     pixels, words, columns = (1, 2, 4, 8, 16, 32), (1, 2, 3, 4, 6, 8), (1, 2, 4, 8, 12, 16)
+    patches, extra = (1, 2, 4, 8, 16), dict[str, StudySpec]()
+    if photos:
+        network = "efficientnet-lite0"
+        extra["photos"] = study("Photographs, EfficientNet", network, "photos", len(PHOTOS), patches, _WITH_GRADIENTS)
     return {
         "digits-vit": study("Digits, vision transformer", "digits-vit", "digits", 16, pixels, _WITH_GRADIENTS),
         "digits-resnet": study("Digits, ResNet", "digits-resnet", "digits", 16, pixels, _WITH_GRADIENTS),
         "moods-roberta": study("Moods, RoBERTa", "lexicon-roberta", "sentences", 24, words, _WITH_GRADIENTS),
         "moods-vader": study("Moods, VADER", "vader", "sentences", 60, words, _ANY_MODEL),
         "tumours-forest": study("Tumours, forest", "cancer-forest", "cancer", 24, columns, _ANY_MODEL),
+        **extra,
     }

@@ -16,6 +16,7 @@ from holdfast.explore.requests import CITED, OWN, View, check_features, check_ob
 from holdfast.explore.scheduling import BatchSize
 from holdfast.extras import check_installed, needed
 from holdfast.inputs import data, models
+from holdfast.inputs.data.dataset import PHOTO_GRID
 from holdfast.inputs.inputs import Inputs, bind, is_blank
 from holdfast.inputs.models.bundled import BOX, NamedRows, available
 from holdfast.inputs.models.classifier import FunctionOnTexts
@@ -63,6 +64,7 @@ _NUMBERS = (FillChoice("mean", "the mean of the training rows", None), FillChoic
 
 
 _INSIDE = {"resnet": ("activations",), "vit": ("attentions",), "roberta": ("attentions",)}
+_INSIDE["efficientnet-lite0"] = ("activations",)
 """What bundled networks give beside gradients, by their type."""
 
 
@@ -128,17 +130,18 @@ def bundled_entries(device: str | None = None) -> tuple[Entry, ...]:
     entries = []
     shared = cache(lambda name: Once(partial(data.load, name)))  # models on the same data load them once
     for card in sorted(available(), key=lambda card: (card.name != "digits-vit", card.name)):
-        is_torch = "config.json" in card.files
-        config = json.loads((BOX / card.name / "config.json").read_text(encoding="utf-8")) if is_torch else {}
+        path = BOX / card.name / "config.json"
+        config = json.loads(path.read_text(encoding="utf-8")) if path.name in card.files else {}
+        is_torch = card.kind == "image" or bool(config)
         fills = {"image": _IMAGE, "text": _TOKENS if is_torch else _WORDS, "table": _NUMBERS}[card.kind]
         options = {"device": device} if device and is_torch else {}
         spec = f"bundled:{card.name}"
         model = Once(partial(models.load, spec, **options))
-        features = "words" if card.kind == "text" else None
+        features = {"bundled:sentences": "words", "bundled:photos": PHOTO_GRID}.get(card.data)
         inputs = Inputs(spec, card.data, model, shared(card.data), features=features)
         fills = (*fills, _PATCHES) if config.get("model_type") == "vit" else fills
         gives = ["masks", *(["gradients"] if is_torch else [])]
-        gives += _INSIDE.get(config.get("model_type", ""), ())
+        gives += _INSIDE.get(config.get("model_type", card.name), ())
         entries.append(Entry(inputs, card.description, tuple(gives), fills, options))
     return tuple(entries)
 

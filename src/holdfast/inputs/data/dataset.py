@@ -37,8 +37,21 @@ SPLITS = ("test", "train")
 SENTIMENTS = ("negative", "neutral", "positive")
 """The classes of the sentences."""
 
-NAMES = ("digits", "sentences", "cancer", "contexts")
+NAMES = ("digits", "sentences", "cancer", "contexts", "photos")
 """The data sets that come with holdfast."""
+
+PHOTOS = {
+    "chelsea": "tabby",
+    "coffee": "espresso",
+    "china": "palace",
+    "rocket": None,
+    "astronaut": None,
+    "flower": None,
+}
+"""The photographs of scikit-image and scikit-learn, each with the class of ImageNet that it shows, if there is one."""
+
+PHOTO_GRID = (7, 7)
+"""Rows and columns of patches that photographs are cut into where nothing else is asked: large enough to be told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,11 +169,11 @@ def load(spec: str, **options: Any) -> Dataset:
     Parameters
     ----------
     spec : str
-        ``bundled:digits``, ``bundled:sentences``, ``bundled:cancer`` or ``bundled:contexts``: the inputs that
-        come with holdfast. ``images:<folder>``: image files, in a folder per class. ``tweeteval:<folder>``:
-        texts and labels, line by line. ``table:<file>``: rows of a ``.csv`` or ``.parquet`` file.
-        ``contexts:<file>``: questions with their passages, a JSON object per line. ``hf:<folder>``: what the
-        ``datasets`` library saved to disk.
+        ``bundled:digits``, ``bundled:sentences``, ``bundled:cancer``, ``bundled:contexts`` or ``bundled:photos``:
+        the inputs that come with holdfast. ``images:<folder>``: image files, in a folder per class.
+        ``tweeteval:<folder>``: texts and labels, line by line. ``table:<file>``: rows of a ``.csv`` or
+        ``.parquet`` file. ``contexts:<file>``: questions with their passages, a JSON object per line.
+        ``hf:<folder>``: what the ``datasets`` library saved to disk.
     **options
         ``bundled``: ``split`` ("test": inputs no bundled model was trained on; or "train").
         ``images``: ``labels`` (a CSV file with the columns file and label), ``classes``.
@@ -187,18 +200,20 @@ def load(spec: str, **options: Any) -> Dataset:
 
 def load_bundled(name: str, *, split: str = "test") -> Dataset:
     """The data set of this name, its test split or the rest: handwritten digits as grey bytes (n, 8, 8, 1), sentences
-    labelled by those who wrote them for holdfast, questions over passages with the citations that they call for, or
-    measurements (n, 30) of cell nuclei in breast masses.
+    labelled by those who wrote them for holdfast, questions over passages with the citations that they call for,
+    six photographs, or measurements (n, 30) of cell nuclei in breast masses.
     """
     check_name(name, "data", NAMES)
     check_name(split, "split", SPLITS)
-    if name in ("sentences", "contexts") and split != "test":
+    if name in ("sentences", "contexts", "photos") and split != "test":
         must = f"be 'test' for bundled:{name}, which no model is trained on"
         raise InvalidValueError(argument="split", must=must, got=repr(split))
     if name == "contexts":
         from holdfast.inputs.data.contexts import load_contexts  # which makes data sets itself
 
         return replace(load_contexts(str(BOX / "contexts.jsonl")), name="bundled:contexts")
+    if name == "photos":
+        return _load_photos()
     if name == "sentences":
         lines = (BOX / "sentences.tsv").read_text(encoding="utf-8").splitlines()
         labels, texts = zip(*(line.split("\t") for line in lines), strict=True)
@@ -217,6 +232,19 @@ def load_bundled(name: str, *, split: str = "test") -> Dataset:
         kind, inputs = "image", np.rint(data.images[rows] * (255 / 16)).astype(np.uint8)[..., None]
     classes = tuple(str(label) for label in data.target_names)
     return Dataset(f"bundled:{name}", kind, inputs, np.asarray(data.target[rows], dtype=np.intp), classes)
+
+
+def _load_photos() -> Dataset:
+    """Six photographs in colour, each an array of bytes (height, width, 3) of its own size."""
+    why = "bundled:photos needs"
+    pictures, samples = import_extra("skimage.data", why), import_extra("sklearn.datasets", why)
+    images = tuple(
+        getattr(pictures, name)() if hasattr(pictures, name) else samples.load_sample_image(f"{name}.jpg")
+        for name in PHOTOS
+    )
+    classes = tuple(label for label in PHOTOS.values() if label)
+    labels = np.array([classes.index(label) if label else UNKNOWN for label in PHOTOS.values()], dtype=np.intp)
+    return Dataset("bundled:photos", "image", images, labels, classes, tuple(PHOTOS))
 
 
 def digest_arrays(*arrays: Any) -> str:

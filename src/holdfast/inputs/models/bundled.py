@@ -125,6 +125,10 @@ def load_bundled(
         from holdfast.inputs.models.hf import load_folder
 
         return load_folder(str(folder), **options)
+    if card.name == "efficientnet-lite0":
+        from holdfast.inputs.models.photos import load_efficientnet
+
+        return load_efficientnet(folder, **card.settings, **options)
     for option, value in options.items():
         must = f"be left out for {name}, which is no torch model"
         raise InvalidValueError(argument=option, must=must, got=shown(value))

@@ -389,13 +389,13 @@ class TensorBatches:
 
 def _convolutions(module: Any) -> dict[str, Any]:
     """Layers that are convolutions by name, but for those that cut patches of a transformer or are shortcuts."""
-    convolutions = {}
+    convolutions, usual = {}, import_torch().nn.Conv2d
     for name, part in module.named_modules():
         window, step = (getattr(part, side, None) for side in ("kernel_size", "stride"))
         has_gaps = isinstance(window, tuple) and isinstance(step, tuple) and max(step) > 1 and max(window) == 1
         cuts = isinstance(window, tuple) and window == step and max(window) > 1
         is_named = "conv" in type(part).__name__.lower() and not any(part.children())
-        if is_named and not (cuts or has_gaps or "patch_embed" in name):
+        if (is_named or isinstance(part, usual)) and not (cuts or has_gaps or "patch_embed" in name):
             convolutions[name] = part
     return convolutions
 
