@@ -29,7 +29,7 @@ def main(path: Path) -> None:
     title = f"One more patch: {witness.prediction_name}"
     figures.plot_example_image(seen, selected, groups=parts, added=witness.added, title=title, ax=flipped)
     figures.plot_curves(comparison, ax=curves)
-    curves.set_title("It survives so often")
+    curves.set_title("How often it survives")
     figure.savefig(path, dpi=150)
 
 

@@ -70,3 +70,19 @@ def test_hidden_pixels_are_grey_and_the_penalty_is_zero_for_a_network_that_sees_
         assert float(training.disagreement(blind, images[:8], generator)) == pytest.approx(0, abs=1e-6)
         torch.nn.init.normal_(blind[1].weight, generator=generator)
         assert float(training.disagreement(blind, images[:8], generator)) > 0
+
+
+@pytest.mark.slow
+def test_the_picture_of_the_readme_is_made_and_says_what_is_true_of_the_cat(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = importlib.util.spec_from_file_location("photograph_example", EXAMPLES / "photograph.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.main(tmp_path / "header.png")
+    told = capsys.readouterr().out
+    assert (tmp_path / "header.png").stat().st_size > 50_000
+    assert "keeps the prediction 'Egyptian cat' in exactly 30 of 38 cases" in told
+    assert "changes the prediction 'Egyptian cat' to 'cheetah'; no smaller addition does" in told

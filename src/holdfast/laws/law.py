@@ -36,7 +36,8 @@ class Law(Protocol):
     """What may change about an explanation, and how likely; bound to one and a radius it is a neighbourhood.
 
     ``name`` tells it in full, and ``family`` names the random streams: laws of one family share them, so that nobody
-    can try numbers until the draws please. ``rings`` is as in ``Neighborhood``.
+    can try numbers until the draws please. (The name of one's own object is another family each, and so is another
+    spelling of the same law.) ``rings`` is as in ``Neighborhood``.
     """
 
     @property
