@@ -150,7 +150,7 @@ def calibrate(
         Of "new inputs"; "one input" needs none.
     sizes : iterable, optional
         Numbers of features, or fractions of them below 1; by default 0.1, 0.2, …, 0.9. A number beyond the features
-        of an input means all of them.
+        of an input means all of them; a fraction is rounded down, but selects at least one feature.
     thresholds : iterable, optional
         Scores above which features are selected, in place of sizes. An input where none is selected is judged as it is.
     guarantee : {"new inputs", "one input"}
@@ -345,8 +345,7 @@ class InputTests:
             return bool(outcome.rate >= test)
         if not question.enumerates(nearby, _MOST_ENUMERATED):
             return False
-        tally = reference.count(nearby.enumerate(evaluator.batch_size))
-        return bool(tally.n_agreed >= test * tally.n_evaluated)
+        return bool(reference.enumerated(nearby, evaluator.batch_size).rate >= test)
 
 
 def _make_explain(models: Sequence[MaskedModel], method: Any, options: Any) -> tuple[Explain, str]:

@@ -75,7 +75,8 @@ class Selector(Value, schema="holdfast.selector"):
     Attributes
     ----------
     by : {"size", "fraction", "threshold"}
-        What cuts the ranking: a number of features, a fraction of them, or a score above which features are selected.
+        What cuts the ranking: a number of features, a fraction of them (rounded down, but at least one feature), or a
+        score above which features are selected.
     cuts : tuple of float
         All that were to be tested, in the order of the tests, from the most features to the fewest.
     groups : tuple of CalibrationGroup
@@ -258,12 +259,16 @@ def check_level(level: Any) -> Fraction:
 
 
 def cut_ranking(scores: Any, by: str, cut: float | None, *, absolute: bool = False) -> Mask:
-    """The features that a size, a fraction or a threshold selects; all for None, and for a size beyond them."""
+    """The features that a size, a fraction or a threshold selects; all for None, and for a size beyond them.
+
+    A fraction of few features may be less than one of them: it selects one.
+    """
     if by == "threshold" and cut is not None:
         return above(scores, cut, absolute=absolute)
-    if by == "fraction" and cut is not None:
-        return top_fraction(scores, cut, absolute=absolute)
     n_features = len(top(scores, 0, absolute=absolute))
+    if by == "fraction" and cut is not None:
+        selected = top_fraction(scores, cut, absolute=absolute)
+        return selected if selected.any() else top(scores, 1, absolute=absolute)
     return top(scores, n_features if cut is None else min(int(cut), n_features), absolute=absolute)
 
 
