@@ -44,8 +44,8 @@ class NeighborhoodCheck:
         listed = sum(n is not None for n in self.n_masks)
         hides = "hides selected features, too" if self.removes else "keeps all selected features"
         if not listed:
-            checked = "it lists no masks, or too many to compare; its draws were checked for shape, repetition and batches"
-            return f"{self.name} {hides}; {checked}."
+            checked = "its draws were checked for shape, repetition and batches"
+            return f"{self.name} {hides}. It lists no masks, or too many to compare; {checked}."
         return f"{self.name} {hides}; its draws agree with its list for {listed} of {len(self.n_masks)} explanations."
 
 
@@ -79,8 +79,9 @@ def check_neighborhood(neighborhood: Any, *, n_features: int = 6, radius: int | 
     ...         if len(hidden):
     ...             masks[np.arange(n), rng.choice(hidden, n)] = True
     ...         return masks
-    >>> print(check_neighborhood(Neighbours()))
-    own law one more keeps all selected features; it lists no masks, or too many to compare; its draws were checked for shape, repetition and batches.
+    >>> print(check_neighborhood(Neighbours()))  # doctest: +NORMALIZE_WHITESPACE
+    own law one more keeps all selected features. It lists no masks, or too many to compare; its draws were checked for
+    shape, repetition and batches.
     """
     law, n = as_neighborhood(neighborhood), check_size(n_features, "n_features", most=10_000)
     limit = None if radius is None else check_whole(radius, "radius")

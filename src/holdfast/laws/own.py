@@ -48,7 +48,8 @@ class OwnLaw:
         nearby = OwnMasks(selected, self)
         if radius is not None and check_whole(radius, "radius") < nearby.radius:
             must = "be left out: a neighbourhood of one's own says itself what is revealed"
-            raise InvalidValueError(argument="radius", must=must, got=shown(radius))
+            hint = "Use `certify`, without a radius."
+            raise InvalidValueError(argument="radius", must=must, got=shown(radius), hint=hint)
         return nearby
 
 
