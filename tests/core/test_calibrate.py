@@ -724,14 +724,12 @@ def test_names_that_no_class_has_are_refused_and_classes_without_inputs_get_all_
     assert selector.cut_for("perhaps") is selector.cut_for(2) is None
     assert selector.select(np.arange(8), prediction="perhaps").all()
     with pytest.raises(
-        InvalidValueError, match="`prediction` must be the name of a class of the model, got 'yess'.*'yes'"
+        InvalidValueError, match=r"`prediction` must be the name of a class of the model, got 'yess'.*'yes'"
     ):
         selector.select(np.arange(8), prediction="yess")
     assert Selector.from_json(selector.to_json()) == selector
     unnamed = hf.mask_function(lambda masks: NamedClasses()(masks), n_features=8)
-    with pytest.raises(
-        InvalidValueError, match="`prediction` must be as the model returns it: its classes have no names"
-    ):
+    with pytest.raises(InvalidValueError, match="must be as the model returns it: its classes have no names"):
         calibrate([unnamed] * 20, "occlusion", **asked).cut_for("yes")
     labels = hf.mask_function(lambda masks: np.where(masks[:, 0], "a", "b"), n_features=8)
     assert calibrate([labels] * 20, "occlusion", **asked).cut_for("c") is None

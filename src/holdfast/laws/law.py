@@ -201,7 +201,7 @@ _LAWS: dict[str, type[Any]] = {"bernoulli": Bernoulli, "weighted": Weighted, "gr
 
 _EXAMPLES = {"bernoulli": "bernoulli(0.3)", "weighted": "weighted([1, 2, 0.5])", "grouped": "grouped([[0, 1], [2, 3]])"}
 
-_MUST = f"be {', '.join(NEIGHBORHOODS)}, bernoulli(p), weighted([…]), grouped([…]) or an object with `sample`"
+_MUST = f"be one of {', '.join(NEIGHBORHOODS)}, bernoulli(p), weighted([…]), grouped([…]) or an object with `sample`"
 
 
 def as_neighborhood(value: Any, name: str = "neighborhood") -> Law:
@@ -247,8 +247,9 @@ def _hint(value: Any) -> str | None:
             return hint
         return f"Did you mean {f'{meant}({numbers}' if bracket else _EXAMPLES[meant]!r}?"
     if isinstance(value, type):
-        own = f"hf.{value.__name__}(…)" if value in _LAWS.values() else "an object of the class"
-        return f"Use {own}."
+        own = {law: f"hf.{law.__name__}(…)" for law in _LAWS.values()}
+        own |= {law: repr(name) for name, law in NEIGHBORHOODS.items()}
+        return f"Use {own.get(value, 'an object of the class')}."
     if isinstance(value, (int, float, list, tuple, np.ndarray, np.number)) or hasattr(value, "to_numpy"):
         return "Use hf.Bernoulli(…), or hf.Weighted(…) for weights."
     return None
