@@ -209,7 +209,8 @@ class Evaluator:
             numbers = np.arange(self._next_draw, self._next_draw + len(checked))
             self._next_draw += len(checked)
             return self.recompute(checked, numbers)
-        packed = np.packbits(checked, axis=1)  # the bits of each mask, compressed where they are many, are its key
+        # The bits of each mask, compressed where they are many, are its key.
+        packed = np.ascontiguousarray(np.packbits(checked, axis=1))
         keys: list[bytes] = packed.view(np.dtype((np.void, packed.shape[1]))).ravel().tolist()  # type: ignore[assignment]
         keys = keys if packed.shape[1] < _LONG_MASK else [zlib.compress(key, 1) for key in keys]
         first_rows: dict[bytes, int] = {}

@@ -51,11 +51,11 @@ SHARED: list[Case] = [
         "`rng` must be a numpy Generator, a whole number ≥ 0, 'canonical' or None, got ",
     ),
     ({"neighborhood": "addition"}, InvalidValueError, "Did you mean 'additions'?"),
-    ({"neighborhood": None}, InvalidTypeError, "`neighborhood` must be one of additions, removals, swaps, got None."),
+    ({"neighborhood": None}, InvalidTypeError, "or an object with `sample`, got None."),
     (
         {"neighborhood": hf.Additions},
         InvalidTypeError,
-        "`neighborhood` must be one of additions, removals, swaps, got ",
+        "Use 'additions'.",
     ),
     ({"agree": "same_top_clas"}, InvalidValueError, "Did you mean 'same_top_class'?"),
     (

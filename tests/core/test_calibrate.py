@@ -400,13 +400,16 @@ def test_classes_get_sizes_of_their_own_and_small_ones_all_features() -> None:
     assert "by class" in str(thresholds)
 
 
-def test_a_number_is_a_class_whatever_classes_are_called() -> None:
+def test_a_number_that_names_another_class_than_it_counts_is_refused() -> None:
     models = [
         hf.mask_function(lambda masks, c=c: np.eye(2)[[c] * len(masks)], n_features=6, classes=["1", "0"])
         for c in [0] * 15 + [1] * 2
     ]
     selector = ask(models, per_class=True)
-    assert [selector.cut_for(name) for name in (0, 1, "1", "0")] == [1, None, 1, None]
+    assert [selector.cut_for(name) for name in ("1", "0")] == [1, None]
+    for number in (0, 1):
+        with pytest.raises(InvalidValueError, match="in quotes for the class of that name"):
+            selector.cut_for(number)
 
 
 def test_classes_are_found_by_name_and_numbers_have_none() -> None:
@@ -724,3 +727,124 @@ def test_inputs_of_two_kinds_and_laws_that_do_not_fit_are_refused_before_they_co
     with pytest.raises(InvalidValueError, match="`radius` must be at most 2"):
         calibrate([model] * 30, "occlusion", neighborhood=hf.Weighted([1] * 6, radius=2), **{**asked, "radius": 5})
     assert not calls
+
+
+# -- what a selector refuses, and how little it selects -----------------------------------------------
+
+
+def first_of(n_features: int) -> Any:
+    return hf.mask_function(lambda masks: masks[:, 0], n_features=n_features)
+
+
+def test_a_fraction_selects_at_least_one_feature_in_calibration_and_after_it() -> None:
+    for n, fraction in product(range(1, 12), (0.05, 0.1, 0.5, 0.95)):
+        assert cut_ranking(np.arange(n), "fraction", fraction).sum() == max(1, int(F(str(fraction)) * n))
+    asked = {"radius": 2, "min_rate": 0.9, "share": 0.8, "sizes": [0.5, 0.1], "rng": 0}
+    selector = calibrate([first_of(8)] * 20, "occlusion", **asked)
+    assert selector.size == 0.1
+    assert selector.select([5, 1, 1, 1, 1, 1, 1, 1]).nonzero()[0].tolist() == [0]
+
+
+@pytest.mark.parametrize("name", ["rng", "model", "method"])
+def test_options_that_calibrate_gives_itself_are_refused(name: str) -> None:
+    with pytest.raises(InvalidTypeError, match=f"`options` must leave out `{name}`"):
+        calibrate([first_of(8)] * 20, "lime", radius=2, min_rate=0.9, share=0.8, options={name: 1})
+
+
+def test_scores_by_another_method_are_refused_and_bare_ones_taken() -> None:
+    asked = {"radius": 2, "min_rate": 0.9, "share": 0.8, "sizes": [2], "rng": 0}
+    model = first_of(8)
+    selector = calibrate([model] * 20, "occlusion", **asked)
+    scores = hf.attribute(model, "occlusion")
+    assert np.array_equal(selector.select(scores), selector.select(scores.scores))
+    with pytest.raises(
+        InvalidValueError, match="`scores` must be made by 'occlusion', as in the calibration, got 'lime'"
+    ):
+        selector.select(hf.attribute(model, "lime", rng=0))
+    own = calibrate([model] * 20, lambda masked, seed: hf.attribute(masked, "occlusion"), **asked)
+    assert own.select(hf.attribute(model, "lime", rng=0)).sum() == 2  # what a function returns may have any name
+    with pytest.raises(InvalidValueError, match=r"Use `hf.recheck\(inputs, selector, method=…\)`"):
+        hf.recheck([model] * 20, own)
+
+
+class NamedClasses:
+    n_features, classes = 8, ("no", "yes", "perhaps")
+
+    def __call__(self, masks: Any) -> Any:
+        return np.stack([~masks[:, 0], masks[:, 0], masks[:, 0] & False], axis=1).astype(float)
+
+
+def test_names_that_no_class_has_are_refused_and_classes_without_inputs_get_all_features() -> None:
+    asked = {"radius": 2, "min_rate": 0.9, "share": 0.8, "sizes": [2], "rng": 0, "per_class": True}
+    selector = calibrate([NamedClasses()] * 20, "occlusion", **asked)
+    assert selector.cut_for("yes") == selector.cut_for(1) == 2
+    assert selector.cut_for("perhaps") is selector.cut_for(2) is None
+    assert selector.select(np.arange(8), prediction="perhaps").all()
+    with pytest.raises(
+        InvalidValueError, match=r"`prediction` must be the name of a class of the model, got 'yess'.*'yes'"
+    ):
+        selector.select(np.arange(8), prediction="yess")
+    assert Selector.from_json(selector.to_json()) == selector
+    unnamed = hf.mask_function(lambda masks: NamedClasses()(masks), n_features=8)
+    with pytest.raises(InvalidValueError, match="must be as the model returns it: its classes have no names"):
+        calibrate([unnamed] * 20, "occlusion", **asked).cut_for("yes")
+    labels = hf.mask_function(lambda masks: np.where(masks[:, 0], "a", "b"), n_features=8)
+    assert calibrate([labels] * 20, "occlusion", **asked).cut_for("c") is None
+
+
+def test_tests_of_a_selector_are_a_frame_with_every_group_in_it() -> None:
+    pytest.importorskip("pandas")
+    asked = {"radius": 2, "min_rate": 0.9, "share": 0.8, "sizes": [3, 2], "rng": 0}
+    frame = calibrate([first_of(8)] * 20, "occlusion", **asked).to_frame()
+    assert frame["cut"].tolist() == [3, 2]
+    assert (frame["n_passed"] == frame["n_needed"]).all()
+    no = hf.mask_function(lambda masks: ~masks[:, 0] & False, n_features=8)
+    frame = calibrate([first_of(8)] * 20 + [no], "occlusion", per_class=True, **asked).to_frame()
+    few = frame[frame["cut"].isna()]
+    assert few["prediction"].tolist() == [False]
+    assert few["n_inputs"].tolist() == [1]
+
+
+@pytest.mark.parametrize("level", [0.02, 0])
+def test_a_law_needs_no_radius_and_counts_masks_by_their_probability(level: float) -> None:
+    # Feature 7 changes the prediction. It is revealed in a tenth of the cases, though half of all masks have it.
+    model = hf.mask_function(lambda masks: ~masks[:, 7], n_features=8)
+    scores = [np.arange(8, 0, -1)] * 20
+    asked = {"min_rate": 0.8, "share": 0.8, "sizes": [2], "level": level, "consistent": False, "rng": 0}
+    for law in (hf.Bernoulli(0.1), hf.Bernoulli([0.1] * 8)):
+        selector = calibrate([model] * 20, scores, neighborhood=law, **asked)
+        assert (selector.size, selector.radius) == (2, None)
+        assert "0.1" in str(selector) or "of its own" in str(selector)
+        assert Selector.from_json(selector.to_json()) == selector
+        assert hf.recheck([model] * 20, selector, method=scores).confirmed
+    assert calibrate([model] * 20, scores, neighborhood=hf.Bernoulli(0.5), **asked).size is None
+    with pytest.raises((InvalidTypeError, InvalidValueError), match="`radius`"):
+        calibrate([model] * 20, scores, **asked)
+
+
+def test_a_plan_of_one_input_or_one_size_is_told_in_the_singular() -> None:
+    assert str(plan_calibration(1, min_rate=0.9, share=0.8)).startswith("1 input is too few: at least")
+    assert ", all 2 sizes at most " in str(plan_calibration(50, min_rate=0.9, share=0.8, sizes=[2, 3]))
+    assert ", its test at most " in str(plan_calibration(50, min_rate=0.9, share=0.8, sizes=[2]))
+
+
+class NumberedClasses:
+    n_features, classes = 6, ("1", "2")
+
+    def __init__(self, first: bool) -> None:
+        self.first = first
+
+    def __call__(self, masks: Any) -> Any:
+        one = masks[:, 0] == self.first
+        return np.stack([one, ~one], axis=1).astype(float)
+
+
+def test_a_number_that_is_the_name_of_another_class_is_refused() -> None:
+    models = [NumberedClasses(i % 2 == 0) for i in range(60)]
+    asked: dict[str, Any] = {"radius": 2, "min_rate": 0.9, "share": 0.5, "sizes": [2], "rng": 0, "per_class": True}
+    selector = calibrate(models, [np.arange(6.0)[::-1]] * 60, **asked)
+    assert [group.prediction_name for group in selector.groups] == ["1", "2"]
+    assert selector.cut_for(0) == selector.cut_for("1") == selector.cut_for("2") == 2
+    for label in (1, np.int64(1)):
+        with pytest.raises(InvalidValueError, match="`prediction` must be '1' in quotes for the class of that name"):
+            selector.select(np.arange(6), prediction=label)

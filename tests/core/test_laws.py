@@ -19,7 +19,7 @@ import holdfast as hf
 from holdfast.certification.serialization import from_any_json
 from holdfast.certification.shared_draws import MaskLists, SizeWords
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.laws.law import as_neighborhood
+from holdfast.laws.law import Law, as_neighborhood
 from holdfast.neighborhood import Neighborhood
 from holdfast.words import percent
 from tests.core.test_structure import CountedTable
@@ -289,7 +289,17 @@ def test_texts_of_laws_are_read_back_as_they_were(weights: Any, chances: Any, tr
     ("value", "must"),
     [
         ("bernoulli(2)", "cannot be 'bernoulli(2)': `probability` must be a number from 0 to 1, or one per feature"),
-        ("bernoulli(.3)", "cannot be 'bernoulli(.3)'"),
+        ("bernoulli(.3)", "must have numbers in the brackets, such as 'bernoulli(0.3)', got 'bernoulli(.3)'."),
+        ("bernoulli(x)", "must have numbers in the brackets, such as 'bernoulli(0.3)', got 'bernoulli(x)'."),
+        ("bernoulli", "Did you mean 'bernoulli(0.3)'?"),
+        ("bernouli(0.1)", "Did you mean 'bernoulli(0.1)'?"),
+        ("Bernoulli(0.3)", "Did you mean 'bernoulli(0.3)'?"),
+        ("swap", "Did you mean 'swaps'?"),
+        ("§§§", "or an object with `sample`, got '§§§'."),
+        ([0.1, 0.2], "Use hf.Bernoulli(…), or hf.Weighted(…) for weights."),
+        (hf.Weighted, "Use hf.Weighted(…)."),
+        (Law, "Use an object of the class."),
+        ({}, "or an object with `sample`, got {}."),
         ("bernoulli([])", "`probability` must be a number from 0 to 1"),
         ("weighted(1)", "`weights` must be numbers ≥ 0, one per feature"),
         ("weighted([1, -1])", "`weights` must be numbers ≥ 0"),
@@ -298,11 +308,14 @@ def test_texts_of_laws_are_read_back_as_they_were(weights: Any, chances: Any, tr
         ("grouped([[0, 0]])", "each of them once"),
         ("grouped([[0], 0.5])", "`tree` must be a whole number"),
         ("grouped(" + "[" * 70 + "0" + "]" * 70 + ")", "`tree` must be nested lists"),
-        ("gruppen([1])", "must be one of additions, removals, swaps"),
-        ("own law mine", "must be one of additions, removals, swaps"),
-        (3, "must be one of additions, removals, swaps"),
+        (
+            "gruppen([1])",
+            "must be one of additions, removals, swaps, bernoulli(p), weighted([…]), grouped([…]) or an object",
+        ),
+        ("own law mine", "must be one of additions, removals, swaps, bernoulli(p)"),
+        (3, "must be one of additions, removals, swaps, bernoulli(p)"),
         (hf.Additions(bits("100"), 1), "must not be bound to an explanation yet, got Additions. Give its name, and"),
-        (hf.Bernoulli, "must be one of additions, removals, swaps"),
+        (hf.Bernoulli, "Use hf.Bernoulli(…)."),
     ],
 )
 def test_texts_that_name_no_law_are_refused_with_a_reason(value: Any, must: str) -> None:
@@ -611,9 +624,9 @@ def test_a_curve_over_probabilities_is_printed_line_by_line() -> None:
     text = str(over(0, 0.25, 1))
     assert text.splitlines()[1:5] == [
         "probability    rate  interval          agreed/drawn",
-        "          0   1.000  [1.000, 1.000]         1/1      exact",
+        "          0   1.000  [1.000, 1.000]                  exact",
         text.splitlines()[3],
-        "          1   0.000  [0.000, 0.000]         0/1      exact",
+        "          1   0.000  [0.000, 0.000]                  exact",
     ]
     assert "is kept when each of the other features is revealed with this probability, for each" in text
     assert "revealed with this probability, but at most 4, for each" in str(over(0.5, radius=4))
@@ -761,6 +774,10 @@ def by_columns(selected: Any, n: int, rng: Any) -> Any:
     return selected | (rng.random((len(selected), n)).T < 0.5)
 
 
+def half_forgetful(selected: Any, n: int, rng: Any) -> Any:
+    return forgetful(selected, n, rng) & (rng.random((n, len(selected))) < 0.5)
+
+
 def forgetful(selected: Any, n: int, rng: Any) -> Any:
     return selected | (np.random.default_rng().random((n, len(selected))) < 0.5)
 
@@ -770,7 +787,8 @@ def forgetful(selected: Any, n: int, rng: Any) -> Any:
     [
         ({"sample": biased}, "draw each mask as often as it says for the explanation []"),
         ({"sample": by_columns}, "draw the same masks in one batch as in several for the explanation []"),
-        ({"sample": forgetful}, "draw the same masks from the same `rng` for the explanation []"),
+        ({"sample": forgetful}, "draw from `rng`, which it ignores for the explanation []"),
+        ({"sample": half_forgetful}, "draw the same masks from the same `rng` for the explanation []"),
         ({"sample": lambda selected, n, rng: selected}, "give Boolean arrays of shape (20000, 6), got bool (6,)"),
         ({"sample": lambda selected, n, rng: [selected] * n}, "give Boolean arrays of shape (20000, 6), got list"),
         ({"sample": lambda selected, n, rng: np.ones((n, 6))}, "got float64 (20000, 6)"),
@@ -799,7 +817,7 @@ def test_draws_that_ignore_the_random_numbers_are_found_without_a_list() -> None
 
         def sample(self, selected: Any, n: int, rng: Any) -> Any:
             start = self.at if self.rng is rng else 0
-            self.rng, self.at = rng, start + n
+            self.rng, self.at = rng, start + len(rng.random(n))
             return selected | (np.arange(len(selected)) == (start + np.arange(n))[:, None] % 8)
 
         rng: Any = None
@@ -979,8 +997,7 @@ def test_a_certificate_says_what_was_revealed(law: Any, keywords: Any, sentence:
 def test_an_exact_rate_is_told_as_a_probability() -> None:
     certificate = hf.certify(MODEL, SELECTED, neighborhood=hf.Bernoulli(0.3), tolerance=0.05, rng=0)
     assert f"keeps the prediction True in {percent(certificate.rate)} of cases" in str(certificate)
-    counts = f"{certificate.n_agreed} of 128 agreed"
-    assert f"(every mask was evaluated, {counts}, each weighed by its probability, " in str(certificate)
+    assert "(every mask was evaluated and weighed by its probability, " in str(certificate)
 
 
 def test_the_order_of_groups_names_no_other_draws() -> None:
@@ -1000,3 +1017,78 @@ def test_hard_certificates_of_certain_masks_are_about_that_mask_alone(probabilit
     hard = hf.certify_hard(model, [0, 1], neighborhood=hf.Bernoulli(probability), rng=0)
     assert (hard.method, hard.stable, hard.n_evaluated) == ("enumeration", probability == 0, 1)
     assert hf.recheck(model, hard).confirmed
+
+
+def test_masks_in_the_order_of_columns_are_certified_as_any_others() -> None:
+    class Columns(Half):
+        def sample(self, selected: Any, n: int, rng: Any) -> Any:
+            return np.asfortranarray(super().sample(selected, n, rng))
+
+    result, same = (hf.certify(MANY, OF_MANY, neighborhood=law, rng=0) for law in (Columns(), Half()))
+    assert result.rate == same.rate
+    masks = Half().sample(OF_MANY, 30, np.random.default_rng(0))
+    assert np.array_equal(hf.Evaluator(MANY)(np.asfortranarray(masks)), MANY(masks))
+
+
+@pytest.mark.parametrize(
+    ("sample", "message"),
+    [
+        (forgetful, "must draw from `rng`, which it ignores, as `check_neighborhood` says in full"),
+        (half_forgetful, "must draw the same masks from the same `rng`"),
+        (by_columns, "must draw the same masks in one batch as in several"),
+    ],
+)
+def test_certify_tries_an_object_before_it_trusts_it(sample: Any, message: str) -> None:
+    calls = []
+    model = hf.mask_function(lambda masks: calls.append(len(masks)) or masks[:, 0], n_features=6)
+    with pytest.raises(InvalidValueError, match=message):
+        hf.certify(model, [0], neighborhood=Broken(sample=sample), rng=0)
+    assert not calls
+
+
+def test_no_object_is_asked_for_no_masks() -> None:
+    class Counting(Half):
+        def sample(self, selected: Any, n: int, rng: Any) -> Any:
+            assert n > 0
+            return super().sample(selected, n, rng)
+
+    assert "It lists no masks" in str(hf.check_neighborhood(Counting()))
+    assert as_neighborhood(Counting())(OF_MANY, None).sample(0, np.random.default_rng(0)).shape == (0, 24)
+
+
+def test_probabilities_of_32_bits_say_what_they_print() -> None:
+    class Series:
+        def __init__(self, values: Any) -> None:
+            self.to_numpy = lambda: np.array(values)
+
+    short = np.array([0.3, 0.1], dtype=np.float32)
+    assert hf.Bernoulli(np.float32(0.3)).name == hf.Bernoulli(np.array(0.3, dtype=np.float32)).name == "bernoulli(0.3)"
+    assert hf.Bernoulli(short).name == "bernoulli([0.3, 0.1])"
+    assert hf.Weighted(Series([1, 2])).name == "weighted([1, 2])"
+    assert hf.Weighted(Series([1.5, 2])).name == "weighted([1.5, 2.0])"
+
+
+def test_sentences_name_a_radius_only_where_one_was_asked_for() -> None:
+    assert "clamped" not in str(hf.certify(MODEL, SELECTED, neighborhood=hf.Bernoulli(0), rng=0))
+    assert "clamped to 0" in str(hf.certify(MODEL, SELECTED, neighborhood=hf.Bernoulli(0), radius=2, rng=0))
+    stable = hf.mask_function(lambda masks: masks[:, 0] | True, n_features=8)
+    found = hf.certified_radius(stable, [0, 1], min_rate=0.9, neighborhood=hf.Bernoulli(0.3), rng=0)
+    assert found.radius == 6
+    assert "with probability 0.3, but at most 6 (and every smaller tested radius)" in str(found)
+
+
+def test_radii_of_ones_own_masks_are_refused_with_what_to_use() -> None:
+    with pytest.raises(InvalidValueError, match="Use `certify`, without a radius"):
+        hf.certify_radii(MANY, OF_MANY, radii=[1, 2], neighborhood=Half(), rng=0)
+
+
+def test_weighed_masks_are_not_counted_in_sentences_and_tables() -> None:
+    law = hf.Bernoulli([0.5] * len(SELECTED))
+    sentence = str(hf.certify(MODEL, SELECTED, neighborhood=law, tolerance=0.05, rng=0))
+    assert "(every mask was evaluated and weighed by its probability, " in sentence
+    exact = hf.certify_probabilities(MODEL, SELECTED, probabilities=[0.1, 0.5], tolerance=0.05, rng=0)
+    assert "agreed/" not in str(exact)
+    assert str(exact).count("]     exact") == 2
+    mixed = hf.certify_probabilities(MANY, OF_MANY, probabilities=[0, 0.5], rng=0)
+    assert "agreed/drawn" in str(mixed)
+    assert " exact" in str(mixed)

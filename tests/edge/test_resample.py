@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import holdfast as hf
 from holdfast.cli import main
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError
 from tests.helpers.contracts import check_masked_model
 from tests.helpers.fakes import all_masks
 
@@ -310,13 +310,43 @@ def test_gradients_need_a_fill_that_is_not_drawn() -> None:
         (hf.resample(PICTURES, nearest=2), "`nearest` must be left out for images"),
         (hf.resample(), "`background` must be images to draw from, got none"),
         (hf.resample([]), "`background` must be images to draw from, got none"),
-        (hf.resample(3), "`background` must be images"),
+        (hf.resample(object()), "`background` must be images"),
         (hf.resample(PICTURES[:, :2]), "`fill` must have the shape"),
     ],
 )
 def test_images_that_cannot_be_drawn_from_are_refused(fill: Any, message: str) -> None:
     with pytest.raises(HoldfastError, match=message):
         hf.mask_image(brighter, PICTURES[0], groups=(2, 2), fill=fill)
+
+
+@pytest.mark.parametrize("background", ["train.csv", b"rows", 5, True, Path("rows.csv")])
+def test_what_holds_no_rows_is_refused_at_once(background: Any) -> None:
+    with pytest.raises(InvalidTypeError, match=r"`background` must be rows or images to draw from, got .* Read a file"):
+        hf.resample(background)
+
+
+def test_only_one_background_may_be_given() -> None:
+    rows = np.array([[0.0, 0.0], [1.0, 1.0]])
+    with pytest.raises(InvalidValueError, match="`background` must be left out beside `fill=resample"):
+        hf.mask_tabular(lambda cells: cells[:, 0] > 0, rows[1], background=rows + 1, fill=hf.resample(rows))
+    model = hf.mask_tabular(lambda cells: cells[:, 0] > 0, rows[1], background=rows, fill=hf.resample(rows))
+    assert model.n_completions == 2
+
+
+def test_a_category_that_is_not_in_the_background_is_blamed_on_it() -> None:
+    pandas = pytest.importorskip("pandas")
+    rows = pandas.DataFrame({"city": ["Rome", "Oslo"], "age": [1.0, 2.0]})
+    row = pandas.DataFrame({"city": ["Paris"], "age": [1.0]})
+    with pytest.raises(InvalidValueError, match="The background has no such row: add one that has this category"):
+        hf.mask_tabular(lambda cells: cells["age"].to_numpy() > 1, row, fill=hf.resample(rows))
+
+
+def test_a_curve_over_probabilities_says_what_hidden_features_are_drawn_from() -> None:
+    rows = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]])
+    model = hf.mask_tabular(lambda cells: cells.sum(axis=1) > 0, rows[1], fill=hf.resample(rows))
+    curve = hf.certify_probabilities(model, [0], probabilities=[0.2, 0.5], rng=0)
+    assert "with this probability, hidden ones drawn from 3 completions, for each" in str(curve)
+    assert curve.to_frame()["probability"].tolist() == [0.2, 0.5]
 
 
 # -- files, commands and studies --------------------------------------------------------------------

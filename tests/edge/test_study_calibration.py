@@ -54,9 +54,11 @@ def test_a_method_that_ranks_what_decides_first_needs_fewer_features(results: Pa
     assert str(calibration) == (
         "Features needed so that, with confidence 0.9 each, for at least 80% of inputs such as these revealing up to "
         "r more features keeps the prediction in at least 90% of cases; r is the radius.\n"
-        "  radius  1         3\n"
-        "  first   top 0.25  top 0.25\n"
-        "  last    all       all"
+        "  radius  1                 3\n"
+        "  first   top 0.25 (37/37)  top 0.25 (37/37)\n"
+        "  last    all (0/37)        all (0/37)\n"
+        "In brackets, inputs that passed, counted until the outcome was certain, and inputs that must pass; of all "
+        "features, at top 0.75."
     )
     frame = calibration.to_frame()
     assert frame["top_fraction"].isna().tolist() == [False, False, True, True]

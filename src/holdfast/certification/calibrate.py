@@ -15,7 +15,7 @@ import numpy as np
 
 from holdfast.agreement import Agreement
 from holdfast.attribution.methods import Attribution
-from holdfast.certification.question import Procedure, RunKeywords, asks
+from holdfast.certification.question import Procedure, RunKeywords, asks, radii_asked
 from holdfast.certification.radius import decide_in_order
 from holdfast.certification.reexplain import make_explainer
 from holdfast.certification.reference import Reference, prediction_of
@@ -67,11 +67,13 @@ class CalibrationPlan(Shown):
 
     def __str__(self) -> str:
         if self.n_needed is None:
-            return f"{counted(self.n_inputs, 'input')} are too few: at least {self.fewest_inputs} are needed."
+            are = "is" if self.n_inputs == 1 else "are"
+            return f"{counted(self.n_inputs, 'input')} {are} too few: at least {self.fewest_inputs} are needed."
+        sizes = f"all {self.n_cuts} sizes" if self.n_cuts > 1 else "its test"
         return (
             f"{self.n_needed} of {counted(self.n_inputs, 'input')} must pass. A selection that is always stable takes "
-            f"about {self.calls_if_stable:,} model calls, all {self.n_cuts} at most {self.most_calls:,}; explanations "
-            "come on top."
+            f"about {self.calls_if_stable:,} model calls, {sizes} at most {self.most_calls:,}; explanations come on "
+            "top."
         )
 
 
@@ -110,7 +112,7 @@ def calibrate(
     inputs: Any,
     method: Any,
     *,
-    radius: int,
+    radius: int | None = None,
     min_rate: float,
     share: float,
     confidence: float = 0.9,
@@ -143,14 +145,15 @@ def calibrate(
         A method of ``attribute`` by name; a function of (model, seed) that returns an ``Attribution`` or scores
         (n_features,); or one of these attributions or scores per input, made in the same way as those of new inputs.
     radius : int
-        How many more features may be revealed, at least 1; of models that draw what is hidden also 0.
+        How many more features may be revealed, at least 1; of models that draw what is hidden also 0. It may be left
+        out where ``neighborhood`` is an object, for as far as that goes.
     min_rate, share : float
         At least ``share`` of new inputs shall have a stability rate of at least ``min_rate``.
     confidence : float
         Of "new inputs"; "one input" needs none.
     sizes : iterable, optional
         Numbers of features, or fractions of them below 1; by default 0.1, 0.2, …, 0.9. A number beyond the features
-        of an input means all of them.
+        of an input means all of them; a fraction is rounded down, but selects at least one feature.
     thresholds : iterable, optional
         Scores above which features are selected, in place of sizes. An input where none is selected is judged as it is.
     guarantee : {"new inputs", "one input"}
@@ -193,7 +196,10 @@ def calibrate(
     models = _check_inputs(inputs, goal)
     n_completions = completions_of(models[0])
     least = 1 if n_completions is None else 0
-    asked = {"radii": [check_whole(radius, "radius", minimum=least)], "agree": agree, "neighborhood": neighborhood}
+    if radius is not None:
+        check_whole(radius, "radius", minimum=least)
+    radii = radii_asked(radius, {"neighborhood": neighborhood})
+    asked = {"radii": radii, "agree": agree, "neighborhood": neighborhood}
     procedure = Procedure.check(calibrate, "calibrate", keywords, **asked)
     if getattr(procedure.question.agree, "errors", None) is not None:
         must = "have no `errors` here: what people labelled is about one rate, of one explanation"
@@ -208,6 +214,7 @@ def calibrate(
         needs_consistent=consistent,
         is_nested=goal.guarantee == "one input",
         most=len(models) * len(cuts),
+        has_radius=radius is not None,
     )
     try:
         members = tests.by_prediction() if per_class else {(None, None): range(len(models))}
@@ -226,7 +233,7 @@ def calibrate(
         cuts=cuts,
         groups=tuple(groups),
         guarantee=guarantee,
-        radius=procedure.question.radii[0],
+        radius=None if radius is None else procedure.question.radii[0],
         min_rate=float(rate),
         share=float(check_share(share, "share")),
         confidence=float(1 - goal.risk) if guarantee == "new inputs" else None,
@@ -243,6 +250,7 @@ def calibrate(
         provenance=tests.provenance(),
         options=MappingProxyType(dict(options or {})),
         n_completions=n_completions,
+        classes=Evaluator(models[0]).classes if per_class else None,
     )
 
 
@@ -267,10 +275,12 @@ class InputTests:
         needs_consistent: bool,
         is_nested: bool,
         most: int,
+        has_radius: bool = True,
     ) -> None:
         self._models, self._explain, self._select, self._test = models, explain, select, test
         self._needs_consistent, self._is_nested, self._most = needs_consistent, is_nested, most
         self._watch, self._procedure = as_progress(procedure.progress, what="tests"), replace(procedure, progress=None)
+        self._has_radius = has_radius
         self._scores: dict[int, Any] = {}
         self._answers: dict[tuple[int, int], bool] = {}
         self.agree: Agreement = procedure.question.agree
@@ -325,6 +335,9 @@ class InputTests:
             mask.setflags(write=False)
             with own.evaluating(shared) as evaluator:
                 procedure = own.bound(evaluator, mask)
+                if not self._has_radius:
+                    widest = procedure.question.widest(mask).radius
+                    procedure = replace(procedure, question=replace(procedure.question, radii=(widest,)))
                 reference = Reference(evaluator, mask, procedure)
                 is_asked = reference.consistent or not self._needs_consistent
                 self._answers[i, step] = is_asked and self._decide(reference, procedure, evaluator)
@@ -341,7 +354,8 @@ class InputTests:
             must = "all draw what is hidden, or none of them"
             raise InvalidValueError(argument="inputs", must=must, got="both kinds")
         question = self._procedure.question
-        question.neighborhood_of(np.zeros(evaluator.n_features, dtype=bool), question.radii[0])
+        radius = question.radii[0] if self._has_radius else None
+        question.neighborhood_of(np.zeros(evaluator.n_features, dtype=bool), radius)
 
     def _decide(self, reference: Reference, procedure: Procedure, evaluator: Evaluator) -> bool:
         """Yes by a one-sided test; where there is only a rate, if all masks are counted, or few enough to be listed."""
@@ -365,6 +379,10 @@ def _make_explain(models: Sequence[MaskedModel], method: Any, options: Any) -> t
         json.dumps(dict(options), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidTypeError(argument="options", must="be numbers and texts by name", got=shown(options)) from error
+    taken = [name for name in ("model", "method", "rng") if name in options]
+    if taken:
+        must = f"leave out `{taken[0]}`: `calibrate` gives it itself, to each input its own"
+        raise InvalidTypeError(argument="options", must=must, got=shown(options))
     if not isinstance(method, (list, tuple, np.ndarray)):
         explainer = make_explainer(method, dict(options))
 

@@ -22,7 +22,7 @@ from holdfast.certification.reference import (
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Tally
 from holdfast.laws.law import UNEQUAL
-from holdfast.neighborhood import Neighborhood
+from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of
 from holdfast.plans.design import Design
 from holdfast.types import MaskedModel
@@ -189,8 +189,7 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
             evidence = f"every mask was evaluated{each}" if self.proof is None else proven_by(self.proof)
             if self.neighborhood.startswith(UNEQUAL):  # masks are no cases
                 claim = f"{change} {keeps} in {percent(self.rate)} of cases"
-                counts = share_of(self.n_agreed, self.n_evaluated)
-                evidence += f", {counts} agreed, each weighed by its probability"
+                evidence += " and weighed by its probability" if self.proof is None else ", weighed by probability"
             scope = "it is a fact about" if self.n_repeated else "it is about"
         else:
             upper = "" if self.rate_kind == "worst_size_lower" else f" to {100 * high:g}%"
@@ -204,7 +203,8 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
             everywhere = ", and the model said the same for every mask, the full input included"
             said = everywhere if self.consistent and self.n_agreed == self.n_evaluated else ""
             caveats.append(f"no feature is selected{said}")
-        if self.effective_radius < self.radius:
+        is_asked = self.neighborhood in NEIGHBORHOODS or self.radius != int((~self.selected).sum())
+        if self.effective_radius < self.radius and is_asked:
             caveats.append(f"the radius {self.radius} was clamped to {self.effective_radius}, the largest there is")
         if self.judge_errors is not None:
             caveats.append(f"with the judge's errors {span(self.true_interval)}, confidence {self.true_confidence:g}")

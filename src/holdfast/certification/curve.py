@@ -17,6 +17,7 @@ from holdfast.certification.reference import worst_of
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
 from holdfast.errors import InvalidValueError
+from holdfast.laws.law import UNEQUAL
 from holdfast.neighborhood import Neighborhood
 from holdfast.plans import WORST, is_valid_design, most_rows, parts_of, share_risk
 from holdfast.plans.search import Goal
@@ -107,6 +108,8 @@ class CertificateCurve(Value):
             counts = f"{cert.n_agreed:>6}/{cert.n_evaluated:<6}"
             if cert.n_evaluated >= MOST_READABLE:
                 counts = f"   {share_of(cert.n_agreed, cert.n_evaluated)}"
+            if _is_weighed(cert):
+                counts = " " * (0 if all(map(_is_weighed, self)) else 13)
             counts += " exact" if cert.exact else ""
             rows.append(
                 f"{place:>{max(7, len(unit))}}  {cert.rate:6.3f}  {bracket(cert.interval):<16}  {counts}".rstrip()
@@ -119,7 +122,8 @@ class CertificateCurve(Value):
             below, above = last.judge_errors.upper_false_yes, last.judge_errors.upper_false_no
             foot += f" With the judge's errors -{below:.3f} and +{above:.3f}, confidence {last.true_confidence:g}."
         of = "masks" if all(cert.exact for cert in self) else "drawn"
-        title = f"{unit:>7}    rate  interval          agreed/{of}"
+        title = f"{unit:>7}    rate  interval"
+        title += "" if all(map(_is_weighed, self)) else f"          agreed/{of}"
         return "\n".join([head, title, *rows, *wrong, foot])
 
 
@@ -158,6 +162,11 @@ class StabilityCurve(CertificateCurve, schema="holdfast.stability_curve"):
     def _doing(self) -> str:
         last = self.certificates[-1]
         return lower_first(last.change("r", last.rate_kind)).rstrip(",")
+
+
+def _is_weighed(certificate: Certificate) -> bool:
+    """Whether every mask counted by its probability: then how many agreed says little."""
+    return certificate.exact and certificate.neighborhood.startswith(UNEQUAL)
 
 
 def sparkline(rates: tuple[float, ...]) -> str:

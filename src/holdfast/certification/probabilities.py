@@ -62,7 +62,14 @@ class ProbabilityCurve(CertificateCurve, schema="holdfast.probability_curve"):
     def _doing(self) -> str:
         first = self.certificates[0]
         most = f", but at most {first.radius}" if first.radius < int((~first.selected).sum()) else ""
-        return f"each of the other features is revealed with this probability{most}"
+        drawn = "" if first.n_completions is None else f", hidden ones drawn from {first.n_completions:,} completions"
+        return f"each of the other features is revealed with this probability{most}{drawn}"
+
+    def to_frame(self) -> Any:
+        """The curve as a pandas ``DataFrame``, one row per certificate, with its probability."""
+        frame = super().to_frame()
+        frame.insert(0, "probability", self.probabilities)
+        return frame
 
 
 @asks(PlanKeywords)

@@ -19,7 +19,7 @@ from holdfast.completions import by_rows, completions_of, nearby_rows
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.laws.law import Law, as_neighborhood
-from holdfast.laws.own import OwnLaw
+from holdfast.laws.own import OwnLaw, check_draws
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, make_plan, plan_for
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
@@ -74,6 +74,9 @@ def parse_radii(text: str, name: str = "radii") -> list[int]:
 
 ANSWERS = ("fixed", "random")
 """Whether a model gives the same mask the same answer, or a random one each time it is asked."""
+
+_FEW_DRAWS = (1, 3, 4)
+"""Batches in which laws of the user's own are tried before they are trusted."""
 
 _FIRST_DRAWS = range(2, 2**30)
 """Where numbers of random answers begin: 0 is what a model is asked by itself, 1 what shows whether it is random."""
@@ -306,6 +309,10 @@ class Procedure:
         structure = Structure(evaluator) if reads else None
         question = replace(self.question, agree=agree, reference=reference, n_completions=drawn)
         procedure = replace(self, question=question, structure=structure)
+        if isinstance(question.neighborhood, OwnLaw):
+            for mask in explanations:
+                about = ", as `check_neighborhood` says in full"
+                check_draws(question.neighborhood(mask, None), _FEW_DRAWS, about)
         if self.is_canonical:
             procedure = replace(procedure, key=self.canonical_key(evaluator.provenance, *explanations))
         if (

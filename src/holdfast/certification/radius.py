@@ -17,7 +17,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.plans import RateTest, rate_test
 from holdfast.types import MaskedModel
 from holdfast.validation import check_share
-from holdfast.words import NOT_RIGHT, drawn_for, kept, lower_first, outward, percent, proven_by, unlike
+from holdfast.words import NOT_RIGHT, change_of, drawn_for, kept, lower_first, outward, percent, proven_by, unlike
 
 _MOST_DRAWS = 5_000
 """Tests of more draws are not computed anew when a file is read, which would take minutes; ``recheck`` does so."""
@@ -104,7 +104,8 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
         is_certain = all(step.proof for step in certified)
         if certified:
             every = " (and every smaller tested radius)" if len(certified) > 1 else ""
-            change = lower_first(self.change(certified[-1].effective_radius, also=every))
+            # The radius is what is told, even where it is no limit.
+            change = lower_first(change_of(self, "uniform", certified[-1].effective_radius, also=every))
             sure = "For certain" if is_certain else f"With confidence {self.confidence}"
             claim = f"{sure}, {change} keeps {rate}"
         else:

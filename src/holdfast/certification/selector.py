@@ -15,13 +15,23 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from holdfast.attribution.methods import METHODS, SCHEMES, Attribution
 from holdfast.bounds import fewest_successes, smallest_power_within
-from holdfast.certification.serialization import Value
+from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidValueError
 from holdfast.laws.law import check_law_name
+from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.selection import above, top, top_fraction
 from holdfast.types import Mask, Provenance
-from holdfast.validation import check_label, check_name, check_share, check_whole, is_number
+from holdfast.validation import (
+    check_label,
+    check_name,
+    check_share,
+    check_whole,
+    did_you_mean,
+    is_number,
+    shown,
+)
 from holdfast.words import calls, change_of, counted, lower_first, percent
 
 GUARANTEES = ("new inputs", "one input")
@@ -65,7 +75,8 @@ class Selector(Value, schema="holdfast.selector"):
     """How many of the leading features to select, so that explanations of inputs not yet seen are stable.
 
     An explanation is stable here if its stability rate at ``radius`` is at least ``min_rate`` and, if
-    ``needs_consistent``, it alone has the prediction of the full input. ``guarantee`` says what is promised.
+    ``needs_consistent``, it alone has the prediction of the full input: the prediction that is kept is then that of
+    the full input. ``guarantee`` says what is promised.
     "new inputs": with probability at least ``confidence`` over the calibration inputs and the draws, at least ``share``
     of all inputs from the same source have a stable explanation (of every class that has a size, if per class).
     "one input": the explanation of one new input is stable with probability at least ``share``, over that input, the
@@ -75,11 +86,14 @@ class Selector(Value, schema="holdfast.selector"):
     Attributes
     ----------
     by : {"size", "fraction", "threshold"}
-        What cuts the ranking: a number of features, a fraction of them, or a score above which features are selected.
+        What cuts the ranking: a number of features, a fraction of them (rounded down, but at least one feature), or a
+        score above which features are selected.
     cuts : tuple of float
         All that were to be tested, in the order of the tests, from the most features to the fewest.
     groups : tuple of CalibrationGroup
         What was found, for all inputs or for each predicted class.
+    radius : int or None
+        None where the law itself says how far it goes.
     level : float
         The probability with which an input may pass wrongly; 0 if only exact rates count.
     absolute : bool
@@ -92,13 +106,15 @@ class Selector(Value, schema="holdfast.selector"):
         The masking and the model, where all inputs share them, and a fingerprint of all inputs.
     n_completions : int or None
         If hidden features are drawn, how many completions there are, of the first input.
+    classes : tuple of str or None
+        The names of all classes, if sizes are per class and the models tell.
     """
 
     by: str
     cuts: tuple[float, ...]
     groups: tuple[CalibrationGroup, ...]
     guarantee: str
-    radius: int
+    radius: int | None
     min_rate: float
     share: float
     confidence: float | None
@@ -115,6 +131,7 @@ class Selector(Value, schema="holdfast.selector"):
     provenance: Provenance
     options: Mapping[str, Any] = field(default_factory=dict)
     n_completions: int | None = None
+    classes: tuple[str, ...] | None = None
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
@@ -126,7 +143,8 @@ class Selector(Value, schema="holdfast.selector"):
             check_whole(self.n_completions, "n_completions", minimum=1)
         least_radius = int(self.n_completions is None)
         for name, least in (("radius", least_radius), ("n_calls", 0), ("n_repeated", 0), ("rng_key", 0)):
-            check_whole(getattr(self, name), name, minimum=least)
+            if name != "radius" or self.radius is not None or self.neighborhood in NEIGHBORHOODS:
+                check_whole(getattr(self, name), name, minimum=least)
         goal = CalibrationGoal.check(self.guarantee, self.share, self.level, self.confidence)
         if (self.confidence is None) is (self.guarantee == "new inputs"):
             raise InvalidValueError(argument="confidence", must="be given for 'new inputs' alone")
@@ -176,16 +194,48 @@ class Selector(Value, schema="holdfast.selector"):
             raise InvalidValueError(argument="prediction", must=must)
         if not self.is_per_class:
             return self.groups[0].cut
+        label = None if isinstance(prediction, str) else str(prediction)
+        if label in (self.classes or ()) and (self.classes or ()).index(label) != prediction:
+            must = f"be {label!r} in quotes for the class of that name: numbers count classes from 0"
+            raise InvalidValueError(argument="prediction", must=must, got=shown(prediction))
         same = [group for group in self.groups if group.prediction == prediction]
         named = [group for group in self.groups if isinstance(prediction, str) and group.prediction_name == prediction]
+        names = self.classes or () if any(isinstance(group.prediction, int) for group in self.groups) else None
+        if not same and isinstance(prediction, str) and names is not None and prediction not in names:
+            must = (
+                "be the name of a class of the model"
+                if names
+                else "be as the model returns it: its classes have no names"
+            )
+            hint = did_you_mean(prediction, list(names))
+            raise InvalidValueError(argument="prediction", must=must, got=shown(prediction), hint=hint)
         return next((group.cut for group in [*same, *named]), None)
+
+    def to_frame(self) -> Any:
+        """The tests as a pandas ``DataFrame``, one row per group and step; of a group without tests, one row."""
+        about = ("prediction", "prediction_name", "n_inputs", "n_needed")
+        return make_frame(
+            {name: getattr(group, name) for name in about}
+            | {name: getattr(step, name, None) for name in ("cut", "n_passed", "n_failed")}
+            for group in self.groups
+            for step in group.trail or (None,)
+        )
+
+    @property
+    def has_named_method(self) -> bool:
+        """Whether ``attribute`` knows the method by its name; else it is a function of the user's, or scores."""
+        return self.method in METHODS or self.method.partition(":")[0] in SCHEMES
 
     def select(self, scores: Any, *, prediction: Any = None) -> Mask:
         """Select the leading features of a new input from its scores, made as those of the calibration were.
 
         ``prediction`` is the class predicted for the full input, by number or name, where sizes are per class. Where
-        nothing is calibrated, all features are selected: classes that had too few inputs, or none.
+        nothing is calibrated, all features are selected: classes that had too few inputs, or none. An ``Attribution``
+        by another method is refused; of bare scores nobody can see how they were made.
         """
+        if isinstance(scores, Attribution) and self.has_named_method and scores.method != self.method:
+            must = f"be made by {self.method!r}, as in the calibration"
+            raise InvalidValueError(argument="scores", must=must, got=shown(scores.method))
         return cut_ranking(scores, self.by, self.cut_for(prediction), absolute=self.absolute)
 
     def __str__(self) -> str:
@@ -258,12 +308,16 @@ def check_level(level: Any) -> Fraction:
 
 
 def cut_ranking(scores: Any, by: str, cut: float | None, *, absolute: bool = False) -> Mask:
-    """The features that a size, a fraction or a threshold selects; all for None, and for a size beyond them."""
+    """The features that a size, a fraction or a threshold selects; all for None, and for a size beyond them.
+
+    A fraction of few features may be less than one of them: it selects one.
+    """
     if by == "threshold" and cut is not None:
         return above(scores, cut, absolute=absolute)
-    if by == "fraction" and cut is not None:
-        return top_fraction(scores, cut, absolute=absolute)
     n_features = len(top(scores, 0, absolute=absolute))
+    if by == "fraction" and cut is not None:
+        selected = top_fraction(scores, cut, absolute=absolute)
+        return selected if selected.any() else top(scores, 1, absolute=absolute)
     return top(scores, n_features if cut is None else min(int(cut), n_features), absolute=absolute)
 
 

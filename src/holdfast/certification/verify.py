@@ -399,9 +399,10 @@ def _recheck_citations(model: Evaluator, stated: CitationCertificate, **options:
 
 def _recheck_selector(inputs: Any, stated: Selector, agree: Any, method: Any, options: dict[str, Any]) -> Recheck:
     """The whole calibration again, with the same key."""
-    if method is None and not (stated.method in METHODS or stated.method.partition(":")[0] in SCHEMES):
+    if method is None and not stated.has_named_method:
         must = f"be given: the explanations were made by {stated.method!r}"
-        raise InvalidValueError(argument="method", must=must)
+        hint = "Use `hf.recheck(inputs, selector, method=…)` in Python, with what made them."
+        raise InvalidValueError(argument="method", must=must, hint=hint)
     names = ("radius", "min_rate", "share", "guarantee", "level", "max_draws", "absolute")
     options |= {name: getattr(stated, name) for name in names} | {"rng": stated.rng_key}
     options |= {
@@ -456,8 +457,8 @@ def _ask_again(model: Evaluator, stated: Any, options: dict[str, Any]) -> Any:
     if isinstance(stated, HardCertificate):
         radius = stated.requested_radius
         nearby = as_neighborhood(options["neighborhood"])(stated.selected, radius)
-        every = nearby_rows(nearby, stated.n_completions)
-        options["max_enumerated"] = every.size if stated.method == "enumeration" else 0
+        is_listed = stated.method == "enumeration"
+        options["max_enumerated"] = nearby_rows(nearby, stated.n_completions).size if is_listed else 0
         if stated.tolerance is not None:
             options |= {"tolerance": stated.tolerance, "confidence": stated.confidence}
         return certify_hard(model, stated.selected, radius=radius, **options)

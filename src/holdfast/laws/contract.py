@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.errors import InvalidValueError
 from holdfast.laws.law import as_neighborhood
-from holdfast.laws.own import OwnMasks
+from holdfast.laws.own import OwnMasks, check_draws
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.types import Mask, Masks
 from holdfast.validation import check_size, check_whole
@@ -43,6 +43,9 @@ class NeighborhoodCheck:
     def __str__(self) -> str:
         listed = sum(n is not None for n in self.n_masks)
         hides = "hides selected features, too" if self.removes else "keeps all selected features"
+        if not listed:
+            checked = "its draws were checked for shape, repetition and batches"
+            return f"{self.name} {hides}. It lists no masks, or too many to compare; {checked}."
         return f"{self.name} {hides}; its draws agree with its list for {listed} of {len(self.n_masks)} explanations."
 
 
@@ -76,8 +79,9 @@ def check_neighborhood(neighborhood: Any, *, n_features: int = 6, radius: int | 
     ...         if len(hidden):
     ...             masks[np.arange(n), rng.choice(hidden, n)] = True
     ...         return masks
-    >>> print(check_neighborhood(Neighbours()))
-    own law one more keeps all selected features; its draws agree with its list for 0 of 4 explanations.
+    >>> print(check_neighborhood(Neighbours()))  # doctest: +NORMALIZE_WHITESPACE
+    own law one more keeps all selected features. It lists no masks, or too many to compare; its draws were checked for
+    shape, repetition and batches.
     """
     law, n = as_neighborhood(neighborhood), check_size(n_features, "n_features", most=10_000)
     limit = None if radius is None else check_whole(radius, "radius")
@@ -91,15 +95,7 @@ def check_neighborhood(neighborhood: Any, *, n_features: int = 6, radius: int | 
 def _check_bound(nearby: Neighborhood, n_checks: int) -> tuple[int | None, bool]:
     """How many masks one explanation has, if they are listed, and whether selected features are hidden."""
     about = f"for the explanation {np.flatnonzero(nearby.selected).tolist()}"
-    masks = nearby.sample(_DRAWS, np.random.default_rng(0))
-    if not np.array_equal(nearby.sample(_DRAWS, np.random.default_rng(0)), masks):
-        raise InvalidValueError(argument="neighborhood", must=f"draw the same masks from the same `rng` {about}")
-    rng = np.random.default_rng(0)
-    parts = [nearby.sample(rows, rng) for rows in (1, 0, 7, _DRAWS - 8)]
-    if not np.array_equal(np.concatenate(parts), masks):
-        must = f"draw the same masks in one batch as in several {about}"
-        hint = "Draw for each mask one row of `rng.random((n, k))`, with the same k whatever n is."
-        raise InvalidValueError(argument="neighborhood", must=must, hint=hint)
+    masks = check_draws(nearby, (1, 7, _DRAWS - 8), f" {about}")
     n_masks = None
     if not nearby.is_larger_than(_MOST_MASKS):
         n_masks = nearby.size
@@ -107,7 +103,7 @@ def _check_bound(nearby: Neighborhood, n_checks: int) -> tuple[int | None, bool]
         if isinstance(nearby, OwnMasks) and nearby.stated_size not in (None, n_masks):
             must = f"have the `size` of its list, {n_masks}, {about}"
             raise InvalidValueError(argument="neighborhood", must=must, got=nearby.stated_size)
-    elif len(np.unique(masks, axis=0)) > 1 and np.array_equal(nearby.sample(_DRAWS, rng), masks):
+    elif len(np.unique(masks, axis=0)) > 1 and np.array_equal(nearby.sample(_DRAWS, np.random.default_rng(1)), masks):
         raise InvalidValueError(argument="neighborhood", must=f"draw other masks from other random numbers {about}")
     return n_masks, bool((nearby.selected & ~masks).any())
 

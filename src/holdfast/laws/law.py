@@ -24,7 +24,7 @@ from holdfast.laws.grouped import GroupChoices
 from holdfast.laws.own import OWN, OwnLaw
 from holdfast.laws.weighted import EqualOdds, WeightedSets
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.validation import check_name, check_number, check_whole, is_number, shown
+from holdfast.validation import check_number, check_whole, did_you_mean, is_number, shown
 
 _TEXT = re.compile(r"\s*(bernoulli|weighted|grouped)\s*\((.*)\)\s*", re.DOTALL)
 
@@ -201,6 +201,10 @@ UNEQUAL = ("bernoulli(", "weighted(", OWN)
 
 _LAWS: dict[str, type[Any]] = {"bernoulli": Bernoulli, "weighted": Weighted, "grouped": Grouped}
 
+_EXAMPLES = {"bernoulli": "bernoulli(0.3)", "weighted": "weighted([1, 2, 0.5])", "grouped": "grouped([[0, 1], [2, 3]])"}
+
+_MUST = f"be one of {', '.join(NEIGHBORHOODS)}, bernoulli(p), weighted([…]), grouped([…]) or an object with `sample`"
+
 
 def as_neighborhood(value: Any, name: str = "neighborhood") -> Law:
     """The law that a name, a text such as "bernoulli(0.3)" or an object stands for.
@@ -218,13 +222,39 @@ def as_neighborhood(value: Any, name: str = "neighborhood") -> Law:
         raise InvalidTypeError(argument=name, must=must, got=type(value).__name__, hint=hint)
     if is_object and callable(getattr(value, "sample", None)):
         return OwnLaw(value)
+    if isinstance(value, str) and value in NEIGHBORHOODS:
+        return cast(Law, NEIGHBORHOODS[value])
     match = _TEXT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        return cast(Law, NEIGHBORHOODS[check_name(value, name, NEIGHBORHOODS)])
+        kind = InvalidValueError if isinstance(value, str) else InvalidTypeError
+        raise kind(argument=name, must=_MUST, got=shown(value), hint=_hint(value))
     try:
-        return cast(Law, _LAWS[match[1]](json.loads(match[2])))
-    except (ValueError, TypeError, RecursionError) as error:
+        numbers = json.loads(match[2])
+    except (ValueError, RecursionError) as error:
+        must = f"have numbers in the brackets, such as {_EXAMPLES[match[1]]!r}"
+        raise InvalidValueError(argument=name, must=must, got=shown(value)) from error
+    try:
+        return cast(Law, _LAWS[match[1]](numbers))
+    except (ValueError, TypeError) as error:
         raise InvalidValueError(f"cannot be {shown(value)}: {error}", argument=name) from error
+
+
+def _hint(value: Any) -> str | None:
+    """What a wrong neighbourhood may have been meant to be."""
+    if isinstance(value, str):
+        word, bracket, numbers = value.strip().partition("(")
+        hint = did_you_mean(word, [*NEIGHBORHOODS, *_LAWS])
+        meant = next((law for law in _LAWS if hint is not None and repr(law) in hint), None)
+        if meant is None:
+            return hint
+        return f"Did you mean {f'{meant}({numbers}' if bracket else _EXAMPLES[meant]!r}?"
+    if isinstance(value, type):
+        own = {law: f"hf.{law.__name__}(…)" for law in _LAWS.values()}
+        own |= {law: repr(name) for name, law in NEIGHBORHOODS.items()}
+        return f"Use {own.get(value, 'an object of the class')}."
+    if isinstance(value, (int, float, list, tuple, np.ndarray, np.number)) or hasattr(value, "to_numpy"):
+        return "Use hf.Bernoulli(…), or hf.Weighted(…) for weights."
+    return None
 
 
 def check_law_name(name: str) -> None:
@@ -242,14 +272,18 @@ def _first_feature(node: Any) -> float:
 
 def _numbers(value: Any, name: str, must: str, holds: Callable[[Any], bool]) -> Any:
     """A number, or a tuple of numbers, as Python writes them."""
-    nested = value.tolist() if isinstance(value, np.ndarray) else value
+    array = value.to_numpy() if hasattr(value, "to_numpy") else value
+    nested = (list(array) if array.ndim else array[()]) if isinstance(array, np.ndarray) else array
     if isinstance(nested, (list, tuple)) and nested:
         return tuple(_plain(check_number(number, name, must, holds)) for number in nested)
     return _plain(check_number(nested, name, must, holds))
 
 
 def _plain(number: Any) -> int | float:
-    return int(number) if isinstance(number, (int, np.integer)) else float(number)
+    """As Python holds it; of NumPy's shorter floats what they say, so that 0.3 of 32 bits is 0.3."""
+    if isinstance(number, (int, np.integer)):
+        return int(number)
+    return float(str(number)) if isinstance(number, np.floating) else float(number)
 
 
 def _exact(number: int | float) -> Fraction:

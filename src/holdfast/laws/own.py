@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -48,7 +48,8 @@ class OwnLaw:
         nearby = OwnMasks(selected, self)
         if radius is not None and check_whole(radius, "radius") < nearby.radius:
             must = "be left out: a neighbourhood of one's own says itself what is revealed"
-            raise InvalidValueError(argument="radius", must=must, got=shown(radius))
+            hint = "Use `certify`, without a radius."
+            raise InvalidValueError(argument="radius", must=must, got=shown(radius), hint=hint)
         return nearby
 
 
@@ -98,7 +99,7 @@ class OwnMasks:
             got = f"{masks.dtype} {masks.shape}" if isinstance(masks, np.ndarray) else type(masks).__name__
             must = f"give Boolean arrays of shape ({'n' if n is None else n}, {len(self.selected)})"
             raise InvalidValueError(argument="neighborhood", must=must, got=got)
-        return masks
+        return np.ascontiguousarray(masks)
 
     @property
     def size(self) -> int:
@@ -146,7 +147,26 @@ class OwnMasks:
         return np.full(len(words), self.smallest, dtype=np.intp)
 
     def sample(self, n: int, rng: np.random.Generator) -> Masks:
-        """Let the object draw n masks, (n, n_features)."""
+        """Let the object draw n masks, (n, n_features); it is never asked for none."""
+        if n == 0:
+            return np.zeros((0, len(self.selected)), dtype=bool)
         masks = self._checked(self._source.sample(self.selected.copy(), n, rng), n)
         self._has_drawn_all |= bool(masks.all(axis=1).any())
         return masks
+
+
+def check_draws(nearby: Neighborhood, counts: Sequence[int], about: str = "") -> Masks:
+    """Draw so many masks, in one batch and in several; raise unless they are the same and come from ``rng``."""
+    first, again, batched = (np.random.default_rng(0) for _ in range(3))
+    before = first.bit_generator.state
+    masks = nearby.sample(sum(counts), first)
+    if len(np.unique(masks, axis=0)) > 1 and first.bit_generator.state == before:
+        hint = "A mask may depend on nothing random but the generator that `sample` is given."
+        raise InvalidValueError(argument="neighborhood", must=f"draw from `rng`, which it ignores{about}", hint=hint)
+    if not np.array_equal(nearby.sample(sum(counts), again), masks):
+        raise InvalidValueError(argument="neighborhood", must=f"draw the same masks from the same `rng`{about}")
+    if not np.array_equal(np.concatenate([nearby.sample(rows, batched) for rows in counts]), masks):
+        must = f"draw the same masks in one batch as in several{about}"
+        hint = "Draw for each mask one row of `rng.random((n, k))`, with the same k whatever n is."
+        raise InvalidValueError(argument="neighborhood", must=must, hint=hint)
+    return masks

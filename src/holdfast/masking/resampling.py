@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
-from holdfast.validation import check_whole
+from holdfast.errors import InvalidTypeError
+from holdfast.validation import check_whole, is_number, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,4 +47,7 @@ def resample(background: Any = None, nearest: int | None = None) -> Resample:
     >>> certify(model, [False, False], radius=0).rate, certify(model, [True, False], radius=0).rate
     (0.75, 1.0)
     """
+    if isinstance(background, (str, bytes, PathLike)) or is_number(background) or isinstance(background, bool):
+        must, hint = "be rows or images to draw from", "Read a file first, such as by `pandas.read_csv`."
+        raise InvalidTypeError(argument="background", must=must, got=shown(background), hint=hint)
     return Resample(background, None if nearest is None else check_whole(nearest, "nearest", minimum=1))

@@ -94,12 +94,15 @@ class StudyCalibration(Value, schema="holdfast.study_calibration"):
             for size in self
         )
 
-    def table(self) -> dict[str, dict[int, str]]:
-        """What each method needs, in words, by radius."""
+    def table(self, *, counts: bool = False) -> dict[str, dict[int, str]]:
+        """What each method needs, in words, by radius; with counts of inputs that passed, of those needed."""
         rows: dict[str, dict[int, str]] = {}
         for size in self:
             name = size.method if size.keep_probability == 1 else f"{size.method}, keep {size.keep_probability:g}"
-            needed = f"top {size.top_fraction:g}" if size.top_fraction is not None else "all"
+            needed, group = f"top {size.top_fraction:g}" if size.top_fraction is not None else "all", size.group
+            if counts and group.n_needed is not None:
+                n_passed = group.trail[0].n_passed if size.top_fraction is None else group.n_needed
+                needed += f" ({n_passed}/{group.n_needed})"
             rows.setdefault(name, {})[size.radius] = "too few inputs" if size.group.n_needed is None else needed
         return rows
 
@@ -113,7 +116,7 @@ class StudyCalibration(Value, schema="holdfast.study_calibration"):
         )
 
     def __str__(self) -> str:
-        rows = self.table()
+        rows = self.table(counts=True)
         radii = list(dict.fromkeys(size.radius for size in self))
         cells = [
             ["radius", *map(str, radii)],
@@ -121,8 +124,12 @@ class StudyCalibration(Value, schema="holdfast.study_calibration"):
         ]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = ["  ".join(f"{cell:<{n}}" for cell, n in zip(row, widths, strict=True)).rstrip() for row in cells]
+        counts = (
+            "In brackets, inputs that passed, counted until the outcome was certain, and inputs that must pass; of all"
+        )
+        legend = f"{counts} features, at top {self.top_fractions[0]:g}."
         missing = ["Items are missing: guaranteed only if it depends on no result which ones."] if self.n_to_do else []
-        return "\n".join([self.claim(), *(f"  {line}" for line in lines), *missing])
+        return "\n".join([self.claim(), *(f"  {line}" for line in lines), legend, *missing])
 
 
 def calibrate_study(

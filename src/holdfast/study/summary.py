@@ -22,6 +22,7 @@ from holdfast.bounds import Interval, betting_mean, clopper_pearson
 from holdfast.certification.mean_curve import MeanCurve
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidValueError, StoreError, StudyError
+from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.randomness import stream, stream_key
 from holdfast.study.records import unpack_text
 from holdfast.study.spec import GroupKey
@@ -29,7 +30,7 @@ from holdfast.study.status import status_of
 from holdfast.study.store import Store, group_rows
 from holdfast.types import Rng
 from holdfast.validation import check_share, check_whole, shown
-from holdfast.words import bracket, calls, cut_label
+from holdfast.words import bracket, calls, cut_label, event, lower_first
 
 FEW = 20  # below this number of inputs the bootstrap does not hold its level: its intervals are too narrow
 _MOST_RADII = 8  # rows of a printed table
@@ -345,6 +346,8 @@ class StudySummary(Value, schema="holdfast.study_summary"):
         missing += [f"{self.n_to_do} items not computed"] * (self.n_to_do > 0)
         aside = f" ({', '.join(missing)})" if missing else ""
         lines = [f"{self.name}: {self.model} on {self.n_inputs} inputs of {self.data}{aside}"]
+        if self.neighborhood not in NEIGHBORHOODS:
+            lines[0] += f", {lower_first(event(self.neighborhood, 'uniform', 'r'))}"
         for group in self.groups:
             lines += group.lines(population=self.population)
         for difference in {(each.top_fraction, each.keep_probability): each for each in self.differences}.values():

@@ -321,6 +321,9 @@ def mask_tabular(
     n_rows = _DEFAULT_ROWS if batch_size is None else check_whole(batch_size, "batch_size", minimum=1)
     n_drawn, key = check_whole(n_background, "n_background", minimum=1), stream_key(rng)
     if isinstance(fill, Resample):
+        if background is not None and fill.background is not None and background is not fill.background:
+            must = "be left out beside `fill=resample(rows)`, which says what is drawn from"
+            raise InvalidValueError(argument="background", must=must, got=shown(background))
         background = background if fill.background is None else fill.background
     table = read_table(row, background, columns)
     features = as_feature_map(groups, shape=table.shape, labels=table.labels)

@@ -311,7 +311,8 @@ def _check_seen(value: Any, seen: Any, label: Hashable, name: str) -> None:
     known = _known_values(seen)
     if known and not is_missing(value) and value not in known:
         must = f"have a known category in column {label!r} ({first_few(map(repr, known))})"
-        raise InvalidValueError(argument=name, must=must, got=shown(value))
+        hint = "The background has no such row: add one that has this category." if name == "row" else None
+        raise InvalidValueError(argument=name, must=must, got=shown(value), hint=hint)
 
 
 def _known_values(column: Any) -> list[Any]:
