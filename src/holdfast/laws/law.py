@@ -20,9 +20,7 @@ from typing import Any, ClassVar, Protocol, cast
 import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.laws.grouped import GroupChoices
 from holdfast.laws.own import OWN, OwnLaw
-from holdfast.laws.weighted import EqualOdds, WeightedSets
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.validation import check_number, check_whole, did_you_mean, is_number, shown
 
@@ -89,6 +87,8 @@ class Bernoulli:
         return None if isinstance(self.probability, tuple) else "additions"
 
     def __call__(self, selected: Any, radius: Any = None) -> Neighborhood:
+        from holdfast.laws.weighted import EqualOdds, WeightedSets  # few questions are about such masks
+
         if not isinstance(self.probability, tuple):
             return EqualOdds(selected, radius, _exact(self.probability), self.name)
         odds = [None if p == 1 else _exact(p) / (1 - _exact(p)) for p in self.probability]
@@ -136,6 +136,8 @@ class Weighted:
         return f"{self.family}({json.dumps(self.weights)})"
 
     def __call__(self, selected: Any, radius: Any = None) -> Neighborhood:
+        from holdfast.laws.weighted import WeightedSets
+
         if None not in (radius, self.radius) and check_whole(radius, "radius") > (self.radius or 0):
             must = f"be at most {self.radius}, the radius of the neighbourhood, or left out"
             raise InvalidValueError(argument="radius", must=must, got=shown(radius))
@@ -193,6 +195,8 @@ class Grouped:
         return f"{self.family}({json.dumps(self.tree)})"
 
     def __call__(self, selected: Any, radius: Any = None) -> Neighborhood:
+        from holdfast.laws.grouped import GroupChoices
+
         return GroupChoices(selected, radius, self.tree, self.name)
 
 
