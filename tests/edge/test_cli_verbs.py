@@ -223,7 +223,7 @@ def test_a_text_file_is_the_text_in_it(tmp_path: Path, capsys: pytest.CaptureFix
         ("bundled:sentences#999", "must end with a number from 0 to 199, got 'bundled:sentences#999'."),
         (
             "bundled:sentenses#1",
-            "one of digits, sentences, cancer, contexts, got 'sentenses'. Did you mean 'sentences'?",
+            "one of digits, sentences, cancer, contexts, photos, got 'sentenses'. Did you mean 'sentences'?",
         ),
     ],
 )

@@ -135,7 +135,11 @@ def test_other_data_than_the_split_was_chosen_from_are_found(tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("spec", "options", "message"),
     [
-        ("bundled:digit", {}, r"one of digits, sentences, cancer, contexts, got 'digit'\. Did you mean 'digits'\?"),
+        (
+            "bundled:digit",
+            {},
+            r"one of digits, sentences, cancer, contexts, photos, got 'digit'\. Did you mean 'digits'\?",
+        ),
         ("bundled:", {}, "must be bundled:<name>"),
         ("bundled:digits", {"split": "validation"}, "`split` must be one of test, train"),
         ("bundled:sentences", {"split": "train"}, "`split` must be 'test' for bundled:sentences"),

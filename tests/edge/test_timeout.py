@@ -64,7 +64,7 @@ def test_a_model_that_still_hangs_is_not_asked_again_and_one_that_came_back_is()
     for thread in threading.enumerate():
         if thread.name == "holdfast-model":
             thread.join()
-    bare = hf.mask_function(score_table(8), n_features=8)
+    bare = hf.mask_function(lambda masks: score_table(8)(masks), n_features=8)
     assert hf.certify(evaluator, SELECTED, radius=2, rng=0) == hf.certify(bare, SELECTED, radius=2, rng=0)
 
 
