@@ -592,6 +592,11 @@ def test_draws_of_a_law_and_a_completion_follow_the_product_of_both() -> None:
         mass * count for mass, count in nearby.masks.mass_counts()
     )
     assert (nearby.rings, nearby.odds, nearby.is_uniform) == ("additions", Fraction(3, 7), False)
+    assert (nearby.name, len(nearby.pools[0]), nearby.distances(np.zeros(2, dtype=np.uint64)).tolist()) == (
+        "bernoulli(0.3)",
+        3,
+        [0, 0],
+    )
     assert (nearby.within(1).effective_radius, nearby.distance(np.array([True, True, False, False]))) == (1, 1)
 
 
@@ -604,3 +609,14 @@ def test_curves_over_probabilities_draw_completions_too() -> None:
     assert hf.recheck(model, curve).confirmed
     stable = hf.stabilize(model, [4, 3, 2, 1], min_rate=0.6, neighborhood=hf.Bernoulli(0.5), rng=0)
     assert hf.recheck(model, stable).confirmed
+
+
+def test_whoever_watches_sees_pairs_counted() -> None:
+    seen: list[Any] = []
+    exact = hf.certify(filled(3, 3), SELECTED, radius=1, tolerance=0.05, on_look=seen.append, rng=0)
+    assert (seen[-1].n_evaluated, seen[-1].exact) == (exact.n_evaluated, True)
+    law: list[Any] = []
+    hf.certify(filled(3, 3), SELECTED, neighborhood=hf.Bernoulli(0.3), tolerance=0.05, on_look=law.append, rng=0)
+    assert law[-1].n_evaluated == 24
+    with pytest.raises(hf.InvalidTypeError, match="`on_look` must be a function of a Look"):
+        hf.certify(filled(3, 3), SELECTED, radius=1, on_look=3)  # type: ignore[arg-type]
