@@ -17,11 +17,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from holdfast.errors import StudyError
+from holdfast.gathering import run_together
 from holdfast.inputs.inputs import Inputs
 from holdfast.study.methods import Explainer
 from holdfast.study.records import GivenUp, ItemResult, Record, Task
@@ -59,27 +61,32 @@ class InProcess:
     """The engine without workers; ``load`` makes the one that works here, or what is loaded already does.
 
     ``timeout`` limits the seconds of methods of one's own; nothing else can be ended without a process of its own.
+    ``n_open`` inputs are open at a time, so that the model is asked for rows of several at once; by default as many as
+    fill its batches.
     """
 
     load: Load | None = field(default=None, repr=False)
     inputs: Inputs | None = field(default=None, repr=False)
     explainers: Mapping[str, Explainer] | None = field(default=None, repr=False)
     timeout: float | None = field(default=None, repr=False)
+    n_open: int | None = field(default=None, repr=False)
 
     def run(self, spec: StudySpec, tasks: Iterator[Task], stop: Callable[[], bool], /) -> Iterator[Event]:
-        """Events of the tasks in their order."""
-        worker: Worker | None = None
-        for task in tasks:
-            if worker is None:  # not before there is something to do: models take their time to load
-                if self.load is None:
-                    inputs = study_inputs(spec) if self.inputs is None else self.inputs
-                    worker = Worker(spec, inputs, self.explainers, timeout=self.timeout)
-                else:
-                    worker = self.load(spec)
-            for event in events_of(worker, task):
-                yield event
-                if stop():
-                    return
+        """Events of the tasks, as they come; those of one input in their order."""
+        first = next(tasks, None)
+        if first is None:  # models take their time to load
+            return
+        if self.load is not None:
+            worker = self.load(spec)
+        else:
+            inputs = study_inputs(spec) if self.inputs is None else self.inputs
+            worker = Worker(spec, inputs, self.explainers, timeout=self.timeout)
+        questions = (events_of(worker, task) for task in chain([first], tasks))
+        n_open, take = self.n_open or worker.n_open, lambda wait: next(questions, None)
+        for event in run_together(take, n_open=n_open, batch_size=spec.batch_size, stop=stop):
+            yield event
+            if stop():
+                return
 
 
 def events_of(worker: Worker, task: Task) -> Iterator[Event]:

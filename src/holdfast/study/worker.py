@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any, TypeGuard
 
@@ -16,7 +16,8 @@ from holdfast.attribution.methods import METHODS, Attribution, check_needs
 from holdfast.certification.curve import certify_radii
 from holdfast.certification.reference import prediction_of
 from holdfast.errors import HoldfastError, InvalidValueError, StoreError, StudyError, StudyMismatchError
-from holdfast.evaluation import Evaluator, steady_batch_size
+from holdfast.evaluation import Evaluator, steady_batch_size, work_in_host, working_seconds
+from holdfast.gathering import open_questions
 from holdfast.inputs import data as datasets
 from holdfast.inputs import models
 from holdfast.inputs.inputs import Inputs, is_blank
@@ -51,7 +52,8 @@ class Worker:
     All certificates of an input go to one ``shared`` evaluator, which computes each mask once. Each counts
     its calls with an evaluator of its own on top, so that what an item says of its cost does not
     depend on which items came before it, or in which process. Explanations have an evaluator of their
-    own: the batches, and with them the last digits of scores, do not depend on what came before either.
+    own: the batches, and with them the last digits of scores, do not depend on what came before either, nor on which
+    inputs are open at the same time.
     """
 
     def __init__(
@@ -69,9 +71,17 @@ class Worker:
             explainers = load_explainers(spec, names=[data.name_of(number) for number in range(len(data))])
         self._explainers = explainers
 
+    @property
+    def n_open(self) -> int:
+        """How many inputs to keep open, so that the rows of several go to the model at once.
+
+        Models that answer in words have a server, or a cache of prompts, that keeps them busy.
+        """
+        return 1 if self._inputs.kind == "context" else open_questions(self._spec.batch_size)
+
     def run(self, task: Task) -> Iterator[ItemResult | Skipped | GivenUp]:
         """The results of a task, each as soon as it is known; items of a user's method that fails are given up."""
-        spec, model = self._spec, bind_input(self._spec, self._inputs, task.input)
+        spec, model = self._spec, work_in_host(partial(bind_input, self._spec, self._inputs, task.input))
         if isinstance(model, Skipped):
             yield model
             return
@@ -88,20 +98,21 @@ class Worker:
         if spec.certify.answers == "fixed":
             shared.check_determinism(everything)
         names = self._inputs.dataset.names
-        subject = (None if names is None else names[task.input], self._inputs.label(task.input), prediction)
+        label = work_in_host(partial(self._inputs.label, task.input))
+        subject = (None if names is None else names[task.input], label, prediction)
         stored = {name: Attribution.from_json(unpack_text(packed)) for name, packed in task.attributions}
         for name, group in groupby(task.items, key=lambda item: item.method):
-            items, start, attribution = list(group), time.perf_counter(), stored.get(name)
+            items, start, attribution = list(group), working_seconds(), stored.get(name)
             if attribution is None:
                 evaluator, rng = steady(model, spec), item_rng(spec, "attribute", task.input, name)
-                explain = self._explainers[name]
+                explain = partial(self._explainers[name], evaluator, self._inputs, task.input)
                 try:
-                    attribution = explain(evaluator, self._inputs, task.input, rng=rng, timeout=self._timeout)
+                    attribution = work_in_host(partial(explain, rng=rng, timeout=self._timeout))
                 except MethodError as error:
                     yield GivenUp(task.input, name, error.reason, 1, tuple(item.key for item in items))
                     continue
                 shared.learn(evaluator)
-            seconds = 0.0 if name in stored else time.perf_counter() - start
+            seconds = 0.0 if name in stored else working_seconds() - start
             for item in items:
                 yield self._certify(item, shared, subject, attribution, seconds)
         # The row that shows whether the model changes its mind is repeated, if no batch had room for it.
@@ -111,7 +122,7 @@ class Worker:
         self, item: Item, shared: Evaluator, subject: _Subject, attribution: Attribution, seconds: float
     ) -> ItemResult:
         """All that a study asks of one item."""
-        start, n_before, spec = time.perf_counter(), shared.n_calls, self._spec
+        start, n_before, spec = working_seconds(), shared.n_calls, self._spec
         selected = select(spec.method(item.method), attribution, item.top_fraction)
         evaluator = Evaluator(shared)
         model = _smoothed(evaluator, spec, item.keep_probability, item.input)
@@ -128,7 +139,7 @@ class Worker:
             rng = item_rng(spec, "witness", *parts)
             witness = find_witness(model, selected, agree=spec.certify.agree, rng=rng)
         name, label, prediction = subject
-        costs = (evaluator.n_calls, shared.n_calls - n_before, time.perf_counter() - start, seconds)
+        costs = (evaluator.n_calls, shared.n_calls - n_before, working_seconds() - start, seconds)
         return ItemResult(*item, name, label, prediction, attribution, selected, curve, mus, witness, *costs)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import ColumnsError, HoldfastError, InvalidTypeError, InvalidValueError, ModelError
+from holdfast.masking.speed import function_key, split_rows
 from holdfast.masking.table.boosters import (
     NativeBooster,
     category_names,
@@ -32,6 +33,7 @@ from holdfast.masking.table.palettes import (
     Table,
     columns_without_numbers,
     is_pandas,
+    join_tables,
     read_table,
 )
 from holdfast.masking.torch import SCORE_NAMES, classes_of, fingerprint_live, is_module, is_session, on_rows, to_numpy
@@ -88,14 +90,41 @@ class TabularModel:
         """Scores (b, n_classes), or labels (b,), of the row under masks (b, n_features)."""
         shown = self._shown_columns(masks)
         portions = self._portions(shown, self.n_rows)
-        outputs = np.concatenate([self._ask(chosen) for chosen in portions])
+        return self._average(np.concatenate([self._ask(chosen) for chosen in portions]), len(shown))
+
+    @property
+    def join_key(self) -> Hashable | None:
+        """What rows have in common that can be predicted together: classifier, columns and their types."""
+        palette, predictor = self.palette, self.predictor
+        if isinstance(palette, ArrayPalette):
+            kinds: Hashable = (palette.values.dtype, palette.shape)
+        else:
+            kinds = (palette.order, *palette.frame.dtypes)
+        key = function_key(predictor.function) if predictor.estimator is None else id(predictor.estimator)
+        return None if key is None else (TabularModel, key, predictor.method, kinds)
+
+    def score_jointly(self, parts: Sequence[tuple[TabularModel, Masks]], /) -> list[Outputs]:
+        """Scores or labels of rows of one ``join_key``, each under masks of its own, in one call."""
+        tables = []
+        for model, masks in parts:
+            shown = model._shown_columns(masks)
+            (chosen,) = model._portions(shown, len(shown) * model.n_fills)
+            tables.append(model.palette.take(chosen))
+        outputs = self.predictor(join_tables(tables))
+        if outputs.dtype.kind == "f" and np.isnan(outputs).any():
+            raise ModelError("The model returned NaN.")  # whose it is, is said when each is asked alone
+        own = split_rows(outputs, list(map(len, tables)))
+        return [model._average(rows, len(masks)) for (model, masks), rows in zip(parts, own, strict=True)]
+
+    def _average(self, outputs: Outputs, n_masks: int) -> Outputs:
+        """Outputs of masks from those of all their rows."""
         if self.softmax:
             if outputs.ndim == 1 or outputs.shape[1] < 2:
                 must = "be False for a classifier that gives labels or a single score"
                 raise InvalidValueError(argument="softmax", must=must)
             powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
             outputs = np.asarray(powers / powers.sum(axis=1, keepdims=True))
-        by_mask = outputs.reshape(len(shown), self.n_fills, *outputs.shape[1:])
+        by_mask = outputs.reshape(n_masks, self.n_fills, *outputs.shape[1:])
         if self.n_fills == 1:
             return by_mask[:, 0]
         if outputs.ndim == 2:

@@ -1,0 +1,319 @@
+"""Several questions → their results, with rows of many questions in each call of the model.
+
+Every question runs in a thread of its own until it waits for the model. They run one at a time and in their order,
+so that which rows go together depends on what is asked and never on timing. The model itself, and whatever else may
+mind in which thread it runs, is called in the thread of the caller. Draws and counts belong to their question: how
+rows are cut into batches changes no more than the last digits of a network's scores.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextvars import copy_context
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from holdfast.evaluation import DEFAULT_BATCH_SIZE, HOST, is_out_of_memory
+from holdfast.types import MaskedModel, Masks
+
+_Result = TypeVar("_Result")
+
+MOST_OPEN = 32
+"""Most questions that are open at a time: each holds its input and what was computed of it."""
+
+_ROWS_PER_LOOK, _BATCHES_AHEAD = 16, 4
+"""A question wants about so many rows at a time, or more; those that are open fill so many batches."""
+
+_RESULT, _ASK, _WORK, _OVER = "result", "ask", "work", "over"  # what a question says
+
+
+def open_questions(batch_size: int) -> int:
+    """How many questions to keep open for batches of this size.
+
+    >>> [open_questions(size) for size in (1, 16, 64, 256)]
+    [1, 4, 16, 32]
+    """
+    return min(MOST_OPEN, max(1, _BATCHES_AHEAD * batch_size // _ROWS_PER_LOOK))
+
+
+def run_together(
+    questions: Callable[[bool], Iterator[_Result] | None],
+    *,
+    n_open: int,
+    batch_size: int | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Iterator[_Result]:
+    """Results of all questions as they come, with up to ``n_open`` of them open at a time.
+
+    An error of a question is raised when the questions before it are over; those after it are given up. Once
+    ``stop()`` is true, no question is begun, and only the first of those that are open goes on.
+
+    Parameters
+    ----------
+    questions : callable
+        Gives the next question, as an iterator of its results, or None if there is none. It is told whether to wait
+        for one, because no other is open.
+    n_open : int
+        Most questions that are open at a time; 1 runs one after the other, in the thread of the caller.
+    batch_size : int, optional
+        Most rows per call of the model; the model's own, or what is found to be fastest, if None.
+    stop : callable
+        Whether somebody has asked to stop.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast import certify, mask_function
+    >>> def question(feature):
+    ...     model = mask_function(lambda masks: masks[:, feature], n_features=5)
+    ...     yield feature, certify(model, np.arange(5) < 3, radius=2, rng=0).rate
+    >>> waiting = [question(feature) for feature in range(5)]
+    >>> sorted(run_together(lambda wait: waiting.pop(0) if waiting else None, n_open=4))
+    [(0, 1.0), (1, 1.0), (2, 1.0), (3, 0.5), (4, 0.5)]
+    """
+    if n_open > 1:
+        yield from _Gathering(questions, n_open, batch_size, stop).run()
+        return
+    while (question := questions(True)) is not None:
+        yield from question
+
+
+class _Gathering(Generic[_Result]):
+    """The questions that are open, in their order, and the first error that is to be raised."""
+
+    def __init__(
+        self,
+        questions: Callable[[bool], Iterator[_Result] | None],
+        n_open: int,
+        batch_size: int | None,
+        stop: Callable[[], bool],
+    ) -> None:
+        self._questions, self._n_open, self._stop = questions, n_open, stop
+        self._open: list[_Question[_Result]] = []
+        self._batches = _SharedBatches(batch_size)
+        self._failure: BaseException | None = None
+
+    def run(self) -> Iterator[_Result]:
+        try:
+            while True:
+                yield from self._begin()
+                if not self._open:
+                    break
+                if self._stop():
+                    self._give_up(self._open[1:])
+                for question in self._batches.answer(self._open):
+                    yield from self._proceed(question)
+            if self._failure is not None:
+                raise self._failure
+        finally:
+            self._give_up(self._open[:])
+
+    def _begin(self) -> Iterator[_Result]:
+        """Begin questions until enough are open, each until it waits for the model."""
+        while self._failure is None and len(self._open) < self._n_open and not self._stop():
+            results = self._questions(not self._open)
+            if results is None:
+                return
+            self._open.append(_Question(results))
+            yield from self._proceed(self._open[-1])
+
+    def _proceed(self, question: _Question[_Result]) -> Iterator[_Result]:
+        if question not in self._open:  # one before it has failed
+            return
+        yield from question.proceed()
+        if question.request is None:
+            if question.error is not None:
+                self._failure = question.error
+                self._give_up(self._open[self._open.index(question) + 1 :])
+            self._open.remove(question)
+
+    def _give_up(self, questions: list[_Question[_Result]]) -> None:
+        for question in questions:
+            question.give_up()
+            self._open.remove(question)
+
+
+class _GivenUp(BaseException):
+    """Raised where a question waits that nobody wants to know any more."""
+
+
+class _Question(Generic[_Result]):
+    """One question in its thread, which is its ``Host``; it runs only while the caller waits for it."""
+
+    def __init__(self, results: Iterator[_Result]) -> None:
+        self.request: _Request | None = None
+        self.error: BaseException | None = None
+        self.seconds_waited = 0.0
+        self._results, self._is_given_up = results, False
+        self._said, self._told = SimpleQueue[tuple[str, Any]](), SimpleQueue[tuple[Any, Exception | None]]()
+        # Settings that belong to the caller's context, such as those of NumPy, hold in the thread as well.
+        run = copy_context().run
+        self._thread = threading.Thread(target=run, args=(self._run,), daemon=True, name="holdfast-question")
+
+    def proceed(self) -> Iterator[_Result]:
+        """Let it go on until it waits for rows, has failed, or is over; its results as they come."""
+        answer, error = (None, None) if self.request is None else (self.request.answer, self.request.error)
+        self.request = None
+        while True:
+            if self._thread.ident is None:
+                self._thread.start()
+            else:
+                self._told.put((answer, error))
+            kind, content = self._said.get()
+            answer = error = None
+            if kind == _RESULT:
+                yield content
+            elif kind == _WORK:
+                try:
+                    answer = content()
+                except Exception as problem:
+                    error = problem
+            else:
+                self.request, self.error = content if kind == _ASK else None, content if kind == _OVER else None
+                return
+
+    def give_up(self) -> None:
+        """End it where it waits; one that computes, when it next wants something."""
+        self._is_given_up = True
+        self._told.put((None, None))
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def ask(self, model: MaskedModel, masks: Masks, /) -> Any:
+        start, request = time.perf_counter(), _Request(model, masks)
+        try:
+            return self._say(_ASK, request)
+        finally:
+            self.seconds_waited += time.perf_counter() - start - request.seconds
+
+    def work(self, function: Callable[[], Any], /) -> Any:
+        return self._say(_WORK, function)
+
+    def _run(self) -> None:
+        HOST.set(self)
+        error: BaseException | None = None
+        try:
+            for result in self._results:
+                self._say(_RESULT, result)
+        except BaseException as problem:  # raised where the results are wanted
+            error = problem
+        if isinstance(error, _GivenUp) and hasattr(self._results, "close"):
+            self._results.close()
+        self._said.put((_OVER, error))
+
+    def _say(self, kind: str, content: Any) -> Any:
+        if not self._is_given_up:
+            self._said.put((kind, content))
+            answer, error = self._told.get()
+            if error is not None:
+                raise error
+        if self._is_given_up:
+            raise _GivenUp
+        return answer
+
+
+class _Request:
+    """Masks that a question waits for, and what is known of the first of them."""
+
+    def __init__(self, model: MaskedModel, masks: Masks) -> None:
+        self.model, self._masks = model, masks
+        self.error: Exception | None = None
+        self.seconds, self._n_known = 0.0, 0
+        self._parts: list[Any] = []
+
+    @property
+    def key(self) -> Hashable:
+        """What requests have in common that can be computed together; one that goes alone is its own."""
+        key = getattr(self.model, "join_key", None)
+        return self if key is None else key
+
+    @property
+    def n_left(self) -> int:
+        return 0 if self.error is not None else len(self._masks) - self._n_known
+
+    @property
+    def answer(self) -> Any:
+        return self._parts[0] if len(self._parts) == 1 else np.concatenate([np.asarray(part) for part in self._parts])
+
+    def next_masks(self, n: int) -> Masks:
+        return self._masks[self._n_known : self._n_known + n]
+
+    def keep(self, outputs: Any, n: int, seconds: float) -> None:
+        self._parts.append(outputs)
+        self._n_known += n
+        self.seconds += seconds
+
+
+class _SharedBatches:
+    """Full batches of what questions wait for; where none is full, the largest there is."""
+
+    def __init__(self, batch_size: int | None) -> None:
+        self._batch_size = batch_size
+        self._limits: dict[Hashable, int] = {}
+        self._apart: set[Hashable] = set()
+
+    def answer(self, questions: Sequence[_Question[_Result]]) -> list[_Question[_Result]]:
+        """Compute some rows; gives the questions that have their answer."""
+        requests = [question.request for question in questions if question.request is not None]
+        groups: dict[Hashable, list[_Request]] = {}
+        for request in requests:
+            key = request.key
+            groups.setdefault(request if key in self._apart else key, []).append(request)
+        is_full = {key: _n_rows(group) >= self._size(key, group[0].model) for key, group in groups.items()}
+        largest = max(groups, key=lambda key: _n_rows(groups[key]))
+        for key, group in groups.items():
+            if is_full[key] or (key == largest and not any(is_full.values())):
+                self._compute(key, group)
+        return [question for question in questions if question.request is not None and question.request.n_left == 0]
+
+    def _size(self, key: Hashable, model: Any) -> int:
+        """Most rows per call, after what memory has allowed."""
+        own = getattr(model, "batch_size", None) or DEFAULT_BATCH_SIZE
+        probe = getattr(model, "batch_probe", None) if self._batch_size is None else None
+        wanted = self._batch_size if probe is None else probe.size
+        return min(own, wanted or own, self._limits.get(key, own))
+
+    def _compute(self, key: Hashable, group: list[_Request]) -> None:
+        """One call at least, then more as long as they are full."""
+        is_first = True
+        while _n_rows(group) >= (1 if is_first else self._size(key, group[0].model)):
+            is_first, room, parts = False, self._size(key, group[0].model), list[tuple[_Request, Masks]]()
+            for request in group:
+                if request.n_left and room:
+                    parts.append((request, request.next_masks(room)))
+                    room -= len(parts[-1][1])
+            self._call(key, parts)
+
+    def _call(self, key: Hashable, parts: list[tuple[_Request, Masks]]) -> None:
+        (first, masks), n_rows = parts[0], sum(len(masks) for _, masks in parts)
+        model: Any = first.model
+        start = time.perf_counter()
+        try:
+            if len(parts) == 1:
+                outputs = [model(masks)]
+            else:
+                outputs = model.score_jointly([(request.model, masks) for request, masks in parts])
+        except Exception as error:
+            if len(parts) == 1:  # which is that question's; where memory ran out, it asks for less
+                first.error = error
+            elif is_out_of_memory(error):
+                self._limits[key] = n_rows // 2
+            else:  # of one of them alone, or of their being together
+                self._apart.add(key)
+                for part in parts:
+                    self._call(part[0], [part])
+            return
+        seconds = time.perf_counter() - start
+        probe = getattr(model, "batch_probe", None) if self._batch_size is None else None
+        if probe is not None:
+            probe.record(n_rows, seconds)
+        for (request, masks), output in zip(parts, outputs, strict=True):
+            request.keep(output, len(masks), seconds * len(masks) / n_rows)
+
+
+def _n_rows(group: Sequence[_Request]) -> int:
+    return sum(request.n_left for request in group)
