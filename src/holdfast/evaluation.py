@@ -373,7 +373,7 @@ class Evaluator:
         if isinstance(self.model, Answering):
             ask = partial(self.model.sample, rows.copy(), np.concatenate([np.zeros(len(batch), dtype=np.int64), draws]))
         host, limited = HOST.get(), partial(self._deadline.call, ask, f"for {len(rows)} masks")
-        if host is None:
+        if host is None or self.deciding is not None:  # a model made of another asks for that one's rows
             raw = limited()
         elif isinstance(self.model, Answering) or self._deadline.seconds is not None:
             raw = host.work(limited)

@@ -103,9 +103,9 @@ class _Gathering(Generic[_Result]):
                 yield from self._begin()
                 if not self._open:
                     break
-                if self._stop():
-                    self._give_up(self._open[1:])
                 for question in self._batches.answer(self._open):
+                    if self._stop():
+                        self._give_up(self._open[1:])
                     yield from self._proceed(question)
             if self._failure is not None:
                 raise self._failure
@@ -122,7 +122,7 @@ class _Gathering(Generic[_Result]):
             yield from self._proceed(self._open[-1])
 
     def _proceed(self, question: _Question[_Result]) -> Iterator[_Result]:
-        if question not in self._open:  # one before it has failed
+        if question not in self._open:  # it was given up
             return
         yield from question.proceed()
         if question.request is None:
@@ -237,7 +237,9 @@ class _Request:
 
     @property
     def answer(self) -> Any:
-        return self._parts[0] if len(self._parts) == 1 else np.concatenate([np.asarray(part) for part in self._parts])
+        if self.error is not None or len(self._parts) == 1:
+            return self._parts[0] if self._parts else None
+        return np.concatenate([np.asarray(part) for part in self._parts])
 
     def next_masks(self, n: int) -> Masks:
         return self._masks[self._n_known : self._n_known + n]
