@@ -255,9 +255,7 @@ def function_key(function: Any) -> Hashable | None:
 def split_rows(outputs: Any, lengths: Sequence[int]) -> list[Any]:
     """Cut what was computed together into parts of so many rows."""
     if np.ndim(outputs) == 0 or len(outputs) != sum(lengths):
-        raise ModelError(
-            f"The model must give one answer per row, for {sum(lengths)} rows of several inputs it did not."
-        )
+        raise ModelError(f"The model must give one answer per row, got {np.shape(outputs)} for {sum(lengths)} rows.")
     ends = np.cumsum(lengths).tolist()
     return [outputs[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 

@@ -252,7 +252,7 @@ class Actor:
 
         return ray.get_runtime_context().get_node_id(), socket.gethostname(), __version__
 
-    def load(self, spec: StudySpec, load: Load, n_threads: int, n_open: int | None) -> list[Message]:
+    def load(self, spec: StudySpec, load: Load, n_threads: int, n_open: int | None = None) -> list[Message]:
         """Load the model and the data."""
 
         def take(wait: bool) -> Task | None:  # it is never asked to go on when there is nothing to do
