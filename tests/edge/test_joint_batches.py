@@ -201,8 +201,10 @@ def test_networks_compute_joint_batches_in_the_layout_that_is_fastest(bound: dic
     parts = [(model, masks_of(model, 8, 3)) for model in models]
     for channels_last in (True, False):
         probe.channels_last = channels_last
-        together = models[0].score_jointly(parts)
-        assert all(same(outputs, model(masks)) for outputs, (model, masks) in zip(together, parts, strict=True))
+        for first in (models[0], models[0].without_probes()):
+            together = first.score_jointly(parts)
+            assert all(same(outputs, model(masks)) for outputs, (model, masks) in zip(together, parts, strict=True))
+    assert probe.allows_last
 
 
 # -- studies ----------------------------------------------------------------------------------------

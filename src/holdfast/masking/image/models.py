@@ -117,7 +117,7 @@ class ModuleImageModel(ImageModel):
         return batch_probe(self.module, self.elements.shape, self.patches is None)
 
     def without_probes(self) -> ModuleImageModel:
-        """The same in the usual layout and without a search for the batch size: scores round alike in every run."""
+        """The same without a search for the layout and the batch size: scores round alike in every run."""
         return replace(self, finds_batch_size=False)
 
     def without_hidden_patches(self) -> ModuleImageModel:
@@ -214,10 +214,7 @@ class ModuleImageModel(ImageModel):
         with self._evaluating():
             if self.patches is not None:
                 return to_numpy(self.patches.scores(self._scores_of, masks))
-            # Compilers choose layouts themselves; and a batch size is given for scores that round alike.
-            if self.runner.acceleration.backend is not None or not self.finds_batch_size:
-                return run(False)
-            return np.asarray(layout_probe(self.module, self.batches.image).run(len(masks), run))
+            return self._in_layout(len(masks), run)
 
     @property
     def _classifier_key(self) -> Hashable:
@@ -225,11 +222,7 @@ class ModuleImageModel(ImageModel):
         return self.module, self.runner.acceleration, batches.device, batches.dtype, self.patches is None
 
     def score_jointly(self, parts: Sequence[tuple[ModuleImageModel, Masks]], /) -> list[Outputs]:
-        """Scores of images of one ``join_key``, each under masks of its own, in one call.
-
-        They are computed in the layout that is fastest: in which company rows are computed is not known beforehand,
-        so that their last digits are not either.
-        """
+        """Scores of images of one ``join_key``, each under masks of its own, in one call."""
         lengths = [len(masks) for _, masks in parts]
 
         def run(channels_last: bool) -> Outputs:
@@ -240,11 +233,16 @@ class ModuleImageModel(ImageModel):
             dropped = [(model.patches, masks) for model, masks in parts if model.patches is not None]
             if dropped:
                 scores = to_numpy(score_shown_patches(self._scores_of, dropped))
-            elif self.runner.acceleration.backend is not None:
-                scores = run(False)
             else:
-                scores = np.asarray(layout_probe(self.module, self.batches.image).run(sum(lengths), run))
+                scores = self._in_layout(sum(lengths), run)
         return split_rows(scores, lengths)
+
+    def _in_layout(self, n_rows: int, run: Callable[[bool], Outputs]) -> Outputs:
+        """A batch in the fastest layout; where a batch size is given, in one that does not depend on the clock."""
+        if self.runner.acceleration.backend is not None:  # compilers choose layouts themselves
+            return run(False)
+        probe = layout_probe(self.module, self.batches.image)
+        return np.asarray((probe.run if self.finds_batch_size else probe.run_untimed)(n_rows, run))
 
     @contextmanager
     def _evaluating(self, *, gradients: bool = False) -> Iterator[None]:
