@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from holdfast.evaluation import DEFAULT_BATCH_SIZE, HOST, is_out_of_memory
+from holdfast.evaluation import HOST, is_out_of_memory
 from holdfast.types import MaskedModel, Masks
 
 _Result = TypeVar("_Result")
@@ -44,7 +44,6 @@ def run_together(
     questions: Callable[[bool], Iterator[_Result] | None],
     *,
     n_open: int,
-    batch_size: int | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[_Result]:
     """Results of all questions as they come, with up to ``n_open`` of them open at a time.
@@ -59,8 +58,6 @@ def run_together(
         for one, because no other is open.
     n_open : int
         Most questions that are open at a time; 1 runs one after the other, in the thread of the caller.
-    batch_size : int, optional
-        Most rows per call of the model; the model's own, or what is found to be fastest, if None.
     stop : callable
         Whether somebody has asked to stop.
 
@@ -76,7 +73,7 @@ def run_together(
     [(0, 1.0), (1, 1.0), (2, 1.0), (3, 0.5), (4, 0.5)]
     """
     if n_open > 1:
-        yield from _Gathering(questions, n_open, batch_size, stop).run()
+        yield from _Gathering(questions, n_open, stop).run()
         return
     while (question := questions(True)) is not None:
         yield from question
@@ -86,15 +83,11 @@ class _Gathering(Generic[_Result]):
     """The questions that are open, in their order, and the first error that is to be raised."""
 
     def __init__(
-        self,
-        questions: Callable[[bool], Iterator[_Result] | None],
-        n_open: int,
-        batch_size: int | None,
-        stop: Callable[[], bool],
+        self, questions: Callable[[bool], Iterator[_Result] | None], n_open: int, stop: Callable[[], bool]
     ) -> None:
         self._questions, self._n_open, self._stop = questions, n_open, stop
         self._open: list[_Question[_Result]] = []
-        self._batches = _SharedBatches(batch_size)
+        self._batches = _SharedBatches()
         self._failure: BaseException | None = None
 
     def run(self) -> Iterator[_Result]:
@@ -183,8 +176,8 @@ class _Question(Generic[_Result]):
         if self._thread.ident is not None:
             self._thread.join()
 
-    def ask(self, model: MaskedModel, masks: Masks, /) -> Any:
-        start, request = time.perf_counter(), _Request(model, masks)
+    def ask(self, model: MaskedModel, masks: Masks, /, *, batch_size: int, probe: Any) -> Any:
+        start, request = time.perf_counter(), _Request(model, masks, batch_size, probe)
         try:
             return self._say(_ASK, request)
         finally:
@@ -219,8 +212,8 @@ class _Question(Generic[_Result]):
 class _Request:
     """Masks that a question waits for, and what is known of the first of them."""
 
-    def __init__(self, model: MaskedModel, masks: Masks) -> None:
-        self.model, self._masks = model, masks
+    def __init__(self, model: MaskedModel, masks: Masks, batch_size: int, probe: Any) -> None:
+        self.model, self.probe, self._masks, self._batch_size = model, probe, masks, batch_size
         self.error: Exception | None = None
         self.seconds, self._n_known = 0.0, 0
         self._parts: list[Any] = []
@@ -230,6 +223,11 @@ class _Request:
         """What requests have in common that can be computed together; one that goes alone is its own."""
         key = getattr(self.model, "join_key", None)
         return self if key is None else key
+
+    @property
+    def batch_size(self) -> int:
+        """Most rows of a call."""
+        return self._batch_size if self.probe is None else min(self._batch_size, self.probe.size)
 
     @property
     def n_left(self) -> int:
@@ -253,8 +251,7 @@ class _Request:
 class _SharedBatches:
     """Full batches of what questions wait for; where none is full, the largest there is."""
 
-    def __init__(self, batch_size: int | None) -> None:
-        self._batch_size = batch_size
+    def __init__(self) -> None:
         self._limits: dict[Hashable, int] = {}
         self._apart: set[Hashable] = set()
 
@@ -265,25 +262,23 @@ class _SharedBatches:
         for request in requests:
             key = request.key
             groups.setdefault(request if key in self._apart else key, []).append(request)
-        is_full = {key: _n_rows(group) >= self._size(key, group[0].model) for key, group in groups.items()}
+        is_full = {key: _n_rows(group) >= self._size(key, group) for key, group in groups.items()}
         largest = max(groups, key=lambda key: _n_rows(groups[key]))
         for key, group in groups.items():
             if is_full[key] or (key == largest and not any(is_full.values())):
                 self._compute(key, group)
         return [question for question in questions if question.request is not None and question.request.n_left == 0]
 
-    def _size(self, key: Hashable, model: Any) -> int:
-        """Most rows per call, after what memory has allowed."""
-        own = getattr(model, "batch_size", None) or DEFAULT_BATCH_SIZE
-        probe = getattr(model, "batch_probe", None) if self._batch_size is None else None
-        wanted = self._batch_size if probe is None else probe.size
-        return min(own, wanted or own, self._limits.get(key, own))
+    def _size(self, key: Hashable, group: Sequence[_Request]) -> int:
+        """Most rows per call, as far as memory has allowed."""
+        size = min(request.batch_size for request in group)
+        return min(size, self._limits.get(key, size))
 
     def _compute(self, key: Hashable, group: list[_Request]) -> None:
         """One call at least, then more as long as they are full."""
         is_first = True
-        while _n_rows(group) >= (1 if is_first else self._size(key, group[0].model)):
-            is_first, room, parts = False, self._size(key, group[0].model), list[tuple[_Request, Masks]]()
+        while _n_rows(group) >= (1 if is_first else self._size(key, group)):
+            is_first, room, parts = False, self._size(key, group), list[tuple[_Request, Masks]]()
             for request in group:
                 if request.n_left and room:
                     parts.append((request, request.next_masks(room)))
@@ -310,9 +305,8 @@ class _SharedBatches:
                     self._call(part[0], [part])
             return
         seconds = time.perf_counter() - start
-        probe = getattr(model, "batch_probe", None) if self._batch_size is None else None
-        if probe is not None:
-            probe.record(n_rows, seconds)
+        if first.probe is not None:
+            first.probe.record(n_rows, seconds)
         for (request, masks), output in zip(parts, outputs, strict=True):
             request.keep(output, len(masks), seconds * len(masks) / n_rows)
 

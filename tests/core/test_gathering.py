@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from holdfast import Evaluator, ModelError, certify, certify_mus, certify_radii, find_witness, smooth
+from holdfast import Evaluator, ModelError, certify, certify_mus, certify_radii, find_witness, mean_curve, smooth
 from holdfast.evaluation import work_in_host, working_seconds
 from holdfast.gathering import open_questions, run_together
 from holdfast.types import MaskedModel, Masks, Outputs
@@ -61,9 +62,9 @@ def in_turn(questions: Sequence[Iterator[Any]]) -> Callable[[bool], Iterator[Any
     return lambda wait: left.pop(0) if left else None
 
 
-def study(model: MaskedModel, number: int) -> Iterator[Any]:
+def study(model: MaskedModel, number: int, batch_size: int = 16) -> Iterator[Any]:
     """All that is asked of one input: a curve, a smoothed one, votes and a witness."""
-    shared = Evaluator(model, batch_size=16)
+    shared = Evaluator(model, batch_size=batch_size)
     shared.check_determinism(np.ones(N_FEATURES, dtype=bool))
     yield number, certify_radii(Evaluator(shared), SELECTED, radii=[2, 5], tolerance=0.2, rng=number)
     yield number, certify(smooth(Evaluator(shared), 0.75, 8, rng=1), SELECTED, radius=4, tolerance=0.2, rng=number)
@@ -74,8 +75,8 @@ def study(model: MaskedModel, number: int) -> Iterator[Any]:
 
 def results(n_open: int, batch_size: int, *, joins: bool = True, n: int = 12) -> tuple[dict[int, list[Any]], Device]:
     device, found = Device(), dict[int, list[Any]]()
-    questions = in_turn([study(OnDevice(device, number, joins=joins), number) for number in range(n)])
-    for number, result in run_together(questions, n_open=n_open, batch_size=batch_size):
+    questions = in_turn([study(OnDevice(device, number, joins=joins), number, batch_size) for number in range(n)])
+    for number, result in run_together(questions, n_open=n_open):
         found.setdefault(number, []).append(result)
     return found, device
 
@@ -94,7 +95,7 @@ def test_results_do_not_depend_on_how_questions_share_batches(
 ) -> None:
     found, device = results(n_open, batch_size, joins=joins)
     assert found == alone
-    assert max(device.sizes) <= (16 if n_open == 1 else batch_size)
+    assert max(device.sizes) <= batch_size
     assert device.threads == {threading.get_ident()}
     assert any(len(call) > 1 for call in device.calls) == (joins and n_open > 1 and batch_size > 1)
 
@@ -134,7 +135,7 @@ def broken(number: int) -> Callable[[list[tuple[int, int]]], None]:
 def test_an_error_is_raised_where_it_belongs_after_the_questions_before_it(joins: bool) -> None:
     device, found = Device(broken(3)), list[int]()
     questions = [study(OnDevice(device, number, joins=joins), number) for number in range(6)]
-    running = run_together(in_turn(questions), n_open=6, batch_size=16)
+    running = run_together(in_turn(questions), n_open=6)
     with pytest.raises(ModelError, match=r"Not this one\."):
         found.extend(number for number, _ in running)
     assert [found.count(number) for number in range(6)] == [4, 4, 4, 0, 0, 0]
@@ -171,8 +172,8 @@ def test_where_memory_runs_out_batches_are_halved_until_they_fit(alone: dict[int
             raise MemoryError
 
     device, found = Device(small), dict[int, list[Any]]()
-    questions = in_turn([study(OnDevice(device, number), number) for number in range(12)])
-    for number, result in run_together(questions, n_open=12, batch_size=64):
+    questions = in_turn([study(OnDevice(device, number), number, 64) for number in range(12)])
+    for number, result in run_together(questions, n_open=12):
         found.setdefault(number, []).append(result)
     assert found == alone
     too_large = [size for size in device.sizes if size > 6]
@@ -187,7 +188,7 @@ def test_models_that_cannot_be_computed_together_after_all_are_computed_alone(al
 
     device, found = Device(apart), dict[int, list[Any]]()
     questions = in_turn([study(OnDevice(device, number), number) for number in range(12)])
-    for number, result in run_together(questions, n_open=12, batch_size=16):
+    for number, result in run_together(questions, n_open=12):
         found.setdefault(number, []).append(result)
     assert found == alone
     assert sum(len(call) > 1 for call in device.calls) == 1
@@ -196,7 +197,7 @@ def test_models_that_cannot_be_computed_together_after_all_are_computed_alone(al
 def test_a_stop_request_lets_the_first_open_question_go_on_alone() -> None:
     device, stopped = Device(), list[bool]()
     questions = in_turn([study(OnDevice(device, number), number) for number in range(9)])
-    running = run_together(questions, n_open=4, batch_size=16, stop=lambda: bool(stopped))
+    running = run_together(questions, n_open=4, stop=lambda: bool(stopped))
     assert next(running)[0] == 0
     stopped.append(True)
     n_before = len(device.calls)
@@ -230,7 +231,7 @@ def test_an_interrupt_in_a_call_of_the_model_ends_everything() -> None:
     device = Device(interrupt)
     questions = in_turn([study(OnDevice(device, number), number) for number in range(9)])
     with pytest.raises(KeyboardInterrupt):
-        list(run_together(questions, n_open=4, batch_size=16))
+        list(run_together(questions, n_open=4))
     assert len(device.calls) == 9
     assert not [thread for thread in threading.enumerate() if thread.name == "holdfast-question"]
 
@@ -253,7 +254,7 @@ def test_time_that_the_model_works_for_others_is_not_counted() -> None:
     def question(number: int) -> Iterator[tuple[int, float, float]]:
         start, whole = working_seconds(), clock()
         masks = np.arange(N_FEATURES) < np.arange(N_FEATURES)[:, None]
-        Evaluator(OnDevice(device, number), batch_size=N_FEATURES)(masks[: 1 + 3 * number])
+        Evaluator(OnDevice(device, number), batch_size=22)(masks[: 1 + 3 * number])
         yield number, working_seconds() - start, clock() - whole
 
     from time import perf_counter as clock
@@ -265,7 +266,7 @@ def test_time_that_the_model_works_for_others_is_not_counted() -> None:
 
     device = Device(busy)
     questions = in_turn([question(number) for number in range(4)])
-    times = {number: (own, whole) for number, own, whole in run_together(questions, n_open=4, batch_size=22)}
+    times = {number: (own, whole) for number, own, whole in run_together(questions, n_open=4)}
     assert len(device.calls) == 1
     assert all(whole >= 0.05 for _, whole in times.values())
     assert sum(own for own, _ in times.values()) < 0.15
@@ -287,10 +288,53 @@ def test_a_model_without_a_batch_size_is_asked_for_what_its_probe_finds() -> Non
 
     def question(number: int) -> Iterator[Any]:
         masks = np.arange(N_FEATURES) < np.arange(4)[:, None]
-        yield number, Evaluator(Probing(device, number), batch_size=4)(masks).tolist()
+        yield number, Evaluator(Probing(device, number))(masks).tolist()
 
     device = Device()
     found = dict(run_together(in_turn([question(number) for number in range(3)]), n_open=3))
     assert device.sizes == Probing.batch_probe.recorded == [3, 3, 3, 3]
+    assert [len(call) for call in device.calls] == [1, 1, 1, 3]
     masks = np.arange(N_FEATURES) < np.arange(4)[:, None]
     assert found == {number: score_table(N_FEATURES, seed=number)(masks).tolist() for number in range(3)}
+
+
+def mean_of(models: Sequence[MaskedModel], **options: Any) -> Any:
+    subjects = [partial(lambda model: (model, SELECTED), model) for model in models]
+    return mean_curve(subjects, radii=[1, 4], half_width=0.15, rng=0, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 1}, {"batch_size": 300}])
+def test_inputs_of_a_mean_share_batches_and_it_stays_the_same(options: dict[str, Any]) -> None:
+    device = Device()
+    apart = mean_of([score_table(N_FEATURES, seed=number) for number in range(40)])
+    assert mean_of([OnDevice(device, number) for number in range(40)], **options) == apart
+    joint = [call for call in device.calls if len(call) > 1]
+    assert (sum(n for call in joint for _, n in call) > 0.9 * apart.n_calls) == (options != {"batch_size": 1})
+    smoothed = [
+        [smooth(make(number), 0.75, 4, rng=1) for number in range(20)] for make in (table, partial(OnDevice, device))
+    ]
+    assert mean_of(smoothed[0], **options) == mean_of(smoothed[1], **options)
+
+
+def table(number: int) -> MaskedModel:
+    return score_table(N_FEATURES, seed=number)
+
+
+def test_inputs_that_share_an_evaluator_are_asked_one_after_the_other() -> None:
+    device = Device()
+    remembers = Evaluator(OnDevice(device, 3))
+    assert mean_of([remembers] * 20) == mean_of([table(3)] * 20)
+    assert remembers.n_calls == len(remembers.masks) == sum(device.sizes)
+    assert remembers.outputs.tolist() == table(3)(remembers.masks).tolist()
+    smoothed, alike = (mean_of([smooth(model, 0.5, 4, rng=1)] * 8) for model in (remembers, table(3)))
+    assert (smoothed.rates, smoothed.n_draws) == (alike.rates, alike.n_draws)
+
+
+def test_an_error_of_a_mean_says_whose_it_is() -> None:
+    models = [OnDevice(Device(broken(6)), number) for number in range(9)]
+    with pytest.raises(ModelError, match=r"Not this one\.") as caught:
+        mean_of(models)
+    assert caught.value.subject == 6  # type: ignore[attr-defined]
+    with pytest.raises(TypeError) as refused:
+        mean_curve([lambda: (table(0), SELECTED), lambda: 7], radii=[1], rng=0)  # type: ignore[arg-type, return-value, list-item]
+    assert refused.value.subject == 1  # type: ignore[attr-defined]

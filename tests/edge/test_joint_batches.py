@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from holdfast.errors import ModelError
 from holdfast.masking.speed import function_key, layout_probe, split_rows
 from holdfast.study import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, MusSpec, SmoothingSpec, StudySpec
 from holdfast.study.local import InProcess, Processes
+from holdfast.study.on_ray import Ray
 from holdfast.study.session import run_study
 from holdfast.types import Joinable, Outputs
 from tests.edge.test_mask_image import _onnx_file
@@ -209,50 +211,67 @@ def test_networks_compute_joint_batches_in_the_layout_that_is_fastest(bound: dic
 
 # -- studies ----------------------------------------------------------------------------------------
 
-METHODS = (MethodSpec("occlusion"), MethodSpec("random"), MethodSpec("lime", n_samples=60))
+SOURCES = {
+    "images": ("bundled:digits-vit", "bundled:digits", MaskingSpec()),
+    "texts": ("bundled:vader", "bundled:sentences", MaskingSpec("words")),
+    "tables": ("bundled:cancer-forest", "bundled:cancer", MaskingSpec()),
+}
 
 
-def spec_of(kind: str, **changes: Any) -> StudySpec:
+def spec_of(kind: str, n: int = 5, **changes: Any) -> StudySpec:
     """A study of a bundled model of each kind."""
-    model, data, masking = {
-        "images": ("bundled:digits-vit", "bundled:digits", MaskingSpec()),
-        "texts": ("bundled:vader", "bundled:sentences", MaskingSpec("words")),
-        "tables": ("bundled:cancer-forest", "bundled:cancer", MaskingSpec()),
-    }[kind]
+    model, data, masking = SOURCES[kind]
     asked: dict[str, Any] = {
-        "model": ModelSpec(model),
-        "data": DataSpec(data, n=10),
-        "methods": METHODS,
-        "masking": masking,
-        "certify": CertifySpec(radii=(1, 3, 6)),
-        "smoothing": SmoothingSpec((1.0, 0.75), n_samples=8),
-        "mus": MusSpec((0.5,), n_levels=8),
-        "witness": kind == "images",
+        "methods": (MethodSpec("occlusion"), MethodSpec("random")),
+        "certify": CertifySpec(radii=(1, 4), tolerance=0.2),
         "seed": 3,
     }
-    return StudySpec(**(asked | changes))
+    return StudySpec(ModelSpec(model), DataSpec(data, n=n), masking=masking, **(asked | changes))
 
 
-@pytest.mark.parametrize("kind", ["images", "texts", "tables"])
+def check_sharing(spec: StudySpec, folder: Path, n_opens: tuple[int, ...], batch_sizes: tuple[int, ...]) -> None:
+    """The same items, draw for draw, as one input after the other, whatever is open and however batches are cut."""
+    run_study(spec, folder / "alone.db", engine=InProcess(n_open=1))
+    alone, scores = digests(folder / "alone.db"), stored_scores(folder / "alone.db")
+    assert len(alone) == spec.data.n * len(spec.groups)
+    for n_open in n_opens:
+        path = folder / f"{n_open}.db"
+        run_study(spec, path, engine=InProcess(n_open=n_open))
+        assert digests(path) == alone
+        assert stored_scores(path) == scores, "explanations share no batches"
+    for batch_size in batch_sizes:
+        path = folder / f"batches{batch_size}.db"
+        run_study(replace(spec, batch_size=batch_size), path)
+        assert digests(path) == alone
+
+
+@pytest.mark.parametrize("kind", SOURCES)
 def test_items_are_the_same_whatever_is_open_and_however_batches_are_cut(kind: str, tmp_path: Path) -> None:
-    run_study(spec_of(kind), tmp_path / "alone.db", engine=InProcess(n_open=1))
-    alone = digests(tmp_path / "alone.db")
-    assert len(alone) == 60
-    for n_open in (2, 8, 32):
-        path = tmp_path / f"{n_open}.db"
-        run_study(spec_of(kind), path, engine=InProcess(n_open=n_open))
-        assert digests(path) == alone
-        assert stored_scores(path) == stored_scores(tmp_path / "alone.db"), "explanations share no batches"
-    for batch_size in (7, 256):
-        path = tmp_path / f"batches{batch_size}.db"
-        run_study(spec_of(kind, batch_size=batch_size), path)
-        assert digests(path) == alone
+    check_sharing(spec_of(kind), tmp_path, (2, 32), (9,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SOURCES)
+def test_smoothed_models_votes_and_witnesses_share_batches_too(kind: str, tmp_path: Path) -> None:
+    asked = {"smoothing": SmoothingSpec((1.0, 0.75), n_samples=8), "mus": MusSpec((0.5,), n_levels=8), "witness": True}
+    methods = (MethodSpec("lime", n_samples=60), MethodSpec("occlusion"), MethodSpec("random"))
+    check_sharing(spec_of(kind, 12, methods=methods, **asked), tmp_path, (2, 8, 32), (7, 256))
 
 
 def test_items_are_the_same_with_worker_processes(tmp_path: Path) -> None:
-    spec = spec_of("tables", data=DataSpec("bundled:cancer", n=6))
+    spec = spec_of("tables", 6)
     run_study(spec, tmp_path / "alone.db", engine=InProcess(n_open=1))
-    for n_workers, n_open in ((1, None), (2, 3)):
+    for n_workers, n_open in ((1, None), (2, 2)):
         path = tmp_path / f"{n_workers}.db"
         run_study(spec, path, engine=Processes(n_workers, n_open=n_open))
+        assert digests(path) == digests(tmp_path / "alone.db")
+
+
+@pytest.mark.slow
+def test_items_are_the_same_on_ray(tmp_path: Path) -> None:
+    spec = spec_of("texts", 12)
+    run_study(spec, tmp_path / "alone.db", engine=InProcess(n_open=1))
+    for n_open in (None, 3):
+        path = tmp_path / f"{n_open}.db"
+        run_study(spec, path, engine=Ray(2, n_open=n_open))
         assert digests(path) == digests(tmp_path / "alone.db")

@@ -83,7 +83,7 @@ class InProcess:
             worker = Worker(spec, inputs, self.explainers, timeout=self.timeout)
         questions = (events_of(worker, task) for task in chain([first], tasks))
         n_open, take = self.n_open or worker.n_open, lambda wait: next(questions, None)
-        for event in run_together(take, n_open=n_open, batch_size=spec.batch_size, stop=stop):
+        for event in run_together(take, n_open=n_open, stop=stop):
             yield event
             if stop():
                 return
@@ -444,7 +444,7 @@ def run_worker(
             task = take(wait)
             return None if task is None else say(task)
 
-        yield from run_together(question, n_open=n_inputs, batch_size=spec.batch_size, stop=stop)
+        yield from run_together(question, n_open=n_inputs, stop=stop)
     except Exception as error:
         yield error_message(error)
 

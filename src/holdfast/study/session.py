@@ -351,11 +351,8 @@ def run_means(
     timeout: float | None = None,
 ) -> None:
     """Compute the mean curves that are asked for and not stored yet; ``progress`` makes a bar for each."""
-    at_work: int
 
     def subject(group: GroupKey, index: int) -> tuple[MaskedModel, Mask]:
-        nonlocal at_work
-        at_work = index  # inputs are asked one after the other
         return explained(spec, store, inputs, group, index, timeout=timeout)
 
     for group in spec.mean_groups:
@@ -363,7 +360,6 @@ def run_means(
         # A mean over other inputs than these is another mean.
         if not numbers or store.mean(group) is not None:
             continue
-        at_work = numbers[0]
         scope = f"{group.name}/{hashlib.sha256(repr(numbers).encode()).hexdigest()[:16]}"
         question: dict[str, Any] = {name: getattr(spec.certify, name) for name in _MEAN_FIELDS}
         try:
@@ -379,7 +375,7 @@ def run_means(
         except StoreError:
             raise
         except Exception as error:
-            raise at_input(at_work, error) from error
+            raise at_input(numbers[getattr(error, "subject", 0)], error) from error
         store.add_mean_curve(group, curve.to_json(), numbers)
 
 
