@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from holdfast.agreement import Agreement, as_reference, reference_output, same_t
 from holdfast.bounds import Interval, check_counts
 from holdfast.certification.question import ANSWERS, Procedure, Question
 from holdfast.certification.serialization import Value
+from holdfast.certification.structure import asked_once
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.exact.countable import PROOFS, Counts, NearestChange
@@ -193,14 +193,14 @@ class Reference:
             self.judge(nearest.mask[None])
         return nearest
 
-    @cached_property
+    @asked_once
     def _counts(self) -> Counts | None:
         """What the structure of the model tells of the masks at every distance."""
         if self._structure is None:
             return None
         return self._structure.counts(self.selected, self._neighborhood, self._agree, self._output)
 
-    @cached_property
+    @asked_once
     def _shows_change(self) -> bool:
         """Whether the model itself changes its prediction where its structure says so; what is seen is remembered."""
         if not self._alone_agrees:

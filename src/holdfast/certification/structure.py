@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from holdfast.agreement import Agreement
 from holdfast.evaluation import Evaluator
@@ -13,6 +13,24 @@ from holdfast.types import Mask
 
 MOST_COUNTED = 4095
 """Most features whose masks are counted: results with larger numbers could not be read again."""
+
+
+_Value = TypeVar("_Value")
+
+
+class asked_once(Generic[_Value]):  # noqa: N801 - it is used as `cached_property` is
+    """A property that is computed once, and may ask the model.
+
+    Before Python 3.12 ``cached_property`` has a lock per class: while one question waits for the model, none of those
+    that share its batches could go on.
+    """
+
+    def __init__(self, function: Callable[[Any], _Value]) -> None:
+        self._function, self.__doc__ = function, function.__doc__
+
+    def __get__(self, instance: Any, owner: Any = None) -> _Value:
+        value = instance.__dict__[self._function.__name__] = self._function(instance)
+        return value
 
 
 class Structure:
@@ -29,7 +47,7 @@ class Structure:
         # A model says which module can read it: that one may know frameworks, which have no place here.
         self._reader = getattr(self._model, "structure_reader", None)
 
-    @cached_property
+    @asked_once
     def countable(self) -> Countable | None:
         """What was read of the model, not yet checked; None if its structure is not known."""
         if self._evaluator.n_features > MOST_COUNTED:
@@ -39,7 +57,7 @@ class Structure:
         countable: Countable | None = import_module(self._reader).read_structure(self._evaluator)
         return countable
 
-    @cached_property
+    @asked_once
     def is_faithful(self) -> bool:
         """Whether the model answers as what was read of it, on a few masks, which this computes."""
         if self.countable is None or self.countable is self._model:
