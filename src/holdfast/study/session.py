@@ -123,7 +123,9 @@ def run_study(
     With ``certify.precision = "data-set"`` items hold explanations, and when all are stored the mean curve
     over the inputs is computed for each method, fraction and keep probability, in this process.
 
-    Ctrl-C (or SIGTERM) lets the items that have begun finish; a second one stops at once.
+    Several inputs are open at a time, so that the model is asked for rows of many of them at once.
+
+    Ctrl-C (or SIGTERM) lets the item finish that was begun first; a second one stops at once.
 
     Parameters
     ----------
@@ -250,7 +252,7 @@ def make_engine(
 
 @contextmanager
 def stop_on_signals() -> Iterator[Callable[[], bool]]:
-    """Take SIGINT and SIGTERM as requests to stop after the items that have begun; a later one interrupts.
+    """Take SIGINT and SIGTERM as requests to stop after an item that has begun; a later one interrupts.
 
     Gives a function that says whether a stop was asked for. Elsewhere than in the main thread signals cannot be heard.
     """
