@@ -338,3 +338,25 @@ def test_an_error_of_a_mean_says_whose_it_is() -> None:
     with pytest.raises(TypeError) as refused:
         mean_curve([lambda: (table(0), SELECTED), lambda: 7], radii=[1], rng=0)  # type: ignore[arg-type, return-value, list-item]
     assert refused.value.subject == 1  # type: ignore[attr-defined]
+
+
+class Talking(OnDevice):
+    """An input that is answered in words, the same for every draw."""
+
+    question, tokens, agreement, reference, scores = "Which?", (None, None), "same_top_class", None, None
+
+    def sample(self, masks: Masks, numbers: Any, /) -> Outputs:
+        return np.array(["yes" if row[0] > 0 else "no" for row in self(masks)], dtype=object)
+
+
+@pytest.mark.parametrize("kind", [OnDevice, Talking])
+def test_calls_with_a_time_limit_and_answers_in_words_are_made_for_one_input_at_a_time(kind: Any) -> None:
+    def question(number: int) -> Iterator[Any]:
+        limited = Evaluator(kind(device, number), timeout=None if kind is Talking else 600)
+        yield number, limited(np.arange(N_FEATURES) < np.arange(5)[:, None]).tolist()
+
+    device = Device()
+    found = dict(run_together(in_turn([question(number) for number in range(4)]), n_open=4))
+    assert device.calls == [[(number, 5)] for number in range(4)]
+    assert (device.threads == {threading.get_ident()}) == (kind is Talking)
+    assert found == {number: answers for number in range(4) for _, answers in question(number)}
