@@ -46,20 +46,12 @@ def run_together(
     n_open: int,
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[_Result]:
-    """Results of all questions as they come, with up to ``n_open`` of them open at a time.
+    """Results of all questions as they come, with up to ``n_open`` of them open at a time; 1 needs no threads.
 
-    An error of a question is raised when the questions before it are over; those after it are given up. Once
-    ``stop()`` is true, no question is begun, and only the first of those that are open goes on.
-
-    Parameters
-    ----------
-    questions : callable
-        Gives the next question, as an iterator of its results, or None if there is none. It is told whether to wait
-        for one, because no other is open.
-    n_open : int
-        Most questions that are open at a time; 1 runs one after the other, in the thread of the caller.
-    stop : callable
-        Whether somebody has asked to stop.
+    ``questions`` gives the next question, an iterator of its results, or None if there is none; it is told whether to
+    wait for one, because no other is open. An error of a question is raised when the questions before it are over;
+    those after it are given up. Once ``stop()`` is true, no question is begun, and only the first of those that are
+    open goes on.
 
     Examples
     --------
@@ -221,7 +213,10 @@ class _Request:
     @property
     def key(self) -> Hashable:
         """What requests have in common that can be computed together; one that goes alone is its own."""
-        key = getattr(self.model, "join_key", None)
+        try:
+            key = getattr(self.model, "join_key", None)
+        except Exception:  # whatever it is, the model says it again when it is asked
+            return self
         return self if key is None else key
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -131,3 +132,11 @@ def _scores(outputs: Outputs, masks: Masks) -> Outputs:
     # Narrow types overflow when scores are negated or subtracted.
     wide = outputs.dtype.kind == "f" and outputs.dtype.itemsize >= 4
     return outputs.copy() if wide else outputs.astype(np.float64)
+
+
+def split_rows(outputs: Any, lengths: Sequence[int]) -> list[Any]:
+    """Cut what was computed together into parts of so many rows."""
+    if np.ndim(outputs) == 0 or len(outputs) != sum(lengths):
+        raise ModelError(f"The model must give one answer per row, got {np.shape(outputs)} for {sum(lengths)} rows.")
+    ends = np.cumsum(lengths).tolist()
+    return [outputs[end - length : end] for end, length in zip(ends, lengths, strict=True)]

@@ -360,3 +360,20 @@ def test_calls_with_a_time_limit_and_answers_in_words_are_made_for_one_input_at_
     assert device.calls == [[(number, 5)] for number in range(4)]
     assert (device.threads == {threading.get_ident()}) == (kind is Talking)
     assert found == {number: answers for number in range(4) for _, answers in question(number)}
+
+
+def test_a_model_that_cannot_say_with_whom_it_goes_is_asked_alone_and_says_why() -> None:
+    class Unsure(OnDevice):
+        @property
+        def join_key(self) -> Any:
+            raise ModelError("It depends.")
+
+        @join_key.setter
+        def join_key(self, value: Any) -> None:
+            pass
+
+    device = Device()
+    questions = [study(Unsure(device, number) if number else OnDevice(device, 0), number) for number in range(3)]
+    found = {number for number, _ in run_together(in_turn(questions), n_open=3)}
+    assert found == {0, 1, 2}
+    assert all(len(call) == 1 for call in device.calls)

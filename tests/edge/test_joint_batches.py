@@ -17,7 +17,9 @@ from transformers import AutoModelForImageClassification, AutoModelForSequenceCl
 
 import holdfast as hf
 from holdfast.errors import ModelError
-from holdfast.masking.speed import function_key, layout_probe, split_rows
+from holdfast.fingerprints import function_key
+from holdfast.masking.speed import layout_probe
+from holdfast.outputs import split_rows
 from holdfast.study import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, MusSpec, SmoothingSpec, StudySpec
 from holdfast.study.local import InProcess, Processes
 from holdfast.study.on_ray import Ray

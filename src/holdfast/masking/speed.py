@@ -6,16 +6,15 @@ Calls that are made anyway are timed, no call is made for the sake of speed, and
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.torch import device_of, evaluating_module, import_torch, notes_of, score_tensor, to_numpy
 from holdfast.validation import check_name, shown
 
@@ -257,28 +256,6 @@ def pass_overhead(module: Any, device: Any) -> float:
         sizes = [weights.numel() for weights in module.parameters() if weights.ndim == 2] or [1]
         notes["pass overhead"] = _READING + _LAUNCHING / float(np.median(sizes))
     return float(notes["pass overhead"])
-
-
-def function_key(function: Any) -> Hashable | None:
-    """What two bindings of one function have in common; None if it cannot be told.
-
-    >>> function_key(partial(max, 3)) == function_key(partial(max, 3)) != function_key(partial(max, 4))
-    True
-    """
-    key = (function.func, *function.args, *function.keywords.items()) if isinstance(function, partial) else function
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
-
-
-def split_rows(outputs: Any, lengths: Sequence[int]) -> list[Any]:
-    """Cut what was computed together into parts of so many rows."""
-    if np.ndim(outputs) == 0 or len(outputs) != sum(lengths):
-        raise ModelError(f"The model must give one answer per row, got {np.shape(outputs)} for {sum(lengths)} rows.")
-    ends = np.cumsum(lengths).tolist()
-    return [outputs[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 
 
 def same_scores(scores: Any, wanted: Any) -> bool:

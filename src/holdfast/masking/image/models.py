@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, ModelError
+from holdfast.fingerprints import function_key
 from holdfast.masking.image.patches import PatchDrop, bind_patches, patch_grid, score_shown_patches
 from holdfast.masking.image.pixels import Groups, Pixels
 from holdfast.masking.onnx import ImageSession
-from holdfast.masking.speed import BatchProbe, Runner, batch_probe, function_key, layout_probe, split_rows
+from holdfast.masking.speed import BatchProbe, Runner, batch_probe, layout_probe
 from holdfast.masking.torch import (
     Network,
     attention_weights,
@@ -31,7 +32,7 @@ from holdfast.masking.torch import (
     to_numpy,
     twin_of,
 )
-from holdfast.outputs import answers_of
+from holdfast.outputs import answers_of, split_rows
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import ColumnsError, HoldfastError, InvalidTypeError, InvalidValueError, ModelError
-from holdfast.masking.speed import function_key, split_rows
+from holdfast.fingerprints import function_key
 from holdfast.masking.table.boosters import (
     NativeBooster,
     category_names,
@@ -37,7 +37,7 @@ from holdfast.masking.table.palettes import (
     read_table,
 )
 from holdfast.masking.torch import SCORE_NAMES, classes_of, fingerprint_live, is_module, is_session, on_rows, to_numpy
-from holdfast.outputs import answers_of
+from holdfast.outputs import answers_of, split_rows
 from holdfast.randomness import stream, stream_key
 from holdfast.types import Masks, Outputs, Provenance, Rng
 from holdfast.validation import as_array, check_flag, check_name, check_whole, is_number, shown

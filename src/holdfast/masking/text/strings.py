@@ -13,10 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
-from holdfast.fingerprints import name_of
-from holdfast.masking.speed import function_key, split_rows
+from holdfast.fingerprints import function_key, name_of
 from holdfast.masking.torch import to_numpy
-from holdfast.outputs import check_answered
+from holdfast.outputs import check_answered, split_rows
 from holdfast.types import Mask, Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_name, shown
 

@@ -24,7 +24,6 @@ from holdfast.masking.speed import (
     group_by_length,
     pass_overhead,
     same_scores,
-    split_rows,
 )
 from holdfast.masking.text.strings import Span, preview
 from holdfast.masking.torch import (
@@ -42,6 +41,7 @@ from holdfast.masking.torch import (
     twin_of,
     weights_mark,
 )
+from holdfast.outputs import split_rows
 from holdfast.randomness import stream
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
