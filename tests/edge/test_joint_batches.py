@@ -257,7 +257,7 @@ def test_items_are_the_same_whatever_is_open_and_however_batches_are_cut(kind: s
 def test_smoothed_models_votes_and_witnesses_share_batches_too(kind: str, tmp_path: Path) -> None:
     asked = {"smoothing": SmoothingSpec((1.0, 0.75), n_samples=8), "mus": MusSpec((0.5,), n_levels=8), "witness": True}
     methods = (MethodSpec("lime", n_samples=60), MethodSpec("occlusion"), MethodSpec("random"))
-    check_sharing(spec_of(kind, 12, methods=methods, **asked), tmp_path, (2, 8, 32), (7, 256))
+    check_sharing(spec_of(kind, 6, methods=methods, **asked), tmp_path, (2, 8, 32), (7, 256))
 
 
 def test_items_are_the_same_with_worker_processes(tmp_path: Path) -> None:
