@@ -1,8 +1,8 @@
 """The device kept full: passes of a study and of curves against bare passes, and a device with a price per call.
 
-Times are of the processor, in one thread, and figures are ratios of medians of repetitions in turns: each follows
-bare passes through the same module, as many masks in the layout and batch size in which those are fastest. Rows per
-call are counted, not timed. The stand-in device computes nothing: a clock of its own adds 5 ms for each call and
+Times are of the processor, in one thread, and figures are medians of ratios: each repetition of a study is followed by
+bare passes through its module, in the layout in which those are fastest, and each curve by bare passes of its masks
+through the bound model, in batches of the size that was found. Rows per call are counted, not timed. The stand-in device computes nothing: a clock of its own adds 5 ms for each call and
 0.05 ms for each row, as a GPU would take, so that its figures are the same on every machine.
 """
 
@@ -173,7 +173,7 @@ def _bare_rows(network: Any, images: Any, size: int) -> Callable[[], float]:
 def _curves(
     name: str, binders: list[Callable[[], Any]], n_radii: int, limit: float, *, repeats: int = REPEATS
 ) -> Iterator[Figure]:
-    """Curves of some inputs against the model itself on as many masks, in batches of the size that was found."""
+    """Curves of some inputs against the bound model on the same masks, in batches of the size that was found."""
     models, ratios = [bind() for bind in binders], []
     for model in models:  # finds layout and batch size, as the first curves of a user do
         hf.certify_radii(model, np.arange(model.n_features) % 4 == 0, radii=[8], rng=99)
@@ -181,13 +181,13 @@ def _curves(
         ours = bare = 0.0
         for number, model in enumerate(models):
             selected, radii = np.arange(model.n_features) % 4 == 0, range(1, 1 + n_radii) if n_radii > 1 else [8]
+            evaluator, probe = hf.Evaluator(model), getattr(model, "batch_probe", None)
             start = time.process_time()
-            curve = hf.certify_radii(model, selected, radii=radii, rng=1000 * repeat + number)
+            hf.certify_radii(evaluator, selected, radii=radii, rng=1000 * repeat + number)
             ours += time.process_time() - start
-            size = getattr(model, "batch_probe", None)
-            masks = np.random.default_rng(number).random((curve.n_calls, model.n_features)) < 0.5
-            masks |= selected
-            bare += _seconds_of(model, masks, BEST_SIZE if size is None else size.size)
+            n_again = evaluator.n_calls - len(evaluator.masks)  # rows that were repeated to see the model deterministic
+            masks = np.concatenate([evaluator.masks, evaluator.masks[:n_again]])
+            bare += _seconds_of(model, masks, BEST_SIZE if probe is None else probe.size)
         ratios.append(ours / bare)
     what = f"processor time per pass over bare passes, {n_radii} radii, {name}"
     yield Figure(what, float(np.median(ratios)), "×", at_most=limit)
