@@ -2,8 +2,10 @@
 
 Times are of the processor, in one thread, and figures are medians of ratios: each repetition of a study is followed by
 bare passes through its module, in the layout in which those are fastest, and each curve by bare passes of its masks
-through the bound model, in batches of the size that was found. Rows per call are counted, not timed. The stand-in device computes nothing: a clock of its own adds 5 ms for each call and
-0.05 ms for each row, as a GPU would take, so that its figures are the same on every machine.
+through the bound model, in batches of the size that was found. Rows per call are counted, not timed.
+
+The stand-in device computes nothing: a clock of its own adds 5 ms for each call and 0.05 ms for each row, as a GPU
+would take, so that its figures are the same on every machine.
 """
 
 from __future__ import annotations
