@@ -13,10 +13,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,39 @@ _LONG_MASK = 1024
 
 _MEMORY_SIGNS = ("out of memory", "failed to allocate", "can't allocate memory")
 """What frameworks say in a plain RuntimeError: CUDA, ONNX Runtime, torch on the CPU."""
+
+
+class Host(Protocol):
+    """Whoever runs several questions at a time and calls the model for all of them."""
+
+    seconds_waited: float
+
+    def ask(self, model: MaskedModel, masks: Masks, /, *, batch_size: int, probe: Any) -> Any:
+        """What the model says of masks, perhaps computed together with those of other questions.
+
+        A call has at most ``batch_size`` rows, or as many as the probe wants that finds the fastest size, if any.
+        """
+        ...
+
+
+HOST: ContextVar[Host | None] = ContextVar("host", default=None)
+"""Who calls models for the question that runs here; None where every question calls its own."""
+
+
+def working_seconds() -> float:
+    """A clock that stands still while the model works for other questions."""
+    host = HOST.get()
+    return time.perf_counter() - (0.0 if host is None else host.seconds_waited)
+
+
+@contextmanager
+def asked_alone() -> Iterator[None]:
+    """Whatever is asked inside shares no batch with other questions: for scores that round alike in every run."""
+    token = HOST.set(None)
+    try:
+        yield
+    finally:
+        HOST.reset(token)
 
 
 @dataclass(frozen=True)
@@ -317,7 +350,7 @@ class Evaluator:
                 self._references, self._n_spread = due
                 self._halve(n_rows, error)
                 continue
-            if self._probe is not None:
+            if self._probe is not None and HOST.get() is None:  # a host times its own calls
                 self._probe.record(n_rows, time.perf_counter() - began)
             self._n_rows += n_rows
             self._check(again, expected, outputs[len(batch) :])
@@ -326,9 +359,7 @@ class Evaluator:
 
     def _halve(self, n_rows: int, error: Exception) -> None:
         """Go on with smaller batches if memory ran out; anything else is raised."""
-        known = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-        said = isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _MEMORY_SIGNS)
-        if not (known or said) or n_rows == 1:
+        if not is_out_of_memory(error) or n_rows == 1:
             raise error
         self.batch_size = n_rows // 2
         if self._probe is not None:
@@ -380,7 +411,15 @@ class Evaluator:
         ask: Callable[[], Any] = partial(self.model, rows.copy())
         if isinstance(self.model, Answering):
             ask = partial(self.model.sample, rows.copy(), np.concatenate([np.zeros(len(batch), dtype=np.int64), draws]))
-        raw = self._deadline.call(ask, f"for {len(rows)} masks")
+        host = HOST.get()
+        # Of a model made of another, that one's rows are shared; where a call has a time limit, it is one question's.
+        goes_alone = (
+            self.deciding is not None or isinstance(self.model, Answering) or self._deadline.seconds is not None
+        )
+        if host is None or goes_alone:
+            raw = self._deadline.call(ask, f"for {len(rows)} masks")
+        else:
+            raw = host.ask(self.model, rows.copy(), batch_size=self.batch_size, probe=self._probe)
         return checked_outputs(raw, rows, self._rows.shape)
 
     def _check(self, masks: Masks, before: Any, after: Any) -> None:
@@ -476,6 +515,12 @@ def _limited(evaluator: Evaluator, batch_size: int | None) -> Iterator[None]:
             yield
     finally:
         base.model, base.batch_size, base._probe = own
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether a model raised this because its batch was too large for the memory there is."""
+    known = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return known or (isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _MEMORY_SIGNS))
 
 
 def steady_batch_size(model: Any, most: int = STEADY_BATCH_SIZE) -> int:

@@ -10,7 +10,7 @@ import json
 import random
 import sys
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +192,20 @@ def _hash(kind: str, *parts: bytes) -> bytes:
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)
     return digest.digest()
+
+
+def function_key(function: Any) -> Hashable | None:
+    """What two bindings of one function have in common; None if it cannot be told.
+
+    >>> first, second, other = (functools.partial(max, number) for number in (3, 3, 4))
+    >>> function_key(first) == function_key(second) != function_key(other)
+    True
+    """
+    key: Any = function
+    if isinstance(function, functools.partial):
+        key = (function.func, *function.args, *function.keywords.items())
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key  # type: ignore[no-any-return]

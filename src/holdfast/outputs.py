@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -146,3 +147,11 @@ def combine_outputs(outputs: Outputs, n_masks: int) -> Outputs:
     known, votes = np.unique(by_mask, return_inverse=True)
     counts = (votes.reshape(by_mask.shape)[:, :, None] == np.arange(len(known))).sum(axis=1)
     return np.asarray(known[counts.argmax(axis=1)])
+
+
+def split_rows(outputs: Any, lengths: Sequence[int]) -> list[Any]:
+    """Cut what was computed together into parts of so many rows."""
+    if np.ndim(outputs) == 0 or len(outputs) != sum(lengths):
+        raise ModelError(f"The model must give one answer per row, got {np.shape(outputs)} for {sum(lengths)} rows.")
+    ends = np.cumsum(lengths).tolist()
+    return [outputs[end - length : end] for end, length in zip(ends, lengths, strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -183,3 +183,18 @@ class Inspectable(Protocol):
         ...
 
     def network(self) -> Any: ...
+
+
+@runtime_checkable
+class Joinable(Protocol):
+    """A masked model that can be computed in one call with other inputs of the same classifier.
+
+    Models with equal ``join_key`` go together: those of one classifier whose inputs look alike to it. None goes alone.
+    """
+
+    @property
+    def join_key(self) -> Hashable | None: ...
+
+    def score_jointly(self, parts: Sequence[tuple[Any, Masks]], /) -> list[Outputs]:
+        """Outputs of each part, a model of the same key and masks of it, all computed in one call."""
+        ...

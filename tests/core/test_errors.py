@@ -110,8 +110,9 @@ def test_a_study_error_is_sent_with_its_cause(kind: type[StudyError]) -> None:
 # -- messages are for people ------------------------------------------------------------------------
 
 FOREIGN = {
-    "evaluation.py:_halve": "CUDA, ONNX Runtime and torch on the CPU raise a plain RuntimeError",
+    "evaluation.py:is_out_of_memory": "CUDA, ONNX Runtime and torch on the CPU raise a plain RuntimeError",
     "speed.py:run": "torch refuses a layout by a plain RuntimeError",
+    "speed.py:run_untimed": "torch refuses a layout by a plain RuntimeError",
     "causal.py:_logits": "CUDA and torch on the CPU raise a plain RuntimeError when memory runs out",
     "models.py:_scores_of": "torch refuses a number of channels by a plain RuntimeError",
     "mask_tabular.py:explain_refusal": "XGBoost, LightGBM, CatBoost and scikit-learn refuse missing values in words",

@@ -243,6 +243,31 @@ def test_where_a_batch_size_is_given_neither_sizes_nor_layouts_depend_on_the_clo
     assert network.seen[-2:] == [(4, False), (4, True)]
 
 
+def test_where_a_batch_size_is_given_the_layout_depends_on_the_number_of_rows_alone() -> None:
+    for slow in (True, False):
+        network = Network(slow_on_channels_last=slow)
+        model: Any = mask_image(network, picture(), groups=(4, 4), batch_size=64)
+        alike = mask_image(network, picture(), groups=(4, 4))(some_masks(20, 16, 1))
+        network.seen.clear()
+        assert np.allclose(model(some_masks(20, 16, 1)), alike, atol=1e-5)
+        model(some_masks(15, 16, 2))
+        model(some_masks(40, 16, 3))
+        # Both are compared once.
+        assert network.seen == [(20, False), (20, True), (15, False), (40, True)]
+
+
+@pytest.mark.parametrize("kind", ["Insisting", "ReadsMemory"])
+def test_a_layout_that_a_module_cannot_take_is_not_taken_where_a_batch_size_is_given(kind: str) -> None:
+    network = globals()[kind]()
+    model: Any = mask_image(network, picture(), groups=(4, 4), batch_size=64)
+    usual = [mask_image(network, picture(), groups=(4, 4), batch_size=8)(some_masks(8, 16, seed)) for seed in (1, 2)]
+    rows = np.concatenate([some_masks(8, 16, seed) for seed in (1, 2)])
+    for _ in range(2):
+        assert np.allclose(model(rows), np.concatenate(usual), atol=1e-5)
+    assert layout_probe(network, model.batches.image).allows_last is False
+    assert network.seen[-1] == (16, False)
+
+
 def test_the_steady_size_is_the_same_for_every_model_but_those_that_name_a_smaller_one() -> None:
     model = Recording()
     assert steady_batch_size(model) == 64

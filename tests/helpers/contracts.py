@@ -210,7 +210,7 @@ def _check_stop(engine: Engine, spec: StudySpec, tasks: list[Task], truth: dict[
     """After a stop only begun items come; the rest, asked for later, completes the study."""
     source, seen = iter(tasks), list[Event]()
     seen.extend(engine.run(spec, source, lambda: len(seen) > 0))
-    n_begun = getattr(engine, "n_workers", 1)
+    n_begun = getattr(engine, "n_workers", 1) * load_worker(spec).n_open
     assert 1 <= len(seen) < len(truth), "the engine did not stop"
     assert len(tasks) - len(list(source)) <= n_begun, "tasks were taken that were not begun"
     done = frozenset(event.key for event in seen if isinstance(event, Record))

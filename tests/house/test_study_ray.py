@@ -417,7 +417,7 @@ def test_an_actor_sends_what_is_quick_together_and_what_is_slow_at_once(
     spec = make_spec(texts)
     (task,) = tasks_of(spec, [0], frozenset())
     actor = Actor(os.getcwd(), sys.path)
-    assert actor.load(spec, load_worker, 1) == [("ready", None)]
+    assert actor.load(spec, load_worker, 1) == [("ready", load_worker(spec).n_open)]
     monkeypatch.setattr(on_ray, "_SECONDS_TOGETHER", 1e6)
     quick = actor.step(task)
     assert [kind for kind, _ in quick] == ["event"] * PER_INPUT + ["done"]
@@ -458,7 +458,7 @@ def test_a_node_with_another_holdfast_is_refused_before_it_gets_the_spec() -> No
     assert cluster.sent == []
     cluster.answer = ("n1", "far", __version__)
     assert _RayWorker(cluster).receive() == []
-    assert cluster.sent == [("spec", load_worker, 1)]
+    assert cluster.sent == [("spec", load_worker, 1, None)]
 
 
 @needs_ray

@@ -23,10 +23,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import groupby
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,11 +40,12 @@ from holdfast.certification.reference import Reference, asks_together, reference
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.completions import completions_of
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.evaluation import Evaluator
+from holdfast.evaluation import STEADY_BATCH_SIZE, Evaluator
+from holdfast.gathering import open_questions, run_together
 from holdfast.laws.law import Bernoulli, Law
 from holdfast.randomness import is_canonical
 from holdfast.terminal import as_progress
-from holdfast.types import Mask, MaskedModel, Progress, Rng
+from holdfast.types import Deciding, Mask, MaskedModel, Progress, Rng
 from holdfast.validation import check_list, check_selection, check_share, shown
 from holdfast.words import bracket, calls
 
@@ -223,7 +226,8 @@ def mean_curve(
     subjects : sequence of callables
         Each returns a pair (model, selected): one input bound to a model, and its explanation. They
         are called more than once, so that not all models are held at a time, and must give the
-        same every time: make explanations beforehand.
+        same every time: make explanations beforehand. An error has the place of its subject as ``error.subject``.
+        Rows of several subjects go to their classifier in one call, where it takes them.
     radii : iterable of int
         The radii, in any order.
     half_width : float
@@ -401,13 +405,19 @@ class StratifiedSample:
         self._counted: list[Floats] = []
         self.agree, self._asks_alone, self.random_fills = procedure.question.agree, False, False
         self._odds = procedure.question.neighborhood_of(np.zeros(1, dtype=bool), 1).odds
+        self._n_open, evaluators = open_questions(procedure.batch_size or STEADY_BATCH_SIZE), WeakSet[Evaluator]()
         for i, subject in enumerate(subjects):
-            model, mask = _explained(subject)
-            self.agree, reference = own_terms(Evaluator(model), procedure.question.agree, None)
-            self.random_fills |= completions_of(model) is not None
-            # Which the explanation itself need not have; nor need it, with every completion, that of the full input.
-            self._asks_alone |= reference is not None or self.random_fills
-            rates = self._count(i, model, mask)
+            with _naming_subject(i):
+                model, mask = _explained(subject)
+                self.agree, reference = own_terms(Evaluator(model), procedure.question.agree, None)
+                self.random_fills |= completions_of(model) is not None
+                # Which the explanation itself need not have; nor, with every completion, that of the full input.
+                self._asks_alone |= reference is not None or self.random_fills
+                rates = self._count(i, model, mask)
+            for evaluator in _evaluators(model):
+                # One that remembers for several inputs is asked by one at a time.
+                self._n_open = 1 if evaluator in evaluators else self._n_open
+                evaluators.add(evaluator)
             if rates is not None:
                 self._counted.append(rates)
                 self._places.append(-1)
@@ -471,9 +481,7 @@ class StratifiedSample:
 
     def ask_all(self) -> None:
         """Ask the inputs that nothing was drawn of for their prediction."""
-        for i in range(self.n_inputs):
-            if i not in self.consistent:
-                self._draw_for_input(i, {})
+        self._draw_for_inputs([(i, {}) for i in range(self.n_inputs) if i not in self.consistent])
 
     def draw(self, strata: Sequence[Stratum], n_draws: NDArray[np.int64], predicted: Predictions) -> Floats:
         """One round of so many draws in each stratum; how many came, by stratum, prediction and answer, (S, L, 2)."""
@@ -488,10 +496,7 @@ class StratifiedSample:
             for place in np.flatnonzero(own).tolist():
                 start = int(before[stratum][0, place])
                 turns.setdefault(members[place], {})[stratum] = (start, start + int(own[place]))
-        for done, (i, spans) in enumerate(sorted(turns.items()), start=1):
-            self._draw_for_input(i, spans)
-            if self._progress is not None:
-                self._progress(done, len(turns))
+        self._draw_for_inputs(sorted(turns.items()), self._progress)
         self._n_rounds += 1
         counts = np.zeros((len(strata), _LEVELS + 1, 2))
         for row, (stratum, steps) in enumerate(zip(strata, predicted.levels, strict=True)):
@@ -525,16 +530,39 @@ class StratifiedSample:
         self.n_calls += counts.n_calls
         return np.array([agreed / near.size for agreed, near in zip(counts.n_agreed, nearby, strict=True)])
 
-    def _draw_for_input(self, i: int, spans: Spans) -> None:
-        question = self._procedure.question
-        parts = [f"{size}:{start}-{stop}" for (_, size), (start, stop) in spans.items()]
-        key = " ".join([str(self._procedure.key), question.neighborhood.name, self.agree.name, str(i), *parts])
-        counts = self._memory.get(key)
-        if counts is None:
+    def _draw_for_inputs(self, turns: Sequence[tuple[int, Spans]], progress: Progress | None = None) -> None:
+        """The draws of each input, several inputs at a time; they are counted as they come."""
+        waiting, question = iter(turns), self._procedure.question
+
+        def next_question(_wait: bool) -> Iterator[tuple[int, Spans, str, InputCounts]] | None:
+            turn = next(waiting, None)
+            if turn is None:
+                return None
+            i, spans = turn
+            parts = [f"{size}:{start}-{stop}" for (_, size), (start, stop) in spans.items()]
+            key = " ".join([str(self._procedure.key), question.neighborhood.name, self.agree.name, str(i), *parts])
+            counts = self._memory.get(key)
+            return self._ask(i, spans, key) if counts is None else iter([(i, spans, key, counts)])
+
+        answers = run_together(next_question, n_open=self._n_open)
+        for done, (i, spans, key, counts) in enumerate(answers, start=1):
+            with _naming_subject(i):
+                if key not in self._memory:
+                    self._memory[key] = counts
+            self.consistent[i] = counts.consistent
+            self.n_calls += counts.n_calls
+            for (stratum, (start, stop)), n_agreed in zip(spans.items(), counts.n_agreed, strict=True):
+                self.tallies[stratum][:, self._places[i]] += (stop - start, n_agreed)
+            if progress is not None:
+                progress(done, len(turns))
+
+    def _ask(self, i: int, spans: Spans, key: str) -> Iterator[tuple[int, Spans, str, InputCounts]]:
+        """What one input says of its draws."""
+        question, drawn = self._procedure.question, []
+        with _naming_subject(i):
             model, mask = _explained(self._subjects[i])
             n_completions = completions_of(model)
             full = replace(question, n_completions=n_completions).neighborhood_of(mask, len(mask))
-            drawn = []
             for (_, size), (start, stop) in spans.items():
                 rng = self._procedure.stream("masks", str(i), str(size))
                 drawn.append(full.exactly(size).sample(stop, rng)[start:])
@@ -545,11 +573,25 @@ class StratifiedSample:
                 reference = Reference(evaluator, mask, procedure)
                 n_kept = tuple(int(reference.judge(masks).sum()) for masks in drawn)
                 counts = InputCounts(n_kept, reference.consistent, evaluator.n_calls - before)
-            self._memory[key] = counts
-        self.consistent[i] = counts.consistent
-        self.n_calls += counts.n_calls
-        for (stratum, (start, stop)), n_agreed in zip(spans.items(), counts.n_agreed, strict=True):
-            self.tallies[stratum][:, self._places[i]] += (stop - start, n_agreed)
+        yield i, spans, key, counts
+
+
+@contextmanager
+def _naming_subject(place: int) -> Iterator[None]:
+    """Errors inside say which subject they are of."""
+    try:
+        yield
+    except Exception as error:
+        error.subject = place  # type: ignore[attr-defined]
+        raise
+
+
+def _evaluators(model: Any) -> Iterator[Evaluator]:
+    """The evaluators that a model is, or is made of."""
+    while isinstance(model, (Evaluator, Deciding)):
+        if isinstance(model, Evaluator):
+            yield model
+        model = model.model if isinstance(model, Evaluator) else model.base
 
 
 def size_law(free: FreeFeatures, radius: int, odds: Fraction = Fraction(1)) -> list[float]:

@@ -27,7 +27,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
         "data (CSV and Parquet), a figure (SVG and PNG) and a paragraph of findings into its folder."
     )
     parser.epilog = (
-        "While a study runs (q1, q2, q3, topk, mus-by), Ctrl-C finishes the items that have begun, and a second one "
+        "While a study runs (q1, q2, q3, topk, mus-by), Ctrl-C finishes an item that has begun, and a second one "
         "ends it at once; everything else ends at once. The same command goes on with what is stored: items of "
         "studies, and q4 by parts of 25 inputs; the other experiments begin again.\n"
         "Examples: holdfast reproduce q1 · holdfast reproduce all --workers 2 · "

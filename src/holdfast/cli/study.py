@@ -57,7 +57,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
 
     run = add("run", run_results, "run a study, or what is left of it", file, trust=True)
     run.epilog = (
-        "Ctrl-C finishes the items that have begun; the same command goes on from there.\n"
+        "Ctrl-C finishes the item that was begun first; the same command goes on from there.\n"
         "Exit codes: 0 complete, 1 stopped early or items given up, 3 error, 130 interrupted twice."
     )
     purpose = "file of results (default: beside the study, with .db for .toml)"

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -75,6 +76,9 @@ class Ray:
         Most seconds from one finished item to the next; an actor that takes longer is ended, as if it had died.
     inputs_per_worker : int, optional
         How many inputs an actor has before another takes its place, for models that keep ever more memory.
+    n_open : int, optional
+        How many inputs an actor keeps open, so that its batches are full; by default as many as it takes, and one
+        with a ``timeout``.
 
     Examples
     --------
@@ -91,6 +95,7 @@ class Ray:
     patience: float = 600
     timeout: float | None = None
     inputs_per_worker: int | None = field(default=None, repr=False)
+    n_open: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_whole(self.n_workers, "n_workers")
@@ -238,7 +243,7 @@ class Actor:
         if os.path.isdir(folder):
             os.chdir(folder)
         sys.path.extend(place for place in places if place not in sys.path and os.path.exists(place))
-        self._task: Task | None = None
+        self._tasks: deque[Task] = deque()
         self._messages: Iterator[Message] = iter(())
 
     def place(self) -> tuple[str, str, str]:
@@ -247,15 +252,18 @@ class Actor:
 
         return ray.get_runtime_context().get_node_id(), socket.gethostname(), __version__
 
-    def load(self, spec: StudySpec, load: Load, n_threads: int) -> list[Message]:
+    def load(self, spec: StudySpec, load: Load, n_threads: int, n_open: int | None = None) -> list[Message]:
         """Load the model and the data."""
-        self._messages = local.run_worker(spec, load, n_threads, iter(lambda: self._task, None))
+
+        def take(wait: bool) -> Task | None:  # it is never asked to go on when there is nothing to do
+            return self._tasks.popleft() if self._tasks else None
+
+        self._messages = local.run_worker(spec, load, take, n_threads=n_threads, n_open=n_open)
         return [next(self._messages)]
 
-    def step(self, task: Task | None = None) -> list[Message]:
-        """At least one event more, of a new task if there is one, or that the task is done."""
-        if task is not None:
-            self._task = task
+    def step(self, *tasks: Task) -> list[Message]:
+        """At least one event more, of new tasks or of those that it has, or that a task is done."""
+        self._tasks.extend(tasks)
         messages, until = list[Message](), time.monotonic() + _SECONDS_TOGETHER
         for message in self._messages:
             messages.append(message)
@@ -310,13 +318,17 @@ class _RayWorker(local.PoolWorker):
 
     def __init__(self, cluster: _Cluster) -> None:
         self._cluster = cluster
+        self._to_send: list[Task] = []
         self._actor = cluster.actors.remote(os.getcwd(), [os.path.abspath(place) for place in sys.path])
         self.call: Any = self._actor.place.remote()
         self.place: tuple[str, str, str] | None = None
         self._stopping = False
 
     def send(self, task: Task) -> None:
-        self.call = self._actor.step.remote(task)
+        self._to_send.append(task)
+
+    def go_on(self) -> None:
+        self.call, self._to_send = self._actor.step.remote(*self._to_send), []
 
     def request_stop(self) -> None:
         self._stopping = True
@@ -339,7 +351,8 @@ class _RayWorker(local.PoolWorker):
             if version != __version__:
                 raise StudyError(f"Every node must have holdfast {__version__}, as this process; {host} has {version}.")
             n_threads = max(1, int(engine.cpus_per_worker))
-            self.call = self._actor.load.remote(self._cluster.spec, engine.load, n_threads)
+            n_open = engine.n_open if engine.timeout is None else 1
+            self.call = self._actor.load.remote(self._cluster.spec, engine.load, n_threads, n_open)
             return []
         messages: list[Message] = answer
         if messages[-1][0] == EVENT:

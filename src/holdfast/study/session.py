@@ -123,7 +123,9 @@ def run_study(
     With ``certify.precision = "data-set"`` items hold explanations, and when all are stored the mean curve
     over the inputs is computed for each method, fraction and keep probability, in this process.
 
-    Ctrl-C (or SIGTERM) lets the items that have begun finish; a second one stops at once.
+    Several inputs are open at a time, so that the model is asked for rows of many of them at once.
+
+    Ctrl-C (or SIGTERM) lets the item finish that was begun first; a second one stops at once.
 
     Parameters
     ----------
@@ -250,7 +252,7 @@ def make_engine(
 
 @contextmanager
 def stop_on_signals() -> Iterator[Callable[[], bool]]:
-    """Take SIGINT and SIGTERM as requests to stop after the items that have begun; a later one interrupts.
+    """Take SIGINT and SIGTERM as requests to stop after an item that has begun; a later one interrupts.
 
     Gives a function that says whether a stop was asked for. Elsewhere than in the main thread signals cannot be heard.
     """
@@ -351,11 +353,8 @@ def run_means(
     timeout: float | None = None,
 ) -> None:
     """Compute the mean curves that are asked for and not stored yet; ``progress`` makes a bar for each."""
-    at_work: int
 
     def subject(group: GroupKey, index: int) -> tuple[MaskedModel, Mask]:
-        nonlocal at_work
-        at_work = index  # inputs are asked one after the other
         return explained(spec, store, inputs, group, index, timeout=timeout)
 
     for group in spec.mean_groups:
@@ -363,7 +362,6 @@ def run_means(
         # A mean over other inputs than these is another mean.
         if not numbers or store.mean(group) is not None:
             continue
-        at_work = numbers[0]
         scope = f"{group.name}/{hashlib.sha256(repr(numbers).encode()).hexdigest()[:16]}"
         question: dict[str, Any] = {name: getattr(spec.certify, name) for name in _MEAN_FIELDS}
         try:
@@ -379,7 +377,7 @@ def run_means(
         except StoreError:
             raise
         except Exception as error:
-            raise at_input(at_work, error) from error
+            raise at_input(numbers[getattr(error, "subject", 0)], error) from error
         store.add_mean_curve(group, curve.to_json(), numbers)
 
 

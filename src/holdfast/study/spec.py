@@ -508,8 +508,8 @@ class StudySpec(_Section):
     """A whole study.
 
     The same spec gives the same draws and counts on every engine, with any number of workers, and
-    after any interruption; and the same scores, bit for bit, of a model that is so in batches of one
-    shape.
+    after any interruption; and the same explanations, bit for bit, of a model that is so in batches of
+    one shape. Counts can differ where a network's two leading classes are tied to within rounding.
 
     Attributes
     ----------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from holdfast.attribution.methods import METHODS, Attribution, check_needs
 from holdfast.certification.curve import certify_radii
 from holdfast.certification.reference import prediction_of
 from holdfast.errors import HoldfastError, InvalidValueError, StoreError, StudyError, StudyMismatchError
-from holdfast.evaluation import Evaluator, steady_batch_size
+from holdfast.evaluation import Evaluator, asked_alone, steady_batch_size, working_seconds
+from holdfast.gathering import open_questions
 from holdfast.inputs import data as datasets
 from holdfast.inputs import models
 from holdfast.inputs.inputs import Inputs, is_blank
@@ -51,7 +51,8 @@ class Worker:
     All certificates of an input go to one ``shared`` evaluator, which computes each mask once. Each counts
     its calls with an evaluator of its own on top, so that what an item says of its cost does not
     depend on which items came before it, or in which process. Explanations have an evaluator of their
-    own: the batches, and with them the last digits of scores, do not depend on what came before either.
+    own: the batches, and with them the last digits of scores, do not depend on what came before either, nor on which
+    inputs are open at the same time.
     """
 
     def __init__(
@@ -68,6 +69,14 @@ class Worker:
             data = inputs.dataset
             explainers = load_explainers(spec, names=[data.name_of(number) for number in range(len(data))])
         self._explainers = explainers
+
+    @property
+    def n_open(self) -> int:
+        """How many inputs to keep open, so that the rows of several go to the model at once.
+
+        Models that answer in words have a server, or a cache of prompts, that keeps them busy.
+        """
+        return 1 if self._inputs.kind == "context" else open_questions(self._spec.batch_size)
 
     def run(self, task: Task) -> Iterator[ItemResult | Skipped | GivenUp]:
         """The results of a task, each as soon as it is known; items of a user's method that fails are given up."""
@@ -91,17 +100,18 @@ class Worker:
         subject = (None if names is None else names[task.input], self._inputs.label(task.input), prediction)
         stored = {name: Attribution.from_json(unpack_text(packed)) for name, packed in task.attributions}
         for name, group in groupby(task.items, key=lambda item: item.method):
-            items, start, attribution = list(group), time.perf_counter(), stored.get(name)
+            items, start, attribution = list(group), working_seconds(), stored.get(name)
             if attribution is None:
                 evaluator, rng = steady(model, spec), item_rng(spec, "attribute", task.input, name)
                 explain = self._explainers[name]
                 try:
-                    attribution = explain(evaluator, self._inputs, task.input, rng=rng, timeout=self._timeout)
+                    with asked_alone():
+                        attribution = explain(evaluator, self._inputs, task.input, rng=rng, timeout=self._timeout)
                 except MethodError as error:
                     yield GivenUp(task.input, name, error.reason, 1, tuple(item.key for item in items))
                     continue
                 shared.learn(evaluator)
-            seconds = 0.0 if name in stored else time.perf_counter() - start
+            seconds = 0.0 if name in stored else working_seconds() - start
             for item in items:
                 yield self._certify(item, shared, subject, attribution, seconds)
         # The row that shows whether the model changes its mind is repeated, if no batch had room for it.
@@ -111,7 +121,7 @@ class Worker:
         self, item: Item, shared: Evaluator, subject: _Subject, attribution: Attribution, seconds: float
     ) -> ItemResult:
         """All that a study asks of one item."""
-        start, n_before, spec = time.perf_counter(), shared.n_calls, self._spec
+        start, n_before, spec = working_seconds(), shared.n_calls, self._spec
         selected = select(spec.method(item.method), attribution, item.top_fraction)
         evaluator = Evaluator(shared)
         model = _smoothed(evaluator, spec, item.keep_probability, item.input)
@@ -128,7 +138,7 @@ class Worker:
             rng = item_rng(spec, "witness", *parts)
             witness = find_witness(model, selected, agree=spec.certify.agree, rng=rng)
         name, label, prediction = subject
-        costs = (evaluator.n_calls, shared.n_calls - n_before, time.perf_counter() - start, seconds)
+        costs = (evaluator.n_calls, shared.n_calls - n_before, working_seconds() - start, seconds)
         return ItemResult(*item, name, label, prediction, attribution, selected, curve, mus, witness, *costs)
 
 

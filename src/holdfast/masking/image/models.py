@@ -6,7 +6,7 @@ What ``mask_image`` returns; how it gets there from what a user has is in ``mask
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, ModelError
-from holdfast.masking.image.patches import PatchDrop, bind_patches, patch_grid
+from holdfast.fingerprints import function_key
+from holdfast.masking.image.patches import PatchDrop, bind_patches, patch_grid, score_shown_patches
 from holdfast.masking.image.pixels import Groups, Pixels
 from holdfast.masking.onnx import ImageSession
 from holdfast.masking.speed import BatchProbe, Runner, batch_probe, layout_probe
@@ -31,7 +32,7 @@ from holdfast.masking.torch import (
     to_numpy,
     twin_of,
 )
-from holdfast.outputs import answers_of, combine_outputs
+from holdfast.outputs import answers_of, combine_outputs, split_rows
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
 
@@ -82,6 +83,20 @@ class ImageModel(ABC):
         """Scores (b, n_classes) of other images (b, H, W, C), as the classifier sees them."""
         ...
 
+    @property
+    def join_key(self) -> Hashable | None:
+        """What images have in common that can be computed together: classifier, shape and options."""
+        key = self._classifier_key
+        return None if key is None else (type(self), key, self.elements.shape, self.elements.dtype, self.softmax)
+
+    @property
+    @abstractmethod
+    def _classifier_key(self) -> Hashable | None: ...
+
+    @abstractmethod
+    def score_jointly(self, parts: Sequence[tuple[Any, Masks]], /) -> list[Outputs]:
+        """Scores of images of one ``join_key``, each under masks of its own, in one call."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ModuleImageModel(ImageModel):
@@ -108,7 +123,7 @@ class ModuleImageModel(ImageModel):
         return batch_probe(self.module, self.elements.shape, self.patches is None)
 
     def without_probes(self) -> ModuleImageModel:
-        """The same in the usual layout and without a search for the batch size: scores round alike in every run."""
+        """The same without a search for the layout and the batch size: scores round alike in every run."""
         return replace(self, finds_batch_size=False)
 
     def without_hidden_patches(self) -> ModuleImageModel:
@@ -205,10 +220,35 @@ class ModuleImageModel(ImageModel):
         with self._evaluating():
             if self.patches is not None:
                 return to_numpy(self.patches.scores(self._scores_of, masks))
-            # Compilers choose layouts themselves; and a batch size is given for scores that round alike.
-            if self.runner.acceleration.backend is not None or not self.finds_batch_size:
-                return run(False)
-            return np.asarray(layout_probe(self.module, self.batches.image).run(len(masks), run))
+            return self._in_layout(len(masks), run)
+
+    @property
+    def _classifier_key(self) -> Hashable:
+        batches = self.batches
+        return self.module, self.runner.acceleration, batches.device, batches.dtype, self.patches is None
+
+    def score_jointly(self, parts: Sequence[tuple[ModuleImageModel, Masks]], /) -> list[Outputs]:
+        """Scores of images of one ``join_key``, each under masks of its own, in one call."""
+        lengths = [len(masks) for _, masks in parts]
+
+        def run(channels_last: bool) -> Outputs:
+            batch = join_batches([(model.batches, masks) for model, masks in parts], channels_last=channels_last)
+            return to_numpy(self._scores_of(batch)).copy()
+
+        with self._evaluating():
+            dropped = [(model.patches, masks) for model, masks in parts if model.patches is not None]
+            if dropped:
+                scores = to_numpy(score_shown_patches(self._scores_of, dropped))
+            else:
+                scores = self._in_layout(sum(lengths), run)
+        return split_rows(scores, lengths)
+
+    def _in_layout(self, n_rows: int, run: Callable[[bool], Outputs]) -> Outputs:
+        """A batch in the fastest layout; where a batch size is given, in one that does not depend on the clock."""
+        if self.runner.acceleration.backend is not None:  # compilers choose layouts themselves
+            return run(False)
+        probe = layout_probe(self.module, self.batches.image)
+        return np.asarray((probe.run if self.finds_batch_size else probe.run_untimed)(n_rows, run))
 
     def score_images(self, images: Pixels) -> Outputs:
         with self._evaluating():
@@ -245,6 +285,16 @@ class TensorImageModel(ImageModel):
     function: Callable[[Any], Any]
     batches: TensorBatches
 
+    @property
+    def _classifier_key(self) -> Hashable | None:
+        key = function_key(self.function)
+        return None if key is None else (key, self.batches.device, self.batches.dtype)
+
+    def score_jointly(self, parts: Sequence[tuple[TensorImageModel, Masks]], /) -> list[Outputs]:
+        """Scores of images of one ``join_key``, each under masks of its own, in one call."""
+        batch = join_batches([(model.batches, masks) for model, masks in parts])
+        return split_rows(self._scores_of(batch), [len(masks) for _, masks in parts])
+
     def _score(self, masks: Masks) -> Outputs:
         return self._scores_of(self.batches.fresh(masks))
 
@@ -279,10 +329,25 @@ class ArrayImageModel(ImageModel):
             return None
         return batch_probe(session.session, self.elements.shape)
 
+    @property
+    def _classifier_key(self) -> Hashable | None:
+        key = function_key(self.function)
+        return None if key is None else (key, self.channels_first)
+
+    def score_jointly(self, parts: Sequence[tuple[ArrayImageModel, Masks]], /) -> list[Outputs]:
+        """Scores of images of one ``join_key``, each under masks of its own, in one call."""
+        batch = np.concatenate([model._batch(masks) for model, masks in parts])
+        return split_rows(self._score_batch(batch), [len(masks) for _, masks in parts])
+
     def _score(self, masks: Masks) -> Outputs:
+        return self._score_batch(self._batch(masks))
+
+    def _batch(self, masks: Masks) -> Pixels:
         shown = masks[:, np.maximum(self.groups, 0)] | (self.groups < 0)
-        seen = shown[:, None] if self.channels_first else shown[..., None]
-        return _maybe_probabilities(answers_of(self.function(np.where(seen, *self._planes))), self.softmax)
+        return np.where(shown[:, None] if self.channels_first else shown[..., None], *self._planes)
+
+    def _score_batch(self, batch: Pixels) -> Outputs:
+        return _maybe_probabilities(answers_of(self.function(batch)), self.softmax)
 
     def score_images(self, images: Pixels) -> Outputs:
         batch = np.ascontiguousarray(images.transpose(0, 3, 1, 2)) if self.channels_first else images
@@ -385,6 +450,19 @@ class TensorBatches:
         padded = np.concatenate([masks, np.ones((len(masks), 1), dtype=bool)], axis=1)
         matrix = import_torch().from_numpy(padded).to(self.device)
         return matrix.index_select(1, self._columns).view(len(masks), 1, *self.image.shape[1:])
+
+
+def join_batches(parts: Sequence[tuple[TensorBatches, Masks]], *, channels_last: bool = False) -> Any:
+    """One batch (b, C, H, W) of images of one shape, each masked by masks of its own."""
+    torch, first = import_torch(), parts[0][0]
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    shape, start = (sum(len(masks) for _, masks in parts), *first.image.shape), 0
+    batch = torch.empty(shape, dtype=first.dtype, device=first.device, memory_format=layout)
+    for batches, masks in parts:
+        rows = batch[start : start + len(masks)]
+        torch.where(batches._shown(masks), batches.image, batches.baseline, out=rows)
+        start += len(masks)
+    return batch
 
 
 def _convolutions(module: Any) -> dict[str, Any]:

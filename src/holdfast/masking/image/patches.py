@@ -8,7 +8,7 @@ behind the embeddings knows where a token came from, and that rows may be filled
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -45,18 +45,27 @@ class PatchDrop:
 
     def scores(self, run: Run, masks: Masks) -> Any:
         """Scores (b, n_classes) of masks (b, n_features), in the order asked; ``run`` scores images."""
-        torch = import_torch()
         if len(masks) == 0:
             return run(self.image[None])[:0]
-        shown = masks[:, np.maximum(self.features, 0)] | (self.features == _ALWAYS_KEPT)
-        groups, parts = group_by_length(shown.sum(axis=1), self.overhead), []
-        for rows in groups:
-            part = shown[rows]
-            columns = np.argsort(~part, axis=1, kind="stable")[:, : part.sum(axis=1).max()]
-            attended = np.take_along_axis(part, columns, axis=1)
-            attention = None if attended.all() else attended
-            parts.append(_run_on_tokens(run, self.embeddings, self.image[None], columns, attention))
-        return torch.cat(parts)[torch.from_numpy(np.concatenate(groups).argsort()).to(self.image.device)]
+        return score_shown_patches(run, [(self, masks)])
+
+
+def score_shown_patches(run: Run, parts: Sequence[tuple[PatchDrop, Masks]]) -> Any:
+    """Scores (b, n_classes) of images of one shape and one module, each under masks of its own, in the order asked."""
+    torch, (first, _) = import_torch(), parts[0]
+    shown = np.concatenate(
+        [masks[:, np.maximum(drop.features, 0)] | (drop.features == _ALWAYS_KEPT) for drop, masks in parts]
+    )
+    owners = np.repeat(np.arange(len(parts)), [len(masks) for _, masks in parts])
+    groups, scores = group_by_length(shown.sum(axis=1), first.overhead), []
+    for rows in groups:
+        part, (used, places) = shown[rows], np.unique(owners[rows], return_inverse=True)
+        columns = np.argsort(~part, axis=1, kind="stable")[:, : part.sum(axis=1).max()]
+        attended = np.take_along_axis(part, columns, axis=1)
+        attention = None if attended.all() else attended
+        images = torch.stack([parts[owner][0].image for owner in used.tolist()])
+        scores.append(_run_on_tokens(run, first.embeddings, images, columns, attention, places))
+    return torch.cat(scores)[torch.from_numpy(np.concatenate(groups).argsort()).to(first.image.device)]
 
 
 def bind_patches(module: Any, run: Run, image: Any, groups: Groups) -> PatchDrop:
@@ -176,14 +185,20 @@ def _match_tokens(run: Run, embeddings: Any, noise: Any, grid: tuple[int, int]) 
 
 
 def _run_on_tokens(
-    run: Run, embeddings: Any, image: Any, columns: NDArray[np.intp], attended: NDArray[np.bool_] | None = None
+    run: Run,
+    embeddings: Any,
+    images: Any,
+    columns: NDArray[np.intp],
+    attended: NDArray[np.bool_] | None = None,
+    owners: NDArray[np.intp] | None = None,
 ) -> Any:
-    """Run one image (1, C, H, W), going on behind the embeddings with b rows of its tokens (b, K)."""
+    """Run images (k, C, H, W), going on behind the embeddings with b rows of tokens (b, K), each of its image (b,)."""
     torch = import_torch()
-    wanted = torch.from_numpy(columns).to(image.device)
-    attention = {} if attended is None else {"attention_mask": torch.from_numpy(attended).to(image.device).long()}
-    with _replacing(embeddings, lambda tokens: tokens[0][wanted]) as seen:
-        output = run(image, **attention)
+    wanted = torch.from_numpy(columns).to(images.device)
+    own = torch.from_numpy(np.zeros(len(columns), dtype=np.intp) if owners is None else owners).to(images.device)
+    attention = {} if attended is None else {"attention_mask": torch.from_numpy(attended).to(images.device).long()}
+    with _replacing(embeddings, lambda tokens: tokens[own[:, None], wanted]) as seen:
+        output = run(images, **attention)
     if len(seen) != 1:
         raise ModelError(f"The module must compute its embeddings once per call, it did {len(seen)} times.")
     return output

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import ColumnsError, HoldfastError, InvalidTypeError, InvalidValueError, ModelError
+from holdfast.fingerprints import function_key
 from holdfast.masking.resampling import Resample
 from holdfast.masking.table.boosters import (
     NativeBooster,
@@ -33,11 +34,12 @@ from holdfast.masking.table.palettes import (
     Table,
     columns_without_numbers,
     is_pandas,
+    join_tables,
     nearest_rows,
     read_table,
 )
 from holdfast.masking.torch import SCORE_NAMES, classes_of, fingerprint_live, is_module, is_session, on_rows, to_numpy
-from holdfast.outputs import answers_of, combine_outputs
+from holdfast.outputs import answers_of, combine_outputs, split_rows
 from holdfast.randomness import stream, stream_key
 from holdfast.types import Masks, Outputs, Provenance, Rng
 from holdfast.validation import as_array, check_flag, check_name, check_whole, is_number, shown
@@ -93,7 +95,34 @@ class TabularModel:
 
     def scores(self, portions: Iterable[NDArray[np.intp]]) -> Outputs:
         """Outputs of masked rows, of which each column is taken from a row of the palette."""
-        outputs = np.concatenate([self._ask(chosen) for chosen in portions])
+        return self._as_asked(np.concatenate([self._ask(chosen) for chosen in portions]))
+
+    @property
+    def join_key(self) -> Hashable | None:
+        """What rows have in common that can be predicted together: classifier, columns and their types."""
+        palette, predictor = self.palette, self.predictor
+        if isinstance(palette, ArrayPalette):
+            kinds: Hashable = (palette.values.dtype, palette.shape)
+        else:
+            kinds = (palette.order, *palette.frame.dtypes)
+        key = function_key(predictor.function) if predictor.estimator is None else id(predictor.estimator)
+        return None if key is None else (TabularModel, key, predictor.method, kinds, self.softmax)
+
+    def score_jointly(self, parts: Sequence[tuple[TabularModel, Masks]], /) -> list[Outputs]:
+        """Scores or labels of rows of one ``join_key``, each under masks of its own, in one call."""
+        tables = []
+        for model, masks in parts:
+            shown = model.shown_columns(masks)
+            (chosen,) = model._portions(shown, len(shown) * model.n_fills)
+            tables.append(model.palette.take(chosen))
+        outputs = self.predictor(join_tables(tables))
+        if outputs.dtype.kind == "f" and np.isnan(outputs).any():
+            raise ModelError("The model returned NaN.")  # whose it is, is said when each is asked alone
+        own = split_rows(self._as_asked(outputs), list(map(len, tables)))
+        return [combine_outputs(rows, len(masks)) for (_, masks), rows in zip(parts, own, strict=True)]
+
+    def _as_asked(self, outputs: Outputs) -> Outputs:
+        """Scores, or their softmax."""
         if self.softmax:
             if outputs.ndim == 1 or outputs.shape[1] < 2:
                 must = "be False for a classifier that gives labels or a single score"

@@ -271,6 +271,13 @@ Table = ArrayTable | FrameTable
 Palette = ArrayPalette | FramePalette
 
 
+def join_tables(tables: Sequence[Any]) -> Any:
+    """Rows of several tables, arrays or frames, in one; of arrays and frames of one type alone."""
+    if isinstance(tables[0], np.ndarray):
+        return np.concatenate(tables)
+    return _import_pandas().concat(tables, ignore_index=True)
+
+
 def _frame_bytes(frame: Any) -> bytes:
     """A frame as CSV, and where values are missing: an empty text is none."""
     missing = np.asarray(frame.isna().to_numpy())

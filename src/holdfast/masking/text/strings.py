@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
-from holdfast.fingerprints import name_of
+from holdfast.fingerprints import function_key, name_of
 from holdfast.masking.torch import to_numpy
-from holdfast.outputs import check_answered
+from holdfast.outputs import check_answered, split_rows
 from holdfast.types import Mask, Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_name, shown
 
@@ -58,15 +58,32 @@ class TextModel:
         return (self.parts.text, self.parts.spans) if isinstance(self.parts, PartsInText) else None
 
     def __call__(self, masks: Masks, /) -> Outputs:
-        texts = [self.parts.write(mask, self.fill) for mask in check_masks(masks, self.n_features)]
-        answers = self.answer(texts)
+        texts = self._write(masks)
+        return self._read(self.answer(texts), len(texts))
+
+    @property
+    def join_key(self) -> Hashable | None:
+        """What texts have in common that can be answered together: the callable."""
+        return function_key(self.answer)
+
+    def score_jointly(self, parts: Sequence[tuple[TextModel, Masks]], /) -> list[Outputs]:
+        """Scores or labels of texts of one callable, each under masks of its own, in one call."""
+        written = [model._write(masks) for model, masks in parts]
+        answers = split_rows(self.answer([text for texts in written for text in texts]), list(map(len, written)))
+        return [model._read(own, len(own)) for (model, _), own in zip(parts, answers, strict=True)]
+
+    def _write(self, masks: Masks) -> list[str]:
+        return [self.parts.write(mask, self.fill) for mask in check_masks(masks, self.n_features)]
+
+    def _read(self, answers: Any, n_texts: int) -> Outputs:
+        """What a callable said of so many texts."""
         scores = _as_scores(answers)
         if scores is not None:
             return scores
-        if len(answers) != len(texts):
-            got = f"{len(answers)} for {len(texts)} texts"
+        if len(answers) != n_texts:
+            got = f"{len(answers)} for {n_texts} texts"
             raise ModelError(f"`classifier` must return one answer per text, got {got}.")
-        labels = np.empty(len(texts), dtype=object)
+        labels = np.empty(n_texts, dtype=object)
         labels[:] = [self.label_of(answer) for answer in answers]
         return labels
 

@@ -7,7 +7,7 @@ random masks, once per module, its weights, the longest text and which of its to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,7 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.speed import BatchProbe, Runner, batch_probe, group_by_length, pass_overhead, same_scores
+from holdfast.masking.speed import (
+    BatchProbe,
+    Runner,
+    batch_probe,
+    group_by_length,
+    pass_overhead,
+    same_scores,
+)
 from holdfast.masking.text.strings import Span, preview
 from holdfast.masking.torch import (
     Network,
@@ -34,6 +41,7 @@ from holdfast.masking.torch import (
     twin_of,
     weights_mark,
 )
+from holdfast.outputs import split_rows
 from holdfast.randomness import stream
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
@@ -196,26 +204,49 @@ class TokenRemoval:
     positions: Any
     overhead: float
 
-    def scores(self, run: Callable[[Fields], Any], shown: Any) -> Any:
-        """Scores (b, n_classes) of shown tokens (b, T), in the order asked; ``run`` scores one batch."""
-        torch = import_torch()
-        lengths = shown.sum(dim=1).cpu().numpy()
-        # Rows by length; those of no token at all on their own, since they must not be padded.
-        some, none = np.flatnonzero(lengths), np.flatnonzero(lengths == 0)
-        rows = [some[group] for group in group_by_length(lengths[some], self.overhead)] + [none] * bool(len(none))
-        groups = [torch.from_numpy(group).to(shown.device) for group in rows]
-        return torch.cat([run(self.batch(shown[group])) for group in groups])[torch.cat(groups).argsort()]
-
     def batch(self, shown: Any) -> Fields:
         """The shown tokens of each row, filled up to the longest row with tokens that are not attended to."""
-        width = int(shown.sum(dim=1).max())
-        if width == 0:
+        if not bool(shown.any()):
             # A model that attends to nothing has no shorter form.
             return _drop_attention(self.tokens, shown)
-        columns = (~shown).int().argsort(dim=1, stable=True)[:, :width]
-        batch = {name: row[columns] for name, row in self.tokens.fields.items()}
-        batch["attention_mask"] = batch["attention_mask"] * shown.gather(1, columns)
-        return {**batch, "position_ids": self.positions[columns]}
+        return _shortened(self.rows(len(shown), shown.shape[1]), shown)
+
+    def rows(self, n: int, width: int) -> Fields:
+        """So many equal rows, positions included, filled up to a width with their last token."""
+        columns = import_torch().arange(width, device=self.positions.device).clamp(max=len(self.positions) - 1)
+        fields = {**self.tokens.fields, "position_ids": self.positions}
+        return {name: row[columns].expand(n, width) for name, row in fields.items()}
+
+
+def _shortened(rows: Fields, shown: Any) -> Fields:
+    """The shown tokens of rows (b, T), moved together; the rest of shorter ones is not attended to."""
+    columns = (~shown).int().argsort(dim=1, stable=True)[:, : int(shown.sum(dim=1).max())]
+    batch = {name: values.gather(1, columns) for name, values in rows.items()}
+    batch["attention_mask"] = batch["attention_mask"] * shown.gather(1, columns)
+    return batch
+
+
+def score_shown_tokens(run: Callable[[Fields], Any], parts: Sequence[tuple[TokenRemoval, Any]]) -> Any:
+    """Scores (b, n_classes) of texts of one module, of each with these tokens (b, T) shown, in the order asked.
+
+    ``run`` scores one batch. Rows go together by length, whatever their texts.
+    """
+    torch, width = import_torch(), max(shown.shape[1] for _, shown in parts)
+    fields = [removal.rows(len(shown), width) for removal, shown in parts]
+    rows = {name: torch.cat([part[name] for part in fields]) for name in fields[0]}
+    shown = torch.cat([torch.nn.functional.pad(own, (0, width - own.shape[1])) for _, own in parts])
+    lengths = shown.sum(dim=1).cpu().numpy()
+    some, groups, scores, start = np.flatnonzero(lengths), [], [], 0
+    for group in group_by_length(lengths[some], parts[0][0].overhead):
+        groups.append(torch.from_numpy(some[group]).to(shown.device))
+        scores.append(run(_shortened({name: row[groups[-1]] for name, row in rows.items()}, shown[groups[-1]])))
+    for removal, own in parts:  # rows of no token at all on their own, since they must not be padded
+        none = torch.nonzero(~own.any(dim=1)).flatten()
+        if len(none):
+            groups.append(none + start)
+            scores.append(run(removal.batch(own[none])))
+        start += len(own)
+    return torch.cat(scores)[torch.cat(groups).argsort()]
 
 
 def _drop_attention(tokens: Tokens, shown: Any) -> Fields:
@@ -358,7 +389,35 @@ class TokenModel:
         with evaluating_module(self.module):
             if self._removal is None or len(shown) == 0:
                 return to_numpy(self._scores(self.fill.batch(self.tokens, shown)))
-            return to_numpy(self._removal.scores(self._scores, shown))
+            return to_numpy(score_shown_tokens(self._scores, [(self._removal, shown)]))
+
+    @property
+    def join_key(self) -> Hashable | None:
+        """What texts have in common that can be computed together; where tokens cannot be left out, their length."""
+        if self.fill.name == _DELETION:  # whose rows are as long as the longest of the batch
+            return None
+        length = None if self.removes_tokens else len(self.groups)
+        return (
+            TokenModel,
+            self.module,
+            self.runner.acceleration,
+            self.fill,
+            self.softmax,
+            (*self.tokens.fields,),
+            length,
+        )
+
+    def score_jointly(self, parts: Sequence[tuple[TokenModel, Masks]], /) -> list[Outputs]:
+        """Scores of texts of one ``join_key``, each under masks of its own, in as few passes as their lengths allow."""
+        shown = [model.tokens.shown(check_masks(masks, model.n_features)) for model, masks in parts]
+        with evaluating_module(self.module):
+            removals = [model._removal for model, _ in parts if model._removal is not None]
+            if removals:
+                scores = score_shown_tokens(self._scores, list(zip(removals, shown, strict=True)))
+            else:
+                fields = [model.fill.batch(model.tokens, own) for (model, _), own in zip(parts, shown, strict=True)]
+                scores = self._scores({name: import_torch().cat([part[name] for part in fields]) for name in fields[0]})
+            return split_rows(to_numpy(scores), list(map(len, shown)))
 
     @cached_property
     def _removal(self) -> TokenRemoval | None:

@@ -1,0 +1,407 @@
+"""Questions that share batches: the same results, full batches, errors of their own, and nothing left to chance."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast import Evaluator, ModelError, certify, certify_mus, certify_radii, find_witness, mean_curve, smooth
+from holdfast.evaluation import asked_alone, working_seconds
+from holdfast.gathering import open_questions, run_together
+from holdfast.types import MaskedModel, Masks, Outputs
+from tests.helpers.fakes import score_table
+
+N_FEATURES = 10
+SELECTED = np.arange(N_FEATURES) < 3
+
+
+class Device:
+    """A classifier of many inputs that writes down which inputs each call had rows of; ``before`` may raise."""
+
+    def __init__(self, before: Callable[[list[tuple[int, int]]], None] = lambda call: None) -> None:
+        self.calls: list[list[tuple[int, int]]] = []
+        self.threads: set[int] = set()
+        self._before = before
+
+    def run(self, parts: Sequence[tuple[OnDevice, Masks]]) -> list[Outputs]:
+        self.calls.append([(model.number, len(masks)) for model, masks in parts])
+        self.threads.add(threading.get_ident())
+        self._before(self.calls[-1])
+        return [np.asarray(model.table(masks)) for model, masks in parts]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [sum(n for _, n in call) for call in self.calls]
+
+
+class OnDevice:
+    """One input of a device."""
+
+    n_features = N_FEATURES
+
+    def __init__(self, device: Device, number: int, *, joins: bool = True) -> None:
+        self.device, self.number, self.table = device, number, score_table(N_FEATURES, seed=number)
+        self.provenance = self.table.provenance
+        self.join_key = device if joins else None
+
+    def __call__(self, masks: Masks, /) -> Outputs:
+        return self.device.run([(self, masks)])[0]
+
+    def score_jointly(self, parts: Sequence[tuple[OnDevice, Masks]], /) -> list[Outputs]:
+        return self.device.run(parts)
+
+
+def in_turn(questions: Sequence[Iterator[Any]]) -> Callable[[bool], Iterator[Any] | None]:
+    left = list(questions)
+    return lambda wait: left.pop(0) if left else None
+
+
+def study(model: MaskedModel, number: int, batch_size: int = 16) -> Iterator[Any]:
+    """All that is asked of one input: a curve, a smoothed one, votes and a witness."""
+    shared = Evaluator(model, batch_size=batch_size)
+    shared.check_determinism(np.ones(N_FEATURES, dtype=bool))
+    yield number, certify_radii(Evaluator(shared), SELECTED, radii=[2, 5], tolerance=0.2, rng=number)
+    yield number, certify(smooth(Evaluator(shared), 0.75, 8, rng=1), SELECTED, radius=4, tolerance=0.2, rng=number)
+    yield number, certify_mus(Evaluator(shared), SELECTED, keep_probability=0.5, n_levels=8, rng=number)
+    yield number, find_witness(Evaluator(shared), SELECTED, rng=number)
+    shared.settle()
+
+
+def results(n_open: int, batch_size: int, *, joins: bool = True, n: int = 12) -> tuple[dict[int, list[Any]], Device]:
+    device, found = Device(), dict[int, list[Any]]()
+    questions = in_turn([study(OnDevice(device, number, joins=joins), number, batch_size) for number in range(n)])
+    for number, result in run_together(questions, n_open=n_open):
+        found.setdefault(number, []).append(result)
+    return found, device
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[int, list[Any]]:
+    """The same questions without this module."""
+    return {number: [one for _, one in study(score_table(N_FEATURES, seed=number), number)] for number in range(12)}
+
+
+@pytest.mark.parametrize("n_open", [1, 2, 8, 32])
+@pytest.mark.parametrize("batch_size", [1, 5, 64])
+@pytest.mark.parametrize("joins", [True, False])
+def test_results_do_not_depend_on_how_questions_share_batches(
+    alone: dict[int, list[Any]], n_open: int, batch_size: int, joins: bool
+) -> None:
+    found, device = results(n_open, batch_size, joins=joins)
+    assert found == alone
+    assert max(device.sizes) <= batch_size
+    assert device.threads == {threading.get_ident()}
+    assert any(len(call) > 1 for call in device.calls) == (joins and n_open > 1 and batch_size > 1)
+
+
+def test_batches_are_full_and_the_same_in_every_run() -> None:
+    first, again = (results(16, 32, n=40)[1] for _ in range(2))
+    assert first.calls == again.calls
+    apart = results(1, 32, n=40)[1]
+    assert sum(first.sizes) == sum(apart.sizes)
+    assert np.mean(first.sizes) > 0.75 * 32 > 2 * np.mean(apart.sizes)
+
+
+def test_so_many_questions_are_open_as_fill_some_batches() -> None:
+    assert [open_questions(size) for size in (1, 3, 4, 8, 128, 10**6)] == [1, 1, 1, 2, 32, 32]
+    begun: list[int] = []
+
+    def question(number: int) -> Iterator[int]:
+        begun.append(number)
+        Evaluator(model)(np.ones((1, N_FEATURES), dtype=bool))
+        yield number
+
+    model = OnDevice(Device(), 0)
+    running = run_together(in_turn([question(number) for number in range(9)]), n_open=3)
+    assert (next(running), len(begun)) == (0, 3)
+    assert [*running] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def broken(number: int) -> Callable[[list[tuple[int, int]]], None]:
+    def before(call: list[tuple[int, int]]) -> None:
+        if number in dict(call):
+            raise ModelError("Not this one.")
+
+    return before
+
+
+@pytest.mark.parametrize("joins", [True, False])
+def test_an_error_is_raised_where_it_belongs_after_the_questions_before_it(joins: bool) -> None:
+    device, found = Device(broken(3)), list[int]()
+    questions = [study(OnDevice(device, number, joins=joins), number) for number in range(6)]
+    running = run_together(in_turn(questions), n_open=6)
+    with pytest.raises(ModelError, match=r"Not this one\."):
+        found.extend(number for number, _ in running)
+    assert [found.count(number) for number in range(6)] == [4, 4, 4, 0, 0, 0]
+
+
+def test_the_first_of_several_errors_is_raised() -> None:
+    def fails(number: int, n_before: int) -> Iterator[None]:
+        model = OnDevice(Device(), number)
+        for row in range(n_before):
+            model.n_features, masks = N_FEATURES, np.arange(N_FEATURES) == row
+            Evaluator(model)(masks[None])
+        raise ModelError(f"Question {number}.")
+        yield
+
+    with pytest.raises(ModelError, match=r"Question 0\."):
+        list(run_together(in_turn([fails(0, 5), fails(1, 1), fails(2, 1)]), n_open=3))
+
+
+def test_other_exceptions_than_errors_are_raised_as_well() -> None:
+    def leaves() -> Iterator[int]:
+        yield 1
+        raise SystemExit(7)
+
+    running = run_together(in_turn([leaves(), leaves()]), n_open=2)
+    assert next(running) == 1
+    with pytest.raises(SystemExit, match="7"):
+        list(running)
+
+
+def test_where_memory_runs_out_batches_are_halved_until_they_fit(alone: dict[int, list[Any]]) -> None:
+    def small(call: list[tuple[int, int]]) -> None:
+        if sum(n for _, n in call) > 6:
+            raise MemoryError
+
+    device, found = Device(small), dict[int, list[Any]]()
+    questions = in_turn([study(OnDevice(device, number), number, 64) for number in range(12)])
+    for number, result in run_together(questions, n_open=12):
+        found.setdefault(number, []).append(result)
+    assert found == alone
+    too_large = [size for size in device.sizes if size > 6]
+    assert 0 < len(too_large) < 40
+    assert sum(len(call) > 1 for call in device.calls) > 20
+
+
+def test_models_that_cannot_be_computed_together_after_all_are_computed_alone(alone: dict[int, list[Any]]) -> None:
+    def apart(call: list[tuple[int, int]]) -> None:
+        if len(call) > 1:
+            raise ValueError("one input at a time")
+
+    device, found = Device(apart), dict[int, list[Any]]()
+    questions = in_turn([study(OnDevice(device, number), number) for number in range(12)])
+    for number, result in run_together(questions, n_open=12):
+        found.setdefault(number, []).append(result)
+    assert found == alone
+    assert sum(len(call) > 1 for call in device.calls) == 1
+
+
+def test_a_stop_request_lets_the_first_open_question_go_on_alone() -> None:
+    device, stopped = Device(), list[bool]()
+    questions = in_turn([study(OnDevice(device, number), number) for number in range(9)])
+    running = run_together(questions, n_open=4, stop=lambda: bool(stopped))
+    assert next(running)[0] == 0
+    stopped.append(True)
+    n_before = len(device.calls)
+    assert [number for number, _ in running if number != 0] == []
+    assert {number for call in device.calls[n_before:] for number, _ in call} <= {0}
+    assert list(run_together(in_turn([study(OnDevice(device, 0), 0)]), n_open=2, stop=lambda: True)) == []
+
+
+def test_questions_that_nobody_wants_to_know_end_and_clean_up() -> None:
+    ended: list[int] = []
+
+    def question(number: int) -> Iterator[int]:
+        try:
+            yield from (number for _ in study(OnDevice(device, number), number))
+        finally:
+            ended.append(number)
+
+    device = Device()
+    with closing(run_together(in_turn([question(number) for number in range(5)]), n_open=3)) as running:
+        next(running)  # type: ignore[call-overload]
+    assert sorted(ended) == [0, 1, 2]
+
+
+def test_an_interrupt_in_a_call_of_the_model_ends_everything() -> None:
+    def interrupt(call: list[tuple[int, int]]) -> None:
+        if len(device.calls) == 9:
+            raise KeyboardInterrupt
+
+    device = Device(interrupt)
+    questions = in_turn([study(OnDevice(device, number), number) for number in range(9)])
+    with pytest.raises(KeyboardInterrupt):
+        list(run_together(questions, n_open=4))
+    assert len(device.calls) == 9
+
+
+def test_questions_run_in_the_thread_and_the_settings_of_the_caller() -> None:
+    def question(number: int) -> Iterator[Any]:
+        yield threading.get_ident(), np.geterr()["divide"]
+
+    with np.errstate(divide="ignore"):
+        settings = set(run_together(in_turn([question(number) for number in range(3)]), n_open=2))
+    assert settings == {(threading.get_ident(), "ignore")}
+
+
+def test_what_is_asked_alone_shares_no_batch() -> None:
+    def question(number: int) -> Iterator[Any]:
+        with asked_alone():
+            Evaluator(OnDevice(device, number))(np.eye(N_FEATURES, dtype=bool))
+        yield from study(OnDevice(device, number), number)
+
+    device = Device()
+    list(run_together(in_turn([question(number) for number in range(3)]), n_open=3))
+    assert device.calls[:3] == [[(number, N_FEATURES)] for number in range(3)]
+    assert any(len(call) > 1 for call in device.calls[3:])
+
+
+def test_without_greenlets_questions_run_one_after_the_other(
+    alone: dict[int, list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "greenlet", None)
+    found, device = results(8, 16)
+    assert found == alone
+    assert all(len(call) == 1 for call in device.calls)
+
+
+def test_a_question_that_asks_again_when_it_is_given_up_ends_all_the_same() -> None:
+    def question(number: int) -> Iterator[Any]:
+        try:
+            yield from study(OnDevice(device, number), number)
+        finally:
+            Evaluator(OnDevice(device, number))(np.zeros((1, N_FEATURES), dtype=bool))
+
+    device = Device()
+    running = run_together(in_turn([question(number) for number in range(3)]), n_open=3)
+    next(running)
+    n_calls = len(device.calls)
+    running.close()  # type: ignore[attr-defined]
+    assert len(device.calls) == n_calls
+
+
+def test_time_that_the_model_works_for_others_is_not_counted() -> None:
+    def question(number: int) -> Iterator[tuple[int, float, float]]:
+        start, whole = working_seconds(), clock()
+        masks = np.arange(N_FEATURES) < np.arange(N_FEATURES)[:, None]
+        Evaluator(OnDevice(device, number), batch_size=22)(masks[: 1 + 3 * number])
+        yield number, working_seconds() - start, clock() - whole
+
+    from time import perf_counter as clock
+
+    def busy(call: list[tuple[int, int]]) -> None:
+        until = clock() + 0.05
+        while clock() < until:
+            pass
+
+    device = Device(busy)
+    questions = in_turn([question(number) for number in range(4)])
+    times = {number: (own, whole) for number, own, whole in run_together(questions, n_open=4)}
+    assert len(device.calls) == 1
+    assert all(whole >= 0.05 for _, whole in times.values())
+    assert sum(own for own, _ in times.values()) < 0.15
+    assert times[0][0] < times[3][0]
+
+
+def test_a_model_without_a_batch_size_is_asked_for_what_its_probe_finds() -> None:
+    class Probe:
+        size = 3
+
+        def __init__(self) -> None:
+            self.recorded: list[int] = []
+
+        def record(self, n_rows: int, seconds: float) -> None:
+            self.recorded.append(n_rows)
+
+    class Probing(OnDevice):
+        batch_probe = Probe()
+
+    def question(number: int) -> Iterator[Any]:
+        masks = np.arange(N_FEATURES) < np.arange(4)[:, None]
+        yield number, Evaluator(Probing(device, number))(masks).tolist()
+
+    device = Device()
+    found = dict(run_together(in_turn([question(number) for number in range(3)]), n_open=3))
+    assert device.sizes == Probing.batch_probe.recorded == [3, 3, 3, 3]
+    assert [len(call) for call in device.calls] == [1, 1, 1, 3]
+    masks = np.arange(N_FEATURES) < np.arange(4)[:, None]
+    assert found == {number: score_table(N_FEATURES, seed=number)(masks).tolist() for number in range(3)}
+
+
+def mean_of(models: Sequence[MaskedModel], **options: Any) -> Any:
+    subjects = [partial(lambda model: (model, SELECTED), model) for model in models]
+    return mean_curve(subjects, radii=[1, 4], half_width=0.15, rng=0, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 1}, {"batch_size": 300}])
+def test_inputs_of_a_mean_share_batches_and_it_stays_the_same(options: dict[str, Any]) -> None:
+    device = Device()
+    apart = mean_of([score_table(N_FEATURES, seed=number) for number in range(40)])
+    assert mean_of([OnDevice(device, number) for number in range(40)], **options) == apart
+    joint = [call for call in device.calls if len(call) > 1]
+    assert (sum(n for call in joint for _, n in call) > 0.9 * apart.n_calls) == (options != {"batch_size": 1})
+    smoothed = [
+        [smooth(make(number), 0.75, 4, rng=1) for number in range(20)] for make in (table, partial(OnDevice, device))
+    ]
+    assert mean_of(smoothed[0], **options) == mean_of(smoothed[1], **options)
+
+
+def table(number: int) -> MaskedModel:
+    return score_table(N_FEATURES, seed=number)
+
+
+def test_inputs_that_share_an_evaluator_are_asked_one_after_the_other() -> None:
+    device = Device()
+    remembers = Evaluator(OnDevice(device, 3))
+    assert mean_of([remembers] * 20) == mean_of([table(3)] * 20)
+    assert remembers.n_calls == len(remembers.masks) == sum(device.sizes)
+    assert remembers.outputs.tolist() == table(3)(remembers.masks).tolist()
+    smoothed, alike = (mean_of([smooth(model, 0.5, 4, rng=1)] * 8) for model in (remembers, table(3)))
+    assert (smoothed.rates, smoothed.n_draws) == (alike.rates, alike.n_draws)
+
+
+def test_an_error_of_a_mean_says_whose_it_is() -> None:
+    models = [OnDevice(Device(broken(6)), number) for number in range(9)]
+    with pytest.raises(ModelError, match=r"Not this one\.") as caught:
+        mean_of(models)
+    assert caught.value.subject == 6  # type: ignore[attr-defined]
+    with pytest.raises(TypeError) as refused:
+        mean_curve([lambda: (table(0), SELECTED), lambda: 7], radii=[1], rng=0)  # type: ignore[arg-type, return-value, list-item]
+    assert refused.value.subject == 1  # type: ignore[attr-defined]
+
+
+class Talking(OnDevice):
+    """An input that is answered in words, the same for every draw."""
+
+    question, tokens, agreement, reference, scores = "Which?", (None, None), "same_top_class", None, None
+
+    def sample(self, masks: Masks, numbers: Any, /) -> Outputs:
+        return np.array(["yes" if row[0] > 0 else "no" for row in self(masks)], dtype=object)
+
+
+@pytest.mark.parametrize("kind", [OnDevice, Talking])
+def test_calls_with_a_time_limit_and_answers_in_words_are_made_for_one_input_at_a_time(kind: Any) -> None:
+    def question(number: int) -> Iterator[Any]:
+        limited = Evaluator(kind(device, number), timeout=None if kind is Talking else 600)
+        yield number, limited(np.arange(N_FEATURES) < np.arange(5)[:, None]).tolist()
+
+    device = Device()
+    found = dict(run_together(in_turn([question(number) for number in range(4)]), n_open=4))
+    assert device.calls == [[(number, 5)] for number in range(4)]
+    assert (device.threads == {threading.get_ident()}) == (kind is Talking)
+    assert found == {number: answers for number in range(4) for _, answers in question(number)}
+
+
+def test_a_model_that_cannot_say_with_whom_it_goes_is_asked_alone_and_says_why() -> None:
+    class Unsure(OnDevice):
+        @property
+        def join_key(self) -> Any:
+            raise ModelError("It depends.")
+
+        @join_key.setter
+        def join_key(self, value: Any) -> None:
+            pass
+
+    device = Device()
+    questions = [study(Unsure(device, number) if number else OnDevice(device, 0), number) for number in range(3)]
+    found = {number for number, _ in run_together(in_turn(questions), n_open=3)}
+    assert found == {0, 1, 2}
+    assert all(len(call) == 1 for call in device.calls)
