@@ -8,15 +8,16 @@ their question: how rows are cut into batches changes no more than the last digi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextvars import copy_context
 from importlib.util import find_spec
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 
-from holdfast.evaluation import HOST, is_out_of_memory
-from holdfast.types import MaskedModel, Masks
+from holdfast.evaluation import HOST, Evaluator, is_out_of_memory
+from holdfast.types import Deciding, MaskedModel, Masks
 
 _Result = TypeVar("_Result")
 
@@ -34,6 +35,19 @@ def open_questions(batch_size: int) -> int:
     [1, 4, 16, 32]
     """
     return min(MOST_OPEN, max(1, _BATCHES_AHEAD * batch_size // _ROWS_PER_LOOK))
+
+
+def are_apart(models: Iterable[Any], others: WeakSet[Evaluator] | None = None) -> bool:
+    """Whether no two models, nor those before them, remember in one evaluator, which is asked by one at a time."""
+    known = WeakSet[Evaluator]() if others is None else others
+    for model in models:
+        while isinstance(model, (Evaluator, Deciding)):
+            if isinstance(model, Evaluator):
+                if model in known:
+                    return False
+                known.add(model)
+            model = model.model if isinstance(model, Evaluator) else model.base
+    return True
 
 
 def run_together(

@@ -66,7 +66,7 @@ def last_passed(sample: Sequence[Pattern], n_needed: int, *, nested: bool) -> in
         range(len(sample[0])),
         range(len(sample)),
         n_needed,
-        lambda i, step: all(sample[i][0 if nested else step : step + 1]),
+        lambda inputs, step: [all(sample[i][0 if nested else step : step + 1]) for i in inputs],
     )
     cut = CalibrationGroup(len(sample), n_needed, trail).cut
     return None if cut is None else int(cut)
@@ -237,9 +237,9 @@ def test_stopping_early_and_the_order_of_inputs_change_no_outcome(sample: Any, n
 def test_no_input_is_asked_once_the_outcome_is_certain() -> None:
     asked: list[tuple[int, int]] = []
 
-    def passes(i: int, step: int) -> bool:
-        asked.append((i, step))
-        return step == 0
+    def passes(inputs: Sequence[int], step: int) -> list[bool]:
+        asked.extend((i, step) for i in inputs)
+        return [step == 0] * len(inputs)
 
     trail = step_down([5, 3, 1], range(10), 8, passes)
     assert [(step.cut, step.n_passed, step.n_failed) for step in trail] == [(5, 8, 0), (3, 0, 3)]

@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import Evaluator, ModelError, certify, certify_mus, certify_radii, find_witness, mean_curve, smooth
+from holdfast import (
+    Evaluator,
+    ModelError,
+    calibrate,
+    certify,
+    certify_mus,
+    certify_radii,
+    find_witness,
+    mean_curve,
+    smooth,
+)
 from holdfast.evaluation import asked_alone, working_seconds
 from holdfast.gathering import open_questions, run_together
 from holdfast.types import MaskedModel, Masks, Outputs
@@ -356,6 +366,21 @@ def test_inputs_that_share_an_evaluator_are_asked_one_after_the_other() -> None:
     assert remembers.outputs.tolist() == table(3)(remembers.masks).tolist()
     smoothed, alike = (mean_of([smooth(model, 0.5, 4, rng=1)] * 8) for model in (remembers, table(3)))
     assert (smoothed.rates, smoothed.n_draws) == (alike.rates, alike.n_draws)
+
+
+def test_inputs_of_a_calibration_share_batches_and_it_stays_the_same() -> None:
+    def calibrated(models: Sequence[MaskedModel]) -> Any:
+        options: dict[str, Any] = {"radius": 2, "min_rate": 0.6, "share": 0.7, "rng": 0, "consistent": False}
+        return calibrate(models, [np.arange(N_FEATURES)] * len(models), **options)
+
+    device = Device()
+    apart, joint = (calibrated([make(number) for number in range(30)]) for make in (table, partial(OnDevice, device)))
+    assert joint == apart
+    assert sum(device.sizes) == joint.n_calls
+    assert np.mean([len(call) for call in device.calls]) > 3
+    remembers = Evaluator(OnDevice(Device(), 3))
+    same, alone = calibrated([remembers] * 30), calibrated([table(3)] * 30)
+    assert same.groups == alone.groups
 
 
 def test_an_error_of_a_mean_says_whose_it_is() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -29,7 +29,8 @@ from holdfast.certification.selector import (
 )
 from holdfast.completions import completions_of
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.evaluation import Evaluator, evaluating
+from holdfast.evaluation import STEADY_BATCH_SIZE, Evaluator, asked_alone, evaluating
+from holdfast.gathering import are_apart, open_questions, run_together
 from holdfast.plans import RateTest, rate_test
 from holdfast.randomness import is_canonical, stream, stream_key
 from holdfast.terminal import Shown, as_progress
@@ -281,14 +282,27 @@ class InputTests:
         self._needs_consistent, self._is_nested, self._most = needs_consistent, is_nested, most
         self._watch, self._procedure = as_progress(procedure.progress, what="tests"), replace(procedure, progress=None)
         self._has_radius = has_radius
+        # Models that are bound when they are asked for share nothing.
+        shares = isinstance(models, (list, tuple)) and not are_apart(models)
+        self._n_open = 1 if shares else open_questions(procedure.batch_size or STEADY_BATCH_SIZE)
         self._scores: dict[int, Any] = {}
         self._answers: dict[tuple[int, int], bool] = {}
         self.agree: Agreement = procedure.question.agree
         self.n_calls = self.n_repeated = 0
 
-    def passes(self, i: int, step: int) -> bool:
-        """Whether an input passes with a selection; if nested, with all larger ones too."""
-        return all(self._is_stable(i, tested) for tested in range(0 if self._is_nested else step, step + 1))
+    def passes(self, inputs: Sequence[int], step: int) -> list[bool]:
+        """Whether each input passes with a selection; if nested, with all larger ones too."""
+        waiting = iter(inputs)
+
+        def is_passed(i: int) -> Iterator[tuple[int, bool]]:
+            yield i, all(self._is_stable(i, tested) for tested in range(0 if self._is_nested else step, step + 1))
+
+        def next_question(_wait: bool) -> Iterator[tuple[int, bool]] | None:
+            i = next(waiting, None)
+            return None if i is None else is_passed(i)
+
+        answers = dict(run_together(next_question, n_open=self._n_open))
+        return [answers[i] for i in inputs]
 
     def by_prediction(self) -> dict[tuple[Any, str | None], list[int]]:
         """The inputs of every class that is predicted for one in full."""
@@ -329,7 +343,8 @@ class InputTests:
         with evaluating(model, batch_size=own.batch_size) as shared:
             if is_first:
                 self._check_kind(shared)
-                self._scores[i], n_beside = self._explain(i, shared, key)
+                with asked_alone():
+                    self._scores[i], n_beside = self._explain(i, shared, key)
                 self.n_calls += n_beside
             mask = self._select(self._scores[i], step)
             mask.setflags(write=False)

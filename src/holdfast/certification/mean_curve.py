@@ -41,11 +41,11 @@ from holdfast.certification.serialization import Value, make_frame
 from holdfast.completions import completions_of
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import STEADY_BATCH_SIZE, Evaluator
-from holdfast.gathering import open_questions, run_together
+from holdfast.gathering import are_apart, open_questions, run_together
 from holdfast.laws.law import Bernoulli, Law
 from holdfast.randomness import is_canonical
 from holdfast.terminal import as_progress
-from holdfast.types import Deciding, Mask, MaskedModel, Progress, Rng
+from holdfast.types import Mask, MaskedModel, Progress, Rng
 from holdfast.validation import check_list, check_selection, check_share, shown
 from holdfast.words import bracket, calls
 
@@ -405,7 +405,8 @@ class StratifiedSample:
         self._counted: list[Floats] = []
         self.agree, self._asks_alone, self.random_fills = procedure.question.agree, False, False
         self._odds = procedure.question.neighborhood_of(np.zeros(1, dtype=bool), 1).odds
-        self._n_open, evaluators = open_questions(procedure.batch_size or STEADY_BATCH_SIZE), WeakSet[Evaluator]()
+        evaluators = WeakSet[Evaluator]()
+        self._n_open = open_questions(procedure.batch_size or STEADY_BATCH_SIZE)
         for i, subject in enumerate(subjects):
             with _naming_subject(i):
                 model, mask = _explained(subject)
@@ -414,10 +415,8 @@ class StratifiedSample:
                 # Which the explanation itself need not have; nor, with every completion, that of the full input.
                 self._asks_alone |= reference is not None or self.random_fills
                 rates = self._count(i, model, mask)
-            for evaluator in _evaluators(model):
-                # One that remembers for several inputs is asked by one at a time.
-                self._n_open = 1 if evaluator in evaluators else self._n_open
-                evaluators.add(evaluator)
+            if not are_apart([model], evaluators):
+                self._n_open = 1
             if rates is not None:
                 self._counted.append(rates)
                 self._places.append(-1)
@@ -584,14 +583,6 @@ def _naming_subject(place: int) -> Iterator[None]:
     except Exception as error:
         error.subject = place  # type: ignore[attr-defined]
         raise
-
-
-def _evaluators(model: Any) -> Iterator[Evaluator]:
-    """The evaluators that a model is, or is made of."""
-    while isinstance(model, (Evaluator, Deciding)):
-        if isinstance(model, Evaluator):
-            yield model
-        model = model.model if isinstance(model, Evaluator) else model.base
 
 
 def size_law(free: FreeFeatures, radius: int, odds: Fraction = Fraction(1)) -> list[float]:

@@ -322,18 +322,19 @@ def cut_ranking(scores: Any, by: str, cut: float | None, *, absolute: bool = Fal
 
 
 def step_down(
-    cuts: Sequence[float], inputs: Sequence[int], n_needed: int, passes: Callable[[int, int], bool]
+    cuts: Sequence[float], inputs: Sequence[int], n_needed: int, passes: Callable[[Sequence[int], int], Sequence[bool]]
 ) -> tuple[CalibrationStep, ...]:
-    """Go on to fewer features while enough inputs pass; ask no input whose answer could change nothing any more."""
+    """Go on to fewer features while enough inputs pass; ask no input whose answer could change nothing any more.
+
+    Inputs that are to be asked whatever the others say are asked together.
+    """
     trail: list[CalibrationStep] = []
     for step, cut in enumerate(cuts):
-        n_passed = n_failed = 0
-        for i in inputs:
-            if n_passed == n_needed or n_failed > len(inputs) - n_needed:
-                break
-            is_passed = passes(i, step)
-            n_passed, n_failed = n_passed + is_passed, n_failed + (not is_passed)
-        trail.append(CalibrationStep(cut, n_passed, n_failed))
+        n_passed = n_asked = 0
+        while n_sure := min(n_needed - n_passed, len(inputs) - n_needed + 1 - (n_asked - n_passed)):
+            n_passed += sum(passes(inputs[n_asked : n_asked + n_sure], step))
+            n_asked += n_sure
+        trail.append(CalibrationStep(cut, n_passed, n_asked - n_passed))
         if n_passed < n_needed:
             break
     return tuple(trail)

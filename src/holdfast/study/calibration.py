@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
@@ -201,8 +201,8 @@ def _groups(
     groups: dict[int, CalibrationGroup] = {}
     for radius in radii if inputs else ():
 
-        def passes(i: int, step: int, radius: int = radius) -> bool:
-            return answers[step][i, radius]
+        def passes(inputs: Sequence[int], step: int, radius: int = radius) -> list[bool]:
+            return [answers[step][i, radius] for i in inputs]
 
         trail = () if n_needed is None else step_down([key.top_fraction for key in keys], inputs, n_needed, passes)
         groups[radius] = CalibrationGroup(len(inputs), n_needed, trail)
