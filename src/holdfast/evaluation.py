@@ -166,6 +166,7 @@ class Evaluator:
         self._probe = getattr(model, "batch_probe", None) if batch_size is None else None
         self._n_rows = 0
         self.deciding = model if isinstance(model, Deciding) else None
+        self._in_words = isinstance(model, Answering)
         self._base_before = 0 if self.deciding is None else self.deciding.n_base_calls
         self.progress = as_progress(progress)
         self.shortcut: Shortcut | None = None
@@ -409,14 +410,12 @@ class Evaluator:
             return np.concatenate(parts)
         rows = np.concatenate([batch, again]) if len(again) else batch
         ask: Callable[[], Any] = partial(self.model, rows.copy())
-        if isinstance(self.model, Answering):
-            ask = partial(self.model.sample, rows.copy(), np.concatenate([np.zeros(len(batch), dtype=np.int64), draws]))
-        host = HOST.get()
-        # Of a model made of another, that one's rows are shared; where a call has a time limit, it is one question's.
-        goes_alone = (
-            self.deciding is not None or isinstance(self.model, Answering) or self._deadline.seconds is not None
-        )
-        if host is None or goes_alone:
+        if self._in_words:
+            sample = self.model.sample  # type: ignore[union-attr]
+            ask = partial(sample, rows.copy(), np.concatenate([np.zeros(len(batch), dtype=np.int64), draws]))
+        host, has_limit = HOST.get(), self._deadline.seconds is not None
+        # Of a model made of another, that one's rows are shared; a call with a time limit is one question's.
+        if host is None or has_limit or self._in_words or self.deciding is not None:
             raw = self._deadline.call(ask, f"for {len(rows)} masks")
         else:
             raw = host.ask(self.model, rows.copy(), batch_size=self.batch_size, probe=self._probe)
