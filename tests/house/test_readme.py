@@ -29,7 +29,7 @@ from holdfast.cli import command_parser, main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
-PAGES_WITH_PYTHON = ["README.md", "docs/index.md", "docs/guarantee.md", "docs/notation.md"]
+PAGES_WITH_PYTHON = ["README.md", "docs/index.md", "docs/guarantee.md", "docs/studies.md"]
 OUTPUT = 'text title="output"'
 WIDTH = 100
 

@@ -1,6 +1,6 @@
 """A table and an explanation → its exact stability, and lower bounds from monotone weights.
 
-The bounds are the corrected forms of the paper's (docs/errata.md has the proofs). With g̃ the
+The bounds are the corrected forms of the paper's (docs/theory/index.md has the proofs). With g̃ the
 conditional weights of h at the explanation α and w_k = P[T ⊆ β∖α], β uniform on Δ_r, |T| = k:
 
     1 − τ_r ≤ (1/γ) Σ_{1≤|T|≤r} |g̃(T)| w_{|T|}

@@ -236,7 +236,7 @@ def certify_citations(
     scores : Attribution or array (n_passages,), optional
         The order in which passages are kept in that smaller set, the largest first; by default the cited ones first,
         each by what leaving it out alone changes.
-    tolerance, confidence, plan, agree, reference, answers, batch_size, progress, check_determinism, rng
+    tolerance, confidence, plan, agree, reference, answers, batch_size, progress, check_determinism, rng : optional
         See ``certify``. The errors of a judge must hold for the answers of both rates.
 
     Returns
