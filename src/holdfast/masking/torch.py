@@ -301,6 +301,21 @@ def to_numpy(scores: Any) -> NDArray[Any]:
     return np.asarray(values.cpu().numpy())
 
 
+def to_device(values: NDArray[Any], device: Any) -> Any:
+    """The numbers on the device; a GPU fetches them while the processor goes on."""
+    tensor = import_torch().from_numpy(np.ascontiguousarray(values))
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)  # kept by torch until it has arrived
+
+
+def widened(module: Any) -> Any:
+    """The module itself, or a copy in float32 of one in half precision, for checks that rounding would blur."""
+    torch = import_torch()
+    is_half = dtype_of(module) in (torch.float16, torch.bfloat16)
+    return deepcopy(module).float() if is_half else module
+
+
 def notes_of(module: Any) -> dict[Hashable, Any]:
     """What was learnt about a module, a session or an estimator, forgotten with it; notes must not hold it."""
     try:
