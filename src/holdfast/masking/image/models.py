@@ -108,6 +108,14 @@ class ModuleImageModel(ImageModel):
             return None
         return batch_probe(self.module, self.elements.shape, self.patches is None)
 
+    @property
+    def row_costs(self) -> Callable[[Masks], NDArray[Any]] | None:
+        """Counts the patches of each row that may be hidden, if hidden ones are left out."""
+        if self.patches is None:
+            return None
+        n_patches = np.bincount(self.patches.features[self.patches.features >= 0], minlength=self.n_features)
+        return lambda masks: masks @ n_patches
+
     def without_probes(self) -> ModuleImageModel:
         """The same in the usual layout and without a search for the batch size: scores round alike in every run."""
         return replace(self, finds_batch_size=False)

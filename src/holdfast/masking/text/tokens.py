@@ -376,6 +376,14 @@ class TokenModel:
         return self._removal is not None
 
     @property
+    def row_costs(self) -> Callable[[Masks], NDArray[Any]] | None:
+        """Counts the tokens of each row that may be hidden, if hidden ones are known to be left out."""
+        if self.__dict__.get("_removal") is None:  # finding out would call the module
+            return None
+        n_tokens = np.bincount(self.groups[self.groups != _ALWAYS_SHOWN], minlength=self.n_features)
+        return lambda masks: masks @ n_tokens
+
+    @property
     def batch_probe(self) -> BatchProbe | None:
         """What finds the number of masks per call on a CPU, unless the caller has given one."""
         if self.batch_size is not None or device_of(self.module).type != "cpu":
