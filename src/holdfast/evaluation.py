@@ -318,9 +318,7 @@ class Evaluator:
         costs: Callable[[Masks], NDArray[Any]] | None = getattr(self.model, "row_costs", None)
         return costs
 
-    def _compute(
-        self, masks: Masks, keys: list[bytes], beside: Masks, draws: NDArray[np.int64]
-    ) -> Outputs | None:
+    def _compute(self, masks: Masks, keys: list[bytes], beside: Masks, draws: NDArray[np.int64]) -> Outputs | None:
         """Compute and remember new masks; also rows beside them as these draws, unless they do not fit: then None."""
         start, of_beside, costs = 0, None, self.row_costs
         if costs is not None:

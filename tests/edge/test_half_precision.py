@@ -43,7 +43,7 @@ def rounding_of(plain: Any, exact: Any, dtype: Any) -> float:
 
 
 def check_like_plain(found: Any, plain: Any, exact: Any, dtype: Any) -> None:
-    """As near to the exact scores as the plain ones are, twice at most, and with their top classes but for near ties."""
+    """About as near to the exact scores as the plain ones, and with their top classes but for near ties."""
     rounding = rounding_of(plain, exact, dtype)
     assert np.abs(found - exact).max() <= 2 * rounding
     assert np.abs(found - plain).max() <= 3 * rounding
