@@ -130,7 +130,8 @@ def evaluating_module(module: Any, *, gradients: bool = False) -> Iterator[None]
     """Evaluation mode, with or without gradients; every submodule's own mode is restored afterwards."""
     torch = import_torch()
     training = [part for part in module.modules() if part.training]
-    module.eval()
+    if training:  # walking through all parts once more takes a small network a while
+        module.eval()
     try:
         with torch.inference_mode(not gradients), torch.set_grad_enabled(gradients):
             yield
