@@ -26,7 +26,6 @@ from holdfast.masking.torch import (
     import_torch,
     notes_of,
     score_tensor,
-    to_device,
     weights_mark,
     widened,
 )
@@ -66,7 +65,7 @@ class PatchDrop:
             attended = np.take_along_axis(part, columns, axis=1)
             attention = None if attended.all() else attended
             parts.append(_run_on_tokens(run, self.embeddings, self.image[None], columns, attention))
-        return torch.cat(parts)[to_device(np.concatenate(groups).argsort(), self.image.device)]
+        return torch.cat(parts)[torch.from_numpy(np.concatenate(groups).argsort()).to(self.image.device)]
 
 
 def bind_patches(module: Any, call: Run, image: Any, groups: Groups) -> PatchDrop:
@@ -203,8 +202,9 @@ def _run_on_tokens(
     run: Run, embeddings: Any, image: Any, columns: NDArray[np.intp], attended: NDArray[np.bool_] | None = None
 ) -> Any:
     """Run one image (1, C, H, W), going on behind the embeddings with b rows of its tokens (b, K)."""
-    wanted = to_device(columns, image.device)
-    attention = {} if attended is None else {"attention_mask": to_device(attended, image.device).long()}
+    torch = import_torch()
+    wanted = torch.from_numpy(columns).to(image.device)
+    attention = {} if attended is None else {"attention_mask": torch.from_numpy(attended).to(image.device).long()}
     with _replacing(embeddings, lambda tokens: tokens[0][wanted]) as seen:
         output = run(image, **attention)
     if len(seen) != 1:

@@ -67,7 +67,7 @@ class Tokens:
     def shown(self, masks: Masks) -> Any:
         """Which tokens are shown, a Boolean tensor (b, T) on the device."""
         shown = masks[:, np.maximum(self.groups, 0)] | (self.groups == _ALWAYS_SHOWN)
-        return import_torch().from_numpy(shown).to(self.fields["input_ids"].device)
+        return to_device(shown, self.fields["input_ids"].device)
 
     def repeat(self, n: int) -> Fields:
         """A batch of n equal rows."""
