@@ -120,7 +120,7 @@ def on_rows(module: Any, device: Any, dtype: Any) -> Callable[[Any], NDArray[Any
 
 
 def _run_on_rows(module: Any, device: Any, dtype: Any, rows: Any) -> NDArray[Any]:
-    batch = import_torch().as_tensor(rows).to(device=device, dtype=dtype)
+    batch = import_torch().as_tensor(rows).to(dtype).to(device)  # cast first, so that float64 never travels
     with evaluating_module(module):
         return to_numpy(score_tensor(module(batch)))
 
