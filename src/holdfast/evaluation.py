@@ -313,9 +313,9 @@ class Evaluator:
     @property
     def row_costs(self) -> Callable[[Masks], NDArray[Any]] | None:
         """What rows of masks cost, if the model says that rows of like cost go together; None while sizes are timed."""
-        if self._probe is not None and not self._probe.settled:
-            return None
         costs: Callable[[Masks], NDArray[Any]] | None = getattr(self.model, "row_costs", None)
+        if costs is None or (self._probe is not None and not self._probe.settled):
+            return None
         return costs
 
     def _compute(self, masks: Masks, keys: list[bytes], beside: Masks, draws: NDArray[np.int64]) -> Outputs | None:

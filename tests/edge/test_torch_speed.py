@@ -61,12 +61,6 @@ def test_arrays_arrive_as_they_are(values: Any) -> None:
     assert to_device(values, torch.device("meta")).shape == values.shape
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_a_gpu_fetches_arrays_from_pinned_memory() -> None:
-    masks = some_masks(1000, 1000)
-    np.testing.assert_array_equal(to_device(masks, torch.device("cuda")).cpu().numpy(), masks)
-
-
 def test_rows_are_cast_before_they_travel() -> None:
     """Some devices have no float64."""
     module = nn.Linear(3, 2)
