@@ -3,8 +3,8 @@
 Measured: model calls of certifying one explanation of an image of 196 patches and of a text of 30 tokens, on stand-ins
 that keep their prediction at a given rate; the time that holdfast itself takes for it; the time of a pass and of a
 gradient of full-size models with random weights, on one core. Explanations are counted by formula. Arithmetic: all of
-this times the numbers of inputs, methods and models, divided by ASSUMED passes per second of a GPU. There was no GPU
-to measure one: set HOLDFAST_GPU_PASSES to what yours does.
+this times the numbers of inputs, methods and models, divided by PUBLISHED passes per second of a GPU: timm's figure of
+ViT-B/16 on an RTX 3090. There was no GPU here to repeat it: set HOLDFAST_GPU_PASSES to what yours does.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ RATES = (1.0, 0.9, 0.5)
 ASSUMED_RATE = 0.5
 """What the arithmetic takes for the rate: the dearest, so that real studies cost less."""
 
-GPU_PASSES = float(os.environ.get("HOLDFAST_GPU_PASSES", "1000"))
-"""ASSUMED forward passes per second of one GPU, on masked inputs of a base-size model."""
+GPU_PASSES = float(os.environ.get("HOLDFAST_GPU_PASSES", "1572"))
+"""Passes per second of one GPU: vit_base_patch16_224 in timm's benchmark-infer-amp-nhwc-pt240-cu124-rtx3090.csv."""
 
 GRADIENT_PASSES = 3
 """ASSUMED passes that a gradient costs on a GPU: one forward, and about two for the way back."""
@@ -159,7 +159,7 @@ def passes_per_input(kind: Kind, certification: float) -> float:
 
 def _arithmetic(calls: dict[Kind, float]) -> Iterator[str]:
     yield ""
-    yield f"  ARITHMETIC, with τ = {ASSUMED_RATE:g} everywhere. ASSUMED: {GPU_PASSES:,.0f} passes per second and GPU; a"
+    yield f"  ARITHMETIC, with τ = {ASSUMED_RATE:g} everywhere: {GPU_PASSES:,.0f} passes per second and GPU. ASSUMED: a"
     yield f"  gradient costs {GRADIENT_PASSES} passes; GPUs add up, as inputs are independent of each other."
     heads = "".join(f"{f'{n} GPU' + 's' * (n > 1):>12}" for n in N_GPUS)
     yield f"  {'hours':<52}{'passes':>12}{heads}"

@@ -243,16 +243,23 @@ class Evaluator:
             numbers = np.arange(self._next_draw, self._next_draw + len(checked))
             self._next_draw += len(checked)
             return self.recompute(checked, numbers)
+        return self._remembered(checked, checked[:0], np.zeros(0, dtype=np.int64))
+
+    def _remembered(self, masks: Masks, again: Masks, draws: NDArray[np.int64]) -> Outputs:
+        """Outputs of masks, then of rows that no memory may answer: with the last batch of new masks, if they fit."""
         # The bits of each mask, compressed where they are many, are its key.
-        packed = np.ascontiguousarray(np.packbits(checked, axis=1))
+        packed = np.ascontiguousarray(np.packbits(masks, axis=1))
         keys: list[bytes] = packed.view(np.dtype((np.void, packed.shape[1]))).ravel().tolist()  # type: ignore[assignment]
         keys = keys if packed.shape[1] < _LONG_MASK else [zlib.compress(key, 1) for key in keys]
         first_rows: dict[bytes, int] = {}
         for row, key in enumerate(keys):
             if key not in self._slots:
                 first_rows.setdefault(key, row)
-        self._compute(checked[list(first_rows.values())], list(first_rows))
-        return np.asarray(self.outputs[[self._slots[key] for key in keys]])
+        repeated = self._compute(masks[list(first_rows.values())], list(first_rows), again, draws)
+        known = np.asarray(self.outputs[[self._slots[key] for key in keys]])
+        if not len(again):
+            return known
+        return np.concatenate([known, self.recompute(again, draws) if repeated is None else repeated])
 
     def learn(self, other: Evaluator) -> None:
         """Remember what another evaluator of the same model has computed."""
@@ -337,16 +344,31 @@ class Evaluator:
         if self.progress is not None:
             self.progress(self.n_calls, self.n_calls)
 
-    def _compute(self, masks: Masks, keys: list[bytes]) -> None:
-        start = 0
+    @property
+    def row_costs(self) -> Callable[[Masks], NDArray[Any]] | None:
+        """What rows of masks cost, if the model says that rows of like cost go together; None while sizes are timed."""
+        costs: Callable[[Masks], NDArray[Any]] | None = getattr(self.model, "row_costs", None)
+        if costs is None or (self._probe is not None and not self._probe.settled):
+            return None
+        return costs
+
+    def _compute(self, masks: Masks, keys: list[bytes], beside: Masks, draws: NDArray[np.int64]) -> Outputs | None:
+        """Compute and remember new masks; also rows beside them as these draws, unless they do not fit: then None."""
+        start, of_beside, costs = 0, None, self.row_costs
+        if costs is not None:
+            order = np.argsort(costs(masks), kind="stable")
+            masks, keys = masks[order], [keys[row] for row in order]
         while start < len(masks):
             most = self.batch_size if self._probe is None else min(self._probe.size, self.batch_size)
             due = self._references, self._n_spread
             again, expected = self._take_repeats(min(self._n_due(), most - 1))
             batch = masks[start : start + most - len(again)]
-            n_rows, began = len(batch) + len(again), time.perf_counter()
+            fits = start + len(batch) == len(masks) and len(batch) + len(again) + len(beside) <= most
+            added, numbers = (beside, draws) if fits else (beside[:0], draws[:0])
+            n_rows, began = len(batch) + len(again) + len(added), time.perf_counter()
             try:
-                outputs = self._ask(batch, again, np.ones(len(again), dtype=np.int64))
+                drawn = np.concatenate([np.ones(len(again), dtype=np.int64), numbers])
+                outputs = self._ask(batch, np.concatenate([again, added]), drawn)
             except Exception as error:
                 self._references, self._n_spread = due
                 self._halve(n_rows, error)
@@ -354,9 +376,11 @@ class Evaluator:
             if self._probe is not None and HOST.get() is None:  # a host times its own calls
                 self._probe.record(n_rows, time.perf_counter() - began)
             self._n_rows += n_rows
-            self._check(again, expected, outputs[len(batch) :])
-            self._keep(keys[start : start + len(batch)], outputs[: len(batch)])
+            new, repeated, of_beside = np.split(outputs, [len(batch), len(batch) + len(again)])
+            self._check(again, expected, repeated)
+            self._keep(keys[start : start + len(batch)], new)
             start += len(batch)
+        return of_beside if of_beside is not None and len(of_beside) == len(beside) else None
 
     def _halve(self, n_rows: int, error: Exception) -> None:
         """Go on with smaller batches if memory ran out; anything else is raised."""
@@ -405,6 +429,8 @@ class Evaluator:
 
     def _ask_model(self, batch: Masks, again: Masks, draws: NDArray[np.int64]) -> Outputs:
         if isinstance(self.model, Evaluator):
+            if self.model._next_draw is None and len(batch):
+                return self.model._remembered(batch, again, draws)
             parts = [self.model(batch)] if len(batch) else []
             parts += [self.model.recompute(again, draws)] if len(again) else []
             return np.concatenate(parts)

@@ -611,6 +611,85 @@ def test_the_repeated_row_travels_with_other_rows_and_never_makes_a_batch_too_lo
     assert [len(batch) > 1 for batch in with_repeat[:2]] == [True, True]
 
 
+def test_repeated_rows_travel_with_new_ones_through_an_evaluator_that_is_shared() -> None:
+    model = score_table(12)
+    alone, shared = Recorded(model), Recorded(model)
+    certificates = [certify(model, SELECTED, radius=4, rng=0) for model in (alone, Evaluator(shared))]
+    assert certificates[0] == certificates[1]
+    assert shared.batch_sizes == alone.batch_sizes
+    for batch_size in (1, 2, 3):  # where they do not fit, they have batches of their own
+        limited = Recorded(model)
+        assert certify(Evaluator(limited, batch_size=batch_size), SELECTED, radius=4, rng=0) == certificates[0]
+        assert max(limited.batch_sizes) <= batch_size
+        assert limited.n_rows == alone.n_rows
+
+
+def test_repeated_rows_are_computed_again_where_the_shared_evaluator_knows_all_others() -> None:
+    recorded = Recorded(score_table(12))
+    shared = Evaluator(recorded)
+    first = certify(shared, SELECTED, radius=4, rng=0)
+    n_rows = recorded.n_rows
+    assert certify(shared, SELECTED, radius=4, rng=0) == first
+    assert recorded.n_rows - n_rows == first.n_repeated > 0
+
+
+class Costly(Recorded):
+    """A model whose rows cost what they show; ``batch_probe`` as it is given."""
+
+    def __init__(self, model: MaskedModel, probe: Any = None) -> None:
+        super().__init__(model)
+        self.batch_probe = probe
+        self.costs: list[list[int]] = []
+
+    def row_costs(self, masks: Masks) -> Any:
+        return masks.sum(axis=1)
+
+    def __call__(self, masks: Masks) -> Any:
+        self.costs.append(masks.sum(axis=1).tolist())
+        return super().__call__(masks)
+
+
+class Sizes:
+    """A search for a batch size that has ended, or has not."""
+
+    size = 8
+
+    def __init__(self, *, settled: bool) -> None:
+        self.settled = settled
+
+    def record(self, n_rows: int, seconds: float) -> None: ...
+
+
+@given(masks=mask_batches(6), batch_size=st.integers(1, 9))
+def test_rows_of_like_cost_are_computed_together_and_answered_in_the_order_asked(masks: Masks, batch_size: int) -> None:
+    table = score_table(6)
+    for levels in (1, 2):
+        model = Costly(table)
+        evaluator: Any = model
+        for _ in range(levels):
+            evaluator = Evaluator(evaluator, batch_size=batch_size)
+        np.testing.assert_array_equal(evaluator(masks), table(masks))
+        costs = [cost for batch in model.costs for cost in batch]
+        assert costs == sorted(costs)
+        assert set(model.times_asked.values()) <= {1}
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_rows_stay_as_they_are_drawn_while_batch_sizes_are_timed(settled: bool) -> None:
+    """Batches of ever longer rows would make the later, larger ones look slow."""
+    masks = all_masks(6)
+    model = Costly(score_table(6), Sizes(settled=settled))
+    np.testing.assert_array_equal(Evaluator(Evaluator(model))(masks), score_table(6)(masks))
+    costs = [cost for batch in model.costs for cost in batch]
+    assert costs == (sorted(costs) if settled else masks.sum(axis=1).tolist())
+
+
+@pytest.mark.parametrize("ask", [certify, certify_hard])
+def test_sorted_rows_never_change_a_certificate(ask: Any) -> None:
+    plain, costly = (ask(model, SELECTED, radius=4, rng=3) for model in (score_table(12), Costly(score_table(12))))
+    assert plain == costly
+
+
 def test_only_a_model_that_decides_early_can_be_asked_to() -> None:
     with pytest.raises(InvalidTypeError, match="`model` must be able to decide early, got TableModel"):
         Evaluator(label_table(3)).keeps_top_class(all_masks(3), 0)

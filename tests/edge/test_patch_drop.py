@@ -23,7 +23,7 @@ from transformers import (
     ViTForImageClassification,
 )
 
-from holdfast import InvalidTypeError, InvalidValueError, ModelError, certify
+from holdfast import Evaluator, InvalidTypeError, InvalidValueError, ModelError, certify
 from holdfast.masking.image.mask_image import mask_image
 from holdfast.masking.image.pixels import segments
 from holdfast.types import Differentiable
@@ -405,13 +405,73 @@ def test_options_that_do_not_go_with_it_are_refused(
         mask_image(given.pop("classifier"), given.pop("image"), fill="drop", **given)
 
 
-def test_a_compiled_module_is_refused_since_it_would_compute_every_patch() -> None:
-    module = make()
-    with pytest.raises(InvalidTypeError, match=r"^`classifier` must not be compiled for `fill='drop'`"):
-        mask_image(torch.compile(module, backend="eager"), picture(), fill="drop")
+def test_rows_of_like_length_go_together_over_all_that_is_asked_at_once() -> None:
+    module = make(hidden_size=128, intermediate_size=256)
+    model = mask_image(module, picture(), fill="drop")
+    masks = spread(16, 96)
+    with counting(module) as shapes:
+        answers = Evaluator(model, batch_size=12)(masks)
+    lengths = [tokens for _, tokens in shapes]
+    assert lengths == sorted(lengths)
+    assert sum(rows for rows, _ in shapes) == len({tuple(mask) for mask in masks.tolist()})
+    np.testing.assert_allclose(answers, model(masks), rtol=0, atol=3e-5)
+    assert mask_image(module, picture(), groups=(4, 4)).row_costs is None  # type: ignore[attr-defined]
+
+
+def compiled_in_place(module: Any) -> Any:
     module.compile(backend="eager")
-    with pytest.raises(InvalidTypeError, match=r"^`classifier` must not be compiled for `fill='drop'`"):
-        mask_image(module, picture(), fill="drop")
+    return module
+
+
+def with_compiled_layers(module: Any) -> Any:
+    for layer in module.vit.layers:
+        layer.compile(backend="eager")
+    return module
+
+
+@pytest.mark.parametrize(
+    "compiled",
+    [lambda module: torch.compile(module, backend="eager"), compiled_in_place, with_compiled_layers],
+    ids=["wrapped", "in place", "layers"],
+)
+def test_patches_are_removed_from_compiled_modules_too(compiled: Any) -> None:
+    image = picture()
+    module = compiled(make())
+    model, plain = mask_image(module, image, fill="drop"), mask_image(make(), image, fill="drop")
+    np.testing.assert_allclose(model(spread()), plain(spread()), rtol=0, atol=CLOSE)
+    inner = getattr(module, "_orig_mod", module)
+    with counting(inner) as shapes:
+        mask_image(module, image, fill="drop")(np.arange(16)[None] < 4)
+    assert shapes[-1] == (1, 5), "the class token and four patches"
+    assert len(shapes) == 1, "checked once"
+    assert all(part.training for part in inner.modules()), "as the caller left it"
+
+
+def test_a_module_compiled_as_a_whole_has_the_fingerprint_of_what_is_computed() -> None:
+    dropped = [
+        mask_image(module, picture(), fill="drop") for module in (make(), torch.compile(make(), backend="eager"))
+    ]
+    assert dropped[0].provenance == dropped[1].provenance
+
+
+def test_new_weights_of_a_module_compiled_in_place_are_used() -> None:
+    module, image = compiled_in_place(make()), picture()
+    mask_image(module, image, fill="drop")
+    with torch.no_grad():
+        module.classifier.weight.mul_(2)
+    direct = attended_by_hand(module, image, np.ones(16, dtype=bool))
+    found = mask_image(module, image, fill="drop")(np.ones((1, 16), dtype=bool))
+    np.testing.assert_allclose(found[0], direct, rtol=0, atol=CLOSE)
+
+
+def test_embeddings_inside_a_compiled_part_are_refused_since_every_patch_would_be_computed() -> None:
+    wrapped, in_place, embedding = make(), make(), make()
+    wrapped.vit = torch.compile(wrapped.vit, backend="eager")
+    in_place.vit.compile(backend="eager")
+    embedding.vit.embeddings.compile(backend="eager")
+    for module in (wrapped, in_place, embedding):
+        with pytest.raises(InvalidTypeError, match=r"^`classifier` must not have its embeddings in a part"):
+            mask_image(module, picture(), fill="drop")
 
 
 def test_a_preprocessing_comes_before_the_removal() -> None:

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from holdfast import certify
+from holdfast import Evaluator, certify
 from holdfast.masking.speed import group_by_length, pass_overhead, same_scores
 from holdfast.masking.text.mask_text import mask_text
 from holdfast.masking.torch import notes_of
@@ -162,9 +162,9 @@ def test_a_padding_token_in_the_text_is_masked_the_slow_way() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_cannot_be_checked_and_is_masked(dtype: Any) -> None:
+def test_half_precision_is_warned_of_and_checked(dtype: Any) -> None:
     with pytest.warns(UserWarning, match=r"on a CPU, which can be many times slower .* `model\.float\(\)`"):
-        assert not bind(bert().to(dtype)).removes_tokens
+        assert bind(bert().to(dtype)).removes_tokens
     assert bind(bert().double()).removes_tokens
 
 
@@ -272,6 +272,25 @@ def test_hidden_tokens_are_not_computed() -> None:
     shown = int(masks.sum()) + 2 * 64
     assert shown <= computed <= 1.3 * shown
     assert computed < 0.4 * 64 * 74
+
+
+def test_rows_of_like_length_go_together_over_all_that_is_asked_at_once() -> None:
+    """Within batches of 16 rows alone, more tokens would be filled up."""
+    module = make("Bert", hidden_size=128, intermediate_size=256)
+    model = bind(module, LONG)
+    masks = np.random.default_rng(0).random((128, model.n_features)) < np.random.default_rng(1).random((128, 1))
+    assert model.row_costs is None, "nothing is known before the first call, and no call is made to find out"
+    as_drawn = np.concatenate([model(masks[start : start + 16]) for start in range(0, 128, 16)])
+    computed = []
+    for ask in (Evaluator(model, batch_size=16), lambda masks: [model(masks[i : i + 16]) for i in range(0, 128, 16)]):
+        with counting(module) as shapes:
+            answers = ask(masks)
+        computed.append(sum(rows * tokens for rows, tokens in shapes))
+        assert sum(rows for rows, _ in shapes) == 128
+        np.testing.assert_allclose(np.reshape(answers, (128, -1)), as_drawn, rtol=0, atol=1e-5)  # a wider model
+    shown = int(masks.sum()) + 2 * 128
+    assert shown <= computed[0] <= 1.1 * shown
+    assert computed[0] < 0.95 * computed[1]
 
 
 def test_the_check_is_made_once_per_module_and_again_for_longer_texts_only() -> None:

@@ -20,6 +20,7 @@ from holdfast.evaluation import evaluating, steady_batch_size
 from holdfast.masking.image.mask_image import mask_image
 from holdfast.masking.speed import Acceleration, BatchProbe, layout_probe
 from holdfast.masking.text.mask_text import mask_text
+from holdfast.masking.torch import on_rows, to_device
 from tests.edge.test_mask_image import _onnx_file
 from tests.helpers.contracts import check_masked_model
 from tests.helpers.fakes import all_masks
@@ -45,6 +46,28 @@ def work_for(seconds: float) -> None:
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pass
+
+
+# -- copies ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "values", [np.arange(6).reshape(2, 3).T, np.array([True, False]), np.zeros((0, 4), dtype=bool)]
+)
+def test_arrays_arrive_as_they_are(values: Any) -> None:
+    arrived = to_device(values, torch.device("cpu"))
+    assert arrived.is_contiguous()
+    np.testing.assert_array_equal(arrived.numpy(), values)
+    assert to_device(values, torch.device("meta")).shape == values.shape
+
+
+def test_rows_are_cast_before_they_travel() -> None:
+    """Some devices have no float64."""
+    module = nn.Linear(3, 2)
+    score = on_rows(module, None, None)
+    rows = np.random.default_rng(0).random((4, 3))
+    with torch.no_grad():
+        np.testing.assert_allclose(score(rows), module(torch.from_numpy(rows).float()).numpy())
 
 
 # -- layouts -----------------------------------------------------------------------------------------------

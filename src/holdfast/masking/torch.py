@@ -120,7 +120,7 @@ def on_rows(module: Any, device: Any, dtype: Any) -> Callable[[Any], NDArray[Any
 
 
 def _run_on_rows(module: Any, device: Any, dtype: Any, rows: Any) -> NDArray[Any]:
-    batch = import_torch().as_tensor(rows).to(device=device, dtype=dtype)
+    batch = import_torch().as_tensor(rows).to(dtype).to(device)  # cast first, so that float64 never travels
     with evaluating_module(module):
         return to_numpy(score_tensor(module(batch)))
 
@@ -300,6 +300,21 @@ def to_numpy(scores: Any) -> NDArray[Any]:
     if values.dtype in (torch.float16, torch.bfloat16):
         values = values.float()
     return np.asarray(values.cpu().numpy())
+
+
+def to_device(values: NDArray[Any], device: Any) -> Any:
+    """The numbers on the device; a GPU fetches them while the processor goes on."""
+    tensor = import_torch().from_numpy(np.ascontiguousarray(values))
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)  # kept by torch until it has arrived
+
+
+def widened(module: Any) -> Any:
+    """The module itself, or a copy in float32 of one in half precision, for checks that rounding would blur."""
+    torch = import_torch()
+    is_half = dtype_of(module) in (torch.float16, torch.bfloat16)
+    return deepcopy(module).float() if is_half else module
 
 
 def notes_of(module: Any) -> dict[Hashable, Any]:

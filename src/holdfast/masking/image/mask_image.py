@@ -18,7 +18,7 @@ from holdfast.masking.image.models import (
     TensorBatches,
     TensorImageModel,
 )
-from holdfast.masking.image.patches import patch_grid
+from holdfast.masking.image.patches import patch_grid, uncompiled
 from holdfast.masking.image.pixels import (
     Pixels,
     check_groups,
@@ -166,6 +166,7 @@ def mask_image(
             raise InvalidValueError(argument="compile", must=must)
         if fill_stage != "after":
             raise InvalidValueError(argument="fill_stage", must="be left out for `fill='drop'`", got=shown(fill_stage))
+        classifier = target = uncompiled(target)
     picture = open_picture(image)
     model_input, elements, baseline, words = _look(target, picture, chosen, preprocess, fill_stage)
     baselines: Pixels | None = None

@@ -29,6 +29,7 @@ from holdfast.masking.torch import (
     import_torch,
     lacks_attention,
     score_tensor,
+    to_device,
     to_numpy,
     twin_of,
 )
@@ -122,6 +123,14 @@ class ModuleImageModel(ImageModel):
             return None
         return batch_probe(self.module, self.elements.shape, self.patches is None)
 
+    @property
+    def row_costs(self) -> Callable[[Masks], NDArray[Any]] | None:
+        """Counts the patches of each row that may be hidden, if hidden ones are left out."""
+        if self.patches is None:
+            return None
+        n_patches = np.bincount(self.patches.features[self.patches.features >= 0], minlength=self.n_features)
+        return lambda masks: masks @ n_patches
+
     def without_probes(self) -> ModuleImageModel:
         """The same without a search for the layout and the batch size: scores round alike in every run."""
         return replace(self, finds_batch_size=False)
@@ -129,7 +138,7 @@ class ModuleImageModel(ImageModel):
     def without_hidden_patches(self) -> ModuleImageModel:
         """The same with hidden patches removed from the sequence, if the module is a vision transformer."""
         with self._evaluating():
-            patches = bind_patches(self.module, partial(self._call, self.module), self.batches.image, self.groups)
+            patches = bind_patches(self.module, self._call, self.batches.image, self.groups)
         return replace(self, patches=patches)
 
     def gradient(self, points: NDArray[Any], target: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -412,7 +421,7 @@ class TensorBatches:
         self.device, self.dtype = device, dtype
         self.image, self.baseline = (self.tensor(values.transpose(2, 0, 1)) for values in (elements, baseline))
         columns = np.where(groups < 0, int(groups.max()) + 1, groups).ravel()
-        self._columns = import_torch().from_numpy(columns.astype(np.int64)).to(device)
+        self._columns = to_device(columns.astype(np.int64), device)
         # Per layout, a buffer nobody uses at the moment: taken while in use, so that threads never share one.
         self._spares: dict[bool, list[Any]] = {False: [], True: []}
 
@@ -448,7 +457,7 @@ class TensorBatches:
     def _shown(self, masks: Masks) -> Any:
         # With one more column, always true: what -1 refers to.
         padded = np.concatenate([masks, np.ones((len(masks), 1), dtype=bool)], axis=1)
-        matrix = import_torch().from_numpy(padded).to(self.device)
+        matrix = to_device(padded, self.device)
         return matrix.index_select(1, self._columns).view(len(masks), 1, *self.image.shape[1:])
 
 

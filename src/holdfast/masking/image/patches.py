@@ -10,7 +10,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,14 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.masking.image.pixels import Groups
 from holdfast.masking.speed import group_by_length, pass_overhead, same_scores
-from holdfast.masking.torch import forward_parameters, import_torch, notes_of, score_tensor, weights_mark
+from holdfast.masking.torch import (
+    forward_parameters,
+    import_torch,
+    notes_of,
+    score_tensor,
+    weights_mark,
+    widened,
+)
 from holdfast.randomness import stream
 from holdfast.types import Masks
 
@@ -68,11 +77,12 @@ def score_shown_patches(run: Run, parts: Sequence[tuple[PatchDrop, Masks]]) -> A
     return torch.cat(scores)[torch.from_numpy(np.concatenate(groups).argsort()).to(first.image.device)]
 
 
-def bind_patches(module: Any, run: Run, image: Any, groups: Groups) -> PatchDrop:
+def bind_patches(module: Any, call: Run, image: Any, groups: Groups) -> PatchDrop:
     """Remove hidden patches of this tensor (C, H, W), if removing patches has a meaning for the module.
 
-    That is checked once per module and size of image. The module must be in evaluation mode, without
-    gradients; ``run`` takes images (b, C, H, W). Every feature must be a union of whole patches.
+    That is checked once per module and size of image; of a module in half precision, in full precision first, since
+    rounding hides small differences. The module must be in evaluation mode, without gradients; ``call`` takes a module
+    and images (b, C, H, W). Every feature must be a union of whole patches.
     """
     rows, cols = patch_grid(module, tuple(image.shape[1:]))
     height, width = groups.shape[0] // rows, groups.shape[1] // cols
@@ -86,7 +96,10 @@ def bind_patches(module: Any, run: Run, image: Any, groups: Groups) -> PatchDrop
     embeddings = _find_embeddings(module)
     notes, question = notes_of(module), ("patches", weights_mark(module), tuple(image.shape), image.dtype)
     if question not in notes:
-        notes[question] = _learn_patches(module, run, embeddings, image, (rows, cols))
+        wide = widened(module)
+        may_pad = wide is module or _learn_patches(wide, partial(call, wide), image.float(), (rows, cols))[1]
+        patches, may_pad_itself = _learn_patches(module, partial(call, module), image, (rows, cols))
+        notes[question] = patches, may_pad and may_pad_itself
     patches, may_pad = notes[question]
     features = np.where(patches == _ALWAYS_KEPT, _ALWAYS_KEPT, cells[patches, 0])
     return PatchDrop(embeddings, image, features, pass_overhead(module, image.device) if may_pad else 0.0)
@@ -103,27 +116,37 @@ def patch_grid(module: Any, size: tuple[int, ...], purpose: str = "`fill='drop'`
     return size[0] // height, size[1] // width
 
 
+def uncompiled(module: Any) -> Any:
+    """The module as it was before ``torch.compile``: compiled code does not see what is done to its parts."""
+    original = getattr(module, "_orig_mod", module)
+    if getattr(original, "_compiled_call_impl", None) is None:
+        return original
+    # Compiled in place: a copy has the same parts and weights, and is not compiled.
+    return notes_of(original).setdefault("uncompiled", copy(original))
+
+
 def _find_embeddings(module: Any) -> Any:
     """The part that turns pixels into tokens, as the vision transformers of Transformers have it."""
-    torch = import_torch()
-    if any(hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) for part in module.modules()):
-        must, hint = "not be compiled for `fill='drop'`", "Pass the module as it was before."
-        raise InvalidTypeError(argument="classifier", must=must, hint=hint)
-    for part in module.modules():
+    torch, parts = import_torch(), dict(module.named_modules())
+    for name, part in parts.items():
         if isinstance(getattr(part, "patch_embeddings", None), torch.nn.Module):
+            steps = name.split(".")
+            around = [parts[".".join(steps[:n])] for n in range(1, len(steps))]
+            if any(hasattr(whole, "_orig_mod") or whole._compiled_call_impl is not None for whole in [*around, part]):
+                must = "not have its embeddings in a part that is compiled, for `fill='drop'`"
+                hint = "Compile the whole module, or the layers behind its embeddings."
+                raise InvalidTypeError(argument="classifier", must=must, hint=hint)
             return part
     raise _unsupported("it has no part with `patch_embeddings`")
 
 
-def _learn_patches(
-    module: Any, run: Run, embeddings: Any, image: Any, grid: tuple[int, int]
-) -> tuple[NDArray[np.intp], bool]:
+def _learn_patches(module: Any, run: Run, image: Any, grid: tuple[int, int]) -> tuple[NDArray[np.intp], bool]:
     """For each token (T,) its patch in reading order, or -1, and whether rows may be filled up.
 
     Checks that patches can be removed from images like this tensor (C, H, W): all kept must be the plain
     module, and the order of tokens must not matter behind the embeddings.
     """
-    torch = import_torch()
+    torch, embeddings = import_torch(), _find_embeddings(module)
     noise = torch.from_numpy(stream(0, "patch drop").standard_normal((2, *image.shape), dtype=np.float32)).to(image)
     patches, photo = _match_tokens(run, embeddings, noise, grid), noise[:1]
     always = patches == _ALWAYS_KEPT

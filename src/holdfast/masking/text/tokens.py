@@ -37,9 +37,11 @@ from holdfast.masking.torch import (
     lacks_attention,
     notes_of,
     score_tensor,
+    to_device,
     to_numpy,
     twin_of,
     weights_mark,
+    widened,
 )
 from holdfast.outputs import split_rows
 from holdfast.randomness import stream
@@ -73,7 +75,7 @@ class Tokens:
     def shown(self, masks: Masks) -> Any:
         """Which tokens are shown, a Boolean tensor (b, T) on the device."""
         shown = masks[:, np.maximum(self.groups, 0)] | (self.groups == _ALWAYS_SHOWN)
-        return import_torch().from_numpy(shown).to(self.fields["input_ids"].device)
+        return to_device(shown, self.fields["input_ids"].device)
 
     def repeat(self, n: int) -> Fields:
         """A batch of n equal rows."""
@@ -263,7 +265,6 @@ def _find_removal(module: Any, tokens: Tokens) -> TokenRemoval | None:
     padding = getattr(config, "pad_token_id", None)
     may_be_exact = (
         "position_ids" in forward_parameters(module)
-        and dtype_of(module) in (torch.float32, torch.float64)
         and not (padding is not None and bool((ids == padding).any()))
         # BigBird gives up its sparse attention for good at the first short text.
         and getattr(config, "attention_type", "original_full") == "original_full"
@@ -293,27 +294,31 @@ def _is_exact(module: Any, removal: TokenRemoval) -> bool | None:
     """Whether leaving tokens out gives the scores of masking; None if scores that never change do not tell.
 
     In random masks of many, some, few and no tokens, every token that may be hidden is a feature of its own,
-    whatever the features are.
+    whatever the features are. A module in half precision is checked in full precision first, where it must be exact;
+    then its own scores must be the same but for its rounding.
     """
-    torch, tokens = import_torch(), removal.tokens
+    torch, tokens, wide = import_torch(), removal.tokens, widened(module)
     places = np.flatnonzero(tokens.groups != _ALWAYS_SHOWN)
     ranks = np.argsort(stream(0, "token removal").random((len(_KEPT_SHARES), len(places))), axis=1)
     masks = np.ones((len(_KEPT_SHARES), len(tokens.groups)), dtype=bool)
     masks[:, places] = ranks < np.round(np.array(_KEPT_SHARES) * len(places))[:, None]
-    shown = torch.from_numpy(masks[masks.any(axis=1)]).to(tokens.fields["input_ids"].device)
+    shown = to_device(masks[masks.any(axis=1)], tokens.fields["input_ids"].device)
     rows = shown.split(1)
-    # Whatever precision surrounds the check, its verdict is about full precision.
-    with torch.autocast(shown.device.type, enabled=False):
-        wanted = torch.cat([score_tensor(module(**_drop_attention(tokens, row))) for row in rows])
-        if wanted.dtype not in (torch.float32, torch.float64):
+    for judged in (wide,) if wide is module else (wide, module):
+        # Whatever precision surrounds the check, its verdict is about the module's own.
+        with torch.autocast(shown.device.type, enabled=False):
+            wanted = torch.cat([score_tensor(judged(**_drop_attention(tokens, row))) for row in rows])
+            if judged is wide and wanted.dtype not in (torch.float32, torch.float64):
+                return False
+            if bool((wanted == wanted[:1]).all()):
+                return None
+            try:
+                padded, shortest = (score_tensor(judged(**removal.batch(part))) for part in (shown, rows[-1]))
+            except (RuntimeError, ValueError, TypeError, IndexError):
+                return False
+        if not (same_scores(padded, wanted) and same_scores(torch.cat([padded[:-1], shortest]), wanted)):
             return False
-        if bool((wanted == wanted[:1]).all()):
-            return None
-        try:
-            padded, shortest = (score_tensor(module(**removal.batch(part))) for part in (shown, rows[-1]))
-        except (RuntimeError, ValueError, TypeError, IndexError):
-            return False
-    return same_scores(padded, wanted) and same_scores(torch.cat([padded[:-1], shortest]), wanted)
+    return True
 
 
 @dataclass(frozen=True)
@@ -428,6 +433,14 @@ class TokenModel:
     def removes_tokens(self) -> bool:
         """Whether hidden tokens are left out: for the fill "drop", if the check says that scores are the same."""
         return self._removal is not None
+
+    @property
+    def row_costs(self) -> Callable[[Masks], NDArray[Any]] | None:
+        """Counts the tokens of each row that may be hidden, if hidden ones are known to be left out."""
+        if self.__dict__.get("_removal") is None:  # finding out would call the module
+            return None
+        n_tokens = np.bincount(self.groups[self.groups != _ALWAYS_SHOWN], minlength=self.n_features)
+        return lambda masks: masks @ n_tokens
 
     @property
     def batch_probe(self) -> BatchProbe | None:
