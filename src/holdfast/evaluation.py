@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.outputs import check_repeat, checked_outputs
+from holdfast.prices import Ahead, CallPrice
 from holdfast.terminal import as_progress
 from holdfast.types import Answering, Deciding, Mask, MaskedModel, Masks, Outputs, Progress, Provenance
-from holdfast.validation import check_masks, check_seconds, check_whole
+from holdfast.validation import check_masks, check_seconds, check_whole, shown
 
 _Answer = TypeVar("_Answer")
 
@@ -82,11 +83,16 @@ class Evaluator:
         Most seconds that one call of the model may take; a call that takes longer raises ``ModelError``,
         and everything computed before is kept. Each call then runs in a thread, which cannot be ended: a
         call that hangs holds what it has until the process ends.
+    price : CallPrice, optional
+        What a call takes, of a model that does not tell, such as a function that runs on a GPU. Where a call takes
+        as long as many rows, rows of later looks are computed in the same call. Results are the same, bit by bit.
 
     Attributes
     ----------
     n_calls : int
-        Rows the model has computed.
+        Rows that were asked for and that the model has computed.
+    n_computed : int
+        All rows that it has computed, those of looks that did not come included.
     n_repeated : int
         Rows that it has computed twice, to see whether the model is deterministic.
     masks, outputs : arrays
@@ -117,7 +123,14 @@ class Evaluator:
         batch_size: int | None = None,
         progress: Progress | bool | None = None,
         timeout: float | None = None,
+        price: CallPrice | None = None,
     ) -> None:
+        if not isinstance(price, CallPrice | None):
+            raise InvalidTypeError(argument="price", must="be a CallPrice, or None", got=shown(price))
+        self._price = price
+        self._meter = getattr(model, "call_meter", None) if batch_size is None else None
+        self._ahead: dict[bytes, tuple[Outputs, int]] = {}  # outputs that no one has asked for yet, and the row
+        self._n_unused, self._fails_ahead = 0, False
         self.model = model if batch_size is None else _without_probes(model)
         self._deadline = Deadline(check_seconds(timeout))
         n_features = getattr(model, "n_features", None)
@@ -151,6 +164,11 @@ class Evaluator:
         """Rows the model has computed; of a model made of another, rows of that other."""
         beside = 0 if self.by_rows is None else self.by_rows.n_calls
         return self._n_rows + beside if self.deciding is None else self.deciding.n_base_calls - self._base_before
+
+    @property
+    def n_computed(self) -> int:
+        """Rows the model has computed, whether or not they were asked for."""
+        return self.n_calls + self._innermost._n_unused
 
     @property
     def n_repeated(self) -> int:
@@ -188,9 +206,14 @@ class Evaluator:
         return self.model if isinstance(self.model, Answering) else None
 
     @property
+    def _innermost(self) -> Evaluator:
+        """The evaluator that calls the model."""
+        return self.model._innermost if isinstance(self.model, Evaluator) else self
+
+    @property
     def deadline(self) -> Deadline:
         """What limits the time of a call of the innermost model, its gradients included."""
-        return self.model.deadline if isinstance(self.model, Evaluator) else self._deadline
+        return self._innermost._deadline
 
     @property
     def masks(self) -> Masks:
@@ -209,16 +232,49 @@ class Evaluator:
             numbers = np.arange(self._next_draw, self._next_draw + len(checked))
             self._next_draw += len(checked)
             return self.recompute(checked, numbers)
-        # The bits of each mask, compressed where they are many, are its key.
-        packed = np.ascontiguousarray(np.packbits(checked, axis=1))
-        keys: list[bytes] = packed.view(np.dtype((np.void, packed.shape[1]))).ravel().tolist()  # type: ignore[assignment]
-        keys = keys if packed.shape[1] < _LONG_MASK else [zlib.compress(key, 1) for key in keys]
+        keys = _keys_of(checked)
         first_rows: dict[bytes, int] = {}
         for row, key in enumerate(keys):
             if key not in self._slots:
                 first_rows.setdefault(key, row)
+        taken = [key for key in first_rows if key in self._ahead] if self._ahead else []
+        if taken:  # they become calls now
+            rows = [self._ahead.pop(key) for key in taken]
+            self._n_rows, self._n_unused = self._n_rows + len(taken), self._n_unused - len(taken)
+            self._keep(taken, np.concatenate([outputs[row : row + 1] for outputs, row in rows]))
+            first_rows = {key: row for key, row in first_rows.items() if key not in self._slots}
         self._compute(checked[list(first_rows.values())], list(first_rows))
         return np.asarray(self.outputs[[self._slots[key] for key in keys]])
+
+    def ahead(self, masks: Masks) -> Ahead | None:
+        """What the call for these masks may take along of later looks; None if it may not, or there need be none.
+
+        Rows are computed ahead only where they cost nothing but the time of a device: not where answers are random or
+        in words, each mask is decided by many rows, outputs need not come from the model, or calls have a time limit.
+        """
+        last = self._innermost
+        price = last._meter.price if last._price is None and last._meter is not None else last._price
+        stays = self.deciding is not None or self.shortcut is not None or self._next_draw is not None
+        if price is None or stays or last._fails_ahead or last._deadline.seconds is not None:
+            return None
+        if isinstance(last.model, Answering):
+            return None
+        n_new = len({*_keys_of(check_masks(masks, self.n_columns))} - last._slots.keys() - last._ahead.keys())
+        return Ahead(price.rows_per_call, -n_new % min(self.batch_size, last.batch_size)) if n_new else None
+
+    def compute_ahead(self, masks: Masks) -> None:
+        """Compute masks (b, n_features) that may be asked for soon: they are no calls until someone does."""
+        last, keys = self._innermost, _keys_of(masks)
+        new = {key: row for row, key in enumerate(keys) if key not in last._slots and key not in last._ahead}
+        rows, keys, size = masks[list(new.values())], list(new), min(self.batch_size, last.batch_size)
+        for start in range(0, len(rows), size):
+            try:
+                outputs = last._ask_model(rows[start : start + size], rows[:0], np.zeros(0, dtype=np.int64))
+            except Exception:  # a row that no one asked for fails no question; one that is asked for fails by itself
+                last._fails_ahead = True
+                return
+            last._ahead.update((key, (outputs, row)) for row, key in enumerate(keys[start : start + size]))
+            last._n_unused += len(outputs)
 
     def learn(self, other: Evaluator) -> None:
         """Remember what another evaluator of the same model has computed."""
@@ -298,6 +354,7 @@ class Evaluator:
     def finish(self) -> None:
         """Tell the progress hook that no more rows will come."""
         self._references, self._n_spread = [], None
+        self._innermost._ahead.clear()
         if self.deciding is not None:
             self.deciding.base.finish()
         if self.progress is not None:
@@ -308,7 +365,8 @@ class Evaluator:
         while start < len(masks):
             most = self.batch_size if self._probe is None else min(self._probe.size, self.batch_size)
             due = self._references, self._n_spread
-            again, expected = self._take_repeats(min(self._n_due(), most - 1))
+            is_computed = self._is_computed(masks[start : start + most])  # no call that repeats could go along with
+            again, expected = self._take_repeats(0 if is_computed else min(self._n_due(), most - 1))
             batch = masks[start : start + most - len(again)]
             n_rows, began = len(batch) + len(again), time.perf_counter()
             try:
@@ -333,6 +391,11 @@ class Evaluator:
         self.batch_size = n_rows // 2
         if self._probe is not None:
             self._probe.stop_at(self.batch_size)
+
+    def _is_computed(self, masks: Masks) -> bool:
+        """Whether the evaluator below has been ahead of all of these masks."""
+        last = self._innermost
+        return bool(last._ahead) and all(key in last._slots or key in last._ahead for key in _keys_of(masks))
 
     def _n_due(self) -> int:
         """How many rows are to be repeated: references, and one in 16 of those known, up to four."""
@@ -380,7 +443,11 @@ class Evaluator:
         ask: Callable[[], Any] = partial(self.model, rows.copy())
         if isinstance(self.model, Answering):
             ask = partial(self.model.sample, rows.copy(), np.concatenate([np.zeros(len(batch), dtype=np.int64), draws]))
+        clock = time.perf_counter if self._meter is None else self._meter.clock
+        began = clock()
         raw = self._deadline.call(ask, f"for {len(rows)} masks")
+        if self._meter is not None:
+            self._meter.record(len(rows), clock() - began)
         return checked_outputs(raw, rows, self._rows.shape)
 
     def _check(self, masks: Masks, before: Any, after: Any) -> None:
@@ -469,13 +536,13 @@ def _limited(evaluator: Evaluator, batch_size: int | None) -> Iterator[None]:
     if batch_size is None or not isinstance(base, Evaluator):
         yield
         return
-    own = base.model, base.batch_size, base._probe
-    base.model, base.batch_size, base._probe = _without_probes(base.model), batch_size, None
+    own = base.model, base.batch_size, base._probe, base._meter
+    base.model, base.batch_size, base._probe, base._meter = _without_probes(base.model), batch_size, None, None
     try:
         with _limited(base, batch_size):
             yield
     finally:
-        base.model, base.batch_size, base._probe = own
+        base.model, base.batch_size, base._probe, base._meter = own
 
 
 def steady_batch_size(model: Any, most: int = STEADY_BATCH_SIZE) -> int:
@@ -488,6 +555,13 @@ def _without_probes(model: Any) -> Any:
     """The same model, trying out nothing that changes how scores are rounded, if it would."""
     plain = getattr(model, "without_probes", None)
     return model if plain is None else plain()
+
+
+def _keys_of(masks: Masks) -> list[bytes]:
+    """The bits of each mask (b, n_features), compressed where they are many: what it is remembered by."""
+    packed = np.ascontiguousarray(np.packbits(masks, axis=1))
+    keys: list[bytes] = packed.view(np.dtype((np.void, packed.shape[1]))).ravel().tolist()  # type: ignore[assignment]
+    return keys if packed.shape[1] < _LONG_MASK else [zlib.compress(key, 1) for key in keys]
 
 
 def _unpacked(keys: list[bytes], n_features: int) -> Masks:

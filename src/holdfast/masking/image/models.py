@@ -19,7 +19,7 @@ from holdfast.errors import InvalidValueError, ModelError
 from holdfast.masking.image.patches import PatchDrop, bind_patches, patch_grid
 from holdfast.masking.image.pixels import Groups, Pixels
 from holdfast.masking.onnx import ImageSession
-from holdfast.masking.speed import BatchProbe, Runner, batch_probe, layout_probe
+from holdfast.masking.speed import BatchProbe, Runner, batch_probe, call_meter, layout_probe
 from holdfast.masking.torch import (
     Network,
     attention_weights,
@@ -32,6 +32,7 @@ from holdfast.masking.torch import (
     twin_of,
 )
 from holdfast.outputs import answers_of, combine_outputs
+from holdfast.prices import CallMeter
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
 
@@ -106,6 +107,13 @@ class ModuleImageModel(ImageModel):
         if not self.finds_batch_size or self.batches.device.type != "cpu":
             return None
         return batch_probe(self.module, self.elements.shape, self.patches is None)
+
+    @property
+    def call_meter(self) -> CallMeter | None:
+        """What finds out what a call takes, on other devices."""
+        if not self.finds_batch_size:
+            return None
+        return call_meter(self.module, self.batches.device, self.elements.shape, self.patches is None)
 
     def without_probes(self) -> ModuleImageModel:
         """The same in the usual layout and without a search for the batch size: scores round alike in every run."""

@@ -17,7 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.masking.speed import BatchProbe, Runner, batch_probe, group_by_length, pass_overhead, same_scores
+from holdfast.masking.speed import (
+    BatchProbe,
+    Runner,
+    batch_probe,
+    call_meter,
+    group_by_length,
+    pass_overhead,
+    same_scores,
+)
 from holdfast.masking.text.strings import Span, preview
 from holdfast.masking.torch import (
     Network,
@@ -34,6 +42,7 @@ from holdfast.masking.torch import (
     twin_of,
     weights_mark,
 )
+from holdfast.prices import CallMeter
 from holdfast.randomness import stream
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
@@ -377,6 +386,13 @@ class TokenModel:
             return None
         # Twice as long a text is another question; a few tokens more are not.
         return batch_probe(self.module, self.fill.name, len(self.groups).bit_length(), first=8)
+
+    @property
+    def call_meter(self) -> CallMeter | None:
+        """What finds out what a call takes, on other devices."""
+        if self.batch_size is not None:
+            return None
+        return call_meter(self.module, device_of(self.module), self.fill.name, len(self.groups).bit_length())
 
     @property
     def groups(self) -> NDArray[np.intp]:
