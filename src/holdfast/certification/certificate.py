@@ -381,11 +381,10 @@ def _enumerate_or_sample(
     if exact:
         return reference.enumerated(nearby, plan.max_draws, on_count=on_count)
     rng = procedure.own_stream(reference.selected, str(nearby.smallest))
-    tally = Tally()
-    for masks in reference.masks_at_looks(nearby, plan.design.looks, rng):
-        tally = reference.count(masks, after=tally, on_count=on_count)
-        if plan.design.stops(tally.n_evaluated, tally.n_agreed):  # as every design does at its last look
-            break
+    looks, tally, stopped = reference.masks_at_looks(nearby, plan.design.looks, rng), Tally(), False
+    while not stopped:  # every design stops at its last look
+        tally = reference.count(next(looks), after=tally, on_count=on_count)
+        stopped = plan.design.stops(tally.n_evaluated, tally.n_agreed)
     return Outcome(tally, plan)
 
 

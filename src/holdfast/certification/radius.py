@@ -207,10 +207,9 @@ def decide_in_order(
 
     def upcoming() -> Iterator[DrawSequence]:
         """What is drawn after the radius that is being tested, if that is certified."""
-        place, reach = radii.index(radius) + 1, nearby.effective_radius
-        for later in (question.neighborhood_of(selected, r) for r in radii[place : place + _MOST_AHEAD]):
-            if later.effective_radius > reach and not question.enumerates(later, test.fewest_for_yes):
-                yield DrawSequence(later, test.looks, stops, draws.lists)
+        place = radii.index(radius) + 1
+        for later in radii[place : place + _MOST_AHEAD]:
+            yield DrawSequence(question.neighborhood_of(selected, later), test.looks, stops, draws.lists)
 
     draws.upcoming = upcoming
     for radius in radii:
