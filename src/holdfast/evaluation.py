@@ -44,8 +44,8 @@ _ROWS_PER_REPEAT, _MOST_REPEATS = 16, 4
 _EXTRA_ROWS = 3 + _MOST_REPEATS
 """The explanation, the full input, and what is repeated: the explanation and rows spread over the run."""
 
-_LONG_MASK = 1024
-"""Masks of so many bytes are remembered compressed: those that hide one feature of many take no room then."""
+_LONG_MASK, _FEW_OF = 1024, 32
+"""Masks of so many bytes are remembered compressed if they show, or hide, less than one feature in so many."""
 
 _MEMORY_SIGNS = ("out of memory", "failed to allocate", "can't allocate memory")
 """What frameworks say in a plain RuntimeError: CUDA, ONNX Runtime, torch on the CPU."""
@@ -243,7 +243,8 @@ class Evaluator:
             self._n_rows, self._n_unused = self._n_rows + len(taken), self._n_unused - len(taken)
             self._keep(taken, np.concatenate([outputs[row : row + 1] for outputs, row in rows]))
             first_rows = {key: row for key, row in first_rows.items() if key not in self._slots}
-        self._compute(checked[list(first_rows.values())], list(first_rows))
+        all_new = len(first_rows) == len(checked)
+        self._compute(checked if all_new else checked[list(first_rows.values())], list(first_rows))
         return np.asarray(self.outputs[[self._slots[key] for key in keys]])
 
     def ahead(self, masks: Masks) -> Ahead | None:
@@ -558,16 +559,25 @@ def _without_probes(model: Any) -> Any:
 
 
 def _keys_of(masks: Masks) -> list[bytes]:
-    """The bits of each mask (b, n_features), compressed where they are many: what it is remembered by."""
+    """The bits of each mask (b, n_features): what it is remembered by. Long ones are compressed where that is shorter.
+
+    Random bits cannot be, and trying takes longer than all else: only what shows or hides nearly all is tried.
+    """
     packed = np.ascontiguousarray(np.packbits(masks, axis=1))
-    keys: list[bytes] = packed.view(np.dtype((np.void, packed.shape[1]))).ravel().tolist()  # type: ignore[assignment]
-    return keys if packed.shape[1] < _LONG_MASK else [zlib.compress(key, 1) for key in keys]
+    width, n_features = packed.shape[1], masks.shape[1]
+    keys: list[bytes] = packed.view(np.dtype((np.void, width))).ravel().tolist()  # type: ignore[assignment]
+    if width >= _LONG_MASK:
+        for row, mask in enumerate(masks):
+            n_shown = np.count_nonzero(mask)
+            if min(n_shown, n_features - n_shown) * _FEW_OF < n_features:
+                keys[row] = min(keys[row], zlib.compress(keys[row], 1), key=len)
+    return keys
 
 
 def _unpacked(keys: list[bytes], n_features: int) -> Masks:
     """The masks (b, n_features) of such keys."""
     width = -(-n_features // 8)
-    rows = keys if width < _LONG_MASK else map(zlib.decompress, keys)
+    rows = (key if len(key) == width else zlib.decompress(key) for key in keys)
     packed = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, width)
     return np.unpackbits(packed, axis=1, count=n_features).astype(bool)
 

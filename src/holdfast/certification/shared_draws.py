@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.certification.question import Procedure
 from holdfast.certification.reference import Outcome, Reference, asks_together, reference_masks
 from holdfast.completions import nearby_rows
 from holdfast.evaluation import Evaluator, Tally
-from holdfast.neighborhood import Additions, Indices, Neighborhood
+from holdfast.neighborhood import Additions, Indices, Neighborhood, PoolFlips, uniform
 from holdfast.plans import Plan
 from holdfast.prices import Ahead
 from holdfast.types import Mask, Masks
@@ -27,6 +28,12 @@ Streams = Callable[[str], np.random.Generator]
 Stops = Callable[[int, int], bool]
 
 _MOST_LAWS = 1024
+
+_ROUNDINGS = 64
+"""Rounding units per radius by which products and sums of shares may differ: each step has a few."""
+
+_MOST_WORDS = 1 << 22
+"""Most random words that are held for sizes at a time."""
 
 
 class SizeChain:
@@ -46,21 +53,62 @@ class SizeChain:
         self._laws: dict[int, Neighborhood] = {}
         widest = self._law(len(nearby.selected))
         self._reach, self._least = widest.effective_radius, widest.smallest
-        self._sizes: Indices = np.zeros((0, self._reach + 1), dtype=np.intp)
+        masks = getattr(widest, "masks", widest)  # completions are drawn beside them
+        self._nearer = masks.shares_nearer() if isinstance(masks, PoolFlips) and self._least == 0 else None
+        self._sizes: NDArray[np.int32] = np.zeros((0, self._reach + 1), dtype=np.int32)
 
     def sizes(self, radius: int, start: int, stop: int) -> Indices:
-        if stop > len(self._sizes):
-            n = stop - len(self._sizes)
+        step = max(1, _MOST_WORDS // (self._reach + 1))
+        while stop > len(self._sizes):
+            n = min(stop - len(self._sizes), step)
             words = self._rng.integers(0, 2**64, size=(n, self._reach + 1), dtype=np.uint64)
-            sizes = np.zeros((n, self._reach + 1), dtype=np.intp)
-            size = np.full(n, self._reach + 1, dtype=np.intp)
-            for within in range(self._reach, self._least, -1):
-                beyond = size > within
-                if beyond.any():
-                    size[beyond] = self._law(within).distances(words[beyond, within])
-                sizes[:, within] = size
-            self._sizes = np.concatenate([self._sizes, sizes])
-        return self._sizes[start:stop, radius]
+            more = self._by_steps(words) if self._nearer is None else self._by_jumps(words, self._nearer)
+            self._sizes = np.concatenate([self._sizes, more])
+        return self._sizes[start:stop, radius].astype(np.intp)
+
+    def _by_steps(self, words: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """The sizes of draws at all radii, from radius to radius."""
+        sizes = np.zeros(words.shape, dtype=np.int32)
+        size = np.full(len(words), self._reach + 1, dtype=np.intp)
+        for within in range(self._reach, self._least, -1):
+            beyond = size > within
+            if beyond.any():
+                size[beyond] = self._law(within).distances(words[beyond, within])
+            sizes[:, within] = size
+        return sizes
+
+    def _by_jumps(self, words: NDArray[np.uint64], nearer: list[float]) -> NDArray[np.int32]:
+        """The same from fresh size to fresh size, in time that grows as the number of radii.
+
+        A fresh size at radius w is k if its random number lies between the shares S(k - 1) / S(w) and S(k) / S(w), S(k)
+        masks being within k. Shares are products of ``nearer``. A number so near to one that rounding could decide is
+        left to the law itself, which sums up all sizes.
+        """
+        numbers, slack = uniform(words), _ROUNDINGS * (self._reach + 1) * np.finfo(float).eps
+        may_fall = numbers < np.array(nearer) * (1 + slack)
+        sizes = np.tile(np.arange(self._reach + 1, dtype=np.int32), (len(words), 1))
+        firsts = self._law(self._reach).distances(words[:, self._reach]).tolist()
+        for row, size in enumerate(firsts):
+            sizes[row, size:] = size
+            falls = np.flatnonzero(may_fall[row, 1:size])[::-1] + 1
+            starts, ends = [], []
+            for within, number in zip(falls.tolist(), numbers[row, falls].tolist(), strict=True):
+                if within >= size:  # which the last size fits into
+                    continue
+                size, share = within, nearer[within]
+                while number < share * (1 - slack):
+                    size -= 1
+                    share *= nearer[size]
+                if number <= share * (1 + slack):
+                    size = int(self._law(within).distances(words[row, within : within + 1])[0])
+                starts.append(size)
+                ends.append(within + 1)
+            fresh = np.array(starts, dtype=np.intp)
+            lengths = np.array(ends, dtype=np.intp) - fresh
+            at = np.repeat(fresh, lengths)  # a size at all radii that it fits into
+            sizes[row, at + np.arange(len(at)) - np.repeat(lengths.cumsum() - lengths, lengths)] = at
+        sizes[:, 0] = 0
+        return sizes
 
     def _law(self, radius: int) -> Neighborhood:
         law = self._laws.get(radius) or self._nearby.within(radius)
