@@ -16,17 +16,19 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.outputs import check_repeat, checked_outputs
-from holdfast.prices import Ahead, CallPrice
 from holdfast.terminal import as_progress
 from holdfast.types import Answering, Deciding, Mask, MaskedModel, Masks, Outputs, Progress, Provenance
 from holdfast.validation import check_masks, check_seconds, check_whole, shown
+
+if TYPE_CHECKING:  # needed only where a call has a price
+    from holdfast.prices import Ahead, CallPrice
 
 _Answer = TypeVar("_Answer")
 
@@ -125,7 +127,7 @@ class Evaluator:
         timeout: float | None = None,
         price: CallPrice | None = None,
     ) -> None:
-        if not isinstance(price, CallPrice | None):
+        if price is not None and not hasattr(price, "rows_per_call"):
             raise InvalidTypeError(argument="price", must="be a CallPrice, or None", got=shown(price))
         self._price = price
         self._meter = getattr(model, "call_meter", None) if batch_size is None else None
@@ -261,7 +263,7 @@ class Evaluator:
         if isinstance(last.model, Answering):
             return None
         n_new = len({*_keys_of(check_masks(masks, self.n_columns))} - last._slots.keys() - last._ahead.keys())
-        return Ahead(price.rows_per_call, -n_new % min(self.batch_size, last.batch_size)) if n_new else None
+        return price.ahead(n_new, min(self.batch_size, last.batch_size)) if n_new else None
 
     def compute_ahead(self, masks: Masks) -> None:
         """Compute masks (b, n_features) that may be asked for soon: they are no calls until someone does."""

@@ -119,10 +119,10 @@ class PoolFlips:
 
     @cached_property
     def size_bounds(self) -> tuple[int, int, int]:
-        """Whole numbers low and high, and bits e: the size is from low to high times 2ᵉ. Sizes of few bits are exact."""
+        """Whole numbers low and high, and bits e: the size is from low to high times 2ᵉ; small sizes are exact."""
         if self.smallest == self.effective_radius:
             return self.size, self.size, 0
-        # What is known of the count at distance k, and of all up to k: they are at least this, and at most so much more.
+        # Of the count at distance k, and of all up to k: what they are at least, and at most more.
         count, more, total, total_more, bits = 1, 0, 1, 0, 0
         for k in range(self.effective_radius):
             for pool in self.pools:
@@ -130,11 +130,10 @@ class PoolFlips:
                 more = -(-(rest + more * (len(pool) - k)) // (k + 1))
             total, total_more = total + count, total_more + more
             if total.bit_length() > 2 * _SIZE_BITS:
-                below = (1 << _SIZE_BITS) - 1
-                more, total_more = (
-                    -(-((low & below) + up) >> _SIZE_BITS) for low, up in ((count, more), (total, total_more))
-                )
-                count, total, bits = count >> _SIZE_BITS, total >> _SIZE_BITS, bits + _SIZE_BITS
+                cut, bits = (1 << _SIZE_BITS) - 1, bits + _SIZE_BITS
+                more = -(-((count & cut) + more) >> _SIZE_BITS)
+                total_more = -(-((total & cut) + total_more) >> _SIZE_BITS)
+                count, total = count >> _SIZE_BITS, total >> _SIZE_BITS
         return total, total + total_more, bits
 
     def is_larger_than(self, limit: int) -> bool:
@@ -228,7 +227,7 @@ class PoolFlips:
                 part ^= _smallest_keys(keys, pool, distance)
         return masks
 
-    def shares_nearer(self) -> list[float]:
+    def shares_nearer(self) -> NDArray[np.float64]:
         """Which share of all masks within distance k, 0 ≤ k ≤ radius, is nearer than k; within 4 n rounding units."""
         ratios = _ratios(tuple(len(pool) for pool in self.pools), 0, self.effective_radius, float(self.odds))
         shares, at = [0.0], 1.0  # of the masks within k, the share at distance k
@@ -236,7 +235,7 @@ class PoolFlips:
             added = at * ratio
             shares.append(1 / (1 + added))
             at = 1 - shares[-1] if added > 1 else added * shares[-1]
-        return shares
+        return np.array(shares)
 
     def distances(self, words: NDArray[np.uint64]) -> Indices:
         """The distance that each random word stands for: the inverse of their distribution."""
@@ -246,13 +245,13 @@ class PoolFlips:
 
 
 def share_of_masks(small: Neighborhood, large: Neighborhood) -> float:
-    """``small.size / large.size``, rounded once; huge sizes are computed only where their first digits leave it open."""
+    """``small.size / large.size``, rounded once; huge sizes are computed only where their first bits leave it open."""
     parts, wholes = (getattr(getattr(near, "masks", near), "size_bounds", None) for near in (small, large))
     if parts is not None and wholes is not None:
         up, down = max(0, parts[2] - wholes[2]), max(0, wholes[2] - parts[2])
         least, most = ((part << up) / (whole << down) for part, whole in ((parts[0], wholes[1]), (parts[1], wholes[0])))
         if least == most:
-            return least
+            return float(least)
     return small.size / large.size
 
 

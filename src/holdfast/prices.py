@@ -21,6 +21,13 @@ _MOST_WORTH = 1 << 20
 """Rows that no batch holds."""
 
 
+class Ahead(NamedTuple):
+    """How many rows of later looks a call may take along: ``worth`` take as long as another call, ``room`` fit in."""
+
+    worth: int
+    room: int
+
+
 @dataclass(frozen=True)
 class CallPrice:
     """What a call of a model takes: seconds for the call itself, and seconds for each of its rows.
@@ -42,6 +49,10 @@ class CallPrice:
     def rows_per_call(self) -> int:
         """How many rows take as long as the call itself does."""
         return int(min(self.fixed / max(self.per_row, 1e-12), _MOST_WORTH)) if self.fixed else 0
+
+    def ahead(self, n_rows: int, batch_size: int) -> Ahead:
+        """What the call for so many rows may take along, in the last of its batches."""
+        return Ahead(self.rows_per_call, -n_rows % batch_size)
 
 
 class CallMeter:
@@ -71,10 +82,3 @@ class CallMeter:
         per_row = max(0.0, (many_seconds - few_seconds) / (many - few))
         fixed = few_seconds - few * per_row
         return CallPrice(fixed, per_row) if fixed >= _LEAST_FIXED else None
-
-
-class Ahead(NamedTuple):
-    """How many rows of later looks a call may take along: ``worth`` take as long as another call, ``room`` fit in."""
-
-    worth: int
-    room: int

@@ -11,6 +11,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.certification import reference
+from holdfast.certification.question import Procedure
 from holdfast.errors import HoldfastError
 from holdfast.evaluation import Evaluator
 from holdfast.prices import CallMeter, CallPrice
@@ -218,6 +219,23 @@ def test_many_masks_at_a_time_are_drawn_in_portions(monkeypatch: pytest.MonkeyPa
     evaluator = Evaluator(Device(), price=HUGE)
     assert ASK["certify"](evaluator).to_json() == ASK["certify"](Device()).to_json()
     assert 0 < evaluator.n_computed - evaluator.n_calls <= 10
+
+
+@pytest.mark.parametrize("price", [None, GPU, HUGE])
+@pytest.mark.parametrize("most", [1 << 26, 9 * N])
+def test_the_masks_of_all_looks_are_one_stream(
+    price: CallPrice | None, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference, "_PORTION_BYTES", most)
+    nearby, looks = hf.Additions(SELECTED, 9), (23, 30, 34, 60)
+    procedure = Procedure.check(hf.certify, "single", {"rng": 0}, radii=[9])
+    with procedure.about(Evaluator(Device(), price=price), SELECTED) as (evaluator, mask, bound):
+        prediction = reference.Reference(evaluator, mask, bound)
+        portions = [list(part) for part in prediction.masks_at_looks(nearby, looks, np.random.default_rng(7))]
+    assert [sum(map(len, part)) for part in portions] == [23, 7, 4, 26]
+    assert all(len(masks) <= max(most // N, 1) for part in portions for masks in part)
+    drawn = np.concatenate([masks for part in portions for masks in part])
+    assert np.array_equal(drawn, nearby.sample(60, np.random.default_rng(7)))
 
 
 def test_what_no_look_took_is_forgotten_with_the_question() -> None:

@@ -10,7 +10,7 @@ but most masks serve many neighbourhoods.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +21,22 @@ from holdfast.completions import nearby_rows
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.neighborhood import Additions, Indices, Neighborhood, PoolFlips, uniform
 from holdfast.plans import Plan
-from holdfast.prices import Ahead
 from holdfast.types import Mask, Masks
+
+if TYPE_CHECKING:  # needed only where a call has a price
+    from holdfast.prices import Ahead
 
 Streams = Callable[[str], np.random.Generator]
 Stops = Callable[[int, int], bool]
+Floats = NDArray[np.float64]
 
 _MOST_LAWS = 1024
 
 _ROUNDINGS = 64
 """Rounding units per radius by which products and sums of shares may differ: each step has a few."""
+
+_FEW_LEFT = 64
+"""Numbers that are looked at one by one."""
 
 _MOST_WORDS = 1 << 22
 """Most random words that are held for sizes at a time."""
@@ -55,15 +61,15 @@ class SizeChain:
         self._reach, self._least = widest.effective_radius, widest.smallest
         masks = getattr(widest, "masks", widest)  # completions are drawn beside them
         self._nearer = masks.shares_nearer() if isinstance(masks, PoolFlips) and self._least == 0 else None
+        self._steps = [] if self._nearer is None else self._nearer.tolist()
         self._sizes: NDArray[np.int32] = np.zeros((0, self._reach + 1), dtype=np.int32)
 
     def sizes(self, radius: int, start: int, stop: int) -> Indices:
-        step = max(1, _MOST_WORDS // (self._reach + 1))
-        while stop > len(self._sizes):
-            n = min(stop - len(self._sizes), step)
-            words = self._rng.integers(0, 2**64, size=(n, self._reach + 1), dtype=np.uint64)
-            more = self._by_steps(words) if self._nearer is None else self._by_jumps(words, self._nearer)
-            self._sizes = np.concatenate([self._sizes, more])
+        step, parts = max(1, _MOST_WORDS // (self._reach + 1)), [self._sizes]
+        for drawn in range(len(self._sizes), stop, step):
+            words = self._rng.integers(0, 2**64, size=(min(step, stop - drawn), self._reach + 1), dtype=np.uint64)
+            parts.append(self._by_steps(words) if self._nearer is None else self._by_jumps(words, self._nearer))
+        self._sizes = np.concatenate(parts) if len(parts) > 1 else self._sizes
         return self._sizes[start:stop, radius].astype(np.intp)
 
     def _by_steps(self, words: NDArray[np.uint64]) -> NDArray[np.int32]:
@@ -77,7 +83,7 @@ class SizeChain:
             sizes[:, within] = size
         return sizes
 
-    def _by_jumps(self, words: NDArray[np.uint64], nearer: list[float]) -> NDArray[np.int32]:
+    def _by_jumps(self, words: NDArray[np.uint64], nearer: Floats) -> NDArray[np.int32]:
         """The same from fresh size to fresh size, in time that grows as the number of radii.
 
         A fresh size at radius w is k if its random number lies between the shares S(k - 1) / S(w) and S(k) / S(w), S(k)
@@ -85,29 +91,42 @@ class SizeChain:
         left to the law itself, which sums up all sizes.
         """
         numbers, slack = uniform(words), _ROUNDINGS * (self._reach + 1) * np.finfo(float).eps
-        may_fall = numbers < np.array(nearer) * (1 + slack)
+        may_fall = numbers < nearer * (1 + slack)
         sizes = np.tile(np.arange(self._reach + 1, dtype=np.int32), (len(words), 1))
-        firsts = self._law(self._reach).distances(words[:, self._reach]).tolist()
-        for row, size in enumerate(firsts):
+        for row, size in enumerate(self._law(self._reach).distances(words[:, self._reach]).tolist()):
             sizes[row, size:] = size
-            falls = np.flatnonzero(may_fall[row, 1:size])[::-1] + 1
-            starts, ends = [], []
-            for within, number in zip(falls.tolist(), numbers[row, falls].tolist(), strict=True):
-                if within >= size:  # which the last size fits into
-                    continue
-                size, share = within, nearer[within]
-                while number < share * (1 - slack):
-                    size -= 1
-                    share *= nearer[size]
-                if number <= share * (1 + slack):
-                    size = int(self._law(within).distances(words[row, within : within + 1])[0])
-                starts.append(size)
-                ends.append(within + 1)
-            fresh = np.array(starts, dtype=np.intp)
-            lengths = np.array(ends, dtype=np.intp) - fresh
-            at = np.repeat(fresh, lengths)  # a size at all radii that it fits into
+            falls = np.flatnonzero(may_fall[row, 1:size])[::-1] + 1  # at other radii a fresh size is the radius itself
+            fresh = self._fresh_sizes(falls, numbers[row, falls], nearer, slack)
+            taken = []
+            for i, (within, drawn) in enumerate(zip(falls.tolist(), fresh.tolist(), strict=True)):
+                if within < size:  # else the last size fits into it
+                    size = drawn
+                    if drawn < 0:
+                        size = fresh[i] = self._law(within).distances(words[row, within : within + 1])[0]
+                    taken.append(i)
+            starts = fresh[taken]
+            lengths = falls[taken] + 1 - starts
+            at = np.repeat(starts, lengths)  # a size at all radii that it fits into
             sizes[row, at + np.arange(len(at)) - np.repeat(lengths.cumsum() - lengths, lengths)] = at
         sizes[:, 0] = 0
+        return sizes
+
+    def _fresh_sizes(self, radii: Indices, numbers: Floats, nearer: Floats, slack: float) -> Indices:
+        """The size at each radius that its random number stands for; -1 where rounding could decide."""
+        sizes, shares, left = radii.copy(), nearer[radii], np.arange(len(radii))
+        while len(left) > _FEW_LEFT:
+            known = numbers[left] > shares[left] * (1 + slack)
+            falls = numbers[left] < shares[left] * (1 - slack)
+            sizes[left[~known & ~falls]] = -1
+            left = left[falls]
+            sizes[left] -= 1
+            shares[left] *= nearer[sizes[left]]
+        for i in left.tolist():
+            number, size, share = float(numbers[i]), int(sizes[i]), float(shares[i])
+            while number < share * (1 - slack):
+                size -= 1
+                share *= self._steps[size]
+            sizes[i] = size if number > share * (1 + slack) else -1
         return sizes
 
     def _law(self, radius: int) -> Neighborhood:
