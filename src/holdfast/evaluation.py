@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,10 @@ from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.outputs import check_repeat, checked_outputs
 from holdfast.terminal import as_progress
 from holdfast.types import Answering, Deciding, Mask, MaskedModel, Masks, Outputs, Progress, Provenance
-from holdfast.validation import check_masks, check_seconds, check_whole
+from holdfast.validation import check_masks, check_seconds, check_whole, shown
+
+if TYPE_CHECKING:  # needed only where a call has a price
+    from holdfast.prices import Ahead, CallPrice
 
 _Answer = TypeVar("_Answer")
 
@@ -43,8 +46,8 @@ _ROWS_PER_REPEAT, _MOST_REPEATS = 16, 4
 _EXTRA_ROWS = 3 + _MOST_REPEATS
 """The explanation, the full input, and what is repeated: the explanation and rows spread over the run."""
 
-_LONG_MASK = 1024
-"""Masks of so many bytes are remembered compressed: those that hide one feature of many take no room then."""
+_LONG_MASK, _FEW_OF = 1024, 32
+"""Masks of so many bytes are remembered compressed if they show, or hide, less than one feature in so many."""
 
 _MEMORY_SIGNS = ("out of memory", "failed to allocate", "can't allocate memory")
 """What frameworks say in a plain RuntimeError: CUDA, ONNX Runtime, torch on the CPU."""
@@ -115,11 +118,16 @@ class Evaluator:
         Most seconds that one call of the model may take; a call that takes longer raises ``ModelError``,
         and everything computed before is kept. Each call then runs in a thread, which cannot be ended: a
         call that hangs holds what it has until the process ends.
+    price : CallPrice, optional
+        What a call takes, of a model that does not tell, such as a function that runs on a GPU. Where a call takes
+        as long as many rows, rows of later looks are computed in the same call. Results are the same, bit by bit.
 
     Attributes
     ----------
     n_calls : int
-        Rows the model has computed.
+        Rows that were asked for and that the model has computed.
+    n_computed : int
+        All rows that it has computed, those of looks that did not come included.
     n_repeated : int
         Rows that it has computed twice, to see whether the model is deterministic.
     masks, outputs : arrays
@@ -150,7 +158,14 @@ class Evaluator:
         batch_size: int | None = None,
         progress: Progress | bool | None = None,
         timeout: float | None = None,
+        price: CallPrice | None = None,
     ) -> None:
+        if price is not None and not hasattr(price, "rows_per_call"):
+            raise InvalidTypeError(argument="price", must="be a CallPrice, or None", got=shown(price))
+        self._price = price
+        self._meter = getattr(model, "call_meter", None) if batch_size is None else None
+        self._ahead: dict[bytes, tuple[Outputs, int]] = {}  # outputs that no one has asked for yet, and the row
+        self._n_unused, self._fails_ahead = 0, False
         self.model = model if batch_size is None else _without_probes(model)
         self._deadline = Deadline(check_seconds(timeout))
         n_features = getattr(model, "n_features", None)
@@ -185,6 +200,11 @@ class Evaluator:
         """Rows the model has computed; of a model made of another, rows of that other."""
         beside = 0 if self.by_rows is None else self.by_rows.n_calls
         return self._n_rows + beside if self.deciding is None else self.deciding.n_base_calls - self._base_before
+
+    @property
+    def n_computed(self) -> int:
+        """Rows the model has computed, whether or not they were asked for."""
+        return self.n_calls + self._innermost._n_unused
 
     @property
     def n_repeated(self) -> int:
@@ -222,9 +242,14 @@ class Evaluator:
         return self.model if isinstance(self.model, Answering) else None
 
     @property
+    def _innermost(self) -> Evaluator:
+        """The evaluator that calls the model."""
+        return self.model._innermost if isinstance(self.model, Evaluator) else self
+
+    @property
     def deadline(self) -> Deadline:
         """What limits the time of a call of the innermost model, its gradients included."""
-        return self.model.deadline if isinstance(self.model, Evaluator) else self._deadline
+        return self._innermost._deadline
 
     @property
     def masks(self) -> Masks:
@@ -247,19 +272,54 @@ class Evaluator:
 
     def _remembered(self, masks: Masks, again: Masks, draws: NDArray[np.int64]) -> Outputs:
         """Outputs of masks, then of rows that no memory may answer: with the last batch of new masks, if they fit."""
-        # The bits of each mask, compressed where they are many, are its key.
-        packed = np.ascontiguousarray(np.packbits(masks, axis=1))
-        keys: list[bytes] = packed.view(np.dtype((np.void, packed.shape[1]))).ravel().tolist()  # type: ignore[assignment]
-        keys = keys if packed.shape[1] < _LONG_MASK else [zlib.compress(key, 1) for key in keys]
+        keys = _keys_of(masks)
         first_rows: dict[bytes, int] = {}
         for row, key in enumerate(keys):
             if key not in self._slots:
                 first_rows.setdefault(key, row)
-        repeated = self._compute(masks[list(first_rows.values())], list(first_rows), again, draws)
+        taken = [key for key in first_rows if key in self._ahead] if self._ahead else []
+        if taken:  # they become calls now
+            rows = [self._ahead.pop(key) for key in taken]
+            self._n_rows, self._n_unused = self._n_rows + len(taken), self._n_unused - len(taken)
+            self._keep(taken, np.concatenate([outputs[row : row + 1] for outputs, row in rows]))
+            first_rows = {key: row for key, row in first_rows.items() if key not in self._slots}
+        all_new = len(first_rows) == len(masks)
+        new = masks if all_new else masks[list(first_rows.values())]
+        repeated = self._compute(new, list(first_rows), again, draws)
         known = np.asarray(self.outputs[[self._slots[key] for key in keys]])
         if not len(again):
             return known
         return np.concatenate([known, self.recompute(again, draws) if repeated is None else repeated])
+
+    def ahead(self, masks: Masks) -> Ahead | None:
+        """What the call for these masks may take along of later looks; None if it may not, or there need be none.
+
+        Rows are computed ahead only where they cost nothing but the time of a device: not where answers are random or
+        in words, each mask is decided by many rows, outputs need not come from the model, or calls have a time limit.
+        """
+        last = self._innermost
+        price = last._meter.price if last._price is None and last._meter is not None else last._price
+        stays = self.deciding is not None or self.shortcut is not None or self._next_draw is not None
+        if price is None or stays or last._fails_ahead or last._in_words or last._deadline.seconds is not None:
+            return None
+        if HOST.get() is not None:  # rows of other questions fill the call
+            return None
+        n_new = len({*_keys_of(check_masks(masks, self.n_columns))} - last._slots.keys() - last._ahead.keys())
+        return price.ahead(n_new, min(self.batch_size, last.batch_size)) if n_new else None
+
+    def compute_ahead(self, masks: Masks) -> None:
+        """Compute masks (b, n_features) that may be asked for soon: they are no calls until someone does."""
+        last, keys = self._innermost, _keys_of(masks)
+        new = {key: row for row, key in enumerate(keys) if key not in last._slots and key not in last._ahead}
+        rows, keys, size = masks[list(new.values())], list(new), min(self.batch_size, last.batch_size)
+        for start in range(0, len(rows), size):
+            try:
+                outputs = last._ask_model(rows[start : start + size], rows[:0], np.zeros(0, dtype=np.int64))
+            except Exception:  # a row that no one asked for fails no question; one that is asked for fails by itself
+                last._fails_ahead = True
+                return
+            last._ahead.update((key, (outputs, row)) for row, key in enumerate(keys[start : start + size]))
+            last._n_unused += len(outputs)
 
     def learn(self, other: Evaluator) -> None:
         """Remember what another evaluator of the same model has computed."""
@@ -339,6 +399,7 @@ class Evaluator:
     def finish(self) -> None:
         """Tell the progress hook that no more rows will come."""
         self._references, self._n_spread = [], None
+        self._innermost._ahead.clear()
         if self.deciding is not None:
             self.deciding.base.finish()
         if self.progress is not None:
@@ -361,7 +422,8 @@ class Evaluator:
         while start < len(masks):
             most = self.batch_size if self._probe is None else min(self._probe.size, self.batch_size)
             due = self._references, self._n_spread
-            again, expected = self._take_repeats(min(self._n_due(), most - 1))
+            is_computed = self._is_computed(masks[start : start + most])  # no call that repeats could go along with
+            again, expected = self._take_repeats(0 if is_computed else min(self._n_due(), most - 1))
             batch = masks[start : start + most - len(again)]
             fits = start + len(batch) == len(masks) and len(batch) + len(again) + len(beside) <= most
             added, numbers = (beside, draws) if fits else (beside[:0], draws[:0])
@@ -389,6 +451,11 @@ class Evaluator:
         self.batch_size = n_rows // 2
         if self._probe is not None:
             self._probe.stop_at(self.batch_size)
+
+    def _is_computed(self, masks: Masks) -> bool:
+        """Whether the evaluator below has been ahead of all of these masks."""
+        last = self._innermost
+        return bool(last._ahead) and all(key in last._slots or key in last._ahead for key in _keys_of(masks))
 
     def _n_due(self) -> int:
         """How many rows are to be repeated: references, and one in 16 of those known, up to four."""
@@ -441,10 +508,14 @@ class Evaluator:
             ask = partial(sample, rows.copy(), np.concatenate([np.zeros(len(batch), dtype=np.int64), draws]))
         host, has_limit = HOST.get(), self._deadline.seconds is not None
         # Of a model made of another, that one's rows are shared; a call with a time limit is one question's.
-        if host is None or has_limit or self._in_words or self.deciding is not None:
-            raw = self._deadline.call(ask, f"for {len(rows)} masks")
-        else:
+        if host is not None and not (has_limit or self._in_words or self.deciding is not None):
             raw = host.ask(self.model, rows.copy(), batch_size=self.batch_size, probe=self._probe)
+            return checked_outputs(raw, rows, self._rows.shape)
+        clock = time.perf_counter if self._meter is None else self._meter.clock
+        began = clock()
+        raw = self._deadline.call(ask, f"for {len(rows)} masks")
+        if self._meter is not None:
+            self._meter.record(len(rows), clock() - began)
         return checked_outputs(raw, rows, self._rows.shape)
 
     def _check(self, masks: Masks, before: Any, after: Any) -> None:
@@ -533,13 +604,13 @@ def _limited(evaluator: Evaluator, batch_size: int | None) -> Iterator[None]:
     if batch_size is None or not isinstance(base, Evaluator):
         yield
         return
-    own = base.model, base.batch_size, base._probe
-    base.model, base.batch_size, base._probe = _without_probes(base.model), batch_size, None
+    own = base.model, base.batch_size, base._probe, base._meter
+    base.model, base.batch_size, base._probe, base._meter = _without_probes(base.model), batch_size, None, None
     try:
         with _limited(base, batch_size):
             yield
     finally:
-        base.model, base.batch_size, base._probe = own
+        base.model, base.batch_size, base._probe, base._meter = own
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -560,10 +631,26 @@ def _without_probes(model: Any) -> Any:
     return model if plain is None else plain()
 
 
+def _keys_of(masks: Masks) -> list[bytes]:
+    """The bits of each mask (b, n_features): what it is remembered by. Long ones are compressed where that is shorter.
+
+    Random bits cannot be, and trying takes longer than all else: only what shows or hides nearly all is tried.
+    """
+    packed = np.ascontiguousarray(np.packbits(masks, axis=1))
+    width, n_features = packed.shape[1], masks.shape[1]
+    keys: list[bytes] = packed.view(np.dtype((np.void, width))).ravel().tolist()  # type: ignore[assignment]
+    if width >= _LONG_MASK:
+        for row, mask in enumerate(masks):
+            n_shown = np.count_nonzero(mask)
+            if min(n_shown, n_features - n_shown) * _FEW_OF < n_features:
+                keys[row] = min(keys[row], zlib.compress(keys[row], 1), key=len)
+    return keys
+
+
 def _unpacked(keys: list[bytes], n_features: int) -> Masks:
     """The masks (b, n_features) of such keys."""
     width = -(-n_features // 8)
-    rows = keys if width < _LONG_MASK else map(zlib.decompress, keys)
+    rows = (key if len(key) == width else zlib.decompress(key) for key in keys)
     packed = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, width)
     return np.unpackbits(packed, axis=1, count=n_features).astype(bool)
 

@@ -27,7 +27,10 @@ from holdfast.types import Mask, Masks
 from holdfast.validation import check_mask, check_whole, shown
 
 _CHUNK_BYTES = 1 << 20
-_COMPUTED = ("effective_radius", "size")
+_COMPUTED = ("effective_radius", "size", "size_bounds")
+
+_SIZE_BITS = 192
+"""At least so many bits of a size are known by its bounds, but for those that roundings take: as many as radii have."""
 
 Indices = NDArray[np.intp]
 Keys = NDArray[np.uint32]
@@ -113,6 +116,25 @@ class PoolFlips:
         if self.smallest == self.effective_radius:
             return math.prod(math.comb(len(pool), self.smallest) for pool in self.pools)
         return sum(self._counts())
+
+    @cached_property
+    def size_bounds(self) -> tuple[int, int, int]:
+        """Whole numbers low and high, and bits e: the size is from low to high times 2ᵉ; small sizes are exact."""
+        if self.smallest == self.effective_radius:
+            return self.size, self.size, 0
+        # Of the count at distance k, and of all up to k: what they are at least, and at most more.
+        count, more, total, total_more, bits = 1, 0, 1, 0, 0
+        for k in range(self.effective_radius):
+            for pool in self.pools:
+                count, rest = divmod(count * (len(pool) - k), k + 1)
+                more = -(-(rest + more * (len(pool) - k)) // (k + 1))
+            total, total_more = total + count, total_more + more
+            if total.bit_length() > 2 * _SIZE_BITS:
+                cut, bits = (1 << _SIZE_BITS) - 1, bits + _SIZE_BITS
+                more = -(-((count & cut) + more) >> _SIZE_BITS)
+                total_more = -(-((total & cut) + total_more) >> _SIZE_BITS)
+                count, total = count >> _SIZE_BITS, total >> _SIZE_BITS
+        return total, total + total_more, bits
 
     def is_larger_than(self, limit: int) -> bool:
         """Whether ``size > limit``, without computing a huge size."""
@@ -205,11 +227,32 @@ class PoolFlips:
                 part ^= _smallest_keys(keys, pool, distance)
         return masks
 
+    def shares_nearer(self) -> NDArray[np.float64]:
+        """Which share of all masks within distance k, 0 ≤ k ≤ radius, is nearer than k; within 4 n rounding units."""
+        ratios = _ratios(tuple(len(pool) for pool in self.pools), 0, self.effective_radius, float(self.odds))
+        shares, at = [0.0], 1.0  # of the masks within k, the share at distance k
+        for ratio in ratios.tolist():
+            added = at * ratio
+            shares.append(1 / (1 + added))
+            at = 1 - shares[-1] if added > 1 else added * shares[-1]
+        return np.array(shares)
+
     def distances(self, words: NDArray[np.uint64]) -> Indices:
         """The distance that each random word stands for: the inverse of their distribution."""
         lengths = tuple(len(pool) for pool in self.pools)
         cumulative = _cumulative(lengths, self.smallest, self.effective_radius, float(self.odds))
         return self.smallest + np.searchsorted(cumulative[:-1], uniform(words), side="right")
+
+
+def share_of_masks(small: Neighborhood, large: Neighborhood) -> float:
+    """``small.size / large.size``, rounded once; huge sizes are computed only where their first bits leave it open."""
+    parts, wholes = (getattr(getattr(near, "masks", near), "size_bounds", None) for near in (small, large))
+    if parts is not None and wholes is not None:
+        up, down = max(0, parts[2] - wholes[2]), max(0, wholes[2] - parts[2])
+        least, most = ((part << up) / (whole << down) for part, whole in ((parts[0], wholes[1]), (parts[1], wholes[0])))
+        if least == most:
+            return float(least)
+    return small.size / large.size
 
 
 def uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -220,10 +263,7 @@ def uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
 @lru_cache(maxsize=512)
 def _cumulative(lengths: tuple[int, ...], smallest: int, largest: int, odds: float = 1.0) -> NDArray[np.float64]:
     """P(distance ≤ k) by ratios from the most likely distance outwards: no huge binomials."""
-    k = np.arange(smallest, largest, dtype=np.float64)
-    ratio = np.full(len(k), odds)
-    for length in lengths:
-        ratio *= (length - k) / (k + 1)
+    ratio = _ratios(lengths, smallest, largest, odds)
     mode = int(np.searchsorted(-ratio, -1.0))
     up = np.cumprod(ratio[mode:])
     down = np.cumprod(1 / ratio[:mode][::-1])[::-1]
@@ -231,6 +271,15 @@ def _cumulative(lengths: tuple[int, ...], smallest: int, largest: int, odds: flo
     cumulative = np.asarray(total / total[-1])
     cumulative.setflags(write=False)
     return cumulative
+
+
+def _ratios(lengths: tuple[int, ...], smallest: int, largest: int, odds: float) -> NDArray[np.float64]:
+    """How much likelier distance k + 1 is than distance k."""
+    k = np.arange(smallest, largest, dtype=np.float64)
+    ratio = np.full(len(k), odds)
+    for length in lengths:
+        ratio *= (length - k) / (k + 1)
+    return ratio
 
 
 class Additions(PoolFlips):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Unpack
 
+import numpy as np
+
 from holdfast.bounds import Interval, anytime_interval, hoeffding_draws
 from holdfast.certification.question import Procedure, RateKeywords, asks, radii_asked
 from holdfast.certification.reference import (
@@ -15,12 +17,13 @@ from holdfast.certification.reference import (
     PredictionClaim,
     Reference,
     check_proof,
-    portions,
+    most_drawn,
     possible_rates,
+    reference_masks,
     worst_of,
 )
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.evaluation import Tally
+from holdfast.evaluation import Evaluator, Tally
 from holdfast.laws.law import UNEQUAL
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of
@@ -327,11 +330,33 @@ def certify(
         plan = question.plan_for(parts, question.make_plan())
         if evaluator.progress is not None:
             evaluator.expect(most_rows(parts, plan))
+        _compute_first(parts, plan, evaluator, procedure)
         reference = Reference(evaluator, mask, procedure)
         lists = reference.lists(nearby)
         outcomes = [_enumerate_or_sample(part, plan, reference, procedure, on_look, lists=lists) for part in parts]
         outcome = worst_of(outcomes) if question.rate_kind in WORST else outcomes[0]
         return make_certificate(reference, nearby, outcome, procedure)
+
+
+def _compute_first(parts: list[Neighborhood], plan: Plan, evaluator: Evaluator, procedure: Procedure) -> None:
+    """Where a call takes long, compute the masks of all first looks with the explanation, and later ones if cheap.
+
+    What can be counted from the structure of the model is not drawn, and what has few masks is all evaluated.
+    """
+    selected, question, looks = parts[0].selected, procedure.question, plan.design.looks
+    masks = [reference_masks(selected, question.n_completions)]
+    if evaluator.ahead(masks[0]) is None or (procedure.structure is not None and procedure.structure.countable):
+        return
+    sampled = [part for part in parts if not question.enumerates(part, plan.max_draws)]
+    if len(sampled) * looks[0] > most_drawn(parts[0]):
+        return
+    streams = [procedure.own_stream(selected, str(part.smallest)) for part in sampled]
+    masks += [part.sample(looks[0], rng) for part, rng in zip(sampled, streams, strict=True)]
+    ahead = evaluator.ahead(np.concatenate(masks))
+    if len(sampled) == 1 and ahead is not None:
+        last = max(look for look in looks if look <= looks[0] + min(*ahead, most_drawn(parts[0]) - looks[0]))
+        masks.append(sampled[0].sample(last - looks[0], streams[0]))
+    evaluator.compute_ahead(np.concatenate(masks))
 
 
 def _enumerate_or_sample(
@@ -356,9 +381,9 @@ def _enumerate_or_sample(
     if exact:
         return reference.enumerated(nearby, plan.max_draws, on_count=on_count)
     rng = procedure.own_stream(reference.selected, str(nearby.smallest))
-    looks, tally, stopped = iter(plan.design.looks), Tally(), False
+    looks, tally, stopped = reference.masks_at_looks(nearby, plan.design.looks, rng), Tally(), False
     while not stopped:  # every design stops at its last look
-        tally = reference.count(portions(nearby, next(looks) - tally.n_evaluated, rng), after=tally, on_count=on_count)
+        tally = reference.count(next(looks), after=tally, on_count=on_count)
         stopped = plan.design.stops(tally.n_evaluated, tally.n_agreed)
     return Outcome(tally, plan)
 

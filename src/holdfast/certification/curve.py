@@ -18,7 +18,7 @@ from holdfast.certification.serialization import Value, make_frame
 from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
 from holdfast.errors import InvalidValueError
 from holdfast.laws.law import UNEQUAL
-from holdfast.neighborhood import Neighborhood
+from holdfast.neighborhood import Neighborhood, share_of_masks
 from holdfast.plans import WORST, is_valid_design, most_rows, parts_of, share_risk
 from holdfast.plans.search import Goal
 from holdfast.types import MaskedModel
@@ -247,7 +247,7 @@ def _tightened(curve: StabilityCurve, nearby: Sequence[Neighborhood]) -> Stabili
     other holds as well. Going up and down the radii once carries every implication along.
     """
     intervals = [certificate.interval for certificate in curve]
-    shares = [small.size / large.size for small, large in pairwise(nearby)]
+    shares = [share_of_masks(small, large) for small, large in pairwise(nearby)]
     for i, share in enumerate(shares):
         intervals[i + 1] = _meet(intervals[i + 1], share * intervals[i].low, share * intervals[i].high + 1 - share)
     for i, share in reversed(list(enumerate(shares))):

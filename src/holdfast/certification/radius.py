@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Unpack
@@ -11,13 +11,16 @@ from holdfast.bounds import Interval
 from holdfast.certification.question import JudgeKeywords, Procedure, asks
 from holdfast.certification.reference import MOST_READ, PredictionClaim, Reference, check_proof, possible_rates
 from holdfast.certification.serialization import Value
-from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
+from holdfast.certification.shared_draws import DrawSequence, ExplanationDraws, SharedDraws
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.plans import RateTest, rate_test
 from holdfast.types import MaskedModel
 from holdfast.validation import check_share
 from holdfast.words import NOT_RIGHT, change_of, drawn_for, kept, lower_first, outward, percent, proven_by, unlike
+
+_MOST_AHEAD = 32
+"""Radii whose draws may be computed before it is known whether their turn comes."""
 
 _MOST_DRAWS = 5_000
 """Tests of more draws are not computed anew when a file is read, which would take minutes; ``recheck`` does so."""
@@ -198,6 +201,17 @@ def decide_in_order(
     draws = ExplanationDraws(widest, lambda purpose: procedure.own_stream(selected, purpose), reference)
     shared = SharedDraws(evaluator, procedure, [draws])
     trail: list[RadiusStep] = []
+
+    def stops(n: int, n_agreed: int) -> bool:
+        return test.answer(n, n_agreed) is not None
+
+    def upcoming() -> Iterator[DrawSequence]:
+        """What is drawn after the radius that is being tested, if that is certified."""
+        place = radii.index(radius) + 1
+        for later in radii[place : place + _MOST_AHEAD]:
+            yield DrawSequence(question.neighborhood_of(selected, later), test.looks, stops, draws.lists)
+
+    draws.upcoming = upcoming
     for radius in radii:
         nearby = question.neighborhood_of(selected, radius)
         if trail and trail[-1].effective_radius == nearby.effective_radius:  # the same masks
@@ -214,7 +228,7 @@ def decide_in_order(
         # Enumerate what is no dearer than the earliest yes; else draw, and enumerate if draws cannot tell.
         exact = question.enumerates(nearby, test.fewest_for_yes)
         if not exact:
-            sequence = draws.open(nearby, test.looks, lambda n, k: test.answer(n, k) is not None)
+            sequence = draws.open(nearby, test.looks, stops)
             while sequence.is_open:
                 shared.round()
             tally = sequence.tally

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -211,6 +212,29 @@ class Reference:
             if until_changed and self.counterexample is not None:
                 break
         return tally
+
+    def masks_at_looks(
+        self, nearby: Neighborhood, looks: Sequence[int], rng: np.random.Generator
+    ) -> Iterator[Iterable[Masks]]:
+        """The masks of one look after the other, in portions; those of later looks are computed ahead if that is cheap.
+
+        They may take as long as one more call does: if there is another look they save one, and if not no more is lost.
+        """
+        most, drawn = most_drawn(nearby), nearby.sample(0, rng)
+        for start, stop in pairwise((0, *looks)):
+            if stop - start > most:  # nothing is ahead of so many
+                yield portions(nearby, stop - start, rng)
+                continue
+            if len(drawn) == 0:
+                drawn = nearby.sample(stop - start, rng)
+                ahead = self._evaluator.ahead(drawn)
+                room = 0 if ahead is None else min(*ahead, most - len(drawn))
+                last = max(look for look in looks if look <= stop + room)
+                if last > stop:
+                    drawn = np.concatenate([drawn, nearby.sample(last - stop, rng)])
+                    self._evaluator.compute_ahead(drawn)
+            yield [drawn[: stop - start]]
+            drawn = drawn[stop - start :]
 
     def enumerated(
         self, nearby: Neighborhood, batch: int, *, on_count: Callable[[Tally], None] | None = None
@@ -440,8 +464,13 @@ def worst_of(outcomes: list[Outcome]) -> Outcome:
     return Outcome(worst.tally, plan, is_worst=True, proof=proof, weighted_rate=worst.weighted_rate)
 
 
+def most_drawn(nearby: Neighborhood) -> int:
+    """How many masks fit into the memory that they may take at a time."""
+    return max(1, _PORTION_BYTES // len(nearby.selected))
+
+
 def portions(nearby: Neighborhood, n: int, rng: np.random.Generator) -> Iterator[Masks]:
     """Draw in portions that fit into memory; how they are cut does not change them."""
-    most = max(1, _PORTION_BYTES // len(nearby.selected))
+    most = most_drawn(nearby)
     for start in range(0, n, most):
         yield nearby.sample(min(most, n - start), rng)

@@ -9,23 +9,37 @@ but most masks serve many neighbourhoods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.certification.question import Procedure
 from holdfast.certification.reference import Outcome, Reference, asks_together, reference_masks
 from holdfast.completions import nearby_rows
 from holdfast.evaluation import Evaluator, Tally
-from holdfast.neighborhood import Additions, Indices, Neighborhood
+from holdfast.neighborhood import Additions, Indices, Neighborhood, PoolFlips, uniform
 from holdfast.plans import Plan
 from holdfast.types import Mask, Masks
 
+if TYPE_CHECKING:  # needed only where a call has a price
+    from holdfast.prices import Ahead
+
 Streams = Callable[[str], np.random.Generator]
 Stops = Callable[[int, int], bool]
+Floats = NDArray[np.float64]
 
 _MOST_LAWS = 1024
+
+_ROUNDINGS = 64
+"""Rounding units per radius by which products and sums of shares may differ: each step has a few."""
+
+_FEW_LEFT = 64
+"""Numbers that are looked at one by one."""
+
+_MOST_WORDS = 1 << 22
+"""Most random words that are held for sizes at a time."""
 
 
 class SizeChain:
@@ -45,21 +59,75 @@ class SizeChain:
         self._laws: dict[int, Neighborhood] = {}
         widest = self._law(len(nearby.selected))
         self._reach, self._least = widest.effective_radius, widest.smallest
-        self._sizes: Indices = np.zeros((0, self._reach + 1), dtype=np.intp)
+        masks = getattr(widest, "masks", widest)  # completions are drawn beside them
+        self._nearer = masks.shares_nearer() if isinstance(masks, PoolFlips) and self._least == 0 else None
+        self._steps = [] if self._nearer is None else self._nearer.tolist()
+        self._sizes: NDArray[np.int32] = np.zeros((0, self._reach + 1), dtype=np.int32)
 
     def sizes(self, radius: int, start: int, stop: int) -> Indices:
-        if stop > len(self._sizes):
-            n = stop - len(self._sizes)
-            words = self._rng.integers(0, 2**64, size=(n, self._reach + 1), dtype=np.uint64)
-            sizes = np.zeros((n, self._reach + 1), dtype=np.intp)
-            size = np.full(n, self._reach + 1, dtype=np.intp)
-            for within in range(self._reach, self._least, -1):
-                beyond = size > within
-                if beyond.any():
-                    size[beyond] = self._law(within).distances(words[beyond, within])
-                sizes[:, within] = size
-            self._sizes = np.concatenate([self._sizes, sizes])
-        return self._sizes[start:stop, radius]
+        step, parts = max(1, _MOST_WORDS // (self._reach + 1)), [self._sizes]
+        for drawn in range(len(self._sizes), stop, step):
+            words = self._rng.integers(0, 2**64, size=(min(step, stop - drawn), self._reach + 1), dtype=np.uint64)
+            parts.append(self._by_steps(words) if self._nearer is None else self._by_jumps(words, self._nearer))
+        self._sizes = np.concatenate(parts) if len(parts) > 1 else self._sizes
+        return self._sizes[start:stop, radius].astype(np.intp)
+
+    def _by_steps(self, words: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """The sizes of draws at all radii, from radius to radius."""
+        sizes = np.zeros(words.shape, dtype=np.int32)
+        size = np.full(len(words), self._reach + 1, dtype=np.intp)
+        for within in range(self._reach, self._least, -1):
+            beyond = size > within
+            if beyond.any():
+                size[beyond] = self._law(within).distances(words[beyond, within])
+            sizes[:, within] = size
+        return sizes
+
+    def _by_jumps(self, words: NDArray[np.uint64], nearer: Floats) -> NDArray[np.int32]:
+        """The same from fresh size to fresh size, in time that grows as the number of radii.
+
+        A fresh size at radius w is k if its random number lies between the shares S(k - 1) / S(w) and S(k) / S(w), S(k)
+        masks being within k. Shares are products of ``nearer``. A number so near to one that rounding could decide is
+        left to the law itself, which sums up all sizes.
+        """
+        numbers, slack = uniform(words), _ROUNDINGS * (self._reach + 1) * np.finfo(float).eps
+        may_fall = numbers < nearer * (1 + slack)
+        sizes = np.tile(np.arange(self._reach + 1, dtype=np.int32), (len(words), 1))
+        for row, size in enumerate(self._law(self._reach).distances(words[:, self._reach]).tolist()):
+            sizes[row, size:] = size
+            falls = np.flatnonzero(may_fall[row, 1:size])[::-1] + 1  # at other radii a fresh size is the radius itself
+            fresh = self._fresh_sizes(falls, numbers[row, falls], nearer, slack)
+            taken = []
+            for i, (within, drawn) in enumerate(zip(falls.tolist(), fresh.tolist(), strict=True)):
+                if within < size:  # else the last size fits into it
+                    size = drawn
+                    if drawn < 0:
+                        size = fresh[i] = self._law(within).distances(words[row, within : within + 1])[0]
+                    taken.append(i)
+            starts = fresh[taken]
+            lengths = falls[taken] + 1 - starts
+            at = np.repeat(starts, lengths)  # a size at all radii that it fits into
+            sizes[row, at + np.arange(len(at)) - np.repeat(lengths.cumsum() - lengths, lengths)] = at
+        sizes[:, 0] = 0
+        return sizes
+
+    def _fresh_sizes(self, radii: Indices, numbers: Floats, nearer: Floats, slack: float) -> Indices:
+        """The size at each radius that its random number stands for; -1 where rounding could decide."""
+        sizes, shares, left = radii.copy(), nearer[radii], np.arange(len(radii))
+        while len(left) > _FEW_LEFT:
+            known = numbers[left] > shares[left] * (1 + slack)
+            falls = numbers[left] < shares[left] * (1 - slack)
+            sizes[left[~known & ~falls]] = -1
+            left = left[falls]
+            sizes[left] -= 1
+            shares[left] *= nearer[sizes[left]]
+        for i in left.tolist():
+            number, size, share = float(numbers[i]), int(sizes[i]), float(shares[i])
+            while number < share * (1 - slack):
+                size -= 1
+                share *= self._steps[size]
+            sizes[i] = size if number > share * (1 + slack) else -1
+        return sizes
 
     def _law(self, radius: int) -> Neighborhood:
         law = self._laws.get(radius) or self._nearby.within(radius)
@@ -93,6 +161,7 @@ class MaskLists:
         n_sizes = widest.effective_radius + 1
         self._widest, self._streams = widest, streams
         self._rings: dict[int, tuple[Neighborhood, np.random.Generator]] = {}
+        self._drawn: dict[int, Masks] = {}  # of each size, masks without an answer
         self.lengths: Indices = np.zeros(n_sizes, dtype=np.intp)
         self._agreed: Masks = np.zeros((n_sizes, 0), dtype=bool)
         self._chain = None if many_laws else SizeChain(widest, streams("sizes"))
@@ -107,13 +176,16 @@ class MaskLists:
         return self._chain.sizes(nearby.effective_radius, start, stop)
 
     def extend(self, lengths: Indices) -> Masks:
-        """The masks that are missing for lists of these lengths, size by size."""
+        """The masks that are missing for lists of these lengths, size by size; nothing is used up."""
         missing: list[Masks] = []
         for k in np.flatnonzero(lengths > self.lengths).tolist():
             if k not in self._rings:
                 self._rings[k] = (self._widest.exactly(k), self._streams(f"size {k}"))
-            ring, rng = self._rings[k]
-            missing.append(ring.sample(int(lengths[k] - self.lengths[k]), rng))
+                self._drawn[k] = self._rings[k][0].sample(0, self._rings[k][1])
+            (ring, rng), n = self._rings[k], int(lengths[k] - self.lengths[k])
+            if n > len(self._drawn[k]):
+                self._drawn[k] = np.concatenate([self._drawn[k], ring.sample(n - len(self._drawn[k]), rng)])
+            missing.append(self._drawn[k][:n])
         return np.concatenate(missing) if missing else self._widest.selected[None][:0]
 
     def record(self, lengths: Indices, agreed: Mask) -> None:
@@ -122,8 +194,9 @@ class MaskLists:
         if room > 0:
             self._agreed = np.pad(self._agreed, ((0, 0), (0, max(room, self._agreed.shape[1]))))
         start = 0
-        for k in np.flatnonzero(lengths > self.lengths):
+        for k in np.flatnonzero(lengths > self.lengths).tolist():
             stop = start + int(lengths[k] - self.lengths[k])
+            self._drawn[k] = self._drawn[k][stop - start :]
             self._agreed[k, self.lengths[k] : lengths[k]] = agreed[start:stop]
             self.lengths[k], start = lengths[k], stop
 
@@ -156,6 +229,24 @@ class DrawSequence:
         self._sizes = self._lists.sizes(self.nearby, n, next(look for look in self._looks if look > n))
         return self._used + np.bincount(self._sizes, minlength=len(self._used))
 
+    def needs_at_looks(self) -> Indices:
+        """How long each list must be for every look that is left, (n_looks, n_sizes)."""
+        n, width = len(self.agreed), len(self._used)
+        looks = [look for look in self._looks if look > n]
+        place = np.repeat(np.arange(len(looks)), np.diff([n, *looks]))
+        counts = np.bincount(place * width + self._lists.sizes(self.nearby, n, looks[-1]), minlength=len(looks) * width)
+        return np.asarray(self._used + counts.reshape(-1, width).cumsum(axis=0))
+
+    def n_expected(self, before: Tally) -> int:
+        """How many looks will come after the next one, if draws go on as they began, or as those before them did."""
+        looks, tally = [look for look in self._looks if look > len(self.agreed)], self.tally
+        tally = tally if tally.n_evaluated else before
+        if tally.n_evaluated == 0:
+            return 0
+        agreed = (look * tally.n_agreed // tally.n_evaluated for look in looks)
+        ends = (j for j, (look, k) in enumerate(zip(looks, agreed, strict=True)) if self._stops(look, k))
+        return next(ends, len(looks) - 1)
+
     def advance(self) -> None:
         """Take the draws that were needed, and decide whether to go on."""
         self.agreed = np.concatenate([self.agreed, self._lists.answers(self._sizes, self._used)])
@@ -175,6 +266,7 @@ class ExplanationDraws:
         self.enumerated: list[Neighborhood] = []
         self._counted: dict[int, Outcome] = {}
         self.sequences: dict[int, DrawSequence] = {}
+        self.upcoming: Callable[[], Iterable[DrawSequence]] = tuple  # what may be opened next, in order
         self._plan: Plan | None = None
 
     @classmethod
@@ -215,6 +307,12 @@ class ExplanationDraws:
     @property
     def open_sequences(self) -> list[DrawSequence]:
         return [sequence for sequence in self.sequences.values() if sequence.is_open]
+
+    @property
+    def last_tally(self) -> Tally:
+        """What was counted last, before sequences that have no draws yet."""
+        drawn = (sequence.tally for sequence in reversed(self.sequences.values()) if len(sequence.agreed))
+        return next(drawn, Tally())
 
     @property
     def reference(self) -> Reference:
@@ -262,10 +360,54 @@ class SharedDraws:
                 for near in explanation.enumerated:
                     rows.extend(near.enumerate(near.size))
         if rows and asks_together(self._evaluator, self._procedure.question):
-            self._evaluator(np.concatenate(rows))
+            masks = np.concatenate(rows)
+            ahead = self._evaluator.ahead(masks)
+            if ahead is not None:
+                self._evaluator.compute_ahead(np.concatenate([masks, *self._later(lengths, ahead)]))
+            self._evaluator(masks)
         for explanation, length, masks in zip(self.explanations, lengths, missing, strict=True):
             reference = explanation.refer(self._evaluator, self._procedure)
             explanation.lists.record(length, reference.judge(masks) if len(masks) else np.zeros(0, dtype=bool))
             for sequence in explanation.open_sequences:
                 sequence.advance()
         self.n_rounds += 1
+
+    def _later(self, lengths: list[Indices], ahead: Ahead) -> list[Masks]:
+        """Masks of the looks after the next one that are worth computing in the same call.
+
+        A look that comes costs a call. So each look that is expected may take along as many masks as cost one; so may
+        all neighbourhoods together whose turn may come next, and so may all other looks together. What is computed in
+        vain then takes no longer than the calls that it was to save.
+        """
+        tables = [[sequence.needs_at_looks() for sequence in draws.open_sequences] for draws in self.explanations]
+        lasts = [[seq.n_expected(draws.last_tally) for seq in draws.open_sequences] for draws in self.explanations]
+        n_looks = max(len(table) for row in tables for table in row)
+
+        def needs(j: int, lasts: list[list[int]]) -> list[list[Indices]]:
+            """What is needed j looks after the next one by sequences that last so many looks."""
+            rows = (zip(row, last, strict=True) for row, last in zip(tables, lasts, strict=True))
+            return [[table[min(j, end, len(table) - 1)] for table, end in row] for row in rows]
+
+        def upcoming() -> Iterator[list[list[Indices]]]:
+            for i, draws in enumerate(self.explanations):
+                for sequence in draws.upcoming():
+                    table = sequence.needs_at_looks()
+                    yield [[table[sequence.n_expected(draws.last_tally)]] if i == k else [] for k in range(len(tables))]
+
+        n_expected = max(last for row in lasts for last in row)
+        expected = ([needs(j, lasts)] for j in range(1, n_expected + 1))
+        others = (needs(j, [[n_looks] * len(row) for row in tables]) for j in range(1, n_looks))
+        chosen = lengths
+        for stage in (*expected, upcoming(), others):  # each may cost a call
+            start = chosen
+            for rows in stage:
+                longer = [np.max([own, *row], axis=0) for own, row in zip(chosen, rows, strict=True)]
+                if _n_added(longer, start) > ahead.worth or _n_added(longer, lengths) > ahead.room:
+                    break
+                chosen = longer
+        return [draws.lists.extend(longer) for draws, longer in zip(self.explanations, chosen, strict=True)]
+
+
+def _n_added(longer: list[Indices], lengths: list[Indices]) -> int:
+    """How many masks lists of one length lack to be as long as others."""
+    return sum(int((long - short).sum()) for long, short in zip(longer, lengths, strict=True))

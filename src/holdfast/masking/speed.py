@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.torch import device_of, evaluating_module, import_torch, notes_of, score_tensor, to_numpy
+from holdfast.prices import CallMeter
 from holdfast.validation import check_name, shown
 
 AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
@@ -150,6 +151,14 @@ def batch_probe(module: Any, *question: Any, first: int = 4) -> BatchProbe:
     """The probe of a module for inputs of one kind: what one input taught serves the next."""
     probe: BatchProbe = notes_of(module).setdefault(("batch probe", *question), BatchProbe(first))
     return probe
+
+
+def call_meter(module: Any, device: Any, *question: Any) -> CallMeter | None:
+    """The meter of a module on a device that takes a while to start, for inputs of one kind; on a CPU rows are all."""
+    if device.type == "cpu":
+        return None
+    meter: CallMeter = notes_of(module).setdefault(("call meter", *question), CallMeter())
+    return meter
 
 
 class LayoutProbe:

@@ -20,7 +20,7 @@ from holdfast.fingerprints import function_key
 from holdfast.masking.image.patches import PatchDrop, bind_patches, patch_grid, score_shown_patches
 from holdfast.masking.image.pixels import Groups, Pixels
 from holdfast.masking.onnx import ImageSession
-from holdfast.masking.speed import BatchProbe, Runner, batch_probe, layout_probe
+from holdfast.masking.speed import BatchProbe, Runner, batch_probe, call_meter, layout_probe
 from holdfast.masking.torch import (
     Network,
     attention_weights,
@@ -34,6 +34,7 @@ from holdfast.masking.torch import (
     twin_of,
 )
 from holdfast.outputs import answers_of, combine_outputs, split_rows
+from holdfast.prices import CallMeter
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
 
@@ -130,6 +131,13 @@ class ModuleImageModel(ImageModel):
             return None
         n_patches = np.bincount(self.patches.features[self.patches.features >= 0], minlength=self.n_features)
         return lambda masks: masks @ n_patches
+
+    @property
+    def call_meter(self) -> CallMeter | None:
+        """What finds out what a call takes, on other devices."""
+        if not self.finds_batch_size:
+            return None
+        return call_meter(self.module, self.batches.device, self.elements.shape, self.patches is None)
 
     def without_probes(self) -> ModuleImageModel:
         """The same without a search for the layout and the batch size: scores round alike in every run."""

@@ -21,6 +21,7 @@ from holdfast.masking.speed import (
     BatchProbe,
     Runner,
     batch_probe,
+    call_meter,
     group_by_length,
     pass_overhead,
     same_scores,
@@ -44,6 +45,7 @@ from holdfast.masking.torch import (
     widened,
 )
 from holdfast.outputs import split_rows
+from holdfast.prices import CallMeter
 from holdfast.randomness import stream
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
@@ -449,6 +451,13 @@ class TokenModel:
             return None
         # Twice as long a text is another question; a few tokens more are not.
         return batch_probe(self.module, self.fill.name, len(self.groups).bit_length(), first=8)
+
+    @property
+    def call_meter(self) -> CallMeter | None:
+        """What finds out what a call takes, on other devices."""
+        if self.batch_size is not None:
+            return None
+        return call_meter(self.module, device_of(self.module), self.fill.name, len(self.groups).bit_length())
 
     @property
     def groups(self) -> NDArray[np.intp]:

@@ -1,0 +1,84 @@
+"""Times of calls → what a call of a model takes, and how many rows of later looks it may take along.
+
+On a device such as a GPU a call of a few rows takes as long as one of a few hundred. Whether a row is computed now or
+later changes no result; what it takes decides when.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from holdfast.validation import check_amount
+
+_LEAST_FIXED, _LEAST_DOUBLINGS = 1e-3, 2
+"""Of a price that is measured: seconds below which a call is not worth saving, and how far its two numbers of rows
+must lie apart."""
+
+_MOST_WORTH = 1 << 20
+"""Rows that no batch holds."""
+
+
+class Ahead(NamedTuple):
+    """How many rows of later looks a call may take along: ``worth`` take as long as another call, ``room`` fit in."""
+
+    worth: int
+    room: int
+
+
+@dataclass(frozen=True)
+class CallPrice:
+    """What a call of a model takes: seconds for the call itself, and seconds for each of its rows.
+
+    Examples
+    --------
+    >>> CallPrice(fixed=0.005, per_row=0.00005).rows_per_call
+    100
+    """
+
+    fixed: float
+    per_row: float
+
+    def __post_init__(self) -> None:
+        for name in ("fixed", "per_row"):
+            check_amount(getattr(self, name), name, may_be_zero=True)
+
+    @property
+    def rows_per_call(self) -> int:
+        """How many rows take as long as the call itself does."""
+        return int(min(self.fixed / max(self.per_row, 1e-12), _MOST_WORTH)) if self.fixed else 0
+
+    def ahead(self, n_rows: int, batch_size: int) -> Ahead:
+        """What the call for so many rows may take along, in the last of its batches."""
+        return Ahead(self.rows_per_call, -n_rows % batch_size)
+
+
+class CallMeter:
+    """Times of calls that are made anyway → what a call takes, once few rows and many have been timed twice.
+
+    The fastest call of about as many rows counts: other work only adds time, and the first call also warms up.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
+        self._fastest: dict[int, tuple[float, int]] = {}
+        self._n_timed: dict[int, int] = {}
+
+    def record(self, n_rows: int, seconds: float) -> None:
+        """Take note of a call."""
+        about = n_rows.bit_length()
+        self._fastest[about] = min(self._fastest.get(about, (seconds, n_rows)), (seconds, n_rows))
+        self._n_timed[about] = self._n_timed.get(about, 0) + 1
+
+    @property
+    def price(self) -> CallPrice | None:
+        """What a call takes; None before that is known, and where the call itself takes next to nothing."""
+        timed = [about for about, n in self._n_timed.items() if n > 1]
+        if not timed or max(timed) - min(timed) < _LEAST_DOUBLINGS:
+            return None
+        (few_seconds, few), (many_seconds, many) = self._fastest[min(timed)], self._fastest[max(timed)]
+        per_row = max(0.0, (many_seconds - few_seconds) / (many - few))
+        fixed = few_seconds - few * per_row
+        return CallPrice(fixed, per_row) if fixed >= _LEAST_FIXED else None

@@ -1,0 +1,265 @@
+"""Rows computed ahead change no result: the same draws, counts and calls, whatever a call is said to take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import holdfast as hf
+from holdfast.certification import reference
+from holdfast.certification.question import Procedure
+from holdfast.errors import HoldfastError
+from holdfast.evaluation import Evaluator
+from holdfast.prices import CallMeter, CallPrice
+from tests.core.test_random_answers import RandomAnswers
+
+N = 24
+SELECTED = np.arange(N) < 6
+FREE, CHEAP, GPU, HUGE = CallPrice(0, 1), CallPrice(1e-4, 1e-4), CallPrice(5e-3, 5e-5), CallPrice(1e6, 0)
+PRICES = {"free": FREE, "cheap": CHEAP, "gpu": GPU, "huge": HUGE}
+
+
+@dataclass
+class Device:
+    """A function of masks on a stand-in device: its seconds are added up, not waited for."""
+
+    fixed: float = 5e-3
+    per_row: float = 5e-5
+    n_features: int = N
+    keeps: Callable[[Any], Any] = lambda masks: 1.0 - 0.0125 * masks.sum(axis=1)
+    batches: list[int] = field(default_factory=list)
+    seconds: float = 0.0
+    call_meter: CallMeter | None = None
+
+    def __call__(self, masks: Any) -> Any:
+        self.batches.append(len(masks))
+        self.seconds += self.fixed + self.per_row * len(masks)
+        words = masks.astype(np.uint64) @ np.random.default_rng(0).integers(1, 2**62, masks.shape[1], dtype=np.uint64)
+        kept = (words >> np.uint64(11)) * 2.0**-53 < self.keeps(masks)
+        return np.where(kept | (masks.sum(axis=1) <= 6), 1, 0)
+
+
+class OwnDraws:
+    """Reveals one other feature in two."""
+
+    name = "halves"
+
+    def sample(self, selected: Any, n: int, rng: np.random.Generator) -> Any:
+        return selected | (rng.random((n, len(selected))) < 0.5)
+
+
+ASK: dict[str, Callable[[Any], Any]] = {
+    "certify": lambda model: hf.certify(model, SELECTED, radius=9, rng=0),
+    "no check": lambda model: hf.certify(model, SELECTED, radius=9, check_determinism=False, rng=0),
+    "finer": lambda model: hf.certify(model, SELECTED, radius=9, tolerance=0.05, rng=1),
+    "fixed number": lambda model: hf.certify(model, SELECTED, radius=9, plan="exact", rng=0),
+    "hoeffding": lambda model: hf.certify(model, SELECTED, radius=9, plan="hoeffding", rng=0),
+    "enumerated": lambda model: hf.certify(model, SELECTED, radius=1, rng=0),
+    "exactly": lambda model: hf.certify(model, SELECTED, radius=7, rate_kind="exactly", rng=0),
+    "worst size": lambda model: hf.certify(model, SELECTED, radius=5, rate_kind="worst_size", rng=0),
+    "worst size, lower": lambda model: hf.certify(model, SELECTED, radius=4, rate_kind="worst_size_lower", rng=0),
+    "removals": lambda model: hf.certify(model, ~SELECTED, radius=9, neighborhood="removals", rng=0),
+    "law": lambda model: hf.certify(model, SELECTED, neighborhood="bernoulli(0.3)", rng=0),
+    "own law": lambda model: hf.certify(model, SELECTED, neighborhood=OwnDraws(), rng=0),
+    "small batches": lambda model: hf.certify_radii(model, SELECTED, radii=range(1, 9), batch_size=40, rng=0),
+    "radii": lambda model: hf.certify_radii(model, SELECTED, radii=range(0, 19, 2), rng=0),
+    "at once": lambda model: hf.certify_radii(model, SELECTED, radii=range(1, 19, 3), simultaneous=True, rng=0),
+    "swaps": lambda model: hf.certify_radii(model, SELECTED, radii=range(1, 7), neighborhood="swaps", rng=0),
+    "worst sizes": lambda model: hf.certify_radii(model, SELECTED, radii=[2, 6], rate_kind="worst_size", rng=0),
+    "probabilities": lambda model: hf.certify_probabilities(model, SELECTED, probabilities=[0.1, 0.3, 0.5], rng=0),
+    "compare": lambda model: hf.compare(model, {"a": SELECTED, "b": ~SELECTED}, [3, 9], plan="sequential", rng=0),
+    "in pairs": lambda model: hf.compare(model, {"a": SELECTED, "b": ~SELECTED}, [3, 9], plan="exact", rng=0),
+    "radius": lambda model: hf.certified_radius(model, SELECTED, min_rate=0.6, rng=0),
+    "some radii": lambda model: hf.certified_radius(model, SELECTED, min_rate=0.7, radii=[1, 4, 9, 17, 18, 30], rng=0),
+    "few draws": lambda model: hf.certified_radius(model, SELECTED, min_rate=0.7, max_draws=40, rng=0),
+    "stabilize": lambda model: hf.stabilize(model, np.arange(N)[::-1], min_rate=0.6, radius=4, rng=0),
+    "hard": lambda model: hf.certify_hard(model, SELECTED, radius=5, rng=0),
+    "witness": lambda model: hf.find_witness(model, SELECTED, max_calls=300, rng=0),
+    "mean": lambda model: hf.mean_curve([lambda: (model, SELECTED)] * 3, radii=[2, 8], half_width=0.2, rng=0),
+}
+
+
+@pytest.mark.parametrize("price", PRICES)
+@pytest.mark.parametrize("verb", ASK)
+def test_results_are_the_same_bit_by_bit_at_every_price(verb: str, price: str) -> None:
+    plain, device = Device(), Device()
+    asked, priced = Evaluator(plain), Evaluator(device, price=PRICES[price])
+    assert ASK[verb](priced).to_json() == ASK[verb](asked).to_json()
+    assert (priced.n_calls, priced.n_repeated) == (asked.n_calls, asked.n_repeated)
+    assert priced.n_calls <= priced.n_computed == sum(device.batches)
+    assert asked.n_calls == asked.n_computed == sum(plain.batches)
+    assert max(device.batches) <= (40 if verb == "small batches" else priced.batch_size)
+
+
+@pytest.mark.parametrize("verb", ASK)
+def test_nothing_is_computed_ahead_where_a_call_costs_no_more_than_a_row(verb: str) -> None:
+    device = Device()
+    evaluator = Evaluator(device, price=FREE)
+    ASK[verb](evaluator)
+    assert evaluator.n_computed == evaluator.n_calls
+
+
+def test_a_call_takes_along_no_more_rows_than_take_as_long() -> None:
+    """All rows of a certificate are draws of its plan, the explanation, the full input and what is repeated."""
+    for rows_per_call in (0, 5, 20, 47, 48, 400):
+        device = Device(keeps=lambda masks: np.ones(len(masks)))
+        evaluator = Evaluator(device, price=CallPrice(rows_per_call * 1e-4, 1e-4))
+        certificate = hf.certify(evaluator, SELECTED, radius=9, rng=0)
+        ahead = [look - 23 for look in certificate.design.looks if look - 23 <= rows_per_call]
+        assert evaluator.n_computed - evaluator.n_calls == ahead[-1]  # every draw agreed: the first look was the last
+        assert sum(device.batches) <= certificate.design.max_draws + 2 + certificate.n_repeated
+
+
+def test_a_slow_call_is_made_far_less_often() -> None:
+    seconds = {}
+    for price in (None, GPU):
+        device = Device()
+        for verb in ("certify", "radius", "radii"):
+            before = device.seconds
+            ASK[verb](Evaluator(device, price=price))
+            seconds[verb, price] = device.seconds - before
+    assert seconds["certify", None] > 3 * seconds["certify", GPU]
+    assert seconds["radius", None] > 3 * seconds["radius", GPU]
+    assert seconds["radii", None] > 1.3 * seconds["radii", GPU]
+
+
+def test_a_model_that_tells_its_price_is_timed_by_its_own_clock() -> None:
+    plain, device = Device(), Device()
+    device.call_meter = CallMeter(clock=lambda: device.seconds)
+    for _ in range(4):  # of these calls the price is learnt
+        for masks in (SELECTED[None], np.random.default_rng(0).random((80, N)) < 0.5):
+            Evaluator(device)(masks)
+    assert device.call_meter.price is not None
+    assert device.call_meter.price.rows_per_call in (99, 100)
+    plain.batches, device.batches = [], []
+    assert ASK["radii"](device).to_json() == ASK["radii"](plain).to_json()
+    assert len(device.batches) < len(plain.batches)
+    for wrap in (lambda model: model, Evaluator):  # a size that is given is kept, and nothing is timed
+        plain.batches, device.batches = [], []
+        assert ASK["small batches"](wrap(device)).to_json() == ASK["small batches"](wrap(plain)).to_json()
+        assert device.batches == plain.batches
+
+
+def test_a_price_needs_two_calls_of_few_rows_and_of_many() -> None:
+    meter = CallMeter()
+    assert meter.price is None
+    for n_rows in (8, 9, 16):
+        meter.record(n_rows, 1.0 + n_rows)
+        assert meter.price is None
+    meter.record(17, 18.0)
+    assert meter.price is None  # not far enough apart
+    meter.record(40, 99.0)
+    assert meter.price is None
+    meter.record(48, 49.0)
+    assert meter.price == CallPrice(1.0, 1.0)
+    quick = CallMeter()
+    for n_rows in (1, 1, 100, 100):
+        quick.record(n_rows, 1e-4)
+    assert quick.price is None  # a call that takes next to nothing is not worth saving
+
+
+@pytest.mark.parametrize("answers", ["random", "fixed"])
+def test_answers_in_words_are_never_asked_for_ahead(answers: str) -> None:
+    asked, priced = RandomAnswers(lambda mask: 0.8, n_features=N), RandomAnswers(lambda mask: 0.8, n_features=N)
+    keywords: dict[str, Any] = {"radius": 9, "answers": answers, "check_determinism": False, "rng": 0}
+    certificate = hf.certify(Evaluator(priced, price=HUGE), SELECTED, **keywords)
+    assert certificate.to_json() == hf.certify(asked, SELECTED, **keywords).to_json()
+    assert priced.asked == asked.asked
+
+
+def scored(device: Device) -> Evaluator:
+    """The same device, with a score for each label."""
+    return Evaluator(hf.mask_function(lambda masks: np.eye(2)[device(masks)], n_features=N), price=HUGE)
+
+
+def test_random_answers_smoothed_models_and_time_limits_get_nothing_ahead() -> None:
+    for ask in (
+        lambda device: hf.certify_radii(Evaluator(device, price=HUGE), SELECTED, radii=[3, 9], answers="random", rng=0),
+        lambda device: hf.certify(hf.smooth(scored(device), 0.7, 8, rng=0), SELECTED, radius=9, rng=0),
+        lambda device: hf.certify(Evaluator(device, price=HUGE, timeout=600), SELECTED, radius=9, rng=0),
+    ):
+        device = Device()
+        assert ask(device).n_calls == sum(device.batches)
+
+
+def test_what_fails_only_ahead_fails_no_certificate() -> None:
+    for error in (ValueError("no such mask"), MemoryError()):
+        device = Device()
+
+        def model(masks: Any, device: Device = device, error: Exception = error) -> Any:
+            if len(masks) > 30:
+                raise error
+            return device(masks)
+
+        evaluator = Evaluator(hf.mask_function(model, n_features=N), price=GPU)
+        assert ASK["certify"](evaluator).to_json() == ASK["certify"](Device()).to_json()
+        assert evaluator.n_computed == evaluator.n_calls
+        assert evaluator.ahead(np.random.default_rng(0).random((5, N)) < 0.5) is None  # and is not tried again
+
+
+def test_memory_that_runs_out_still_halves_batches() -> None:
+    device = Device()
+
+    def model(masks: Any) -> Any:
+        if len(masks) > 10:
+            raise MemoryError
+        return device(masks)
+
+    evaluator = Evaluator(hf.mask_function(model, n_features=N), price=GPU)
+    assert ASK["radii"](evaluator).to_json() == ASK["radii"](Device()).to_json()
+    assert max(device.batches) <= 10
+
+
+def test_many_masks_at_a_time_are_drawn_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "_PORTION_BYTES", 10 * N)
+    evaluator = Evaluator(Device(), price=HUGE)
+    assert ASK["certify"](evaluator).to_json() == ASK["certify"](Device()).to_json()
+    assert 0 < evaluator.n_computed - evaluator.n_calls <= 10
+
+
+@pytest.mark.parametrize("price", [None, GPU, HUGE])
+@pytest.mark.parametrize("most", [1 << 26, 9 * N])
+def test_the_masks_of_all_looks_are_one_stream(
+    price: CallPrice | None, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference, "_PORTION_BYTES", most)
+    nearby, looks = hf.Additions(SELECTED, 9), (23, 30, 34, 60)
+    procedure = Procedure.check(hf.certify, "single", {"rng": 0}, radii=[9])
+    with procedure.about(Evaluator(Device(), price=price), SELECTED) as (evaluator, mask, bound):
+        prediction = reference.Reference(evaluator, mask, bound)
+        portions = [list(part) for part in prediction.masks_at_looks(nearby, looks, np.random.default_rng(7))]
+    assert [sum(map(len, part)) for part in portions] == [23, 7, 4, 26]
+    assert all(len(masks) <= max(most // N, 1) for part in portions for masks in part)
+    drawn = np.concatenate([masks for part in portions for masks in part])
+    assert np.array_equal(drawn, nearby.sample(60, np.random.default_rng(7)))
+
+
+def test_what_no_look_took_is_forgotten_with_the_question() -> None:
+    evaluator = Evaluator(Device(), price=HUGE)
+    certificate = ASK["certify"](evaluator)
+    n_unused = evaluator.n_computed - evaluator.n_calls
+    assert n_unused > 0
+    assert len(evaluator.masks) == evaluator.n_calls - certificate.n_repeated
+    ASK["certify"](evaluator)  # all is remembered but that
+    assert evaluator.n_computed - evaluator.n_calls == n_unused
+
+
+def test_a_known_structure_is_read_before_anything_is_drawn() -> None:
+    table = np.random.default_rng(0).integers(2, size=2**8)
+    selected = np.arange(8) < 2
+    for price in (None, HUGE):
+        evaluator = Evaluator(hf.lookup_table(table, n_features=8), price=price)
+        certificate = hf.certify(evaluator, selected, radius=6, rng=0)
+        assert evaluator.n_computed == evaluator.n_calls == certificate.n_calls
+
+
+@pytest.mark.parametrize("wrong", [{"fixed": -1, "per_row": 1}, {"fixed": 1, "per_row": float("nan")}])
+def test_prices_are_numbers_from_zero(wrong: dict[str, float]) -> None:
+    with pytest.raises(HoldfastError, match="must be"):
+        CallPrice(**wrong)
+    with pytest.raises(HoldfastError, match="`price` must be a CallPrice"):
+        Evaluator(Device(), price=3)  # type: ignore[arg-type]
