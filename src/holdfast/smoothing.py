@@ -21,7 +21,7 @@ from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream, stream_key
-from holdfast.terminal import as_progress
+from holdfast.terminal import Plotted, as_progress
 from holdfast.types import Mask, MaskedModel, Masks, Outputs, Progress, Provenance, Rng
 from holdfast.validation import (
     MOST_CELLS,
@@ -335,7 +335,7 @@ def selective_keep(smoothed: Any, keep_probability: float) -> NDArray[np.float64
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothedAccuracy(Value, schema="holdfast.smoothed_accuracy"):
+class SmoothedAccuracy(Plotted, Value, schema="holdfast.smoothed_accuracy"):
     """How often a smoothed classifier is right, for several keep probabilities.
 
     Every input is smoothed with random masks of its own. Each interval on its own contains, with
