@@ -459,7 +459,11 @@ def smoothed_accuracy(
             raise InvalidValueError(argument="labels", must=f"be classes below {len(names)}", got=indices[i])
     shares = [float(check_keep(share, 1)[0]) for share in _as_list(keep_probabilities, "keep_probabilities")]
     size = check_size(n_samples, "n_samples")
-    sure, key, tell = float(check_share(confidence, "confidence")), stream_key(rng), as_progress(progress)
+    sure, key, tell = (
+        float(check_share(confidence, "confidence")),
+        stream_key(rng),
+        as_progress(progress, what="inputs"),
+    )
     n_correct, n_calls = np.zeros(len(shares), dtype=np.int64), 0
     for i, (item, label) in enumerate(zip(items, indices, strict=True)):
         base = Evaluator(bind(item), batch_size=batch_size)

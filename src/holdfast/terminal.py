@@ -192,7 +192,7 @@ def without_bars() -> Iterator[None]:
 @contextmanager
 def watching_search(progress: Progress | None) -> Iterator[None]:
     """Let ``progress`` know the steps of every search for a stopping design inside; None changes nothing."""
-    token = _SEARCH.set(progress or _SEARCH.get())
+    token = _SEARCH.set(_SEARCH.get() if progress is None else progress)
     try:
         yield
     finally:

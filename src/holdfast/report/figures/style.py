@@ -100,9 +100,7 @@ def shades(n: int) -> list[str]:
 @contextmanager
 def themed() -> Iterator[None]:
     """Matplotlib with the settings of these figures, and as it was afterwards."""
-    import matplotlib
-
-    with matplotlib.rc_context(SETTINGS):  # type: ignore[arg-type]
+    with import_extra("matplotlib", "Figures need").rc_context(SETTINGS):
         yield
 
 
