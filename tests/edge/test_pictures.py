@@ -83,7 +83,7 @@ def test_of_a_wide_row_what_is_selected_is_listed_and_the_rest_is_counted() -> N
     )
     axes = hf.certify(classifier, np.arange(100) >= 98, radius=1, rng=0).show(classifier)
     assert set(marked(axes)) == {"column 98", "column 99"}
-    assert axes.get_xlabel() == "and 60 other columns"
+    assert axes.texts[-1].get_text() == "and 60 other columns"
 
 
 def test_a_text_shows_every_word_and_frames_what_is_selected_added_or_hidden(text: Any) -> None:
@@ -101,6 +101,14 @@ def test_a_text_shows_every_word_and_frames_what_is_selected_added_or_hidden(tex
     hidden = np.array(TEXT.split())[~fewer.counterexample]
     shown = marked(fewer.show(text))
     assert {word for word, colour in shown.items() if colour == COLOURS["vermilion"]} == set(hidden)
+
+
+def test_a_token_that_the_model_does_not_know_is_shown_as_it_is_written() -> None:
+    model = hf.bind("bundled:lexicon-roberta", ["It costs $5, sadly"])[0]
+    axes = hf.certify(model, np.arange(model.n_features) < 1, radius=1, rng=0).show(model)
+    assert "<unk>" in model.feature_names  # type: ignore[attr-defined]
+    drawn = "".join(text.get_text() for text in axes.texts)
+    assert drawn.replace(chr(92), "") == "Itcosts$5,sadly", "a dollar sign begins no formula"
 
 
 def test_an_image_shows_what_is_selected_or_added_and_hides_the_rest(digit: Any) -> None:

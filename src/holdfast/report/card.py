@@ -74,6 +74,10 @@ def feature_cells(value: Any, bound: MaskedModel) -> list[tuple[str, str | None]
     ``value`` may be None: what is bound to a row knows it.
     """
     names = names_of(bound)
+    if names is not None and (located := getattr(bound, "located", None)) is not None:
+        # The text itself: a token that the model does not know is called so.
+        pieces = (" ".join(located[0][start:end].split()) for start, end in located[1])
+        return [(shortened(piece or name, _GLANCE), None) for piece, name in zip(pieces, names, strict=True)]
     if names is not None and isinstance(value, (str, ContextInput)):
         return [(name, None) for name in names]
     rows = getattr(bound, "rows", None)

@@ -229,9 +229,11 @@ def plot_example_row(
             axes.add_patch(Rectangle((x - 1, y - 0.44), _BLOCK + 2, 0.88, **look))
         axes.text(x, y, literal(shortened(name, 30)), **text)
         axes.text(x + _BLOCK, y, literal(shortened(cell or "", 14)), ha="right", **text)
-    axes.set(xlim=(-2, n_blocks * (_BLOCK + 3) - 1), ylim=(height - 0.3, -0.7))
-    if len(listed) < len(cells):
-        axes.set_xlabel(f"and {len(cells) - len(listed)} other columns", fontsize=7.5)
+    n_lines, n_others = height, len(cells) - len(listed)
+    if n_others:
+        n_lines += 1
+        axes.text(0, height, f"and {n_others} other columns", va="center", fontsize=7.5, style="italic")
+    axes.set(xlim=(-2, n_blocks * (_BLOCK + 3) - 1), ylim=(n_lines - 0.3, -0.7))
     return bare(axes, title)
 
 
@@ -355,18 +357,21 @@ def _headline(result: Any) -> str:
         after = f" becomes {quoted(result.prediction, result.prediction_name)}"
         return f"{before}{after if result.found else ': no change found'}"
     if isinstance(result, CitationCertificate):
-        return f"{shortened(result.answer, 40)}, kept in {span(result.sufficiency.interval)} of cases"
+        return f"{shortened(result.answer, 40)}, kept in {_share(result.sufficiency)} of cases"
     what = quoted(result.prediction, result.prediction_name)
     if isinstance(result, RadiusCertificate):
         return f"{what}, kept in {percent(result.min_rate)} of cases up to radius {result.radius}"
     if isinstance(result, Certificate):
-        share = percent(result.rate) if result.exact else span(result.interval)
-        return f"{what}, kept in {share} of cases up to radius {result.effective_radius}"
+        return f"{what}, kept in {_share(result)} of cases up to radius {result.effective_radius}"
     if not result.stable:
         return f"{what}, not always kept up to radius {result.effective_radius}"
     if result.method == "sampling":
         return f"{what}, kept by {result.n_evaluated} random masks up to radius {result.effective_radius}"
     return f"{what}, always kept up to radius {result.radius}"
+
+
+def _share(certificate: Certificate) -> str:
+    return percent(certificate.rate) if certificate.exact else span(certificate.interval)
 
 
 def plot_scores(result: Attribution, *, ax: Axes | None = None) -> Axes:
