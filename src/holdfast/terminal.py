@@ -254,7 +254,7 @@ class Plotted:
         >>> curve.plot().get_xlabel()
         'radius (features added)'
         """
-        return cast("Axes", _figures().draw(self, ax=ax))
+        return cast("Axes", _figures().draw_result(self, ax))
 
 
 class Pictured:
@@ -281,7 +281,7 @@ class Pictured:
         >>> [text.get_text() for text in certificate.show(model).texts]
         ['not', 'so', 'good']
         """
-        return cast("Axes", _figures().draw(self, model, ax=ax))
+        return cast("Axes", _figures().draw_explained(self, model, ax))
 
 
 def _figures() -> Any:

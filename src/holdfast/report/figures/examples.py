@@ -257,27 +257,29 @@ def _outline(axes: Axes, where: NDArray[np.bool_], colour: str) -> None:
 
 
 @drawing
-def draw(result: Any, model: Any = None, *, ax: Axes | None = None) -> Axes:
-    """Draw a result, or with a model the input that it is about, on these axes or on a new figure of pyplot."""
+def draw_result(result: Any, ax: Axes | None) -> Axes:
+    """Draw a result on these axes, or on a new figure of pyplot."""
     with themed(), shown_by_pyplot():
-        if model is None and not isinstance(result, CitationCertificate):
-            return plot_result(result, None, None, ax=ax)
-        bound = None if model is None else input_model(model)
-        selected = result.cited if isinstance(result, CitationCertificate) else result.selected
-        if bound is not None and bound.n_features != len(selected):
-            must = f"have the {len(selected)} features that the result is about"
-            raise InvalidValueError(argument="model", must=must, got=bound.n_features)
-        about = result.sufficiency if isinstance(result, CitationCertificate) else result
-        known, given = about.provenance.input, Evaluator(bound).provenance.input if bound is not None else None
-        if None not in (known, given) and known != given:
-            must = "be bound to the input that the result is about"
-            raise InvalidValueError(argument="model", must=must, got="one of another input")
-        return plot_explained(result, None, bound, ax=ax)
+        return plot_result(result, None, None, ax=ax)
+
+
+@drawing
+def draw_explained(result: Any, model: Any, ax: Axes | None) -> Axes:
+    """Draw the input of a result, which the model knows, on these axes, or on a new figure of pyplot."""
+    about = result.sufficiency if isinstance(result, CitationCertificate) else result
+    given = Evaluator(model)  # which refuses what is no model
+    if given.n_features != len(about.selected):
+        must = f"have the {len(about.selected)} features that the result is about"
+        raise InvalidValueError(argument="model", must=must, got=given.n_features)
+    inputs = (about.provenance.input, given.provenance.input)
+    if None not in inputs and len(set(inputs)) > 1:
+        raise InvalidValueError(argument="model", must="be bound to the input that the result is about")
+    with themed(), shown_by_pyplot():
+        return plot_explained(result, None, input_model(model), ax=ax)
 
 
 def input_model(model: Any) -> MaskedModel:
     """The model that knows its input, whatever remembers, smooths or completes it."""
-    Evaluator(model)  # which refuses what is no model
     inner = {Evaluator: "model", CompletedModel: "model", SmoothedModel: "base", ResampledImage: "image"}
     while type(model) in inner:
         model = getattr(model, inner[type(model)])
@@ -326,10 +328,7 @@ def plot_explained(result: Any, value: Any, bound: Any, *, ax: Axes | None = Non
     changes = {"added": np.zeros(0, dtype=int), "removed": np.zeros(0, dtype=int)}
     if other is not None:
         changes = {"added": np.flatnonzero(other & ~selected), "removed": np.flatnonzero(selected & ~other)}
-    if isinstance(result, CitationCertificate) and bound is None:
-        axes = plot_example_text(result.passages, selected, **changes, ax=ax)  # type: ignore[arg-type]
-    else:
-        axes = plot_example(value, bound, selected, **changes, ax=ax)  # type: ignore[arg-type]
+    axes = plot_example(value, bound, selected, **changes, ax=ax)  # type: ignore[arg-type]
     entitle(axes, _headline(result))
     from matplotlib.patches import Patch
 
@@ -341,12 +340,9 @@ def plot_explained(result: Any, value: Any, bound: Any, *, ax: Axes | None = Non
         Patch(ec=COLOURS[edge], fc=face, ls=style, hatch=hatch, lw=1.0, label=words[name])
         for name, (edge, style, face, hatch) in looks.items()
     ]
-    below: dict[str, Any] = {
-        "loc": "upper center",
-        "bbox_to_anchor": (0.5, 0),
-        "ncols": 1 if axes.images else len(keys),
-    }
-    axes.legend(handles=keys, **below, frameon=False, borderaxespad=0.3)
+    columns = 1 if axes.images else len(keys)
+    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 0.3}
+    axes.legend(handles=keys, **below, ncols=columns, frameon=False)
     return axes
 
 
