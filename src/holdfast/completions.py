@@ -98,7 +98,7 @@ def by_rows(model: MaskedModel) -> MaskedModel:
         return CompletedModel(inner)
     if model.by_rows is None:
         model.by_rows = Evaluator(by_rows(model.model), timeout=model.deadline.seconds)
-    model.by_rows.progress = model.progress
+    model.by_rows.progress, model.by_rows.is_silent = model.progress, model.is_silent
     return model.by_rows
 
 

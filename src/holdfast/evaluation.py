@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.outputs import check_repeat, checked_outputs
-from holdfast.terminal import as_progress
+from holdfast.terminal import as_progress, search_bar, watching_search, without_bars
 from holdfast.types import Answering, Deciding, Mask, MaskedModel, Masks, Outputs, Progress, Provenance
 from holdfast.validation import check_masks, check_seconds, check_whole, shown
 
@@ -113,7 +113,8 @@ class Evaluator:
         kept, and nothing is timed: networks round differently in batches of another shape. Halved,
         keeping finished work, when the model runs out of memory.
     progress : bool or callable, optional
-        True for a bar on stderr, or a function of (rows computed, most rows expected).
+        True for a bar on stderr, False for none in questions about it either, or a function of (rows computed, most
+        rows expected).
     timeout : float, optional
         Most seconds that one call of the model may take; a call that takes longer raises ``ModelError``,
         and everything computed before is kept. Each call then runs in a thread, which cannot be ended: a
@@ -183,7 +184,8 @@ class Evaluator:
         self.deciding = model if isinstance(model, Deciding) else None
         self._in_words = isinstance(model, Answering)
         self._base_before = 0 if self.deciding is None else self.deciding.n_base_calls
-        self.progress = as_progress(progress)
+        self.progress = None if progress is None else as_progress(progress)
+        self.is_silent = progress is False
         self.shortcut: Shortcut | None = None
         self.takes_shortcuts = bool(getattr(model, "takes_shortcuts", True))
         self.reads_structure = bool(getattr(model, "reads_structure", True))
@@ -581,11 +583,13 @@ def evaluating(
         evaluator = Evaluator(shared.model, batch_size=size or shared.batch_size)
         evaluator._deadline = shared._deadline
     hook = None if shared is None else shared.progress
-    evaluator.progress = hook if progress is None else as_progress(progress)
+    asked = False if progress is None and shared is not None and shared.is_silent else progress
+    evaluator.progress = hook if asked is None and hook is not None else as_progress(asked)
+    search = search_bar() if asked is None and hook is None else None
     if shared is not None:
         shared.progress = None  # the evaluator of the question alone tells how far it is
     try:
-        with _limited(evaluator, size):
+        with _limited(evaluator, size), without_bars(), watching_search(search):
             yield evaluator
     except KeyboardInterrupt as stop:
         # Of evaluators inside each other the outermost speaks last, and knows of all calls.

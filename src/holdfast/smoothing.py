@@ -21,7 +21,7 @@ from holdfast.certification.serialization import Value, make_frame
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream, stream_key
-from holdfast.terminal import as_progress
+from holdfast.terminal import Plotted, as_progress
 from holdfast.types import Mask, MaskedModel, Masks, Outputs, Progress, Provenance, Rng
 from holdfast.validation import (
     MOST_CELLS,
@@ -335,7 +335,7 @@ def selective_keep(smoothed: Any, keep_probability: float) -> NDArray[np.float64
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothedAccuracy(Value, schema="holdfast.smoothed_accuracy"):
+class SmoothedAccuracy(Plotted, Value, schema="holdfast.smoothed_accuracy"):
     """How often a smoothed classifier is right, for several keep probabilities.
 
     Every input is smoothed with random masks of its own. Each interval on its own contains, with
@@ -459,7 +459,11 @@ def smoothed_accuracy(
             raise InvalidValueError(argument="labels", must=f"be classes below {len(names)}", got=indices[i])
     shares = [float(check_keep(share, 1)[0]) for share in _as_list(keep_probabilities, "keep_probabilities")]
     size = check_size(n_samples, "n_samples")
-    sure, key, tell = float(check_share(confidence, "confidence")), stream_key(rng), as_progress(progress)
+    sure, key, tell = (
+        float(check_share(confidence, "confidence")),
+        stream_key(rng),
+        as_progress(progress, what="inputs"),
+    )
     n_correct, n_calls = np.zeros(len(shares), dtype=np.int64), 0
     for i, (item, label) in enumerate(zip(items, indices, strict=True)):
         base = Evaluator(bind(item), batch_size=batch_size)

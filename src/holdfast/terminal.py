@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import Field, fields
 from importlib import import_module
-from typing import Any, TextIO, cast
+from multiprocessing import parent_process
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import numpy as np
 
 from holdfast.errors import InvalidTypeError
-from holdfast.types import Progress
+from holdfast.types import MaskedModel, Progress
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What terminals obey, but for tabs and line feeds; what turns the direction of writing; halves of characters."""
 
 _SEARCH: ContextVar[Progress | None] = ContextVar("search", default=None)
+_IS_PART: ContextVar[bool] = ContextVar("is_part", default=False)
+"""Whether what is computed is part of something larger, which shows how far it is."""
 
 _LONGEST_LINE, _LONGEST_FIELD = 120, 40
 SECONDS_BETWEEN_LINES = 0.1
+SECONDS_BEFORE_BAR = 2.0
+"""Bars that nobody asked for appear after so long."""
 
 
 def neutral(text: str) -> str:
@@ -64,24 +74,71 @@ def neutral_streams() -> Iterator[None]:
         yield
 
 
-class TerminalBar:
-    """One line on stderr: share done, rows (or whatever is counted), rate and time left. Removed when all is done."""
+class TerminalLine:
+    """The last line of a terminal, drawn over and over."""
 
-    def __init__(self, out: TextIO | None = None, *, what: str = "masks") -> None:
-        self._out, self._what = unescaped(out or sys.stderr), neutral(what)
-        self._started = time.monotonic()
-        self._drawn = 0.0
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = unescaped(out or sys.stderr)
+
+    def show(self, text: str) -> None:
+        """Write the text in place of what was there."""
+        self._out.write(f"\r\x1b[K{text}")
+        self._out.flush()
+
+    def erase(self) -> None:
+        """Leave an empty line."""
+        self.show("")
+
+
+class NotebookLine:
+    """A line under the cell of a notebook, drawn over and over."""
+
+    _handle: Any = None
+
+    def show(self, text: str) -> None:
+        """Show the text in place of what was there."""
+        content = {"text/plain": text}
+        if self._handle is None:
+            self._handle = import_module("IPython.display").display(content, raw=True, display_id=True)
+        else:
+            self._handle.update(content, raw=True)
+
+    def erase(self) -> None:
+        """Leave an empty line."""
+        if self._handle is not None:
+            self.show("")
+
+
+class TerminalBar:
+    """One line on stderr: share done, rows (or whatever is counted), rate and time left. Removed when all is done.
+
+    ``after`` so many seconds it appears, of which ``clock`` tells how many have passed; what ends before is not seen.
+    """
+
+    def __init__(
+        self,
+        out: TextIO | None = None,
+        *,
+        what: str = "masks",
+        line: TerminalLine | NotebookLine | None = None,
+        after: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._line, self._what = line or TerminalLine(out), neutral(what)
+        self._after, self._clock, self._started = after, clock, clock()
+        self._drawn: float | None = None
 
     def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if done >= total:
-            self._out.write("\r\x1b[K")
-        elif now - self._drawn >= SECONDS_BETWEEN_LINES:
+            if self._drawn is not None or not self._after:
+                self._line.erase()
+            self._drawn = None
+        elif now - self._started >= self._after and (self._drawn is None or now - self._drawn >= SECONDS_BETWEEN_LINES):
             self._drawn = now
             rate = done / max(now - self._started, 1e-9)
             pace = f"{rate:.0f}/s, ≤ {(total - done) / max(rate, 1e-9):.0f} s left"
-            self._out.write(f"\r{share_done(done, total, width=30)} {done}/{total} {self._what}, {pace}")
-        self._out.flush()
+            self._line.show(f"{share_done(done, total, width=30)} {done}/{total} {self._what}, {pace}")
 
 
 def share_done(done: int, total: int, *, width: int) -> str:
@@ -91,8 +148,14 @@ def share_done(done: int, total: int, *, width: int) -> str:
 
 
 def as_progress(progress: Any, *, what: str = "masks") -> Progress | None:
-    """None or False for silence, True for a bar, or a callable of (done, total)."""
-    if progress is None or progress is False:
+    """None for a bar that appears by itself, False for silence, True for a bar at once, or a callable of (done, total).
+
+    By itself a bar appears after two seconds, on a terminal or in a notebook.
+    """
+    if progress is None:
+        line = automatic_line()
+        return None if line is None else TerminalBar(what=what, line=line, after=SECONDS_BEFORE_BAR)
+    if progress is False:
         return None
     if progress is True:
         return TerminalBar(what=what)
@@ -102,14 +165,43 @@ def as_progress(progress: Any, *, what: str = "masks") -> Progress | None:
     raise InvalidTypeError(argument="progress", must=must, got=repr(progress))
 
 
+def automatic_line() -> TerminalLine | NotebookLine | None:
+    """Where someone looks who did not ask for a bar: a terminal or a notebook; None in pipes, logs and tests.
+
+    Threads and worker processes belong to something larger, such as a server.
+    """
+    is_main = threading.current_thread() is threading.main_thread() and parent_process() is None
+    if _IS_PART.get() or not is_main:
+        return None
+    if sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        return TerminalLine()
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return NotebookLine() if type(shell).__name__ == "ZMQInteractiveShell" else None
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Inside, no bar appears by itself: what is computed there is part of something larger."""
+    token = _IS_PART.set(True)
+    try:
+        yield
+    finally:
+        _IS_PART.reset(token)
+
+
 @contextmanager
 def watching_search(progress: Progress | None) -> Iterator[None]:
     """Let ``progress`` know the steps of every search for a stopping design inside; None changes nothing."""
-    token = _SEARCH.set(progress or _SEARCH.get())
+    token = _SEARCH.set(_SEARCH.get() if progress is None else progress)
     try:
         yield
     finally:
         _SEARCH.reset(token)
+
+
+def search_bar() -> Progress | None:
+    """A bar that appears by itself, of a search that nobody watches yet."""
+    return None if _SEARCH.get() is not None else as_progress(None, what="steps of the search")
 
 
 def tell_search(done: int, total: int) -> None:
@@ -137,6 +229,64 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return str(import_module("holdfast.report.notebook").to_html(self))  # pages are made upstairs
+
+
+class Plotted:
+    """A result that can be drawn as lines or bars; ``holdfast.report.figures`` does it."""
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the result, and return the matplotlib axes.
+
+        A curve is a line with the band of its interval, a comparison a line per explanation; scores are bars. It needs
+        matplotlib: ``pip install 'holdfast[report]'``.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new pyplot figure if left out, which notebooks and ``plt.show()`` show.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import holdfast as hf
+        >>> model = hf.mask_function(lambda masks: masks[:, 0], n_features=8)
+        >>> curve = hf.certify_radii(model, np.arange(8) < 2, radii=[1, 2, 3], rng=0)
+        >>> curve.plot().get_xlabel()
+        'radius (features added)'
+        """
+        return cast("Axes", _figures().draw_result(self, ax))
+
+
+class Pictured:
+    """A result about one input that can be drawn on that input; ``holdfast.report.figures`` does it."""
+
+    def show(self, model: MaskedModel, ax: Axes | None = None) -> Axes:
+        """Draw the input with its explanation, and return the matplotlib axes.
+
+        What is selected is blue. If additions are known that change the prediction, they are orange and hatched or
+        dashed. It needs matplotlib: ``pip install 'holdfast[report]'``.
+
+        Parameters
+        ----------
+        model : MaskedModel
+            The model that the result is about: it knows the image, the text or the row that it is bound to.
+        ax : matplotlib axes, optional
+            Where to draw; a new pyplot figure if left out, which notebooks and ``plt.show()`` show.
+
+        Examples
+        --------
+        >>> import holdfast as hf
+        >>> model = hf.mask_text(lambda texts: ["bad" if "not" in text else "good" for text in texts], "not so good")
+        >>> certificate = hf.certify(model, [False, False, True], radius=1, rng=0)
+        >>> [text.get_text() for text in certificate.show(model).texts]
+        ['not', 'so', 'good']
+        """
+        return cast("Axes", _figures().draw_explained(self, model, ax))
+
+
+def _figures() -> Any:
+    """What draws results: it is upstairs, and loaded when something is drawn."""
+    return import_module("holdfast.report.figures.examples")
 
 
 def own_first(value: Any) -> list[Field[Any]]:

@@ -28,6 +28,7 @@ from holdfast.mus import certify_mus
 from holdfast.neighborhood import Additions
 from holdfast.randomness import stream, stream_key
 from holdfast.smoothing import SmoothedModel
+from holdfast.terminal import Pictured
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Provenance, Rng
 from holdfast.validation import check_mask, check_name, check_selection, check_whole
 from holdfast.words import NOT_RIGHT, calls, prediction_kept, proof_label, quoted
@@ -40,7 +41,7 @@ _LEAST_REPEATED, _MOST_REPEATED, _PORTION = 20_000, 1_000_000, 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Witness(Value, schema="holdfast.witness"):
+class Witness(Pictured, Value, schema="holdfast.witness"):
     """The smallest set of additions found that changes the prediction.
 
     Attributes

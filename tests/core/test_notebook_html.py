@@ -27,13 +27,14 @@ def results() -> dict[str, Any]:
         "certificate": hf.certify(model, selected, radius=4, rng=0),
         "curve": hf.certify_radii(model, selected, radii=range(1, 17), rng=0),
         "comparison": hf.compare(model, {HOSTILE: selected, "other": other}, radii=[1, 3], rng=0),
+        "mean": hf.mean_curve([lambda: (model, selected), lambda: (model, other)], radii=[1, 3], half_width=0.2, rng=0),
         "attribution": hf.Attribution(
             np.linspace(-1, 1, 20), target=HOSTILE, method=HOSTILE, feature_names=(*names[:-1], HOSTILE)
         ),
     }
 
 
-KINDS = ("certificate", "curve", "comparison", "attribution")
+KINDS = ("certificate", "curve", "comparison", "mean", "attribution")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -84,3 +85,30 @@ def test_a_comparison_claims_what_its_ranking_claims(results: dict[str, Any]) ->
 )
 def test_a_rate_close_to_all_or_nothing_is_not_rounded_to_it(share: float, words: str) -> None:
     assert _percent(share) == words
+
+
+def _picture(piece: str) -> Any:
+    return next(element for element in ElementTree.fromstring(piece).iter("svg") if element.get("role") == "img")
+
+
+@pytest.mark.parametrize("kind", ["curve", "mean", "comparison"])
+def test_a_curve_is_drawn_with_axes_and_told_to_those_who_cannot_see_it(results: dict[str, Any], kind: str) -> None:
+    picture = _picture(results[kind]._repr_html_())
+    labels = [element.text for element in picture.iter("text")]
+    assert {"0%", "100%", "stability rate", "radius (features added)"} <= set(labels)
+    curve = results[kind].curves[0] if kind == "comparison" else results[kind]
+    assert f"{_percent(curve.rates[-1])} at {curve.radii[-1]}" in picture.get("aria-label")
+    assert {element.get("fill") for element in picture.iter("text")} == {"currentColor"}
+
+
+def test_lines_of_a_comparison_differ_by_dashes_as_well_as_colour(results: dict[str, Any]) -> None:
+    lines = list(_picture(results["comparison"]._repr_html_()).iter("polyline"))
+    assert len({line.get("stroke") for line in lines}) == len({line.get("stroke-dasharray") for line in lines}) == 2
+
+
+def test_a_single_radius_is_drawn_in_the_middle_and_a_probability_is_called_so() -> None:
+    model, selected = _model(), np.arange(20) < 3
+    [dot] = _picture(hf.certify_radii(model, selected, radii=[4], rng=0)._repr_html_()).iter("circle")
+    assert 200 < float(dot.get("cx", "0")) < 300
+    curve = hf.certify_probabilities(model, selected, probabilities=[0.2, 0.4], rng=0)
+    assert "probability that each other feature is revealed" in _picture(curve._repr_html_()).get("aria-label", "")

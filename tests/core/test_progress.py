@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import threading
+from contextlib import redirect_stderr
 from typing import Any
 
 import numpy as np
 import pytest
 
-from holdfast import Evaluator, InvalidTypeError, certify, certify_hard
-from holdfast.terminal import TerminalBar, as_progress
+from holdfast import Evaluator, InvalidTypeError, calibrate, certify, certify_hard, mean_curve
+from holdfast.terminal import TerminalBar, as_progress, search_bar, watching_search, without_bars
 from tests.helpers.fakes import all_masks, score_table
 
 SELECTED = np.arange(12) < 2
@@ -126,3 +128,103 @@ def test_what_cannot_be_called_is_no_hook(progress: Any) -> None:
         InvalidTypeError, match=r"^`progress` must be True, False, None or a function of \(done, total\)"
     ):
         as_progress(progress)
+
+
+class Terminal(io.StringIO):
+    """What was written, and that someone looks at it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bars that nobody asked for do not wait."""
+    monkeypatch.setattr("holdfast.terminal.SECONDS_BEFORE_BAR", 1e-9)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def test_a_bar_that_nobody_asked_for_appears_after_two_seconds_and_vanishes() -> None:
+    out, now = io.StringIO(), [0.0]
+    bar = TerminalBar(out, after=2.0, clock=lambda: now[0])
+    for seconds in (0.5, 1.0, 1.99):
+        now[0] = seconds
+        bar(round(10 * seconds), 100)
+    assert out.getvalue() == ""
+    now[0] = 2.0
+    bar(20, 100)
+    assert "20/100 masks, 10/s, ≤ 8 s left" in out.getvalue()
+    bar(100, 100)
+    assert out.getvalue().endswith("\r\x1b[K")
+
+
+def test_what_ends_within_two_seconds_draws_nothing() -> None:
+    out = io.StringIO()
+    bar = TerminalBar(out, after=2.0, clock=lambda: 1.0)
+    bar(5, 10)
+    bar(10, 10)
+    assert out.getvalue() == ""
+
+
+@pytest.mark.usefixtures("at_once")
+def test_on_a_terminal_a_bar_appears_by_itself_and_false_silences_it() -> None:
+    ask, seen, silent = certified("uniform"), Terminal(), Terminal()
+    with redirect_stderr(seen):
+        shown = ask(batch_size=3)
+    with redirect_stderr(silent):
+        assert ask(progress=False, batch_size=3) == shown
+        certify(Evaluator(score_table(12), progress=False), SELECTED, radius=4, rng=0, batch_size=3)
+    assert "masks" in seen.getvalue()
+    assert seen.getvalue().endswith("\r\x1b[K")
+    assert silent.getvalue() == ""
+
+
+@pytest.mark.usefixtures("at_once")
+def test_an_evaluator_draws_no_bar_before_a_question_is_asked() -> None:
+    evaluator, terminal = Evaluator(score_table(4), batch_size=8), Terminal()
+    with redirect_stderr(terminal):
+        evaluator(all_masks(4)[:5])
+        assert terminal.getvalue() == ""
+        certify(evaluator, [True, False, False, False], radius=2, batch_size=1, rng=0)
+    assert "masks" in terminal.getvalue()
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_question_made_of_many_has_one_bar() -> None:
+    terminal = Terminal()
+    with redirect_stderr(terminal):
+        mean_curve([lambda: (score_table(12), SELECTED)] * 3, radii=[1, 2], half_width=0.3, batch_size=3, rng=0)
+        calibrate([score_table(6)] * 4, [np.arange(6.0)] * 4, radius=1, min_rate=0.3, share=0.3, batch_size=2, rng=0)
+    lines = [line.split() for line in terminal.getvalue().split("\r\x1b[K") if line]
+    assert {line[2].rstrip(",") for line in lines} == {"inputs", "tests"}, "and no masks of one of them"
+
+
+@pytest.mark.usefixtures("at_once")
+def test_no_bar_appears_by_itself_in_pipes_threads_and_parts_of_something_larger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Any] = []
+    with redirect_stderr(Terminal()):
+        assert as_progress(None) is not None
+        with without_bars():
+            assert as_progress(None) is None
+            assert as_progress(True) is not None
+        thread = threading.Thread(target=lambda: seen.append(as_progress(None)))
+        thread.start()
+        thread.join()
+        monkeypatch.setenv("TERM", "dumb")
+        seen.append(as_progress(None))
+    for other in (io.StringIO(), None):
+        with redirect_stderr(other):
+            seen.append(as_progress(None))
+    assert seen == [None] * 4
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_search_has_a_bar_of_its_own_unless_someone_watches_it() -> None:
+    terminal = Terminal()
+    with redirect_stderr(terminal):
+        certify(score_table(12), SELECTED, radius=4, tolerance=0.083, confidence=0.77, batch_size=3, rng=0)
+        with watching_search(Reports()):
+            assert search_bar() is None
+    assert "steps of the search" in terminal.getvalue()

@@ -297,7 +297,7 @@ def test_help_of_the_program_loads_no_command() -> None:
 
 
 def test_the_command_line_has_few_options() -> None:
-    assert n_options(command_parser()) <= 157
+    assert n_options(command_parser()) <= 165
 
 
 def test_a_class_whose_name_looks_like_a_formula_is_drawn_as_it_is(tmp_path: Path) -> None:

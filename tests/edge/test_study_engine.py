@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -407,6 +408,32 @@ def test_progress_tells_counts_and_means_as_they_are(texts: Path, tmp_path: Path
     assert told[-1]["means"]["random"] == pytest.approx(np.mean(rates))
     assert 0 < told[-1]["means"]["random"] < 1
     assert f"{len(keys)}/{len(keys)} items" in bar.getvalue()
+
+
+def test_a_bar_appears_by_itself_on_a_terminal_counts_items_alone_and_is_removed(
+    texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("holdfast.study.session.SECONDS_BEFORE_BAR", 1e-9)
+    monkeypatch.setenv("TERM", "xterm")
+    seen, silent, pipe = Terminal(), Terminal(), io.StringIO()
+    for out, progress in ((seen, None), (silent, False), (pipe, None)):
+        with redirect_stderr(out):
+            run_study(make_spec(texts), tmp_path / f"{id(out)}.db", progress=progress)
+    lines = [line for line in seen.getvalue().split("\r\x1b[K") if line]
+    assert lines
+    assert all(" items" in line for line in lines), "no bar of a single item"
+    assert seen.getvalue().endswith("\r\x1b[K")
+    assert silent.getvalue() == pipe.getvalue() == ""
+    bar = LiveBar(pipe, after=2.0, clock=iter([0.0, 1.9, 2.0]).__next__)
+    moment = Moment(1, 2, 1, 0, 0, 1.9, {})
+    bar(moment)
+    assert pipe.getvalue() == ""
+    bar(moment)
+    assert "1/2 items" in pipe.getvalue()
 
 
 def test_status_is_read_while_a_run_writes(texts: Path, truth: dict[str, str], tmp_path: Path) -> None:

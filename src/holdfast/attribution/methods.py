@@ -22,6 +22,7 @@ from holdfast.certification.serialization import Value, frozen_numbers
 from holdfast.errors import ArgumentError, InvalidTypeError, InvalidValueError, MissingGradientsError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.randomness import stream, stream_key
+from holdfast.terminal import Plotted
 from holdfast.types import Differentiable, Inspectable, MaskedModel, Masks, Outputs, Progress, Provenance, Rng
 from holdfast.validation import check_class_name, check_name, check_number, check_whole, shown
 from holdfast.words import calls, class_name, quoted
@@ -80,7 +81,7 @@ _N_ROUNDINGS, _CELLS_AT_ONCE = 8, 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class Attribution(Value, schema="holdfast.attribution"):
+class Attribution(Plotted, Value, schema="holdfast.attribution"):
     """How much each feature matters for one prediction, by one method.
 
     Scores carry no guarantee: that features with large scores suffice for the prediction is what
@@ -232,7 +233,7 @@ def attribute(
     batch_size : int, optional
         Most rows per model call.
     progress : bool or callable, optional
-        True for a bar, or a function of (rows computed, most rows expected).
+        True for a bar, False for none, or a function of (rows computed, most rows expected).
     rng : Generator, int, "canonical" or None
         Seed, generator or None; ``rng_key`` of the result repeats the draws. "canonical" derives the key from
         method, model and input.

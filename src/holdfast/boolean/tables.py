@@ -48,7 +48,7 @@ def tabulate(
     batch_size : int, optional
         Most rows per model call.
     progress : bool or callable, optional
-        True for a bar, or a function of (rows computed, most rows expected).
+        True for a bar, False for none, or a function of (rows computed, most rows expected).
 
     Returns
     -------

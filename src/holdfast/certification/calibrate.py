@@ -280,7 +280,7 @@ class InputTests:
     ) -> None:
         self._models, self._explain, self._select, self._test = models, explain, select, test
         self._needs_consistent, self._is_nested, self._most = needs_consistent, is_nested, most
-        self._watch, self._procedure = as_progress(procedure.progress, what="tests"), replace(procedure, progress=None)
+        self._watch, self._procedure = as_progress(procedure.progress, what="tests"), replace(procedure, progress=False)
         self._has_radius = has_radius
         # Models that are bound when they are asked for share nothing.
         shares = isinstance(models, (list, tuple)) and not are_apart(models)
@@ -308,7 +308,7 @@ class InputTests:
         """The inputs of every class that is predicted for one in full."""
         members: dict[tuple[Any, str | None], list[int]] = {}
         for i, model in enumerate(self._models):
-            with evaluating(model, batch_size=self._procedure.batch_size) as evaluator:
+            with evaluating(model, batch_size=self._procedure.batch_size, progress=False) as evaluator:
                 agree = self._procedure.bound(evaluator, np.ones(evaluator.n_features, dtype=bool)).question.agree
                 output = evaluator(np.ones((1, evaluator.n_features), dtype=bool))[0]
                 self.n_calls += evaluator.n_calls
@@ -340,7 +340,7 @@ class InputTests:
         is_first = i not in self._scores
         # Rows are repeated with the first selection of an input: repeats with each would add nothing.
         own = replace(self._procedure, key=key, check_determinism=self._procedure.check_determinism and is_first)
-        with evaluating(model, batch_size=own.batch_size) as shared:
+        with evaluating(model, batch_size=own.batch_size, progress=False) as shared:
             if is_first:
                 self._check_kind(shared)
                 with asked_alone():

@@ -298,7 +298,8 @@ def certify(
     batch_size : int, optional
         Most rows per model call; never changes the result.
     progress : bool or callable, optional
-        True for a bar, or a function of (rows computed, most rows expected).
+        True for a bar, False for none, or a function of (rows computed, most rows expected). On a terminal and in a
+        notebook a bar appears by itself after two seconds.
     on_look : callable, optional
         Told a ``Look`` (``n_agreed``, ``n_evaluated``, ``n_most``, ``exact``) after every batch, for "worst_size"
         of each size in turn. It changes nothing. The interval of the certificate belongs to the end alone:

@@ -20,6 +20,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.judging import cited_in
 from holdfast.randomness import is_canonical, stream_key
+from holdfast.terminal import Pictured
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_flag, check_list, check_mask, check_whole, shown
 from holdfast.witness import Witness, find_witness
@@ -30,7 +31,7 @@ _MOST_SEARCHED = 512
 
 
 @dataclass(frozen=True, eq=False)
-class CitationCertificate(Value, schema="holdfast.citation_certificate"):
+class CitationCertificate(Pictured, Value, schema="holdfast.citation_certificate"):
     """Whether the passages that an answer cites are enough for it, and whether the answer needs them.
 
     Each of the claims (``sufficiency``, ``necessity``, ``enough``) has its ``confidence`` on its own. They are about

@@ -22,6 +22,7 @@ from holdfast.evaluation import Evaluator, Tally
 from holdfast.laws.own import OwnLaw
 from holdfast.neighborhood import Neighborhood
 from holdfast.plans import Plan, most_rows, share_risk
+from holdfast.terminal import Plotted
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_label, check_selection, check_share, check_whole, shown
 from holdfast.words import calls, proven_by, quoted
@@ -83,7 +84,7 @@ class Difference(Value, schema="holdfast.difference"):
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Value, schema="holdfast.comparison"):
+class Comparison(Plotted, Value, schema="holdfast.comparison"):
     """Which of several explanations of one prediction is more stable.
 
     With probability at least ``confidence`` every claim of ``ranking`` is true, at all radii. With that

@@ -21,6 +21,7 @@ from holdfast.laws.law import UNEQUAL
 from holdfast.neighborhood import Neighborhood, share_of_masks
 from holdfast.plans import WORST, is_valid_design, most_rows, parts_of, share_risk
 from holdfast.plans.search import Goal
+from holdfast.terminal import Plotted
 from holdfast.types import MaskedModel
 from holdfast.validation import shown
 from holdfast.words import MOST_READABLE, bracket, calls, kept, lower_first, proven_by, share_of, unlike
@@ -31,7 +32,7 @@ _MOST_ROWS = 24
 
 
 @dataclass(frozen=True, eq=False)
-class CertificateCurve(Value):
+class CertificateCurve(Plotted, Value):
     """Certificates of one explanation that share model calls, in the order of what they differ in."""
 
     unit: ClassVar[str]

@@ -44,7 +44,7 @@ from holdfast.evaluation import STEADY_BATCH_SIZE, Evaluator
 from holdfast.gathering import are_apart, open_questions, run_together
 from holdfast.laws.law import Bernoulli, Law
 from holdfast.randomness import is_canonical
-from holdfast.terminal import as_progress
+from holdfast.terminal import Plotted, as_progress
 from holdfast.types import Mask, MaskedModel, Progress, Rng
 from holdfast.validation import check_list, check_selection, check_share, shown
 from holdfast.words import bracket, calls
@@ -82,7 +82,7 @@ class MeanRate(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MeanCurve(Value, schema="holdfast.mean_curve"):
+class MeanCurve(Plotted, Value, schema="holdfast.mean_curve"):
     """The mean stability rate of many explanations, radius by radius; no single one is certified.
 
     Two means are kept apart. ``intervals`` are about these inputs: the average of their true rates.
@@ -262,6 +262,7 @@ def mean_curve(
     half = float(check_share(half_width, "half_width"))
     keywords = {"confidence": confidence, "agree": agree, "neighborhood": neighborhood, "batch_size": batch_size}
     fixed = {"radii": radii, "simultaneous": simultaneous, "check_determinism": False}
+    keywords["progress"] = False  # of single inputs
     if is_canonical(rng):
         must = "be a seed, a generator or None: a mean over inputs has no key of its own"
         raise InvalidValueError(argument="rng", must=must, got=shown(rng))
@@ -270,7 +271,8 @@ def mean_curve(
     check_mean_law(question.neighborhood)
     sure = float(question.confidence)
     risk = (1 - sure) / (len(question.radii) if simultaneous else 1)
-    sample = StratifiedSample(functions, procedure, {} if memory is None else memory, as_progress(progress))
+    bar = as_progress(progress, what="inputs")
+    sample = StratifiedSample(functions, procedure, {} if memory is None else memory, bar)
     weights = sample.weights(question.radii)
     bets = bet_until(sample, weights, half, risk)
     sample.ask_all()

@@ -15,6 +15,7 @@ from holdfast.certification.shared_draws import DrawSequence, ExplanationDraws, 
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.plans import RateTest, rate_test
+from holdfast.terminal import Plotted
 from holdfast.types import MaskedModel
 from holdfast.validation import check_share
 from holdfast.words import NOT_RIGHT, change_of, drawn_for, kept, lower_first, outward, percent, proven_by, unlike
@@ -44,7 +45,7 @@ class RadiusStep(Value, schema="holdfast.radius_step"):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
+class RadiusCertificate(Plotted, PredictionClaim, schema="holdfast.radius_certificate"):
     """Up to which radius the stability rate is certified to be at least ``min_rate``.
 
     With probability at least ``confidence``, every tested radius up to ``radius`` has a rate of at

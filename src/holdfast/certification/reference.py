@@ -25,6 +25,7 @@ from holdfast.laws.law import as_neighborhood, check_law_name
 from holdfast.laws.own import MOST_LISTED, OWN
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import Plan
+from holdfast.terminal import Pictured
 from holdfast.types import Mask, Masks, Provenance
 from holdfast.validation import check_class_name, check_mask, check_name, check_whole, shown
 from holdfast.words import calls, change_of, class_name, repeats
@@ -43,7 +44,7 @@ _PORTION_BYTES = 1 << 26
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PredictionClaim(Value):
+class PredictionClaim(Pictured, Value):
     """What every certificate restates of the explanation, its prediction and the draws.
 
     Attributes

@@ -256,17 +256,18 @@ def parse_radii(text: str) -> list[int]:
 def check_targets(options: argparse.Namespace) -> None:
     """Raise where a command would write over what it reads, or twice into one file; before anything is computed."""
     values = {name: value if isinstance(value, list) else [value] for name, value in vars(options).items() if value}
-    if "output" not in values:
-        return
     read = ("model", "input", "explanation", "data", "result", "results", "file")
     sources = {f"`{options.flags.get(name, name.upper())}`": values[name] for name in read if name in values}
     if background := getattr(options, "settings", {}).get("background"):
         sources["`--set background`"] = [background]
-    flag, targets = options.flags.get("output", "OUTPUT"), list(map(Path, values["output"]))
-    for place, target in enumerate(targets):
-        check_spared(target, flag, sources)
-        if target.resolve() in [earlier.resolve() for earlier in targets[:place]]:
-            raise InvalidValueError(argument=flag, must="name each file once", got=f"{str(target)!r} again")
+    taken: set[Path] = set()
+    for name in ("output", "plot"):
+        flag = options.flags.get(name, name.upper())
+        for target in map(Path, values.get(name, ())):
+            check_spared(target, flag, sources)
+            if target.resolve() in taken:
+                raise InvalidValueError(argument=flag, must="name each file once", got=f"{str(target)!r} again")
+            taken.add(target.resolve())
 
 
 def error_message(error: Exception, options: argparse.Namespace) -> str:

@@ -6,7 +6,6 @@ import argparse
 import difflib
 import json
 import re
-import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -42,6 +41,7 @@ from holdfast.validation import MOST_UNPACKED, check_file, check_mask, read_text
 
 _METHOD_HELP = "lime, shap, occlusion, grad_cam, …; captum:DeepLift, shapiq:SVARM, … for those of other packages"
 _SCHEMES = dict.fromkeys(READERS, "table") | {".jsonl": "contexts"}  # of files that hold many inputs
+_PICTURES = (".png", ".svg", ".pdf")
 _RATES = ("plan", "reference", "neighborhood", "rate_kind", "answers", "rng")
 
 
@@ -71,7 +71,7 @@ VERBS = {
         ("n_samples", *_RATES, "simultaneous"),
         "Certify how often the prediction stays at each of several radii, on shared draws.",
         "holdfast curve --model bundled:cancer-forest --input bundled:cancer#0 --method lime --top 5 --radii 1-8 "
-        "--output curve.png",
+        "--plot curve.png",
     ),
     "radius": Verb(
         "certified_radius",
@@ -124,7 +124,8 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     add_verb_options(parser, verb.options)
     others = "and the options of the method, such as kernel_width of lime" if command == "explain" else ""
     add_settings(parser, (*INPUT_SETTINGS, *verb.settings), others=others)
-    add_output(parser, "draw it where it is a .png or .svg file", "--plot")
+    add_output(parser, "draw it where it is a .png or .svg file")
+    add_plot(parser)
     parser.set_defaults(run=run)
 
 
@@ -185,15 +186,34 @@ def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) ->
         parser.add_argument("--agree", default=FIELDS["agree"].default, metavar="RULE", help=purpose)
 
 
-def add_output(parser: argparse.ArgumentParser, other: str, *aliases: str) -> None:
+def add_output(parser: argparse.ArgumentParser, other: str) -> None:
     """Where the result goes; ``other`` says what else than JSON can be written."""
     add_json(parser)
     purpose = f"also write the result as JSON, or {other}; may be repeated"
-    names = ("--output", *aliases)
-    parser.add_argument(*names, action="append", default=[], metavar="FILE", type=parse_target, help=purpose)
+    parser.add_argument("--output", action="append", default=[], metavar="FILE", type=parse_target, help=purpose)
+
+
+def add_plot(parser: argparse.ArgumentParser) -> None:
+    """Where the result is drawn."""
+    purpose = "draw the result as a .png, .svg or .pdf file; may be repeated"
+    parser.add_argument("--plot", action="append", default=[], metavar="FILE", type=parse_picture, help=purpose)
+
+
+def parse_picture(text: str) -> str:
+    """A file to be drawn."""
+    if Path(text).suffix.lower() not in _PICTURES:
+        raise argparse.ArgumentTypeError(f"must end in {', '.join(_PICTURES[:-1])} or {_PICTURES[-1]}, got {text!r}")
+    return in_folder(text)
 
 
 def parse_target(text: str) -> str:
+    """A file to be written, of a kind that a command writes."""
+    if Path(text).suffix.lower() in (".gif", ".jpeg", ".jpg", ".pdf"):
+        raise argparse.ArgumentTypeError(f"must be of another kind, such as .json, .png or .xml, got {text!r}")
+    return in_folder(text)
+
+
+def in_folder(text: str) -> str:
     """A file to be written, whose folder exists: a result must not be lost for a name that was mistyped."""
     is_file = has_folder = False
     with suppress(OSError, ValueError):
@@ -202,8 +222,6 @@ def parse_target(text: str) -> str:
         raise argparse.ArgumentTypeError(f"must be the name of a file, got {text!r}")
     if not has_folder:
         raise argparse.ArgumentTypeError(f"must be in a folder that exists, got {text!r}")
-    if Path(text).suffix.lower() in (".gif", ".jpeg", ".jpg", ".pdf"):
-        raise argparse.ArgumentTypeError(f"must be of another kind, such as .json, .png or .xml, got {text!r}")
     return text
 
 
@@ -356,14 +374,13 @@ def read_explanations(options: argparse.Namespace, inputs: hf.Inputs, model: Eva
 def run(options: argparse.Namespace) -> None:
     """Bind, explain, ask, and tell."""
     verb, command = VERBS[options.command], options.command
-    figures = [file for file in options.output if Path(file).suffix.lower() in (".png", ".svg")]
-    if figures:
-        check_installed("A figure", ["matplotlib"])
+    drawn = [file for file in options.output if Path(file).suffix.lower() in _PICTURES]
+    check_drawing([*drawn, *options.plot])
     if command == "explain":
         check_options(options)
     inputs, model = bind_input(options)
     keywords = {name: value for name, value in options.settings.items() if name not in (*INPUT_SETTINGS, "n_samples")}
-    keywords = {"rng": "canonical", "progress": sys.stderr.isatty() or None} | keywords
+    keywords = {"rng": "canonical"} | keywords
     names = [name for name in verb.options if not name.startswith(("explanation", "method", "cited"))]
     keywords |= {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     subject: Any
@@ -378,17 +395,30 @@ def run(options: argparse.Namespace) -> None:
     result = getattr(hf, verb.function)(model, subject, **keywords)
     text = result.to_json(describe(options, inputs, model, getattr(result, "selected", None)))
     for file in options.output:
-        if file not in figures:
+        if file not in drawn:
             write_whole(file, text + "\n")
     print(text if options.json else in_words(result, command, model), flush=True)
-    if figures:  # one that cannot be drawn must not swallow the answer
-        from holdfast.report.figures.examples import plot_result
-        from holdfast.report.figures.style import themed, write_figure
+    # A figure that cannot be drawn must not swallow the answer.
+    write_pictures(result, [*drawn, *options.plot], inputs.raw(0), bare_model(model))
 
-        with themed():
-            figure: Any = plot_result(result, inputs.raw(0), bare_model(model)).figure
-        for file in figures:
-            write_figure(figure, Path(file))
+
+def check_drawing(files: list[str]) -> None:
+    """Raise before anything is computed if pictures are wanted that cannot be drawn."""
+    if files:
+        check_installed("A figure", ["matplotlib"])
+
+
+def write_pictures(result: Any, files: list[str], value: Any = None, model: Any = None) -> None:
+    """Draw a result, on its input if it is about one, into files."""
+    if not files:
+        return
+    from holdfast.report.figures.examples import plot_result
+    from holdfast.report.figures.style import themed, write_figure
+
+    with themed():
+        figure: Any = plot_result(result, value, model).figure
+    for file in files:
+        write_figure(figure, Path(file))
 
 
 def check_options(options: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from holdfast import study
 from holdfast.atomic import check_spared, write_whole
 from holdfast.cli.options import ANSWERS, EXIT_NO, add_json, add_settings, add_trust, after_bar, paint_path
-from holdfast.cli.single import add_verb_options
+from holdfast.cli.single import add_plot, add_verb_options, check_drawing, write_pictures
 from holdfast.errors import InvalidValueError
 from holdfast.study.spec import StudySpec, Trust, commented_example, read_spec
 from holdfast.terminal import unescaped
@@ -95,6 +95,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     )
     summary.add_argument("--confidence", type=float, default=0.95, help="of each interval (default: %(default)s)")
     add_calibrate(summary, "instead, ")
+    add_plot(summary)
 
     purpose = "at least how many inputs have explanations that are stable enough"
     guarantee = add("guarantee", show_guarantee, purpose, results, json=True, trust=True)
@@ -282,12 +283,14 @@ def parse_calibrate(text: str) -> dict[str, float]:
 
 def show_summary(options: argparse.Namespace) -> None:
     """Print the summary, or the sizes that are needed."""
+    check_drawing(options.plot)
+    result: study.StudySummary | study.StudyCalibration
     if options.calibrate is not None:
-        calibration = study.calibrate_study(options.results, **options.calibrate)
-        print(calibration.to_json() if options.json else calibration)
-        return
-    summary = study.summarize_study(options.results, confidence=options.confidence)
-    print(summary.to_json() if options.json else summary)
+        result = study.calibrate_study(options.results, **options.calibrate)
+    else:
+        result = study.summarize_study(options.results, confidence=options.confidence)
+    print(result.to_json() if options.json else result, flush=True)
+    write_pictures(result, options.plot)
 
 
 def show_guarantee(options: argparse.Namespace) -> int | None:
@@ -299,7 +302,7 @@ def show_guarantee(options: argparse.Namespace) -> int | None:
     with study.Store(options.results) as store:
         if not options.stored:
             announce(options.results, store.spec)
-        guarantee = study.study_guarantee(store, **question, progress=sys.stderr.isatty() and not options.json)
+        guarantee = study.study_guarantee(store, **question, progress=False if options.json else None)
     print(guarantee.to_json() if options.json else guarantee)
     if options.min_share is None:
         return None
@@ -317,7 +320,7 @@ def show_trusted(options: argparse.Namespace) -> None:
     with study.Store(options.results) as store:
         if not options.stored:
             announce(options.results, store.spec)
-        trusted = study.trusted_explanations(store, **question, progress=sys.stderr.isatty() and not options.json)
+        trusted = study.trusted_explanations(store, **question, progress=False if options.json else None)
         groups = len(store.spec.groups)
     if options.json:
         print(trusted.to_json())
@@ -334,8 +337,8 @@ def make_report(options: argparse.Namespace) -> None:
     from holdfast.report.page import write_report
     from holdfast.report.rows import study_accuracy
 
-    trust, progress, specs = read_trust(options), sys.stderr.isatty(), []
-    settings = {"use_model": not options.no_model, "trust": trust, "progress": progress} | options.settings
+    trust, specs = read_trust(options), []
+    settings = {"use_model": not options.no_model, "trust": trust} | options.settings
     settings["calibrate"] = options.calibrate
     n_labelled = settings.pop("accuracy", 0)
     for path in options.results:
@@ -343,7 +346,7 @@ def make_report(options: argparse.Namespace) -> None:
             specs.append(store.spec.trusting(trust))
         announce(path, specs[-1], model=not options.no_model or bool(n_labelled))
     if n_labelled:
-        measure = partial(study_accuracy, n_inputs=n_labelled, progress=progress)
+        measure = partial(study_accuracy, n_inputs=n_labelled)
         settings["accuracy"] = {spec.name: measure(spec) for spec in specs}
     print("\n".join(write_report(options.results, options.output, **settings)))
     print(paint_path(str(Path(options.output))), file=unescaped(sys.stdout))

@@ -68,14 +68,25 @@ def is_image(bound: Any) -> TypeGuard[Any]:
     return np.ndim(getattr(bound, "elements", ())) == 3 and np.ndim(getattr(bound, "groups", ())) == 2
 
 
-def feature_words(value: Any, bound: MaskedModel) -> list[str]:
-    """The features of an input in words: those of a text, or the names and values of columns."""
+def feature_cells(value: Any, bound: MaskedModel) -> list[tuple[str, str | None]]:
+    """What each feature of an input is called, and its value if it is a column of a row.
+
+    ``value`` may be None: what is bound to a row knows it.
+    """
     names = names_of(bound)
+    if names is not None and (located := getattr(bound, "located", None)) is not None:
+        # The text itself: a token that the model does not know is called so.
+        pieces = (" ".join(located[0][start:end].split()) for start, end in located[1])
+        return [(shortened(piece or name, _GLANCE), None) for piece, name in zip(pieces, names, strict=True)]
     if names is not None and isinstance(value, (str, ContextInput)):
-        return list(names)
+        return [(name, None) for name in names]
+    rows = getattr(bound, "rows", None)
+    if value is None and rows is not None:
+        value = rows(np.ones(bound.n_features, dtype=bool))[:1]
     picture = describe_input(value, bound, names, n_features=bound.n_features)
-    columns = picture.get("columns") or [[f"feature {i}", None] for i in range(bound.n_features)]
-    return [name if cell is None else f"{name} = {cell}" for name, cell in columns]
+    return [(name, cell) for name, cell in picture.get("columns", ())] or [
+        (f"feature {i}", None) for i in range(bound.n_features)
+    ]
 
 
 def glance(value: Any, kind: str) -> str | None:

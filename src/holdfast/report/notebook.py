@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import singledispatch
 from typing import Any
 
@@ -12,16 +12,24 @@ from holdfast.bounds import Interval
 from holdfast.certification.certificate import Certificate
 from holdfast.certification.comparison import Comparison
 from holdfast.certification.curve import CertificateCurve
+from holdfast.certification.mean_curve import MeanCurve
+from holdfast.certification.probabilities import ProbabilityCurve
 from holdfast.words import calls, outward, percent, prediction_label, shortened
 
 _BOX = "font:14px/1.5 system-ui,sans-serif;border-left:3px solid #1f8f7a;padding:.2em 0 .2em .9em;max-width:46em"
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#b0478a", "#b87f00", "#2f8fc7", "#5a6b70", "#8a8000")
 """Told apart by those who see few colours; legible on white and on black."""
 
+_DASHES = ("", "7 3", "2 3", "9 3 2 3", "5 2", "1 2", "12 3", "4 2 1 2")
+"""And by those who see none."""
+
 _SMALL = "font-size:.85em;opacity:.8;margin:.4em 0 0"
 _CELL = "padding:.15em .8em .15em 0;text-align:left;font-variant-numeric:tabular-nums;border:0;background:none"
 _MOST_ROWS, _MOST_FEATURES, _LONGEST_NAME = 12, 10, 60
-_WIDTH, _HEIGHT = 280, 90
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 460, 230, 58, 14, 10, 44
+"""Of a picture and of its margins, in pixels; it shrinks with the page."""
+
+_TICK_ROOM, _MOST_DOTS = 34.0, 24
 
 
 @singledispatch
@@ -55,7 +63,7 @@ def _(curve: CertificateCurve) -> str:
     rows = [(str(place), _percent(one.rate), _span(one.interval)) for place, one in shown]
     name = _text(prediction_label(last.prediction, last.prediction_name))
     head = f"<div>How often the prediction <strong>{name}</strong> is kept</div>"
-    return _box(head + _plot([curve]) + _table((curve.unit, "rate", "interval"), rows), foot + wrong)
+    return _box(head + _plot({"": curve}) + _table((curve.unit, "rate", "interval"), rows), foot + wrong)
 
 
 @to_html.register
@@ -64,7 +72,8 @@ def _(comparison: Comparison) -> str:
     heads = ("", *(f"r = {radius}" for radius in comparison.radii[:_MOST_ROWS]))
     rows = []
     for i, (name, curve) in enumerate(zip(comparison.names, comparison.curves, strict=True)):
-        key = f'<span aria-hidden="true" style="color:{_COLORS[i % len(_COLORS)]}">●</span> '
+        key = '<svg width="30" height="10" aria-hidden="true" style="margin-right:.4em">'
+        key += f'<line x1="0" x2="30" y1="5" y2="5" {_stroke(i)}/></svg>'
         rows.append((key + _text(name), *(_percent(rate) for rate in curve.rates[:_MOST_ROWS])))
     claims = ""
     for radius in comparison.radii[:_MOST_ROWS]:
@@ -72,7 +81,24 @@ def _(comparison: Comparison) -> str:
         claims += f"<li>r = {radius}: {', '.join(pairs) or 'cannot tell them apart'}</li>"
     sure = f"All claims hold together with confidence {comparison.confidence}; {calls(comparison.n_calls)}."
     listed = f'<ul style="margin:.4em 0;padding-left:1.2em">{claims}</ul>'
-    return _box(_plot(comparison.curves) + _table(heads, rows) + listed, sure)
+    curves = dict(zip(comparison.names, comparison.curves, strict=True))
+    return _box(_plot(curves) + _table(heads, rows) + listed, sure)
+
+
+@to_html.register
+def _(curve: MeanCurve) -> str:
+    """A mean curve: drawn with the intervals for these inputs, and as a table."""
+    step = -(-len(curve) // _MOST_ROWS)
+    rows = [
+        (str(mean.radius), _percent(mean.rate), _span(mean.interval), _span(mean.population))
+        for mean in list(curve)[::-step][::-1]
+    ]
+    head = f"<div>Mean stability rate of <strong>{curve.n_inputs}</strong> explanations</div>"
+    scope = "for all radii at once" if curve.simultaneous else "for each radius on its own"
+    foot = f"Confidence {curve.confidence:g}, {scope}; {calls(curve.n_calls)}. The population's intervals are for "
+    foot += "inputs drawn independently from it."
+    heads = ("radius", "rate", "these inputs", "population")
+    return _box(head + _plot({"": curve}) + _table(heads, rows), foot)
 
 
 @to_html.register
@@ -126,25 +152,58 @@ def _bar(share: float) -> str:
     )
 
 
-def _plot(curves: Sequence[CertificateCurve]) -> str:
-    """The rates from 0 to 1 against the radii or probabilities, each curve with its band."""
-    last, drawn = max(curves[0].places[-1], 1), ""
+def _stroke(i: int) -> str:
+    """How the i-th line is drawn: by colour and by dashes."""
+    dashes = _DASHES[i % len(_DASHES)]
+    how = f' stroke-dasharray="{dashes}"' if dashes else ""
+    return f'fill="none" stroke="{_COLORS[i % len(_COLORS)]}" stroke-width="2"{how}'
 
-    def at(place: float, rate: float) -> str:
-        return f"{4 + (_WIDTH - 8) * place / last:.1f},{1 + (_HEIGHT - 2) * (1 - rate):.1f}"
 
-    for y in (1, _HEIGHT - 1):
-        drawn += f'<line x1="0" x2="{_WIDTH}" y1="{y}" y2="{y}" stroke="#8a9a9a" stroke-opacity=".4"/>'
-    for i, curve in enumerate(curves):
-        color = _COLORS[i % len(_COLORS)]
-        points = list(zip(curve.places, curve, strict=True))
-        middle = " ".join(at(place, one.rate) for place, one in points)
-        upper = [at(place, one.interval.high) for place, one in points]
-        lower = [at(place, one.interval.low) for place, one in points][::-1]
-        drawn += f'<polygon points="{" ".join(upper + lower)}" fill="{color}" opacity=".14"/>'
-        drawn += f'<polyline points="{middle}" fill="none" stroke="{color}" stroke-width="2"/>'
+def _plot(curves: Mapping[str, CertificateCurve | MeanCurve]) -> str:
+    """The rates from 0 to 100 % over radii or probabilities, each curve with its band, in the page's colour."""
+    first = next(iter(curves.values()))
+    places = first.places if isinstance(first, CertificateCurve) else first.radii
+    start, width = places[0], max(places[-1] - places[0], 0) or 1
+    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+
+    def at(place: float, rate: float) -> tuple[str, str]:
+        x = _LEFT + (right - _LEFT) * ((place - start) / width if len(places) > 1 else 0.5)
+        return f"{x:.1f}", f"{_TOP + (bottom - _TOP) * (1 - rate):.1f}"
+
+    drawn, label = "", 'fill="currentColor" font-size="12"'
+    for rate in (0.0, 0.25, 0.5, 0.75, 1.0):
+        _, y = at(start, rate)
+        drawn += f'<line x1="{_LEFT}" x2="{right}" y1="{y}" y2="{y}" stroke="currentColor" stroke-opacity=".2"/>'
+        drawn += f'<text x="{_LEFT - 6}" y="{y}" dy=".35em" text-anchor="end" {label}>{rate:.0%}</text>'
+    last = -_TICK_ROOM
+    for place in places:
+        x, _ = at(place, 0)
+        if float(x) - last >= _TICK_ROOM:
+            last = float(x)
+            drawn += f'<text x="{x}" y="{bottom + 18}" text-anchor="middle" {label}>{place:g}</text>'
+    is_law = isinstance(first, ProbabilityCurve)
+    what = "probability that each other feature is revealed" if is_law else "radius (features added)"
+    middle = (_LEFT + right) // 2
+    drawn += f'<text x="{middle}" y="{_HEIGHT - 8}" text-anchor="middle" {label}>{what}</text>'
+    upright = f'transform="rotate(-90 12 {(_TOP + bottom) // 2})"'
+    drawn += f'<text x="12" y="{(_TOP + bottom) // 2}" {upright} text-anchor="middle" {label}>stability rate</text>'
+    told = []
+    for i, (name, curve) in enumerate(curves.items()):
+        values: Iterable[Any] = curve
+        points = [(place, value.rate, value.interval) for place, value in zip(places, values, strict=True)]
+        line = [at(place, rate) for place, rate, _ in points]
+        edge = [at(place, interval.high) for place, _, interval in points]
+        edge += [at(place, interval.low) for place, _, interval in points][::-1]
+        band = " ".join(map(",".join, edge))
+        drawn += f'<polygon points="{band}" fill="{_COLORS[i % len(_COLORS)]}" opacity=".18"/>'
+        drawn += f'<polyline points="{" ".join(map(",".join, line))}" {_stroke(i)}/>'
+        for x, y in line if len(line) <= _MOST_DOTS else ():
+            drawn += f'<circle cx="{x}" cy="{y}" r="2.5" fill="{_COLORS[i % len(_COLORS)]}"/>'
+        (begin, from_rate, _), (end, to_rate, _) = points[0], points[-1]
+        said = f"{shortened(name, _LONGEST_NAME)}: " if name else ""
+        told.append(f"{said}{percent(from_rate)} at {begin:g}, {percent(to_rate)} at {end:g}")
+    alternative = html.escape(f"stability rate by {what}; {'; '.join(told)}", quote=True)
     return (
         f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="rates from 0 to 1 by {curves[0].unit} up to {last}" style="max-width:100%;margin:.3em 0">'
-        f"{drawn}</svg>"
+        f'aria-label="{alternative}" style="max-width:100%;height:auto;margin:.3em 0">{drawn}</svg>'
     )

@@ -78,7 +78,7 @@ def write_report(
     inputs : mapping, optional
         The ``Inputs`` of studies, by their names, where they are loaded already.
     progress : bool or callable, optional
-        True for a bar, or a function of (inputs done, inputs in all) of each gallery.
+        True for a bar, False for none, or a function of (inputs done, inputs in all) of each gallery.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from holdfast.randomness import is_canonical
 from holdfast.study.spec import GroupKey
 from holdfast.study.status import status_of
 from holdfast.study.store import Store, group_rows
+from holdfast.terminal import Plotted
 from holdfast.validation import check_share
 from holdfast.words import event, lower_first, percent
 
@@ -36,7 +37,7 @@ class MethodSize(Value, schema="holdfast.method_size"):
 
 
 @dataclass(frozen=True, eq=False)
-class StudyCalibration(Value, schema="holdfast.study_calibration"):
+class StudyCalibration(Plotted, Value, schema="holdfast.study_calibration"):
     """How many features each method of a study needs for the same guarantee, radius by radius; it iterates over them.
 
     For each method and radius on its own: with probability at least ``confidence``, at least ``share`` of inputs such

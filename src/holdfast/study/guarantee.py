@@ -186,7 +186,7 @@ def study_guarantee(
     inputs : Inputs, optional
         Those of the study, if they are loaded already, or are live objects.
     progress : bool or callable, optional
-        True for a bar, or a function of (inputs done, inputs).
+        True for a bar, False for none, or a function of (inputs done, inputs).
 
     Examples
     --------
@@ -519,7 +519,7 @@ def _fresh_tests(
 ) -> Iterator[_Test]:
     """One-sided tests, each on a stream that belongs to its input and the question, and to nothing the study drew."""
     radius, rate, risk = question
-    settings: dict[str, Any] = {"min_rate": rate, "confidence": 1 - risk, "radii": [radius]}
+    settings: dict[str, Any] = {"min_rate": rate, "confidence": 1 - risk, "radii": [radius], "progress": False}
     settings |= {name: getattr(spec.certify, name) for name in ("agree", "neighborhood", "answers")}
     is_random = spec.certify.answers == "random"  # then one answer says nothing of consistency
     for key, index in explanations:

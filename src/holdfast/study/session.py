@@ -41,7 +41,18 @@ from holdfast.study.spec import GroupKey, StudySpec, check_spec
 from holdfast.study.status import StudyStatus, status_of
 from holdfast.study.store import StoreWriter
 from holdfast.study.worker import at_input, check_packages, explained, item_rng, study_inputs
-from holdfast.terminal import SECONDS_BETWEEN_LINES, Shown, TerminalBar, neutral, share_done, unescaped
+from holdfast.terminal import (
+    SECONDS_BEFORE_BAR,
+    SECONDS_BETWEEN_LINES,
+    NotebookLine,
+    Shown,
+    TerminalBar,
+    TerminalLine,
+    automatic_line,
+    neutral,
+    share_done,
+    without_bars,
+)
 from holdfast.types import Mask, MaskedModel, Progress
 from holdfast.validation import check_list, check_name, check_path, check_seconds, check_whole, shown
 from holdfast.words import duration
@@ -154,7 +165,8 @@ def run_study(
     live : LiveObjects, optional
         The inputs and methods of a study that are objects of this process; see ``holdfast.study.run``.
     progress : bool, str or callable, optional
-        True for a live bar, "json" for JSON lines (both on stderr), or a function of a ``Moment``.
+        True for a live bar, "json" for JSON lines (both on stderr), or a function of a ``Moment``. On a terminal and
+        in a notebook a bar appears by itself after two seconds, unless it is False.
 
     Returns
     -------
@@ -205,7 +217,7 @@ def run_study(
         store.list_inputs(listing)
         store.expect(numbers, n_there=len(data))
         session = _Session(store, spec, data, wanted, watch)
-        with stop_on_signals() as stop:
+        with stop_on_signals() as stop, without_bars():
             if isinstance(chosen, InProcess):  # what is loaded here already does
                 chosen = replace(chosen, inputs=every, explainers=explainers)
             for event in chosen.run(spec, session.tasks(), stop):
@@ -213,6 +225,8 @@ def run_study(
             if spec.mean_groups and not stop() and status_of(store).settled:
                 bar = watch.of_masks if isinstance(watch, LiveBar) else None
                 run_means(spec, store, every, stop=stop, progress=bar, timeout=timeout)
+        if isinstance(watch, LiveBar):
+            watch.finish()
         return StudyRun(status_of(store), session.moment.n_new, stop(), session.seconds)
 
 
@@ -436,22 +450,40 @@ class Moment:
 
 
 class LiveBar:
-    """One line that is drawn over and over, and stays: whose it is, share done, rate, time left, means."""
+    """One line that is drawn over and over: whose it is, share done, rate, time left, means.
 
-    def __init__(self, out: TextIO | None = None, *, label: str = "") -> None:
-        self._out, self._label = unescaped(out or sys.stderr), f"{neutral(label)} " if label else ""
-        self._drawn = 0.0
+    It stays, unless it appeared by itself, ``after`` so many seconds.
+    """
+
+    def __init__(
+        self,
+        out: TextIO | None = None,
+        *,
+        label: str = "",
+        line: TerminalLine | NotebookLine | None = None,
+        after: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._line, self._label = line or TerminalLine(out), f"{neutral(label)} " if label else ""
+        self._after, self._clock, self._started = after, clock, clock()
+        self._drawn: float | None = None
 
     def __call__(self, moment: Moment) -> None:
-        now = time.monotonic()
-        if now - self._drawn >= SECONDS_BETWEEN_LINES or moment.n_done >= moment.n_items:
+        now = self._clock()
+        is_due = self._drawn is None or now - self._drawn >= SECONDS_BETWEEN_LINES or moment.n_done >= moment.n_items
+        if now - self._started >= self._after and is_due:
             self._drawn = now
-            self._out.write(f"\r\x1b[K{self._label}{moment}")
-            self._out.flush()
+            self._line.show(f"{self._label}{moment}")
 
     def of_masks(self) -> TerminalBar:
         """A bar of the same study for one mean curve, which counts masks."""
-        return TerminalBar(self._out, what=f"masks of {self._label.strip()}" if self._label else "masks")
+        what = f"masks of {self._label.strip()}" if self._label else "masks"
+        return TerminalBar(what=what, line=self._line, after=self._after, clock=self._clock)
+
+    def finish(self) -> None:
+        """Remove the line if nobody asked for it."""
+        if self._after and self._drawn is not None:
+            self._line.erase()
 
 
 def write_json_line(moment: Moment, out: TextIO | None = None) -> None:
@@ -461,8 +493,11 @@ def write_json_line(moment: Moment, out: TextIO | None = None) -> None:
 
 
 def as_watcher(progress: Any) -> _Watcher | None:
-    """None or False for silence, True for a bar, "json" for JSON lines, or a function of a ``Moment``."""
-    if progress is None or progress is False:
+    """None for a bar that appears by itself, False for none, True for one at once, "json" for lines, or a function."""
+    if progress is None:
+        line = automatic_line()
+        return None if line is None else LiveBar(line=line, after=SECONDS_BEFORE_BAR)
+    if progress is False:
         return None
     if progress is True:
         return LiveBar()

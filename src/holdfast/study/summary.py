@@ -28,6 +28,7 @@ from holdfast.study.records import unpack_text
 from holdfast.study.spec import GroupKey
 from holdfast.study.status import status_of
 from holdfast.study.store import Store, group_rows
+from holdfast.terminal import Plotted
 from holdfast.types import Rng
 from holdfast.validation import check_share, check_whole, shown
 from holdfast.words import bracket, calls, cut_label, event, lower_first
@@ -238,7 +239,7 @@ class PairedDifference(Value, schema="holdfast.paired_difference"):
 
 
 @dataclass(frozen=True, eq=False)
-class StudySummary(Value, schema="holdfast.study_summary"):
+class StudySummary(Plotted, Value, schema="holdfast.study_summary"):
     """What a study says about its methods.
 
     Guaranteed intervals are about the population that the inputs are a sample of, if they were drawn

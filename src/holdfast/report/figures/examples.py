@@ -10,17 +10,26 @@ from numpy.typing import NDArray
 
 from holdfast.attribution.methods import Attribution
 from holdfast.certification.certificate import Certificate
+from holdfast.certification.citations import CitationCertificate
 from holdfast.certification.comparison import Comparison
 from holdfast.certification.curve import CertificateCurve
+from holdfast.certification.hard import HardCertificate
+from holdfast.certification.mean_curve import MeanCurve
 from holdfast.certification.radius import RadiusCertificate
+from holdfast.completions import CompletedModel
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.report.card import feature_words, is_image
-from holdfast.report.figures.curves import plot_curves
-from holdfast.report.figures.style import COLOURS, as_axes, bare, entitle, literal, tidy
-from holdfast.types import Mask
+from holdfast.evaluation import Evaluator
+from holdfast.masking.image.models import ResampledImage
+from holdfast.report.card import feature_cells, is_image
+from holdfast.report.figures.curves import plot_accuracy, plot_curves, plot_sizes
+from holdfast.report.figures.style import COLOURS, as_axes, bare, entitle, literal, shown_by_pyplot, themed, tidy
+from holdfast.smoothing import SmoothedAccuracy, SmoothedModel
+from holdfast.study.calibration import StudyCalibration
+from holdfast.study.summary import StudySummary
+from holdfast.types import MaskedModel
 from holdfast.validation import check_numbers, drawing
 from holdfast.witness import Witness
-from holdfast.words import method_label, quoted, span
+from holdfast.words import method_label, percent, quoted, shortened, span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,6 +41,18 @@ _WIDTH, _N_LINES = 46, 6
 """Letters per line, and lines that a panel has room for; longer texts are set more closely."""
 
 _MOST_BARS = 20
+_MOST_ROWS, _ROWS_PER_BLOCK, _BLOCK = 40, 16, 44
+"""Columns of a table that are listed, those that stand below each other, and the width of a list, in letters."""
+
+_PALE = "#757575"
+"""What is hidden, in words: legible on white and on black."""
+
+_LOOKS = {
+    "selected": ("blue", "-", "#DCEBF5", ""),
+    "added": ("orange", "--", "#FDF0D5", "///"),
+    "removed": ("vermilion", ":", "#FBE3D6", "xxx"),
+}
+"""Edge, lines, face and hatch of features: they are told apart by more than colour."""
 
 
 def plot_example(
@@ -40,14 +61,18 @@ def plot_example(
     selected: Any = None,
     *,
     added: Collection[int] = (),
+    removed: Collection[int] = (),
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw an input of any kind, or what an explanation shows of it, as a model that it is bound to sees it."""
+    changed: dict[str, Any] = {"added": added, "removed": removed, "title": title, "ax": ax}
     if is_image(bound):
-        return plot_example_image(bound.elements, selected, groups=bound.groups, added=added, title=title, ax=ax)
-    words = [readable_token(word) for word in feature_words(value, bound)]
-    return plot_example_text(words, selected, added=added, title=title, ax=ax)
+        return plot_example_image(bound.elements, selected, groups=bound.groups, **changed)
+    cells = feature_cells(value, bound)
+    if any(cell is not None for _, cell in cells):
+        return plot_example_row(cells, selected, **changed)
+    return plot_example_text([readable_token(name) for name, _ in cells], selected, **changed)
 
 
 def readable_token(word: str) -> str:
@@ -57,7 +82,14 @@ def readable_token(word: str) -> str:
 
 @drawing
 def plot_example_image(
-    image: Any, selected: Any = None, *, groups: Any = None, added: Any = (), title: str = "", ax: Axes | None = None
+    image: Any,
+    selected: Any = None,
+    *,
+    groups: Any = None,
+    added: Any = (),
+    removed: Any = (),
+    title: str = "",
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw an image, or what an explanation shows of it.
 
@@ -71,6 +103,8 @@ def plot_example_image(
         The feature each pixel belongs to; -1 for none. Needed with ``selected``.
     added : sequence of int
         Features that were revealed besides: shown, outlined in orange and hatched.
+    removed : sequence of int
+        Features of the explanation that were hidden: outlined in vermilion and crossed.
 
     Examples
     --------
@@ -79,7 +113,7 @@ def plot_example_image(
     >>> len(drawn.patches)
     1
     """
-    axes = as_axes(ax, size=(2.4, 2.6))
+    axes = as_axes(ax, size=(2.6, 3.1))
     values = check_numbers(image, "image")
     values = values[..., None] if values.ndim == 2 else values
     low, high = values.min(), values.max()
@@ -96,23 +130,31 @@ def plot_example_image(
     seen = np.isin(features, [*chosen, *added]) | (features < 0)
     axes.imshow(np.where(seen[..., None], pixels, HIDDEN), interpolation="nearest", vmin=0, vmax=1)
     _outline(axes, np.isin(features, chosen), COLOURS["blue"])
-    if len(added):
+    for name, changed in (("added", added), ("removed", removed)):
+        if len(changed) == 0:
+            continue
         from matplotlib.patches import PathPatch
         from matplotlib.path import Path
 
-        fresh, orange = np.isin(features, list(added)), COLOURS["orange"]
-        _outline(axes, fresh, orange)
-        # Stripes, so that additions are not told by colour alone; one path along the edges of all their pixels.
+        where, (colour, _, _, hatch) = np.isin(features, list(changed)), _LOOKS[name]
+        _outline(axes, where, COLOURS[colour])
+        # Stripes, so that changes are not told by colour alone; one path along the edges of all their pixels.
         edges = np.array([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0)]) - 0.5
-        corners = (np.argwhere(fresh)[:, None, ::-1] + edges).reshape(-1, 2)
-        moves = np.tile([Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY], int(fresh.sum()))
-        axes.add_patch(PathPatch(Path(corners, moves), fill=False, hatch="///", ec=orange, lw=0, alpha=0.9))
+        corners = (np.argwhere(where)[:, None, ::-1] + edges).reshape(-1, 2)
+        moves = np.tile([Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY], int(where.sum()))
+        axes.add_patch(PathPatch(Path(corners, moves), fill=False, hatch=hatch, ec=COLOURS[colour], lw=0, alpha=0.9))
     return bare(axes, title)
 
 
 @drawing
 def plot_example_text(
-    words: Sequence[str], selected: Any = None, *, added: Collection[int] = (), title: str = "", ax: Axes | None = None
+    words: Sequence[str],
+    selected: Any = None,
+    *,
+    added: Collection[int] = (),
+    removed: Collection[int] = (),
+    title: str = "",
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw the features of a text, or what an explanation shows of them.
 
@@ -124,6 +166,8 @@ def plot_example_text(
         The explanation: its features are framed in blue, others are pale. All are plain if left out.
     added : collection of int
         Features that were revealed besides: framed in orange, with broken lines.
+    removed : collection of int
+        Features of the explanation that were hidden: framed in vermilion, with dotted lines.
 
     Examples
     --------
@@ -131,22 +175,75 @@ def plot_example_text(
     >>> [text.get_text() for text in axes.texts]
     ['not', 'bad']
     """
-    axes = as_axes(ax, size=(4.2, 1.6))
-    shown = np.ones(len(words), dtype=bool) if selected is None else np.asarray(selected, dtype=bool)
-    column = line = 0
-    for place, word in enumerate(words):
+    places, column, line = [], 0, 0
+    for word in words:
         if column and column + len(word) > _WIDTH:
             column, line = 0, line + 1
-        look: dict[str, Any] = {"color": COLOURS["black"] if shown[place] or place in added else "#B0B0B0"}
-        if selected is not None and (shown[place] or place in added):
-            edge, style, face = ("orange", "--", "#FDF0D5") if place in added else ("blue", "-", "#DCEBF5")
-            look["bbox"] = {"boxstyle": "round,pad=0.18", "ec": COLOURS[edge], "fc": face, "ls": style, "lw": 1.0}
-        axes.text(column, line, literal(word), family="DejaVu Sans Mono", fontsize=7.5, va="center", **look)
+        places.append((column, line))
         column += len(word) + 2
+    # On a figure of its own there is room for every line.
+    axes, size, spare = as_axes(ax, size=(4.0, 0.7 + 0.24 * (line + 2))), 9.0, 0.0
+    if ax is not None:
+        size, spare = 7.5, max(0, _N_LINES - line) / 2
+    for place, word in enumerate(words):
+        role = _role(place, selected, added, removed)
+        look: dict[str, Any] = {} if selected is None else {"color": COLOURS["black"] if role else _PALE}
+        if role is not None:
+            edge, style, face, _ = _LOOKS[role]
+            look["bbox"] = {"boxstyle": "round,pad=0.18", "ec": COLOURS[edge], "fc": face, "ls": style, "lw": 1.0}
+        axes.text(*places[place], literal(word), family="DejaVu Sans Mono", fontsize=size, va="center", **look)
     axes.set_xlim(-1, _WIDTH + 2)
-    spare = max(0, _N_LINES - line) / 2
     axes.set_ylim(line + 1 + spare, -1 - spare)
     return bare(axes, title)
+
+
+@drawing
+def plot_example_row(
+    cells: Sequence[tuple[str, str | None]],
+    selected: Any = None,
+    *,
+    added: Collection[int] = (),
+    removed: Collection[int] = (),
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the names and values of a row as a list, what an explanation selects of them on a ground of its own.
+
+    Of many columns those that are selected, added or removed are listed, and the first of the others.
+    """
+    roles = [_role(place, selected, added, removed) for place in range(len(cells))]
+    wanted = sorted(range(len(cells)), key=lambda place: (roles[place] is None, place))[:_MOST_ROWS]
+    listed, n_blocks = sorted(wanted), -(-len(wanted) // _ROWS_PER_BLOCK)
+    height = -(-len(listed) // n_blocks)
+    axes = as_axes(ax, size=(2.7 * n_blocks, 0.45 + 0.19 * height))
+    from matplotlib.patches import Rectangle
+
+    for row, place in enumerate(listed):
+        (name, cell), role, x, y = cells[place], roles[place], row // height * (_BLOCK + 3), row % height
+        text: dict[str, Any] = {"va": "center", "fontsize": 7.5}
+        if selected is not None:
+            text["color"] = COLOURS["black"] if role else _PALE
+        if role is not None:
+            edge, style, face, _ = _LOOKS[role]
+            look: dict[str, Any] = {"ec": COLOURS[edge], "fc": face, "ls": style, "lw": 1.0, "clip_on": False}
+            axes.add_patch(Rectangle((x - 1, y - 0.44), _BLOCK + 2, 0.88, **look))
+        axes.text(x, y, literal(shortened(name, 30)), **text)
+        axes.text(x + _BLOCK, y, literal(shortened(cell or "", 14)), ha="right", **text)
+    n_lines, n_others = height, len(cells) - len(listed)
+    if n_others:
+        n_lines += 1
+        axes.text(0, height, f"and {n_others} other columns", va="center", fontsize=7.5, style="italic")
+    axes.set(xlim=(-2, n_blocks * (_BLOCK + 3) - 1), ylim=(n_lines - 0.3, -0.7))
+    return bare(axes, title)
+
+
+def _role(place: int, selected: Any, added: Collection[int], removed: Collection[int]) -> str | None:
+    """What a feature is to an explanation; None if it is hidden, or if there is no explanation."""
+    if selected is None:
+        return None
+    return (
+        "removed" if place in removed else "added" if place in added else "selected" if bool(selected[place]) else None
+    )
 
 
 def _outline(axes: Axes, where: NDArray[np.bool_], colour: str) -> None:
@@ -160,50 +257,117 @@ def _outline(axes: Axes, where: NDArray[np.bool_], colour: str) -> None:
 
 
 @drawing
+def draw_result(result: Any, ax: Axes | None) -> Axes:
+    """Draw a result on these axes, or on a new figure of pyplot."""
+    with themed(), shown_by_pyplot():
+        return plot_result(result, None, None, ax=ax)
+
+
+@drawing
+def draw_explained(result: Any, model: Any, ax: Axes | None) -> Axes:
+    """Draw the input of a result, which the model knows, on these axes, or on a new figure of pyplot."""
+    about = result.sufficiency if isinstance(result, CitationCertificate) else result
+    given = Evaluator(model)  # which refuses what is no model
+    if given.n_features != len(about.selected):
+        must = f"have the {len(about.selected)} features that the result is about"
+        raise InvalidValueError(argument="model", must=must, got=given.n_features)
+    inputs = (about.provenance.input, given.provenance.input)
+    if None not in inputs and len(set(inputs)) > 1:
+        raise InvalidValueError(argument="model", must="be bound to the input that the result is about")
+    with themed(), shown_by_pyplot():
+        return plot_explained(result, None, input_model(model), ax=ax)
+
+
+def input_model(model: Any) -> MaskedModel:
+    """The model that knows its input, whatever remembers, smooths or completes it."""
+    inner = {Evaluator: "model", CompletedModel: "model", SmoothedModel: "base", ResampledImage: "image"}
+    while type(model) in inner:
+        model = getattr(model, inner[type(model)])
+    return model  # type: ignore[no-any-return]
+
+
+@drawing
 def plot_result(result: Any, value: Any, bound: Any, *, ax: Axes | None = None) -> Axes:
     """Draw what a verb found about an input.
 
-    Curves and comparisons are lines with bands; scores are bars; tested radii are points against the rate that was
-    asked for; a certificate or a witness is the input with its explanation, and with the features that changed the
-    prediction, if any were found.
+    Curves, comparisons and summaries are lines with bands; scores are bars; tested radii are points against the rate
+    that was asked for; a certificate or a witness is the input with its explanation, and with the features that
+    changed the prediction, if any were found.
 
     Parameters
     ----------
-    result : StabilityCurve, ProbabilityCurve, Comparison, Attribution, RadiusCertificate, Certificate or Witness
+    result : StabilityCurve, ProbabilityCurve, Comparison, MeanCurve, Attribution, RadiusCertificate, Certificate, …
         What is drawn.
     value : object
-        The input: an image, a text or a row.
+        The input: an image, a text or a row; None if ``bound`` knows it.
     bound : MaskedModel
-        The model that it is bound to.
+        The model that it is bound to; None for what is not drawn on an input.
     """
-    if isinstance(result, (CertificateCurve, Comparison)):
+    if isinstance(result, (CertificateCurve, Comparison, MeanCurve, StudySummary)):
         return plot_curves(result, ax=ax)
+    if isinstance(result, SmoothedAccuracy):
+        return plot_accuracy(result, ax=ax)
+    if isinstance(result, StudyCalibration):
+        return plot_sizes(result, ax=ax)
     if isinstance(result, Attribution):
         return plot_scores(result, ax=ax)
     if isinstance(result, RadiusCertificate):
         return plot_trail(result, ax=ax)
-    if isinstance(result, Witness):
-        before = quoted(result.original_prediction, result.original_name)
-        after = f" becomes {quoted(result.prediction, result.prediction_name)}" if result.found else ": no change found"
-        return _plot_shown(value, bound, result.selected, result.added, f"{before}{after}", ax)
-    if isinstance(result, Certificate):
-        other = result.counterexample
-        added = () if other is None else np.flatnonzero(other & ~result.selected).tolist()
-        title = f"{quoted(result.prediction, result.prediction_name)}, kept in {span(result.interval)} of cases"
-        return _plot_shown(value, bound, result.selected, added, title, ax)
+    if isinstance(result, (Certificate, HardCertificate, Witness, CitationCertificate)):
+        return plot_explained(result, value, bound, ax=ax)
     must = "be a certificate, a curve, a comparison, scores or a witness"
     raise InvalidTypeError(argument="result", must=must, got=type(result).__name__)
 
 
-def _plot_shown(value: Any, bound: Any, selected: Mask, added: Sequence[int], title: str, ax: Axes | None) -> Axes:
-    """What was shown of the input; a figure of its own has room for all lines of words."""
-    axes = plot_example(value, bound, selected, added=added, ax=ax)
-    figure: Any = axes.figure
-    if ax is None and not axes.images:
-        bottom, top = axes.get_ylim()
-        figure.set_figheight(max(figure.get_figheight(), 0.2 * abs(bottom - top) + 0.3))
-    entitle(axes, title)
+def plot_explained(result: Any, value: Any, bound: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw an input with its explanation, and the nearest change of it that is known to change the prediction."""
+    if isinstance(result, CitationCertificate):
+        selected, other = result.cited, None if result.witness is None else result.witness.mask
+    else:
+        selected, other = result.selected, result.mask if isinstance(result, Witness) else result.counterexample
+    changes = {"added": np.zeros(0, dtype=int), "removed": np.zeros(0, dtype=int)}
+    if other is not None:
+        changes = {"added": np.flatnonzero(other & ~selected), "removed": np.flatnonzero(selected & ~other)}
+    axes = plot_example(value, bound, selected, **changes, ax=ax)  # type: ignore[arg-type]
+    entitle(axes, _headline(result))
+    from matplotlib.patches import Patch
+
+    words = {"selected": "selected", "added": "added: another prediction", "removed": "hidden: another prediction"}
+    if len(changes["added"]) and len(changes["removed"]):
+        words |= {"added": "added", "removed": "hidden; both: another prediction"}
+    looks = {name: _LOOKS[name] for name in words if name == "selected" or len(changes[name])}
+    keys = [
+        Patch(ec=COLOURS[edge], fc=face, ls=style, hatch=hatch, lw=1.0, label=words[name])
+        for name, (edge, style, face, hatch) in looks.items()
+    ]
+    columns = 1 if axes.images else len(keys)
+    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 0.3}
+    axes.legend(handles=keys, **below, ncols=columns, frameon=False)
     return axes
+
+
+def _headline(result: Any) -> str:
+    """What a picture of an explanation says above it."""
+    if isinstance(result, Witness):
+        before = quoted(result.original_prediction, result.original_name)
+        after = f" becomes {quoted(result.prediction, result.prediction_name)}"
+        return f"{before}{after if result.found else ': no change found'}"
+    if isinstance(result, CitationCertificate):
+        return f"{shortened(result.answer, 40)}, kept in {_share(result.sufficiency)} of cases"
+    what = quoted(result.prediction, result.prediction_name)
+    if isinstance(result, RadiusCertificate):
+        return f"{what}, kept in {percent(result.min_rate)} of cases up to radius {result.radius}"
+    if isinstance(result, Certificate):
+        return f"{what}, kept in {_share(result)} of cases up to radius {result.effective_radius}"
+    if not result.stable:
+        return f"{what}, not always kept up to radius {result.effective_radius}"
+    if result.method == "sampling":
+        return f"{what}, kept by {result.n_evaluated} random masks up to radius {result.effective_radius}"
+    return f"{what}, always kept up to radius {result.radius}"
+
+
+def _share(certificate: Certificate) -> str:
+    return percent(certificate.rate) if certificate.exact else span(certificate.interval)
 
 
 def plot_scores(result: Attribution, *, ax: Axes | None = None) -> Axes:
@@ -217,7 +381,7 @@ def plot_scores(result: Attribution, *, ax: Axes | None = None) -> Axes:
     axes.barh(range(len(order)), scores, xerr=errors, color=colours, ecolor=COLOURS["grey"], height=0.7)
     axes.set_yticks(range(len(order)), [literal(names[feature]) for feature in order])
     axes.invert_yaxis()
-    axes.axvline(0, color=COLOURS["black"], lw=0.8)
+    axes.axvline(0, color=axes.spines["left"].get_edgecolor(), lw=0.8)
     what = "score" if result.target is None else f"score for {quoted(result.target, result.target_name)}"
     left_out = f", the {len(order)} largest of {result.n_features}" if len(order) < result.n_features else ""
     return tidy(axes, x=what, title=f"{method_label(result.method)}{left_out}", grid="x")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -64,7 +65,11 @@ SETTINGS |= {"svg.hashsalt": "holdfast", "svg.fonttype": "path"}
 """What text is set in; with the salt the same figure is the same file."""
 
 _KINDS: dict[str, Any] = {"svg": {"metadata": {"Date": None}}, "png": {"dpi": 150, "metadata": {"Software": None}}}
+FIGURE_KINDS = {**_KINDS, "pdf": {"metadata": {"CreationDate": None}}}
 """Files without dates."""
+
+_BY_PYPLOT: ContextVar[bool] = ContextVar("by_pyplot", default=False)
+"""Whether new figures belong to pyplot, which shows them."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +100,18 @@ def shades(n: int) -> list[str]:
 @contextmanager
 def themed() -> Iterator[None]:
     """Matplotlib with the settings of these figures, and as it was afterwards."""
-    import matplotlib
-
-    with matplotlib.rc_context(SETTINGS):  # type: ignore[arg-type]
+    with import_extra("matplotlib", "Figures need").rc_context(SETTINGS):
         yield
+
+
+@contextmanager
+def shown_by_pyplot() -> Iterator[None]:
+    """New figures are those of pyplot, as notebooks and ``plt.show()`` show them."""
+    token = _BY_PYPLOT.set(True)
+    try:
+        yield
+    finally:
+        _BY_PYPLOT.reset(token)
 
 
 def as_axes(ax: Axes | None, *, size: tuple[float, float] = (4.6, 3.3)) -> Axes:
@@ -118,12 +131,13 @@ def make_panels(
     >>> len(panels), len(panels[0])
     (2, 3)
     """
-    figure_class: type[Figure] = import_extra("matplotlib.figure", "Figures need").Figure
+    module, name = ("pyplot", "figure") if _BY_PYPLOT.get() else ("figure", "Figure")
+    new_figure = getattr(import_extra(f"matplotlib.{module}", "Figures need"), name)
     down, across = check_whole(n_rows, "n_rows", minimum=1), check_whole(n_columns, "n_columns", minimum=1)
     width, height = (check_amount(length, "size") for length in size)
     rows = [height] * down if heights is None else list(heights)
     with themed():
-        figure = figure_class(figsize=(width * across, sum(rows)), layout="constrained")
+        figure: Figure = new_figure(figsize=(width * across, sum(rows)), layout="constrained")
         grid = figure.subplots(down, across, squeeze=False, height_ratios=rows)
     return figure, [list(row) for row in grid]
 
@@ -227,8 +241,8 @@ def save_figure(figure: Figure, stem: str | Path) -> tuple[Path, ...]:
 
 
 def write_figure(figure: Figure, path: Path) -> Path:
-    """Write a figure as the .svg or .png file that ``path`` names; returns the path."""
+    """Write a figure as the .svg, .png or .pdf file that ``path`` names; returns the path."""
     kind = path.suffix.lower().removeprefix(".")
     with replacing(path) as unfinished, themed():
-        figure.savefig(unfinished, format=kind, **_KINDS[kind])
+        figure.savefig(unfinished, format=kind, **FIGURE_KINDS[kind])
     return path
