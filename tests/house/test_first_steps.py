@@ -71,6 +71,12 @@ def test_a_page_runs_with_the_extras_it_names_and_no_others(name: str) -> None:
     assert int(done.stdout) >= 3
 
 
+def test_the_example_of_the_readme_needs_no_extra() -> None:
+    done = run_without(hidden_with(""), READ.format(page=str(ROOT / "README.md")))
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "missing", "extras"),
     [

@@ -158,6 +158,22 @@ def test_the_api_page_lists_every_public_name() -> None:
     assert sorted(name for _, name in listed) == sorted(holdfast.__all__)
 
 
+def read(prompt: str) -> str:
+    """A model for contexts that reads."""
+    return "84 metres" if "84" in prompt else "I do not know"
+
+
+def test_the_three_lines_for_each_kind_of_input_run_and_certify() -> None:
+    rows = [line.split(" | ", 1)[1] for line in (ROOT / "README.md").read_text("utf-8").splitlines() if "<br>" in line]
+    assert len(rows) == 4
+    for row in rows:
+        lines = re.findall(r"`([^`]+)`", row)
+        assert len(lines) == 3
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec("\n".join(lines), {"hf": holdfast, "ask": read})
+        assert re.search("prediction|answer", printed.getvalue())
+
+
 def make_page(*blocks: tuple[str, str]) -> str:
     return "\n".join(f"```{info}\n{body}\n```\n" for info, body in blocks)
 

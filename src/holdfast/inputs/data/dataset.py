@@ -224,23 +224,23 @@ def load_bundled(name: str, *, split: str = "test") -> Dataset:
         return Dataset("bundled:sentences", "text", texts, numbers, SENTIMENTS)
     if name == "digits":
         data = import_extra("sklearn.datasets", "This data needs").load_digits()
-        numbers, labels, classes = data.data, data.target, tuple("0123456789")
+        values, targets, classes = data.data, data.target, tuple("0123456789")
     else:
         table = np.loadtxt(BOX / "cancer.csv", delimiter=",", skiprows=1)
-        numbers, labels, classes = table[:, :-1], table[:, -1].astype(np.intp), TUMOURS
+        values, targets, classes = table[:, :-1], table[:, -1].astype(np.intp), TUMOURS
     record = json.loads((BOX / f"{name}.json").read_text(encoding="utf-8"))
-    if digest_arrays(numbers, labels) != record["sha256"]:
+    if digest_arrays(values, targets) != record["sha256"]:
         rule = f"bundled:{name} must be the data its test split was chosen from"
         place = (
             "this scikit-learn has other data" if name == "digits" else "its file was changed: install holdfast again"
         )
         raise InvalidValueError(f"{rule}; {place}.")
     test = np.array(record["test"], dtype=np.intp)
-    rows = test if split == "test" else np.setdiff1d(np.arange(len(labels)), test)
-    kind, inputs = "table", numbers[rows]
+    rows = test if split == "test" else np.setdiff1d(np.arange(len(targets)), test)
+    kind, inputs = "table", values[rows]
     if name == "digits":  # grey levels 0…16
         kind, inputs = "image", np.rint(inputs.reshape(-1, 8, 8, 1) * (255 / 16)).astype(np.uint8)
-    return Dataset(f"bundled:{name}", kind, inputs, np.asarray(labels[rows], dtype=np.intp), classes)
+    return Dataset(f"bundled:{name}", kind, inputs, np.asarray(targets[rows], dtype=np.intp), classes)
 
 
 def _load_photos() -> Dataset:
