@@ -29,7 +29,11 @@ from holdfast.cli import command_parser, main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
-PAGES_WITH_PYTHON = ["README.md", "docs/index.md", "docs/guarantee.md", "docs/notation.md"]
+PAGES_WITH_PYTHON = [
+    "README.md",
+    *(f"docs/start/{kind}.md" for kind in ("image", "text", "table", "context")),
+    *("docs/guarantee.md", "docs/notation.md"),
+]
 OUTPUT = 'text title="output"'
 WIDTH = 100
 
