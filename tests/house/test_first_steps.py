@@ -61,7 +61,7 @@ def run_without(hidden: list[str], code: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=300)
 
 
-@pytest.mark.parametrize("name", ["start/image", "start/text", "start/table", "how-to/hugging-face"])
+@pytest.mark.parametrize("name", ["start/image", "start/text", "start/table", "inputs"])
 def test_a_page_runs_with_the_extras_it_names_and_no_others(name: str) -> None:
     page = ROOT / "docs" / f"{name}.md"
     named = re.findall(r"pip install 'holdfast\[([a-z,]+)\]'", page.read_text(encoding="utf-8"))
