@@ -7,7 +7,7 @@ from importlib import import_module
 
 STEPS = (
     *("splits", "digits-resnet", "digits-vit", "digits-vit-masked", "cancer-forest", "vader", "lexicon-roberta"),
-    "efficientnet-lite0",
+    *("cancer-linear", "efficientnet-lite0"),
 )
 """In this order: models need the splits, and lexicon-roberta imitates vader."""
 

@@ -58,6 +58,7 @@ _MODELS |= {library: (library,) for library in ("xgboost", "lightgbm", "catboost
 _DATA = {"images": ("PIL",), "table": ("pandas",), "hf": ("datasets",)}
 _BUNDLED_MODELS = {
     "cancer-forest": ("skops", "sklearn"),
+    "cancer-linear": (),
     "digits-resnet": (*_NETWORK, "PIL"),
     "digits-vit": (*_NETWORK, "PIL"),
     "digits-vit-masked": (*_NETWORK, "PIL"),
@@ -65,7 +66,7 @@ _BUNDLED_MODELS = {
     "lexicon-roberta": _NETWORK,
     "vader": ("vaderSentiment",),
 }
-_BUNDLED_DATA = {"digits": ("sklearn",), "cancer": ("sklearn",), "photos": ("skimage", "sklearn", "PIL")}
+_BUNDLED_DATA = {"digits": ("sklearn",), "photos": ("skimage", "sklearn", "PIL")}
 
 
 def needed(model: str | None = None, data: str | None = None) -> tuple[str, ...]:

@@ -59,8 +59,8 @@ def test_the_recorded_splits_can_be_made_again(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(splits, "BOX", tmp_path)
     splits.main()
-    for name in SOURCES:
-        assert (tmp_path / f"{name}.json").read_bytes() == (dataset.BOX / f"{name}.json").read_bytes()
+    for name in ("digits.json", "cancer.json", "cancer.csv"):
+        assert (tmp_path / name).read_bytes() == (dataset.BOX / name).read_bytes()
 
 
 def test_digits_are_grey_bytes_and_show_the_digit() -> None:
@@ -130,6 +130,15 @@ def test_other_data_than_the_split_was_chosen_from_are_found(tmp_path: Path, mon
     monkeypatch.setattr(dataset, "BOX", tmp_path / "box")
     with pytest.raises(InvalidValueError, match="this scikit-learn has other data"):
         hf.data.load("bundled:digits")
+
+
+def test_a_changed_table_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(dataset.BOX, tmp_path / "box")
+    table = (tmp_path / "box" / "cancer.csv").read_text(encoding="utf-8")
+    (tmp_path / "box" / "cancer.csv").write_text(table.replace("17.99,", "17.98,", 1))
+    monkeypatch.setattr(dataset, "BOX", tmp_path / "box")
+    with pytest.raises(InvalidValueError, match="its file was changed: install holdfast again"):
+        hf.data.load("bundled:cancer")
 
 
 @pytest.mark.parametrize(

@@ -447,6 +447,7 @@ def _boolean_estimates() -> Any:
 
 DATA = {
     "cancer-forest": "cancer",
+    "cancer-linear": "cancer",
     "digits-resnet": "digits",
     "digits-vit": "digits",
     "digits-vit-masked": "digits",
@@ -472,7 +473,7 @@ UNDECIDED = (4, 27, 47, 58, 68, 85, 94, 102, 104, 115)
 
 def bound(name: str, i: int = 0, **settings: Any) -> Any:
     """The i-th input bound to the model."""
-    row = UNDECIDED[i] if name == "cancer-forest" else i
+    row = UNDECIDED[i] if DATA[name] == "cancer" else i
     return load(name).bind(data(name).inputs[row], **settings)
 
 

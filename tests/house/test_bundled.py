@@ -33,7 +33,9 @@ from holdfast.inputs.models.objects import load_skops
 
 torch.set_num_threads(1)
 
-TRAINED = ("cancer-forest", "digits-resnet", "digits-vit", "digits-vit-masked", "lexicon-roberta", "vader")
+TRAINED = (
+    *("cancer-forest", "cancer-linear", "digits-resnet", "digits-vit", "digits-vit-masked", "lexicon-roberta", "vader"),
+)
 PHOTO_MODEL = "efficientnet-lite0"
 NAMES = tuple(sorted([*TRAINED, PHOTO_MODEL]))
 DIGITS = ("digits-resnet", "digits-vit", "digits-vit-masked")
@@ -41,7 +43,7 @@ CARDS = {card.name: card for card in available()}
 HALF = {8: "test split, half of 64 pixels hidden", 4: "test split, half of 16 patches hidden"}
 
 NEAR_TIES = 1
-"""Inputs that other processors may round to the other side; rules and trees have none."""
+"""Inputs that other processors may round to the other side; rules, trees and few weights have none."""
 
 
 @lru_cache
@@ -55,7 +57,7 @@ def data(name: str) -> Any:
 
 
 def slack(name: str) -> int:
-    return 0 if name in ("cancer-forest", "vader") else NEAR_TIES
+    return 0 if name in ("cancer-forest", "cancer-linear", "vader") else NEAR_TIES
 
 
 @pytest.fixture
@@ -479,6 +481,7 @@ def test_the_wheel_holds_the_box(tmp_path: Path) -> None:
         assert f"holdfast/inputs/models/box/{name}/card.json" in shipped
     assert {
         "holdfast/inputs/data/box/digits.json",
+        "holdfast/inputs/data/box/cancer.csv",
         "holdfast/inputs/data/box/cancer.json",
         "holdfast/inputs/data/box/contexts.jsonl",
         "holdfast/inputs/data/box/sentences.tsv",
@@ -500,3 +503,26 @@ def test_the_forest_can_be_made_again_byte_by_byte(copied_box: Path, monkeypatch
     make_forest()
     again: BundledModel = box.read_card(before.name)
     assert again == before
+
+
+def test_the_linear_model_can_be_made_again(copied_box: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from training import box as training_box
+    from training.cancer_linear import main as make_linear
+
+    before = CARDS["cancer-linear"]
+    monkeypatch.setattr(training_box, "BOX", copied_box)
+    make_linear()
+    again = box.read_card(before.name)
+    assert (again.counts, again.settings["means"]) == (before.counts, before.settings["means"])
+    np.testing.assert_allclose(again.settings["weights"], before.settings["weights"], rtol=2e-6)
+    assert again.settings["bias"] == pytest.approx(before.settings["bias"], rel=2e-6)
+
+
+def test_the_linear_model_is_the_logistic_regression_of_scikit_learn() -> None:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    train, test = hf.data.load("bundled:cancer", split="train"), data("cancer-linear")
+    own = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000, tol=1e-8)).fit(train.inputs, train.labels)
+    np.testing.assert_allclose(load("cancer-linear").predict(test.inputs), own.predict_proba(test.inputs), atol=1e-3)

@@ -61,7 +61,7 @@ def run_without(hidden: list[str], code: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=300)
 
 
-@pytest.mark.parametrize("name", ["start/image", "start/text", "start/table", "how-to/hugging-face"])
+@pytest.mark.parametrize("name", ["start/image", "start/text", "start/table", "inputs"])
 def test_a_page_runs_with_the_extras_it_names_and_no_others(name: str) -> None:
     page = ROOT / "docs" / f"{name}.md"
     named = re.findall(r"pip install 'holdfast\[([a-z,]+)\]'", page.read_text(encoding="utf-8"))
@@ -69,6 +69,12 @@ def test_a_page_runs_with_the_extras_it_names_and_no_others(name: str) -> None:
     done = run_without(hidden_with(named[0]), READ.format(page=str(page)))
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 3
+
+
+def test_the_example_of_the_readme_needs_no_extra() -> None:
+    done = run_without(hidden_with(""), READ.format(page=str(ROOT / "README.md")))
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 2
 
 
 @pytest.mark.parametrize(

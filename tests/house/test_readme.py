@@ -29,7 +29,11 @@ from holdfast.cli import command_parser, main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
-PAGES_WITH_PYTHON = ["README.md", "docs/index.md", "docs/guarantee.md", "docs/studies.md"]
+PAGES_WITH_PYTHON = [
+    "README.md",
+    *(f"docs/start/{kind}.md" for kind in ("image", "text", "table", "context")),
+    *("docs/guarantee.md", "docs/studies.md"),
+]
 OUTPUT = 'text title="output"'
 WIDTH = 100
 
@@ -156,6 +160,22 @@ def test_the_api_page_lists_every_public_name() -> None:
     )
     assert all(module in ("", name) for module, name in listed)
     assert sorted(name for _, name in listed) == sorted(holdfast.__all__)
+
+
+def read(prompt: str) -> str:
+    """A model for contexts that reads."""
+    return "84 metres" if "84" in prompt else "I do not know"
+
+
+def test_the_three_lines_for_each_kind_of_input_run_and_certify() -> None:
+    rows = [line.split(" | ", 1)[1] for line in (ROOT / "README.md").read_text("utf-8").splitlines() if "<br>" in line]
+    assert len(rows) == 4
+    for row in rows:
+        lines = re.findall(r"`([^`]+)`", row)
+        assert len(lines) == 3
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec("\n".join(lines), {"hf": holdfast, "ask": read})
+        assert re.search("prediction|answer", printed.getvalue())
 
 
 def make_page(*blocks: tuple[str, str]) -> str:

@@ -30,12 +30,15 @@ _MOST_DIGITS = 6  # whole numbers of so many digits are taken for names, not for
 
 
 BOX = Path(__file__).parent / "box"
-"""Where the splits and the sentences are."""
+"""Where the splits, the sentences, the contexts and the table of tumours are."""
 
 SPLITS = ("test", "train")
 
 SENTIMENTS = ("negative", "neutral", "positive")
 """The classes of the sentences."""
+
+TUMOURS = ("malignant", "benign")
+"""The classes of the table of tumours, in the order of their numbers."""
 
 NAMES = ("digits", "sentences", "cancer", "contexts", "photos")
 """The data sets that come with holdfast."""
@@ -219,19 +222,25 @@ def load_bundled(name: str, *, split: str = "test") -> Dataset:
         labels, texts = zip(*(line.split("\t") for line in lines), strict=True)
         numbers = np.array([SENTIMENTS.index(label) for label in labels], dtype=np.intp)
         return Dataset("bundled:sentences", "text", texts, numbers, SENTIMENTS)
-    source = import_extra("sklearn.datasets", "This data needs")
-    data = source.load_digits() if name == "digits" else source.load_breast_cancer()
+    if name == "digits":
+        data = import_extra("sklearn.datasets", "This data needs").load_digits()
+        values, targets, classes = data.data, data.target, tuple("0123456789")
+    else:
+        table = np.loadtxt(BOX / "cancer.csv", delimiter=",", skiprows=1)
+        values, targets, classes = table[:, :-1], table[:, -1].astype(np.intp), TUMOURS
     record = json.loads((BOX / f"{name}.json").read_text(encoding="utf-8"))
-    if digest_arrays(data.data, data.target) != record["sha256"]:
+    if digest_arrays(values, targets) != record["sha256"]:
         rule = f"bundled:{name} must be the data its test split was chosen from"
-        raise InvalidValueError(f"{rule}; this scikit-learn has other data.")
+        place = (
+            "this scikit-learn has other data" if name == "digits" else "its file was changed: install holdfast again"
+        )
+        raise InvalidValueError(f"{rule}; {place}.")
     test = np.array(record["test"], dtype=np.intp)
-    rows = test if split == "test" else np.setdiff1d(np.arange(len(data.target)), test)
-    kind, inputs = "table", data.data[rows]
+    rows = test if split == "test" else np.setdiff1d(np.arange(len(targets)), test)
+    kind, inputs = "table", values[rows]
     if name == "digits":  # grey levels 0…16
-        kind, inputs = "image", np.rint(data.images[rows] * (255 / 16)).astype(np.uint8)[..., None]
-    classes = tuple(str(label) for label in data.target_names)
-    return Dataset(f"bundled:{name}", kind, inputs, np.asarray(data.target[rows], dtype=np.intp), classes)
+        kind, inputs = "image", np.rint(inputs.reshape(-1, 8, 8, 1) * (255 / 16)).astype(np.uint8)
+    return Dataset(f"bundled:{name}", kind, inputs, np.asarray(targets[rows], dtype=np.intp), classes)
 
 
 def _load_photos() -> Dataset:

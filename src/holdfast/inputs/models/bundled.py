@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidValueError
 from holdfast.extras import import_extra
 from holdfast.fingerprints import canonical, digest_files, fingerprint
-from holdfast.inputs.models.classifier import Classifier, ClassifierEngine, FunctionOnTexts
+from holdfast.inputs.models.classifier import Classifier, ClassifierEngine, FunctionOnTexts, PredictorOnRows
+from holdfast.masking.table.mask_tabular import as_predictor
 from holdfast.types import MaskedModel
 from holdfast.validation import check_name, shown
 
@@ -89,6 +90,7 @@ def available() -> tuple[BundledModel, ...]:
     ...     if model.kind == "table":
     ...         print(model)
     bundled:cancer-forest (table): random forest on 30 measurements of cell nuclei
+    bundled:cancer-linear (table): logistic regression on the same measurements, in NumPy
     """
     return tuple(read_card(name) for name in bundled_names())
 
@@ -132,6 +134,8 @@ def load_bundled(
     for option, value in options.items():
         must = f"be left out for {name}, which is no torch model"
         raise InvalidValueError(argument=option, must=must, got=shown(value))
+    if card.name == "cancer-linear":
+        return load_linear(**card.settings)
     return load_vader() if card.name == "vader" else load_forest(folder, **card.settings)
 
 
@@ -182,6 +186,25 @@ def load_forest(folder: Path, *, classes: list[str], means: dict[str, float]) ->
         warnings.filterwarnings("ignore", "Trying to unpickle estimator")
         loaded = load_skops(str(folder / FOREST), kind="table", trusted=TRUSTED, classes=classes)
     return replace(loaded, engine=NamedRows(loaded.engine, means))
+
+
+def load_linear(*, classes: list[str], means: dict[str, float], weights: list[float], bias: float) -> Classifier:
+    """A logistic regression of two classes; ``weights`` are those of the columns of ``means``, for the first class."""
+    predict = Logistic(np.array(weights), bias)
+    own = fingerprint({"logistic": canonical({"weights": weights, "bias": bias})})
+    return Classifier("table", tuple(classes), own, NamedRows(PredictorOnRows(predict, as_predictor(predict)), means))
+
+
+@dataclass(frozen=True, eq=False)
+class Logistic:
+    """Rows → probabilities (b, 2) of the first class and of the other."""
+
+    weights: NDArray[np.float64]
+    bias: float
+
+    def __call__(self, rows: Any, /) -> NDArray[np.float64]:
+        first = 1 / (1 + np.exp(-(np.asarray(rows, dtype=np.float64) @ self.weights + self.bias)))
+        return np.stack([first, 1 - first], axis=1)
 
 
 @dataclass(frozen=True)
