@@ -128,10 +128,12 @@ class Witness(Value, schema="holdfast.witness"):
         fills = "" if self.n_completions is None else " with random fills"
         original = (self.original_prediction, self.original_name, self.agree)
         if not self.found:
-            none = f"no {counted(self.max_radius, 'more feature')} or fewer{fills}"
-            known = "" if self.proven else f"; proven up to {counted(max(self.cleared_radius, 0), 'feature')}"
-            verb, none = ("change", f"Proven: {none}") if self.proven else ("were found to change", none)
-            return fitted("{none} {change}{known}.", none=[none], known=[known], change=keeping(verb, *original))
+            none = f"no addition of up to {counted(self.max_radius, 'feature')}{fills}"
+            known = f"; proven up to {counted(max(self.cleared_radius, 0), 'feature')}"
+            if self.proven:
+                return fitted("Proven: {none} {change}.", none=[none], change=keeping("changes", *original))
+            verbs = keeping("was found that changes", *original)
+            return fitted("{none} {change}{known}.", none=[none], known=[known], change=verbs)
         names = listed(map(str, self.added)) if self.added else ""
         if self.n_completions is not None:
             fills = f" with completion {self.completion}"

@@ -17,6 +17,7 @@ NOT_RIGHT = "It does not say that the explanation or the prediction is right."
 NO_PROOF = "It is no proof: rare masks may still change the prediction."
 FIXED_BEFORE = "Seed and settings must be fixed before any result is seen."
 ON_ITS_OWN = "Each holds on its own: one that is picked for its result has no guarantee."
+INCOMPLETE = "Incomplete: the guarantee holds only if what is missing does not depend on the results."
 OTHER_INPUTS = "It says nothing about inputs from elsewhere."
 
 _STABLE = 0.9
@@ -27,6 +28,8 @@ _CHANGES = {
     "removals": "hiding {} of the selected features",
     "swaps": "trading {} selected for as many unselected features",
 }
+
+_SHORT_CHANGES = {"additions": "adding", "removals": "hiding", "swaps": "swapping"}
 
 _METHODS = {
     "lime": "LIME",
@@ -252,7 +255,7 @@ def event(neighborhood: str, rate_kind: str, radius: int | str | None) -> str:
         return _CHANGES[neighborhood].format(number, features)
     if family == "bernoulli":
         each = "its own probability" if numbers.startswith("[") else f"probability {numbers.rstrip(')')}"
-        limit = "" if radius is None else f", {'exactly' if rate_kind == 'exactly' else 'at most'} {radius},"
+        limit = "" if radius is None else f" ({'exactly' if rate_kind == 'exactly' else 'at most'} {radius})"
         return f"revealing each other feature with {each}{limit}"
     if family == "weighted":
         return f"revealing {f'{number} more' if number else 'other'} {features} by weight"
@@ -265,16 +268,17 @@ def change_of(claim: Any, rate_kind: str, radius: int | str | None) -> str:
     """The change that a claim is about, and that hidden features are drawn if they are."""
     change = event(claim.neighborhood, rate_kind, radius)
     if claim.n_completions is None:
-        return change.removesuffix(",")
-    return f"{'showing the selected features alone' if radius == 0 else change.removesuffix(',')} with random fills"
+        return change
+    return f"{'showing the selected features alone' if radius == 0 else change} with random fills"
 
 
 def changes_of(claim: Any, rate_kind: str, radius: int | str | None) -> list[str]:
     """The same in two lengths."""
     change = change_of(claim, rate_kind, radius)
-    kind = few_words(claim.neighborhood.partition("(")[0], 3)
+    kind = claim.neighborhood.partition("(")[0]
+    short = _SHORT_CHANGES.get(kind) or f"drawing by {few_words(kind, 2)}"
     limit = "" if radius is None else f" up to {radius}"
-    return [change, f"{kind}{limit}{'' if claim.n_completions is None else ' with random fills'}"]
+    return [change, f"{short}{limit}{'' if claim.n_completions is None else ' with random fills'}"]
 
 
 def unlike(claim: Any) -> list[str]:

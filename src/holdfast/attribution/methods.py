@@ -169,15 +169,13 @@ class Attribution(Value, schema="holdfast.attribution"):
         if self.feature_names is not None:
             names = [repr(few_words(name, 2)) for name in self.feature_names]
         leaders = [f"{names[i]} {self.scores[i]:.3g}" for i in self.ranking[:_N_SHOWN]]
-        more = ", …" if self.n_features > _N_SHOWN else ""
         what = "" if self.target is None else f" for {named(self.target, self.target_name)}"
         return fitted(
-            "Scores of {size} by {method}{what}, largest first: {leaders}{more}{errors}.",
+            "Scores of {size} by {method}{what}, largest first: {leaders}{errors}.",
             size=[counted(self.n_features, "feature")],
             method=[few_words(self.method)],
             what=[what, ""],
             leaders=[", ".join(leaders), leaders[0]],
-            more=[more],
             errors=[self._errors and f" ({self._errors})", ""],
         )
 

@@ -195,31 +195,34 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
             self.n_agreed, self.n_evaluated, confidence=1 - (1 - Fraction(str(self.confidence))) / n
         )
 
-    def __str__(self) -> str:
+    @property
+    def stability(self) -> tuple[str, str]:
+        """How often the prediction is kept, and how that is known: 'exactly 83.3% of cases' and 'proven'."""
         worst = " at worst" if self.rate_kind in WORST else ""
-        counts, low = share_of(self.n_agreed, self.n_evaluated), percent(outward(self.true_interval).low)
-        if self.exact:
+        if self.exact and self.judge_errors is None:
             share = exact_share(self.rate).removeprefix("" if self.n_repeated or self.proof else "exactly ")
-            known = " (proven)" if self.proof else ""
-            evidence = [f" in {counts} masks", ""]
-            if self.neighborhood.startswith(UNEQUAL):  # masks are no cases
-                evidence = [", all masks weighed by probability", ""]
-            elif self.proof is None:
-                evidence = [f" in {counts} masks, counted, not drawn", ", counted, not drawn", ""]
-        if not self.exact or self.judge_errors is not None:
-            share = (
-                f"{f'at least {low}' if self.rate_kind == 'worst_size_lower' else shares(self.true_interval)} of cases"
-            )
-            judged = "" if self.judge_errors is None else ", judge's errors included"
-            known = f" ({sure(self.true_confidence)} confidence{judged})"
-        if not self.exact:
-            evidence = [f" in {counts} random draws", f" in {counts} draws", ""]
-            if self.answers == "random":
-                evidence = [f" in {counts} random answers", " in random answers"]
+            return share + worst, "proven" if self.proof else ""
+        share = shares(self.true_interval)
+        if self.rate_kind == "worst_size_lower":
+            share = f"at least {percent(outward(self.true_interval).low)}"
+        judged = "" if self.judge_errors is None else ", judge's errors included"
+        return f"{share} of cases{worst}", f"{sure(self.true_confidence)} confidence{judged}"
+
+    def __str__(self) -> str:
+        counts, (share, known) = share_of(self.n_agreed, self.n_evaluated), self.stability
+        evidence = [f" in {counts} random draws", f" in {counts} draws", ""]
+        if self.answers == "random":
+            evidence = [f" in {counts} random answers", " in random answers"]
+        elif self.exact and self.neighborhood.startswith(UNEQUAL):  # masks are no cases
+            evidence = [", all masks weighed by probability", ""]
+        elif self.exact:
+            counted = ", counted, not drawn" if self.proof is None else ""
+            evidence = [f" in {counts} masks{counted}", counted, ""]
+        known = known and f" ({known})"
         none = ", with nothing selected," if self.n_completions is None and not self.selected.any() else ""
         return fitted(
-            "{stable}: {change} {keeps}{evidence}{but}.",
-            stable=[f"Stable in {share}{worst}{known}", f"Stable in {share.removesuffix(' of cases')}{worst}{known}"],
+            "Stable in {share}: {change} {keeps}{evidence}{but}.",
+            share=[share + known, share.replace(" of cases", "") + known],
             but=but_unlike(self),
             change=[change + none for change in self.changes(self.effective_radius, self.rate_kind)],
             keeps=keeps("keeps" if self.exact else "kept", self),

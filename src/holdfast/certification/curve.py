@@ -110,31 +110,31 @@ class CertificateCurve(Value):
 
     @property
     @abstractmethod
-    def _doing(self) -> str:
-        """What is done at each radius or probability."""
+    def _doing(self) -> list[str]:
+        """What is done at each radius or probability, in several lengths."""
 
     @property
     def sentence(self) -> str:
-        """What the curve is about and how sure it is, without its rates."""
+        """What the curve says of its last point; which one is said is fixed before any result is seen."""
         last = self.certificates[-1]
-        judged = "" if last.judge_errors is None else ", judge's errors included"
-        known = f"{sure(last.true_confidence)} confidence {self.scope}{judged}"
-        if all(certificate.exact for certificate in self) and not judged:
-            known = "proven" if all(certificate.proof for certificate in self) else "exact: all masks counted"
+        share, known = last.stability
+        if not all(certificate.exact for certificate in self):
+            known = f"{known or f'{sure(last.confidence)} confidence'} {self.scope}"
+        at = f" at {self.unit} {self.places[-1]:g}"
+        known = known and f" ({known})"
         return fitted(
-            "how often{worst} {doing} {keeps} ({known}){but}.",
-            worst=[", at worst," if last.rate_kind in WORST else ""],
-            known=[known],
+            "Stable in {share}: {doing} {keeps}{but}.",
+            share=[share + at + known, share.replace(" of cases", "") + at + known],
             but=but_unlike(last),
-            doing=[self._doing],
-            keeps=keeps("keeps", last),
+            doing=self._doing,
+            keeps=keeps("keeps" if last.exact else "kept", last),
         )
 
     def explain(self) -> str:
         """What was asked, what is guaranteed and what is not, in plain words."""
         last, n_drawn = self.certificates[-1], sum(not certificate.exact for certificate in self)
         places = f"one {self.unit}" if len(self) == 1 else f"{len(self)} {self.units}"
-        said = [f"How often does {self._doing} {keeps('keep', last)[0]}, at {places}?"]
+        said = [f"How often does {self._doing[0]} {keeps('keep', last)[0]}, at {places}?"]
         if n_drawn:
             together = "each interval contains its true rate"
             if self.simultaneous:
@@ -204,9 +204,9 @@ class StabilityCurve(CertificateCurve, schema="holdfast.stability_curve"):
         return self.radii
 
     @property
-    def _doing(self) -> str:
+    def _doing(self) -> list[str]:
         last = self.certificates[-1]
-        return last.changes("r", last.rate_kind)[0]
+        return last.changes("r", last.rate_kind)
 
 
 def _is_weighed(certificate: Certificate) -> bool:

@@ -109,7 +109,7 @@ class FillSensitivity(Value, schema="holdfast.fill_sensitivity"):
         known = "exact" if all(certificate.exact for certificate in self) else known
         lines = [
             fitted(
-                "Stable in {rates} of cases by {fills} ({known}): {change}{moves}{unlike}.",
+                "Stable in {rates} of cases under {fills} ({known}): {change}{moves}{unlike}.",
                 rates=[rates],
                 fills=[counted(len(self), "fill")],
                 known=[known],

@@ -114,13 +114,20 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
 
     def stability(self) -> str:
         """The least rate and how sure it is, in words: 'at least 90% of cases (90% confidence)'."""
-        if all(step.proof for step in self._certified()) and self._certified():
-            return f"at least {sure(self.min_rate)} of cases (proven)"
+        least = f"at least {sure(self.min_rate)} of cases"
+        if self.is_certain:
+            return f"{least} ({'proven' if all(step.proof for step in self._certified()) else 'exact'})"
         interval, joint = self.by_people(Interval(self.min_rate, 1.0), self.confidence)
         if self.judge_errors is None:
-            return f"at least {sure(self.min_rate)} of cases ({sure(joint)} confidence)"
+            return f"{least} ({sure(joint)} confidence)"
         least = percent(outward(interval).low)
         return f"at least {least} of cases ({sure(joint)} confidence, judge's errors included)"
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether every mask of every certified radius was counted, so that nothing is left to chance."""
+        certified = self._certified()
+        return bool(certified) and all(step.exact for step in certified) and self.judge_errors is None
 
     def __str__(self) -> str:
         certified, last = self._certified(), self.trail[-1]
@@ -152,20 +159,21 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
         said = [
             f"Up to which radius is the rate at which masks {keeps('keep', self)[0]} at least {sure(self.min_rate)}?"
         ]
-        said.append(f"Radii were tested in increasing order, {len(self.trail)} of them, up to the first that failed.")
+        said.append(
+            f"Radii were tested in increasing order; the first that failed ended it ({len(self.trail)} tested)."
+        )
         if not last.answer:
             why = "its rate is smaller" if last.answer is False else "there were not enough draws to tell"
             said.append(f"Radius {last.radius} was not certified: {why}.")
-        is_certain = bool(certified) and all(step.proof for step in certified)
         proof = next((step.proof for step in self.trail if step.proof), None)
         if proof is not None:
             said.append(f"Masks were counted from inside the model, by {proof_label(proof)}.")
-        if not is_certain:
+        if not self.is_certain:
             said.append(f"All claims hold with probability at least {sure(self.confidence)} over the draws.")
             said += [FIXED_BEFORE, NO_PROOF]
         said.append(by_judge(self, Interval(self.min_rate, 1.0), self.confidence) if certified else "")
         said.append("It says nothing about larger or untested radii.")
-        return paragraph(*said, terms(self, rate=self.min_rate if certified else 0.0, drawn=not is_certain))
+        return paragraph(*said, terms(self, rate=self.min_rate if certified else 0.0, drawn=not self.is_certain))
 
     def _certified(self) -> list[RadiusStep]:
         return [step for step in self.trail if step.answer]

@@ -143,7 +143,7 @@ class Reexplanation(Value, schema="holdfast.reexplanation"):
         """What was asked, what is guaranteed and what is not, in plain words."""
         # Selections of unlike size may leave unlike numbers of features to reveal.
         widest = max(self.certificates, key=lambda certificate: certificate.effective_radius)
-        change = event(widest.neighborhood, widest.rate_kind, widest.effective_radius).removesuffix(",")
+        change = event(widest.neighborhood, widest.rate_kind, widest.effective_radius)
         (low, high), chance = self.overlap_interval, f"with probability at least {sure(self.confidence)}"
         alike = f"The method was run {self.n_repeats} times; it draws nothing at random."
         if low < high:

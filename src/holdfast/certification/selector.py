@@ -289,7 +289,7 @@ class Selector(Value, schema="holdfast.selector"):
 
     def _selection(self) -> str:
         """What is selected, in a few words."""
-        words = {"size": "the {:g} features ranked highest", "fraction": "the top {:g} of the features"}
+        words = {"size": "the top {:g} features", "fraction": "the top {:g} of features"}
         cuts = [group.cut for group in self.groups if group.cut is not None]
         if self.is_per_class:
             last = min(cuts), max(cuts)

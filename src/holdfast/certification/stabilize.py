@@ -127,14 +127,15 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
             "{top}: stable in {stable}; {change} {keeps}{but}.",
             stable=[cert.stability(), cert.stability().replace(" of cases", "")],
             but=but_unlike(cert),
-            top=[f"Top {self.size} of {n} features by {method}", f"Top {self.size} by {few_words(method, 1)}"],
             change=cert.changes(cert.trail[-1].effective_radius),
             keeps=keeps("keeps", cert),
+            top=[f"Top {self.size} of {n} features by {method}"]
+            + [f"Top {self.size} by {few_words(method, most)}" for most in (4, 1)],
         )
 
     def explain(self) -> str:
         """What was asked, what is guaranteed and what is not, in plain words."""
-        cert, is_certain = self.certificate, all(step.proof for step in self.trail)
+        cert, is_certain = self.certificate, all(step.exact for step in self.trail)
         change = cert.changes(cert.trail[-1].effective_radius)[0]
         said = [f"How few of the leading features by {few_words(self.method)} are still certified stable?"]
         said.append(f"Stable means: {change} {keeps('keeps', cert)[0]} in at least {sure(self.min_rate)} of cases.")

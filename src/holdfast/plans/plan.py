@@ -151,7 +151,9 @@ class PlannedSamples(Shown):
     def __str__(self) -> str:
         if self.exact:
             return f"All {self.max_draws} masks are evaluated: the rate is exact (the paper draws {self.paper_draws})."
-        costs = ", ".join(f"{draws:.0f} at rate {rate:g}" for rate, draws in self.expected_draws[-2:])
+        costs = ", ".join(
+            f"{draws:.0f} at rate {rate:g}" for rate, draws in self.expected_draws[:: len(self.expected_draws) - 1]
+        )
         known = f"±{self.tolerance:g}, {sure(self.confidence)} confidence"
         return (
             f"Plan {self.plan}: at most {self.max_draws} draws ({known}), on average {costs}; the paper draws "
