@@ -36,6 +36,7 @@ from holdfast.words import (
     ON_ITS_OWN,
     OTHER_INPUTS,
     bracket,
+    calls,
     counted,
     cut_label,
     event,
@@ -243,7 +244,8 @@ class PairedDifference(Value, schema="holdfast.paired_difference"):
 
     def __str__(self) -> str:
         methods = f"{few_words(self.first)} - {few_words(self.second)}"
-        head = f"{methods}: mean difference of rates over {counted(self.n_inputs, 'input')} ({sure(self.confidence)} confidence each):"
+        known = f"{counted(self.n_inputs, 'input')}, {sure(self.confidence)} confidence each"
+        head = f"{methods}: mean difference of rates ({known}):"
         for row in self.rows:
             wide, near = bracket(row.guaranteed, "+"), bracket(row.approximate, "+")
             head += f"\n  r = {row.radius:<4} {row.mean:+.3f}  guaranteed {wide}  bootstrap, approximate {near}"
@@ -374,7 +376,9 @@ class StudySummary(Value, schema="holdfast.study_summary"):
         aside = f" ({', '.join(missing)})" if missing else ""
         law = "" if self.neighborhood in NEIGHBORHOODS else f", {event(self.neighborhood, 'uniform', 'r')}"
         inputs = f"{few_words(self.model)} on {counted(self.n_inputs, 'input')} of {few_words(self.data)}"
-        lines = [f"{few_words(self.name)}: {inputs}{aside}{law}"]
+        known = sorted({sure(group.confidence) for group in self.groups})
+        known = f", {' or '.join(known)} confidence for each interval" if known else ""
+        lines = [f"{few_words(self.name)}: {inputs}{aside}{law}{known}"]
         for group in self.groups:
             lines += group.lines(population=self.population)
         for difference in {(each.top_fraction, each.keep_probability): each for each in self.differences}.values():
