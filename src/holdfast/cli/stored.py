@@ -26,7 +26,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     """Say what the command does, and add its options."""
     parser.add_argument("result", metavar="FILE", help="a JSON file that another command wrote")
     if command == "show":
-        parser.description = "Print what a stored result says, and its file about it; nothing is checked."
+        parser.description = "Print a stored result, what it says and what it does not; nothing is checked."
         parser.epilog = "Example: holdfast show cert.json"
         parser.set_defaults(run=show)
         return
@@ -81,7 +81,8 @@ def verify(options: argparse.Namespace) -> int:
         print(json.dumps(json.loads(verdict.to_json()) | {"confirmed": confirmed, "names": wrong}))
     else:
         more = [f"Not checked, as `holdfast show` prints them: {', '.join(unchecked)}."] if unchecked else []
-        print("\n".join([*wrong, str(verdict), *more]))
+        claim = [str(verdict.stated)] if verdict.confirmed else []
+        print("\n".join([*wrong, str(verdict), *claim, verdict.explain(), *more]))
     return EXIT_OK if confirmed else EXIT_NO
 
 
@@ -93,7 +94,8 @@ def _verify_selector(options: argparse.Namespace, stated: Selector) -> int:
         must = f"name the first of {stated.n_inputs} calibration inputs"
         raise InvalidValueError(argument="--input", must=must, got=f"{options.input}: {len(inputs)} follow")
     verdict = recheck(inputs, stated, batch_size=options.settings.get("batch_size"))
-    print(json.dumps(json.loads(verdict.to_json()) | {"confirmed": verdict.confirmed}) if options.json else verdict)
+    words = f"{verdict}\n{verdict.explain()}"
+    print(json.dumps(json.loads(verdict.to_json()) | {"confirmed": verdict.confirmed}) if options.json else words)
     return EXIT_OK if verdict.confirmed else EXIT_NO
 
 
@@ -126,6 +128,8 @@ def show(options: argparse.Namespace) -> None:
     if gate:
         print(f"{gate.get('name')}: {gate.get('answer')} (exit code {gate.get('exit_code')}).")
     print(result)
+    if hasattr(result, "explain"):
+        print(result.explain())
     for name, value in about.items():
         print(f"{name.replace('_', ' ')}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
     print("Nothing of this was verified: see `holdfast verify`.")

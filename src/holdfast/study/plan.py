@@ -130,7 +130,8 @@ class StudyPlan(Value, schema="holdfast.study_plan"):
         width = max(len(cost.name) for cost in self.costs)
         table = [(cost.name, cost.expected_calls, cost.most_calls) for cost in self.costs]
         table += [("all", self.expected_calls, self.most_calls)]
-        size = f"{counted(self.n_items, 'item')} of {counted(self.n_inputs, 'input')} with about {self.n_features} features"
+        inputs = f"{counted(self.n_inputs, 'input')} with about {self.n_features} features"
+        size = f"{counted(self.n_items, 'item')} of {inputs}"
         time = ""
         if self.seconds_per_call is not None:
             about, most = (duration(max(1.0, seconds or 0.0)) for seconds in (self.seconds, self.most_seconds))

@@ -376,8 +376,8 @@ class StudySummary(Value, schema="holdfast.study_summary"):
         aside = f" ({', '.join(missing)})" if missing else ""
         law = "" if self.neighborhood in NEIGHBORHOODS else f", {event(self.neighborhood, 'uniform', 'r')}"
         inputs = f"{few_words(self.model)} on {counted(self.n_inputs, 'input')} of {few_words(self.data)}"
-        known = sorted({sure(group.confidence) for group in self.groups})
-        known = f", {' or '.join(known)} confidence for each interval" if known else ""
+        levels = " or ".join(sorted({sure(group.confidence) for group in self.groups}))
+        known = f", {levels} confidence for each interval" if levels else ""
         lines = [f"{few_words(self.name)}: {inputs}{aside}{law}{known}"]
         for group in self.groups:
             lines += group.lines(population=self.population)
