@@ -198,7 +198,7 @@ def _proof(evidence: Evidence, best: GroupSummary) -> str:
     beyond = "" if last is votes.rates[-1] else ", and of none at a larger radius of the study"
     return (
         f"{by}, the smoothed model (MuS, {model}) is proven stable at radius {last.radius} for {percent(last.mean)} of "
-        f"inputs{beyond}. The model itself, of which nothing is proven, is stable there in {percent(soft.mean)} of cases."
+        f"inputs{beyond}. The model itself, of which nothing is proven, is stable there in {percent(soft.mean)}."
     )
 
 
