@@ -128,18 +128,18 @@ class Witness(Value, schema="holdfast.witness"):
         fills = "" if self.n_completions is None else " with random fills"
         original = (self.original_prediction, self.original_name, self.agree)
         if not self.found:
-            none = f"no addition of up to {counted(self.max_radius, 'feature')}{fills}"
+            reach = f"addition of up to {counted(self.max_radius, 'feature')}{fills}"
             known = f"; proven up to {counted(max(self.cleared_radius, 0), 'feature')}"
             if self.proven:
-                return fitted("Proven: {none} {change}.", none=[none], change=keeping("changes", *original))
+                return fitted("Proven: no {reach} {change}.", reach=[reach], change=keeping("changes", *original))
             verbs = keeping("was found that changes", *original)
-            return fitted("{none} {change}{known}.", none=[none], known=[known], change=verbs)
+            return fitted("No {reach} {change}{known}.", reach=[reach], known=[known], change=verbs)
         names = listed(map(str, self.added)) if self.added else ""
         if self.n_completions is not None:
             fills = f" with completion {self.completion}"
         smaller = "proven smallest" if self.proven else f"fewer than {len(self.added)} may do"
         return fitted(
-            "revealing {added}{fills} {change} to {new}{smaller}.",
+            "Revealing {added}{fills} {change} to {new}{smaller}.",
             new=[named(self.prediction, self.prediction_name)],
             smaller=[f" ({smaller})" if self.added else ""],
             fills=[fills],

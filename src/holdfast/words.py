@@ -15,7 +15,7 @@ MOST_WORDS = 25
 
 NOT_RIGHT = "It does not say that the explanation or the prediction is right."
 NO_PROOF = "It is no proof: rare masks may still change the prediction."
-FIXED_BEFORE = "Seed and settings must be fixed before any result is seen."
+FIXED_BEFORE = "Fix seed and settings before any result is seen."
 ON_ITS_OWN = "Each holds on its own: one that is picked for its result has no guarantee."
 INCOMPLETE = "Incomplete: the guarantee holds only if what is missing does not depend on the results."
 OTHER_INPUTS = "It says nothing about inputs from elsewhere."
@@ -26,7 +26,7 @@ _STABLE = 0.9
 _CHANGES = {
     "additions": "revealing {} more {}",
     "removals": "hiding {} of the selected features",
-    "swaps": "trading {} selected for as many unselected features",
+    "swaps": "swapping {} selected for unselected features",
 }
 
 _SHORT_CHANGES = {"additions": "adding", "removals": "hiding", "swaps": "swapping"}
@@ -101,9 +101,9 @@ def quoted(prediction: Any, name: str | None) -> str:
     return prediction_label(said, None) if isinstance(said, float) else repr(said)
 
 
-def few_words(text: str, most: int = 4) -> str:
-    """The beginning of a name that may be long: at most so many words and forty letters."""
-    line = shortened(text, 40)
+def few_words(text: str, most: int = 4, letters: int = 40) -> str:
+    """The beginning of a name that may be long: at most so many words and letters."""
+    line = shortened(text, letters)
     words = line.split()
     return line if len(words) <= most else " ".join(words[:most]).rstrip("…,") + "…"
 
@@ -125,7 +125,7 @@ def fitted(pattern: str, **parts: Sequence[str]) -> str:
         sentence = pattern.format(**dict(zip(parts, chosen, strict=True)))
         if len(sentence.split()) <= MOST_WORDS:
             break
-    return sentence[0].upper() + sentence[1:]
+    return sentence
 
 
 def paragraph(*sentences: str) -> str:
@@ -275,8 +275,8 @@ def change_of(claim: Any, rate_kind: str, radius: int | str | None) -> str:
 def changes_of(claim: Any, rate_kind: str, radius: int | str | None) -> list[str]:
     """The same in two lengths."""
     change = change_of(claim, rate_kind, radius)
-    kind = claim.neighborhood.partition("(")[0]
-    short = _SHORT_CHANGES.get(kind) or f"drawing by {few_words(kind, 2)}"
+    law = claim.neighborhood
+    short = _SHORT_CHANGES.get(law) or f"drawing by {few_words(law.removeprefix('own law '), 1)}"
     limit = "" if radius is None else f" up to {radius}"
     return [change, f"{short}{limit}{'' if claim.n_completions is None else ' with random fills'}"]
 
@@ -312,8 +312,6 @@ def terms(claim: Any, *, rate: float = 0.0, drawn: bool = True) -> str:
         notes.append("The prediction to be kept was given as a reference.")
     if claim.agree not in ("same_top_class", "same_answer"):
         notes.append(f"What counts as the same is judged by {few_words(claim.agree)}.")
-    if claim.neighborhood not in _CHANGES:
-        notes.append(f"Masks follow the law {few_words(claim.neighborhood)}, not a uniform one.")
     if claim.consistent is False:
         wrong = unlike(claim)[0]
         is_wrong = rate >= _STABLE and wrong == "the full input is predicted differently"

@@ -246,7 +246,7 @@ def test_a_lower_limit_for_the_worst_size_takes_the_draws_of_one_size_for_each()
     assert both.interval == lower.interval == (0.9, 1.0)
     assert lower.n_calls < 0.55 * both.n_calls
     assert str(lower).startswith("Stable in at least 90% of cases at worst (90% confidence): revealing up to 16 more")
-    assert "The rate is that of the worst number of changes." in lower.explain()
+    assert "It is the rate at the worst size." in lower.explain()
     below = certify(table(0.5, selected=ALMOST_NOTHING), ALMOST_NOTHING, radius=11, rate_kind="worst_size_lower", rng=0)
     assert below.interval.high == 1.0
     assert below.interval.low == pytest.approx(below.rate - 0.1)

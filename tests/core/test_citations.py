@@ -101,7 +101,7 @@ def test_the_sentences_say_what_holds() -> None:
         "Answer '84 metres': the 1 cited passage of 4 is enough in 75% of cases and needed in all cases (exact)."
     )
     assert result.explain() == (
-        "Are the cited passages [2] enough for the answer, and does it need them? Enough: with up to 3 others shown as "
+        "Are the cited passages [2] enough for the answer, and needed? Enough: with up to 3 others shown as "
         "well, the answer stays in 75% of cases. Needed: without them, and up to 3 others, it is lost in all cases. "
         "Showing [3] as well changes the answer to '86 metres'. Certified to be enough in at least 90% of cases: [2] "
         "and [4]. It took 20 model calls. It is about this model, question, passages and template. It does not say "
@@ -126,7 +126,7 @@ def test_an_answer_that_the_model_does_not_give_is_said_to_be_none() -> None:
     context = hf.mask_context(reads, TOWER, question="How tall?", reference="The tower is 84 metres tall.")
     result = hf.certify_citations(context, [2, 4], rng=0)
     assert (result.is_whole, result.whole_answer) == (False, "84 metres")
-    assert "; with all passages shown it answers otherwise" in str(result)
+    assert "; all passages give another answer." in str(result)
     assert "With all passages shown the model answers '84 metres'." in result.explain()
     loose = hf.certify_citations(context, [2, 4], rng=0, agree=hf.same_number(0.5))
     assert loose.is_whole

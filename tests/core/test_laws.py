@@ -699,7 +699,6 @@ def test_masks_of_ones_own_are_sampled_and_named() -> None:
     certificate.check()
     assert hf.Certificate.from_json(certificate.to_json()) == certificate
     assert ": drawing masks from coin kept the prediction True in" in str(certificate)
-    assert "Masks follow the law own law coin, not a uniform one." in certificate.explain()
 
 
 def test_masks_of_ones_own_that_are_listed_are_evaluated_by_their_probabilities() -> None:

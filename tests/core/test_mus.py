@@ -184,7 +184,6 @@ def test_the_sentence_is_about_the_smoothed_model():
     hard = hf.certify_mus(score_table(5), np.arange(5) < 2, keep_probability=0.25, rng=0)
     assert "for the smoothed model" in str(hard)
     assert "not for the model that was smoothed" in hard.explain()
-    assert "not about the model that was smoothed" in str(hard)
     assert hf.HardCertificate.from_json(hard.to_json()) == hard
     per_feature = hf.certify_mus(score_table(2), np.arange(2) < 1, keep_probability=[0.25, 0.5], rng=0)
     assert per_feature.keep_probability == (0.25, 0.5)

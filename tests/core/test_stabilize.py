@@ -95,7 +95,8 @@ def test_a_selection_that_is_stably_wrong_is_returned_only_if_asked_for() -> Non
     assert (found.size, found.trail[-1].size, found.trail[-1].answer) == (16, 6, True)
     either = stabilize(model, np.arange(20), consistent=False, **asked)
     assert (either.size, either.certificate.consistent) == (6, False)
-    assert "stably wrong" in str(either)
+    assert "but the full input differs" in str(either)
+    assert "stably wrong" in either.explain()
 
 
 def test_ranks_follow_the_attribution_signed_or_by_size() -> None:

@@ -137,11 +137,11 @@ def drawn_from(model: Any, **options: Any) -> hf.Certificate:
 def test_what_was_drawn_is_confirmed_by_draws_and_the_count_is_told_beside_it() -> None:
     check = hf.recheck(CountedTable(), drawn_from(CountedTable(), rng=1))
     assert check.confirmed
-    assert "Counted from inside the model, 48 of 64 masks (75%) keep the prediction: inside" in str(check)
+    assert "Counted from inside the model, 48 of 64 masks (75%) keep the prediction: inside" in check.explain()
     lucky = (drawn_from(CountedTable(), rng=key, confidence=0.5) for key in range(200))
     check = hf.recheck(CountedTable(), next(certificate for certificate in lucky if certificate.interval.low > 0.75))
     assert check.confirmed
-    assert "outside the stated interval" in str(check)
+    assert "outside the stated interval" in check.explain()
     hidden = hf.mask_function(CountedTable(), n_features=N)
     hard = hf.certify_hard(hidden, SELECTED, radius=1, max_enumerated=0, tolerance=0.3, rng=0)
     assert hard.method == "sampling"

@@ -115,7 +115,7 @@ def test_a_row_of_a_table_is_certified(folder: Path, capsys: pytest.CaptureFixtu
         2,
     ]
     assert main(asked("certify", "sums", *rest)) == 0
-    assert "exactly 4 of 4 cases" in capsys.readouterr().out
+    assert "in 4 of 4 masks, counted, not drawn." in capsys.readouterr().out
 
 
 def test_a_target_that_is_no_column_is_an_error_that_names_the_columns(

@@ -247,15 +247,15 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
             said.append(f"Over these draws, {what} with probability at least {sure(self.confidence)}.")
             said += [FIXED_BEFORE, NO_PROOF]
         if self.rate_kind in WORST:
-            said.append("The rate is that of the worst number of changes.")
+            said.append("It is the rate at the worst size.")
         said.append(by_judge(self, self.interval, 1.0 if self.exact else self.confidence))
         if not self.selected.any() and self.n_completions is None:
-            everywhere = ", and the model says the same for every mask, the full input included"
+            everywhere = ": the model says the same for every mask, the full input included"
             is_constant = self.consistent and self.n_agreed == self.n_evaluated
             said.append(f"No feature is selected{everywhere if is_constant else ''}.")
         is_asked = self.neighborhood in NEIGHBORHOODS or self.radius != int((~self.selected).sum())
         if self.effective_radius < self.radius and is_asked:
-            said.append(f"The radius {self.radius} was clamped to {self.effective_radius}, the largest there is.")
+            said.append(f"Radius {self.radius} was clamped to {self.effective_radius}, the largest there is.")
         return paragraph(*said, terms(self, rate=self.rate, drawn=not self.exact))
 
 

@@ -23,7 +23,6 @@ from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_flag, check_list, check_mask, check_whole, shown
 from holdfast.witness import Witness, find_witness
 from holdfast.words import (
-    FIXED_BEFORE,
     NO_PROOF,
     NOT_RIGHT,
     calls,
@@ -155,7 +154,7 @@ class CitationCertificate(Value, schema="holdfast.citation_certificate"):
             are=["is" if self.cited.sum() == 1 else "are"],
             enough=[_cases(self.sufficiency)],
             needed=[_cases(self.necessity, lost=True)],
-            wrong=[wrong, wrong and "; all together differ"],
+            wrong=[wrong, wrong and "; all passages give another answer"],
             alone=[alone, alone and "; alone they differ"],
             cites=[cites],
             known=[self._how_sure, self._how_sure.removesuffix(" each")],
@@ -171,7 +170,7 @@ class CitationCertificate(Value, schema="holdfast.citation_certificate"):
     def explain(self) -> str:
         """What was asked, what is guaranteed and what is not, in plain words."""
         shown, hidden = (certificate.effective_radius for certificate in (self.sufficiency, self.necessity))
-        said = [f"Are the cited passages {_numbers(self.cited)} enough for the answer, and does it need them?"]
+        said = [f"Are the cited passages {_numbers(self.cited)} enough for the answer, and needed?"]
         others = f"with up to {counted(shown, 'other')} shown as well" if shown else "shown alone"
         said.append(f"Enough: {others}, the answer stays in {_cases(self.sufficiency)}.")
         without = (
@@ -191,9 +190,9 @@ class CitationCertificate(Value, schema="holdfast.citation_certificate"):
             said.append(f"Certified to be enough in at least {least} of cases: {_numbers(self.enough.selected)}.")
         if self._how_sure != "exact":
             said.append(f"Each of these holds with {self._how_sure.removesuffix(' each').rstrip(',')}, over the draws.")
-            said += [FIXED_BEFORE, NO_PROOF]
+            said.append(NO_PROOF)
         if self.sufficiency.agree not in ("same_answer", "same_top_class"):
-            said.append(f"What counts as the same answer is judged by {few_words(self.sufficiency.agree)}.")
+            said.append(f"Answers are judged by {few_words(self.sufficiency.agree)}.")
         tokens = ""
         if self.prompt_tokens is not None and self.completion_tokens is not None:
             tokens = f", {self.prompt_tokens:,} tokens read and {self.completion_tokens:,} written"

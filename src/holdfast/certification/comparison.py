@@ -96,16 +96,12 @@ class Difference(Value, schema="holdfast.difference"):
         return None if self.better is None else self.second if self.better == self.first else self.first
 
     def __str__(self) -> str:
-        (low, high), (first, second) = self.interval, (few_words(self.first), few_words(self.second))
-        claim = f"{first} cannot be told from {second}"
+        low, high = self.interval
+        claim = f"{few_words(self.first)} cannot be told from {few_words(self.second)}"
         if self.better is not None and self.worse is not None:
             claim = f"{few_words(self.better)} is more stable than {few_words(self.worse)}"
-        by = (
-            f"{first} minus {second} is {low:+.3f} to {high:+.3f}"
-            if self.better is None
-            else f"by {low:+.3f} to {high:+.3f}"
-        )
-        return f"At radius {self.radius}, {claim}: {by} (risk {self.risk:.2g} each way)."
+        by = f"first minus second {low:+.3f} to {high:+.3f}"
+        return f"At radius {self.radius}, {claim} ({by}, risk {self.risk:.2g} each way)."
 
     def explain(self) -> str:
         """What was asked, what is guaranteed and what is not, in plain words."""
@@ -242,10 +238,12 @@ class Comparison(Value, schema="holdfast.comparison"):
         certificates = [certificate for curve in self.curves for certificate in curve]
         radii = "one radius" if len(self.radii) == 1 else f"{len(self.radii)} radii"
         said = [f"Which of {len(self.names)} explanations is more stable, at {radii}?"]
-        if all(certificate.exact for certificate in certificates):
+        is_exact = all(certificate.exact for certificate in certificates)
+        if is_exact:
             proof = next((certificate.proof for certificate in certificates if certificate.proof), None)
             how = "evaluated" if proof is None else f"counted from inside the model, by {proof_label(proof)}"
             said.append(f"All rates are exact: every mask was {how}.")
+            said.append("Differences are then facts, and rates that are equal are said to be.")
         else:
             said.append("All explanations faced the same random order of features.")
             said.append(f"All claims hold at once with probability at least {sure(self.confidence)} over the draws.")
@@ -257,7 +255,7 @@ class Comparison(Value, schema="holdfast.comparison"):
         if wrong:
             first = self.curve(wrong[0]).certificates[0]
             said.append(f"Of {few_words(wrong[0])}, {unlike(first)[0]}.")
-        about = scope("random masks", "these explanations of one model, input and fill")
+        about = scope("" if is_exact else "random masks", "these explanations of one model, input and fill")
         return paragraph(*said, took(self.n_calls), about, NOT_RIGHT)
 
 

@@ -170,6 +170,7 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         judged = "" if self.judge_errors is None else ", judge's errors included"
         most = sure(tolerance) if self.judge_errors is None else percent(1 - outward(interval).low)
         drawn = "random answers" if self.answers == "random" else "random draws"
+        parts["change"] = [change[0].upper() + change[1:] for change in parts["change"]]
         return fitted(
             "{change} {keeps} in at most {most}{evidence}{but}.",
             most=[f"{most} of cases ({sure(joint)} confidence{judged})"],
@@ -180,9 +181,10 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
 
     def _said_by_votes(self) -> str:
         """The changes that the votes vouch for; a radius of 0 is no change, and is said to be none."""
-        radii = (self.radius, self.removal_radius, self.input_removal_radius)
-        forms = ("revealing up to {} more", "hiding up to {} selected", "hiding up to {} of all")
-        changes = [form.format(radius) for form, radius in zip(forms, radii, strict=True) if radius]
+        hidden = [f"{self.removal_radius} selected"] if self.removal_radius else []
+        hidden += [f"{self.input_removal_radius} of all"] if self.input_removal_radius else []
+        changes = [f"revealing up to {self.radius} more"] if self.radius else []
+        changes += [f"hiding up to {' or '.join(hidden)}"] if hidden else []
         said, claim = "Proven for the smoothed model", f"{' or '.join(changes)} features {{keeps}}{{open}}{{but}}."
         if not changes:
             said, claim = (

@@ -253,17 +253,19 @@ class Selector(Value, schema="holdfast.selector"):
         method = few_words(self.method)
         if all(group.cut is None for group in self.groups):
             return f"Select all features: no fewer by {method} are calibrated to be stable."
-        new = f"{sure(self.share)} of new inputs{' of each class' if self.is_per_class else ''} stay stable in"
-        known = f"{sure(self.confidence or 0)} confidence"
+        known, inputs = f"{sure(self.confidence or 0)} confidence", ["new inputs"]
+        if self.is_per_class:
+            inputs = ["new inputs of each class", "each class"]
+        new = [f"≥{sure(self.share)} of {words} stay stable in" for words in inputs]
         if self.guarantee == "one input":
-            new, known = "a new input stays stable in", f"{sure(self.share)} probability"
+            new, known = ["a new input stays stable in"], f"probability ≥{sure(self.share)}"
         return fitted(
-            "Select {what} by {method}: {new} {rate} of cases ({known}){change}.",
-            what=[self._selection()],
-            method=[method],
-            new=[new],
+            "Select {what} by {method}: {new} ≥{rate} of cases ({known}){change}.",
             rate=[sure(self.min_rate)],
             known=[known],
+            what=self._selection(),
+            method=[method, few_words(method, 1)],
+            new=new,
             change=[f", {words}" for words in changes_of(self, "uniform", self.radius)],
         )
 
@@ -287,14 +289,13 @@ class Selector(Value, schema="holdfast.selector"):
         took = f"It took {counted(self.n_inputs, 'input')} and {calls(self.n_calls)}."
         return paragraph(*said, took, OTHER_INPUTS, NOT_RIGHT)
 
-    def _selection(self) -> str:
-        """What is selected, in a few words."""
-        words = {"size": "the top {:g} features", "fraction": "the top {:g} of features"}
-        cuts = [group.cut for group in self.groups if group.cut is not None]
-        if self.is_per_class:
-            last = min(cuts), max(cuts)
-            return f"the top {last[0]:g} to {last[1]:g}, by class," if self.by != "threshold" else "by class"
-        return words.get(self.by, "features with scores above {:g}").format(cuts[0])
+    def _selection(self) -> list[str]:
+        """What is selected, in a few words and in fewer."""
+        cuts = sorted({group.cut for group in self.groups if group.cut is not None})
+        cut = f"{cuts[0]:g}" if len(cuts) == 1 else f"{cuts[0]:g} to {cuts[-1]:g}"
+        if self.by == "threshold":
+            return [f"features with scores above {cut}", f"scores above {cut}"]
+        return [f"the top {cut} {'of features' if self.by == 'fraction' else 'features'}", f"the top {cut}"]
 
 
 def ends_rightly(group: CalibrationGroup, n_cuts: int) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from holdfast.bounds import Interval
 from holdfast.certification.question import Procedure, RunKeywords, asks, radii_asked
 from holdfast.certification.radius import RadiusCertificate, decide_in_order, make_radius_certificate
 from holdfast.certification.reference import Reference, check_proof
@@ -18,7 +19,18 @@ from holdfast.plans import rate_test
 from holdfast.selection import rank
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_label, check_list, check_whole, shown
-from holdfast.words import FIXED_BEFORE, NO_PROOF, but_unlike, few_words, fitted, keeps, paragraph, sure, terms
+from holdfast.words import (
+    FIXED_BEFORE,
+    NO_PROOF,
+    but_unlike,
+    by_judge,
+    few_words,
+    fitted,
+    keeps,
+    paragraph,
+    sure,
+    terms,
+)
 
 _N_SIZES = 16
 
@@ -145,6 +157,7 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
                 f"All certified sizes are stable with probability at least {sure(self.confidence)} over the draws."
             )
             said += [FIXED_BEFORE, NO_PROOF]
+        said.append(by_judge(cert, Interval(cert.min_rate, 1.0), cert.confidence))
         said.append("Another size, even a smaller one, may be stable too.")
         whole = replace(cert, n_calls=self.n_calls)
         return paragraph(*said, terms(whole, rate=cert.min_rate, drawn=not is_certain))

@@ -57,7 +57,7 @@ _N_MARGINS = 3
 _FINGERPRINTS = ("masking", "model", "input")
 _PREDICTIONS = ("prediction", "original_prediction")
 _COSTS = ("n_calls", "n_repeated", "n_rounds")
-_MOST_SHOWN = 5
+_MOST_SHOWN = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,7 @@ class Recheck(Value, schema="holdfast.recheck"):
     def __str__(self) -> str:
         if not self.confirmed:
             more = len(self.differences) - 1
-            return f"Not confirmed: {few_words(self.differences[0], 16)}{f'; and {more} more' if more else ''}."
+            return f"Not confirmed: {few_words(self.differences[0], 16, 160)}{f'; and {more} more' if more else ''}."
         same = "a new sample agrees with the old" if self.is_random else "asked again, the model gives the same result"
         key = {True: "; the seed follows from the question", False: "; the seed was chosen by its maker", None: ""}
         unknown = f"; not identified: {', '.join(self.not_identified)}" if self.not_identified else ""

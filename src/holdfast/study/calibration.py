@@ -111,7 +111,7 @@ class StudyCalibration(Value, schema="holdfast.study_calibration"):
         inputs = f"{sure(self.share)} of such inputs"
         known = f"{sure(self.confidence)} confidence each"
         missing = "; incomplete" if self.n_to_do else ""
-        return f"Features needed so that {inputs} are stable in {sure(self.min_rate)} of cases ({known}{missing})."
+        return f"Features needed so that ≥{inputs} are stable in ≥{sure(self.min_rate)} of cases ({known}{missing})."
 
     def explain(self) -> str:
         """What was asked, what is guaranteed and what is not, in plain words."""

@@ -128,7 +128,7 @@ class DataSetGuarantee(Value, schema="holdfast.data_set_guarantee"):
             share = f"{math.floor(1000 * self.share) / 10:g}% of such inputs"
         method = few_words(self.method)
         return fitted(
-            "At least {share} are stable in {rate} of cases ({known}): {doing}, {method}.",
+            "At least {share} are stable in ≥{rate} of cases ({known}): {doing}, {method}.",
             share=[share],
             rate=[sure(self.min_rate)],
             known=[f"{sure(self.confidence)} confidence"],

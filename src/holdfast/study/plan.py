@@ -48,7 +48,7 @@ from holdfast.study.worker import Skipped, bind_input, check_packages, steady, s
 from holdfast.types import Mask, MaskedModel, Masks
 from holdfast.validation import check_flag, check_share
 from holdfast.witness import ALWAYS_EXHAUSTED, find_witness
-from holdfast.words import counted, duration, few_words, paragraph
+from holdfast.words import counted, duration, few_words, fitted, paragraph
 
 # The full input, and a row that is repeated to see whether the model changes its mind; an item adds one of its own.
 _ROWS_PER_INPUT = 2
@@ -136,7 +136,16 @@ class StudyPlan(Value, schema="holdfast.study_plan"):
         if self.seconds_per_call is not None:
             about, most = (duration(max(1.0, seconds or 0.0)) for seconds in (self.seconds, self.most_seconds))
             time = f", about {about} with one worker, at most {most}"
-        lines = [f"{few_words(self.name)}: {size}{time}."]
+        skipped = f"; {self.n_skipped} of {self.n_looked_at} looked at left out" if self.n_skipped else ""
+        lines = [
+            fitted(
+                "{name}: {size}{time}{skipped}.",
+                name=[few_words(self.name)],
+                size=[size],
+                skipped=[skipped],
+                time=[time, ""],
+            )
+        ]
         lines += [f"{'model calls':<{width}}  {'expected':>14}  {'at most':>14}"]
         lines += [f"{name:<{width}}  {expected:>14,.0f}  {most:>14,}" for name, expected, most in table]
         return "\n".join(lines)
