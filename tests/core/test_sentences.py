@@ -58,7 +58,6 @@ def results() -> dict[str, Any]:
     told = hf.compare(FICKLE, {"a": np.arange(N) < 6, "b": np.arange(N) < 2}, [3], rng=0)
     means = hf.mean_curve([lambda: (WRONG, FEW)] * 5, radii=[1, 6], half_width=0.1, rng=0)
     ranking = np.arange(N, 0, -1.0)
-    smoothed = {"keep_probability": 0.125, "rng": 0}
     certificate = hf.certify(STABLE, FEW, radius=5, rng=0)
     proven, filled = CountedTable(), Filled(np.tile(TABLE[:, None], (1, 4)))
     table = hf.lookup_table([0] * 15 + [1], n_features=4)
@@ -75,7 +74,7 @@ def results() -> dict[str, Any]:
         "hard, listed": hf.certify_hard(STABLE, FEW, radius=1, rng=0),
         "hard, refuted": hf.certify_hard(WRONG, FEW, radius=12, rng=0),
         "hard, random": hf.certify_hard(RandomAnswers(lambda mask: 0.5), [0], radius=3, answers="random", rng=0),
-        "votes": hf.certify_mus(STABLE, FEW, **smoothed),
+        "votes": hf.certify_mus(STABLE, FEW, keep_probability=0.125, rng=0),
         "no votes": hf.certify_mus(WRONG, FEW, keep_probability=0.5, rng=0),
         "radius": hf.certified_radius(STABLE, FEW, min_rate=0.9, rng=0),
         "radius, undecided": hf.certified_radius(FICKLE, FEW, min_rate=0.5, radii=[6], max_draws=22, rng=3),
