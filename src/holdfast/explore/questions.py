@@ -286,7 +286,7 @@ def curve_sentence(curve: hf.StabilityCurve) -> str:
     lowest = min(curve, key=lambda certificate: (certificate.interval.low, certificate.radius))
     known = "exact" if all(point.exact for point in curve) else f"{sure(lowest.confidence)} confidence"
     cases = f"at least {percent(outward(lowest.interval).low)} of cases"
-    where = f"every radius from {first} to {last} that was asked for" if first < last else f"radius {last}"
+    where = f"every radius asked from {first} to {last}" if first < last else f"radius {last}"
     return fitted(
         "Stable in {cases} at {where} ({known}): {keeps}{lowest}.",
         cases=[cases],
