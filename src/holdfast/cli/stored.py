@@ -31,12 +31,12 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
         parser.set_defaults(run=show)
         return
     parser.description = (
-        "Ask the whole question of a stored result again, on the model and the input it is about, named by the same "
-        "options, and compare every field: counts, intervals, rules of stopping, fingerprints, names."
+        "Ask the question of a stored result again, with the same model and input, and compare every field. Name model "
+        "and input as for the command that made it."
     )
     parser.epilog = (
         "Example: holdfast verify cert.json --model hf:my-vit --input cat.png --features 14x14\n"
-        "Exit codes: 0 confirmed, 1 not confirmed, 3 error."
+        "Exit codes: 0 yes, 1 no, 3 error."
     )
     add_input(parser, required=False)
     parser.add_argument("--study", metavar="RESULTS", help="the file of results that a data-set guarantee is about")
