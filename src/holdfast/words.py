@@ -140,8 +140,9 @@ def keeping(verb: str, prediction: Any, name: str | None, agree: str, noun: str 
         judged = short = " or another accepted form"
     elif agree not in ("same_top_class", "same_answer"):
         judged, short = f" (judged by {few_words(agree)})", f" ({few_words(agree, 1)})"
-    said = named(prediction, name)
-    return [f"{verb} the {noun} {said}{judged}", f"{verb} {said}{judged}", f"{verb} {said}{short}", f"{verb} it{short}"]
+    said, given = named(prediction, name), "" if noun == "prediction" else f"{noun} "
+    forms = [f"{verb} the {noun} {said}{judged}", f"{verb} {given}{said}{judged}", f"{verb} {given}{said}{short}"]
+    return [*forms, f"{verb} the {noun}{short}", f"{verb} it{short}"]
 
 
 def keeps(verb: str, claim: Any) -> list[str]:
@@ -292,7 +293,7 @@ def unlike(claim: Any) -> list[str]:
     if claim.n_completions is not None:
         return ["the full input does not give it", "the full input differs"]
     if claim.reference is not None:
-        return ["the selected features alone do not give it", "they alone differ"]
+        return ["the selected features alone do not give it", "the explanation alone differs"]
     return ["the full input is predicted differently", "the full input differs"]
 
 

@@ -628,7 +628,7 @@ def test_a_curve_over_probabilities_is_printed_line_by_line() -> None:
         text.splitlines()[4],
         "          1   0.000  [0.000, 0.000]                  exact",
     ]
-    assert "90% confidence for each probability): revealing each other feature with this probability" in text
+    assert "(90% confidence each): revealing each other feature with this probability keeps True" in text
     assert "with this probability (at most 4)" in str(over(0.5, radius=4))
 
 
@@ -698,7 +698,7 @@ def test_masks_of_ones_own_are_sampled_and_named() -> None:
     assert abs(certificate.rate - 0.75) <= 0.1
     certificate.check()
     assert hf.Certificate.from_json(certificate.to_json()) == certificate
-    assert ": drawing masks from coin kept the prediction True in" in str(certificate)
+    assert ": drawing masks from coin kept the prediction True" in str(certificate)
 
 
 def test_masks_of_ones_own_that_are_listed_are_evaluated_by_their_probabilities() -> None:

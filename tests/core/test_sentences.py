@@ -164,7 +164,7 @@ def test_what_changes_the_meaning_of_the_figure_is_in_the_sentence() -> None:
         "judged": "judge's errors included",
         "random fills": "with random fills",
         "nothing selected": "with nothing selected",
-        "law": "bernoulli(0.3)",
+        "law": "each other feature with probability 0.3",
         "radius, undecided": "not enough draws",
         "hard, refuted": "Not stable",
         "hard, random": "a random answer",

@@ -222,9 +222,9 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         none = ", with nothing selected," if self.n_completions is None and not self.selected.any() else ""
         return fitted(
             "Stable in {share}: {change} {keeps}{evidence}{but}.",
+            change=[change + none for change in self.changes(self.effective_radius, self.rate_kind)],
             share=[share + known, share.replace(" of cases", "") + known],
             but=but_unlike(self),
-            change=[change + none for change in self.changes(self.effective_radius, self.rate_kind)],
             keeps=keeps("keeps" if self.exact else "kept", self),
             evidence=evidence,
         )

@@ -124,9 +124,12 @@ class CertificateCurve(Value):
         known = known and f" ({known})"
         return fitted(
             "Stable in {share}: {doing} {keeps}{but}.",
-            share=[share + at + known, share.replace(" of cases", "") + at + known],
-            but=but_unlike(last),
             doing=self._doing,
+            share=[
+                share + at + known,
+                share.replace(" of cases", "") + at + known.replace(f"for each {self.unit}", "each"),
+            ],
+            but=but_unlike(last),
             keeps=keeps("keeps" if last.exact else "kept", last),
         )
 

@@ -132,9 +132,10 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
     def __str__(self) -> str:
         certified, last = self._certified(), self.trail[-1]
         if not certified:
+            drawn = "random answers" if self.answers == "random" else "draws"
             reason = f"the rate at radius {last.radius} is smaller"
-            if last.answer is None:
-                reason = f"not enough draws at radius {last.radius}"
+            if last.answer is None or self.answers == "random":
+                reason = f"{'not enough' if last.answer is None else 'too few equal'} {drawn} at radius {last.radius}"
             return fitted(
                 "No radius is certified {keeps} in at least {rate} of cases: {reason}{but}.",
                 rate=[sure(self.min_rate)],
@@ -146,9 +147,9 @@ class RadiusCertificate(PredictionClaim, schema="holdfast.radius_certificate"):
         changes, every = changes_of(self, "uniform", certified[-1].effective_radius), len(certified) > 1
         return fitted(
             "{stable}: {change} {keeps}{also}{but}.",
+            change=changes,
             stable=[f"Stable in {self.stability()}", f"Stable in {self.stability().replace(' of cases', '')}"],
             but=but_unlike(self),
-            change=changes,
             also=[", as at all smaller radii tested" if every else "", ""],
             keeps=keeps("in random answers keeps" if self.answers == "random" else "keeps", self),
         )

@@ -137,9 +137,9 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
             return f"No selection by {method} with fewer than all {n} features is certified stable."
         return fitted(
             "{top}: stable in {stable}; {change} {keeps}{but}.",
+            change=cert.changes(cert.trail[-1].effective_radius),
             stable=[cert.stability(), cert.stability().replace(" of cases", "")],
             but=but_unlike(cert),
-            change=cert.changes(cert.trail[-1].effective_radius),
             keeps=keeps("keeps", cert),
             top=[f"Top {self.size} of {n} features by {method}"]
             + [f"Top {self.size} by {few_words(method, most)}" for most in (4, 1)],

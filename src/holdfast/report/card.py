@@ -121,10 +121,10 @@ def describe_certificate(certificate: Certificate, *, picked_from: int | None = 
         known = f"{sure(certificate.confidence)} confidence for all {picked_from:,} it was picked from"
         sentence = fitted(
             "Stable in {share} ({known}): {change} {keeps}{evidence}{but}.",
+            change=certificate.changes(certificate.effective_radius, certificate.rate_kind),
             share=[f"{shares(interval)} of cases"],
             known=[known],
             but=but_unlike(certificate),
-            change=certificate.changes(certificate.effective_radius, certificate.rate_kind),
             keeps=keeps("kept", certificate),
             evidence=[f" in {certificate.n_agreed} of {certificate.n_evaluated} draws", ""],
         )
