@@ -629,7 +629,8 @@ def test_a_curve_over_probabilities_is_printed_line_by_line() -> None:
         "          1   0.000  [0.000, 0.000]                  exact",
     ]
     assert "(90% confidence each): revealing each other feature with this probability keeps True" in text
-    assert "with this probability (at most 4)" in str(over(0.5, radius=4))
+    assert "(at most 4)" in str(over(0.5, radius=4))
+    assert "with this probability (at most 4)" in over(0.5, radius=4).explain()
 
 
 def test_a_curve_of_other_certificates_is_refused() -> None:

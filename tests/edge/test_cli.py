@@ -287,5 +287,5 @@ def test_ctrl_c_ends_the_search_for_a_design(tmp_path: Path) -> None:
         env={**os.environ, "HOLDFAST_CACHE": str(tmp_path)},
     )
     assert done.returncode == 130
-    assert done.stderr.splitlines()[0].startswith("Searching a stopping design, once")
+    assert done.stderr.splitlines()[0].startswith("Searching for a stopping design, once")
     assert done.stderr.splitlines()[1].startswith("holdfast: Interrupted.")

@@ -144,7 +144,8 @@ class Recheck(Value, schema="holdfast.recheck"):
 
     def explain(self) -> str:
         """What was asked, what was found and what that does not show, in plain words."""
-        said = ["Does the same question, asked again with the same random key, give what is stated?"]
+        key = "" if self.canonical is None else " with the same random key"
+        said = [f"Does the same question, asked again{key}, give what is stated?"]
         if not self.confirmed:
             shown, margins = self.differences[:_MOST_SHOWN], ", ".join(f"{m:.3g}" for m in self.smallest_margins)
             said.append(f"No, {counted(len(self.differences), 'field')} differ: {'; '.join(shown)}.")

@@ -201,7 +201,7 @@ def plan_samples(
     Examples
     --------
     >>> print(plan_samples(plan="exact"))  # doctest: +ELLIPSIS
-    Plan exact: at most 70 draws for ±0.1 at confidence 0.9; on average, by true rate: 70.0 at 1, ...
+    Plan exact: at most 70 draws (±0.1, 90% confidence), on average 70 at rate 1, 70 at rate 0.5; the paper draws 150.
     """
     kind = as_neighborhood(neighborhood)
     check_name(rate_kind, "rate_kind", RATE_KINDS)
