@@ -299,7 +299,7 @@ def file_message(error: OSError) -> str:
         return f"No such file: {str(path)!r}." if path.parent.is_dir() else f"No such folder: {str(path.parent)!r}."
     if isinstance(error, (FileExistsError, NotADirectoryError)):
         file = next((place for place in (path, *path.parents) if place.is_file()), None)
-        return f"{str(path)!r} is there already." if file is None else f"{str(file)!r} must be a folder, and is a file."
+        return f"{str(path)!r} already exists." if file is None else f"{str(file)!r} must be a folder, and is a file."
     if isinstance(error, IsADirectoryError):
         return f"{str(path)!r} must be a file, and is a folder."
     return f"{error.strerror}: {str(path)!r}."

@@ -150,7 +150,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
         report,
         title="of the page (default: the name of the study)",
         n_gallery="inputs to look at closer (default: 24)",
-        accuracy="also measure the smoothed model's accuracy on so many inputs",
+        accuracy="also measure the smoothed model's accuracy on this many inputs",
         confidence="of intervals over inputs (default: 0.95)",
     )
 
@@ -184,7 +184,7 @@ def init_study(options: argparse.Namespace) -> None:
         return
     path = Path(options.file)
     if path.exists() and not options.force:
-        raise InvalidValueError(f"{str(path)!r} is there already. Choose another name, or write over it with --force.")
+        raise InvalidValueError(f"{str(path)!r} already exists. Choose another name, or overwrite it with --force.")
     check_spared(path, "FILE", {"`--model`": [options.model or ""], "`--data`": [options.data or ""]})
     write_whole(path, text)
     trust = " --trust code" if (options.model or "").startswith("python:") else ""
