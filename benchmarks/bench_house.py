@@ -1,10 +1,11 @@
-"""House: how large the source is and how cut up, before it was rebuilt and now; what commands load and enter.
+"""House: how large the source is and how cut up, before it was rebuilt and now; what commands load and enter; words.
 
 The limits are those of the rebuild. "before" needs git and the history of the repository.
 """
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import shutil
@@ -16,8 +17,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from tests.core.test_sentences import RESULTS
+
 from benchmarks.figures import Figure
 from benchmarks.house_figures import House
+from holdfast.cli import command_parser
+from holdfast.words import MOST_WORDS
 
 ROOT = Path(__file__).parents[1]
 BEFORE = "92a87b3"
@@ -42,6 +47,7 @@ ENTERED_BY = {
 MOST_LINES, MOST_CODE_LINES, MOST_MODULES, MOST_GROUND_LINES = 31_000, 20_000, 170, 18_500
 MOST_WITH_ONE_IMPORTER, MOST_CALLED_ONCE, MOST_USES_OF_A_FILE_NAME = 35, 15, 2
 MOST_LOADED, MOST_ENTERED, MOST_SECONDS = 74, 60, 0.3
+MOST_EXPLAINED = 130
 N_IMPORTS = 5
 
 _RUN = """
@@ -94,6 +100,32 @@ def run() -> Iterator[Figure]:
         for when, figure in zip(sources, figures, strict=True):
             at_most = figure.at_most if when == "now" else None
             yield replace(figure, name=f"{figure.name}, {when}", at_most=at_most)
+    yield from _words()
+
+
+def _words() -> Iterator[Figure]:
+    """How much there is to read: sentences of results, help, README and pages."""
+    lengths: dict[str, tuple[int, int]] = {}
+    for result in RESULTS.values():
+        sentence, explained = (len(text.split()) for text in (str(result).split("\n")[0], result.explain()))
+        most = lengths.get(type(result).__name__, (0, 0))
+        lengths[type(result).__name__] = (max(sentence, most[0]), max(explained, most[1]))
+    for kind, (sentence, explained) in sorted(lengths.items()):
+        yield Figure(f"str({kind}), at most", sentence, "words", at_most=MOST_WORDS)
+        yield Figure(f"{kind}.explain(), at most", explained, "words", at_most=MOST_EXPLAINED)
+    parsers, texts = [command_parser()], []
+    while parsers:
+        parser = parsers.pop()
+        texts.append(parser.format_help())
+        groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        parsers += [command for action in groups for command in action.choices.values()]
+    yield Figure(f"help of {len(texts)} commands", sum(len(text.split()) for text in texts), "words")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    yield Figure("README.md", len(readme.split()), "words")
+    yield Figure("README.md", len(readme.splitlines()), "lines")
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    n_words = sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+    yield Figure(f"docs, {len(pages)} pages", n_words, "words")
 
 
 def _unpack(revision: str, folder: Path) -> bool:

@@ -36,6 +36,7 @@ from holdfast.validation import (
     is_number,
     shown,
 )
+from holdfast.words import ON_ITS_OWN, OTHER_INPUTS, counted, paragraph, sure, took
 
 Counts = NDArray[np.int64]
 
@@ -394,9 +395,23 @@ class SmoothedAccuracy(Plotted, Value, schema="holdfast.smoothed_accuracy"):
         return make_frame([dict(zip(columns, (keep, rate, *interval), strict=True)) for keep, rate, interval in self])
 
     def __str__(self) -> str:
-        head = f"Accuracy of the smoothed classifier on {self.n_inputs} inputs ({self.n_samples} masks each):"
+        size = f"{counted(self.n_inputs, 'input')}, {self.n_samples} masks each"
+        head = f"Accuracy of the smoothed classifier ({size}, {sure(self.confidence)} confidence for each interval):"
         rows = [f"  keep {keep:5.3g}  {accuracy:6.1%}  [{low:.1%}, {high:.1%}]" for keep, accuracy, (low, high) in self]
         return "\n".join([head, *rows])
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        return paragraph(
+            "How accurate does the classifier stay when random features are hidden and the answers vote?",
+            f"Each of {counted(self.n_inputs, 'input')} was smoothed with {self.n_samples} random masks of its own.",
+            f"Each interval contains its accuracy with probability at least {sure(self.confidence)}.",
+            "Inputs must be independent draws from those it is about.",
+            ON_ITS_OWN,
+            "It is the accuracy for new inputs of the same kind, smoothed with new masks.",
+            OTHER_INPUTS,
+            took(self.n_calls),
+        )
 
 
 def smoothed_accuracy(

@@ -31,7 +31,20 @@ from holdfast.smoothing import SmoothedModel
 from holdfast.terminal import Pictured
 from holdfast.types import Mask, MaskedModel, Masks, Progress, Provenance, Rng
 from holdfast.validation import check_mask, check_name, check_selection, check_whole
-from holdfast.words import NOT_RIGHT, calls, prediction_kept, proof_label, quoted
+from holdfast.words import (
+    NOT_RIGHT,
+    counted,
+    few_words,
+    fitted,
+    keeping,
+    listed,
+    named,
+    paragraph,
+    proof_label,
+    quoted,
+    scope,
+    took,
+)
 
 ALWAYS_EXHAUSTED = 4096
 """Levels with no more masks than this are always evaluated in full."""
@@ -113,28 +126,51 @@ class Witness(Pictured, Value, schema="holdfast.witness"):
                 raise InvalidValueError(argument="mask", must="be the explanation with the features `added`")
 
     def __str__(self) -> str:
-        what = prediction_kept(self.original_prediction, self.original_name, self.agree)
-        if self.found:
-            names = ", ".join(map(str, self.added))
-            size = f"feature {names}" if self.n_added == 1 else f"{self.n_added} features ({names})"
-            left = f"whether fewer can, but more than {self.cleared_radius}, is open"
-            smaller = "no smaller addition does" if self.proven else left
-            changed = quoted(self.prediction, self.prediction_name)
-            revealing = f"Revealing {size}"
-            if self.n_completions is not None:
-                drawn = f"the hidden ones as in completion {self.completion} of {self.n_completions},"
-                revealing = f"{revealing if self.added else 'Showing the selected features alone'}, {drawn}"
-                smaller = smaller if self.added else "nothing need be revealed for it"
-            claim = f"{revealing} changes {what} to {changed}; {smaller}"
+        fills = "" if self.n_completions is None else " with random fills"
+        original = (self.original_prediction, self.original_name, self.agree)
+        if not self.found:
+            reach = f"addition of up to {counted(self.max_radius, 'feature')}{fills}"
+            known = f"; proven up to {counted(max(self.cleared_radius, 0), 'feature')}"
+            if self.proven:
+                return fitted("Proven: no {reach} {change}.", reach=[reach], change=keeping("changes", *original))
+            verbs = keeping("was found that changes", *original)
+            return fitted("No {reach} {change}{known}.", reach=[reach], known=[known], change=verbs)
+        names = listed(map(str, self.added)) if self.added else ""
+        if self.n_completions is not None:
+            fills = f" with completion {self.completion}"
+        smaller = "proven smallest" if self.proven else f"fewer than {len(self.added)} may do"
+        return fitted(
+            "Revealing {added}{fills} {change} to {new}{smaller}.",
+            new=[named(self.prediction, self.prediction_name)],
+            smaller=[f" ({smaller})" if self.added else ""],
+            fills=[fills],
+            change=keeping("changes", *original),
+            added=[f"feature{'' if len(self.added) == 1 else 's'} {names}" if names else "nothing more"]
+            + [counted(len(self.added), "more feature")] * bool(names),
+        )
+
+    def explain(self) -> str:
+        """What was asked, what is proven and what is not, in plain words."""
+        said = ["What are the fewest features whose revelation changes the prediction?"]
+        if not self.found:
+            said.append(f"None of up to {counted(self.max_radius, 'feature')} was found that does.")
+        elif self.added:
+            said.append(f"{counted(len(self.added), 'feature')} together do, and none of them can be left out.")
         else:
-            drawn = "" if self.n_completions is None else f", with any of {self.n_completions} completions,"
-            addition = f"No addition of up to {self.max_radius} features{drawn}"
-            known = f"that none of up to {self.cleared_radius} features does is proven"
-            claim = (
-                f"{addition} changes {what}" if self.proven else f"{addition} was found that changes {what}; {known}"
-            )
-        how = "" if self.proof is None else f"proven from inside the model, by {proof_label(self.proof)}, "
-        return f"{claim} ({how}{calls(self.n_calls)})."
+            said.append("Nothing need be revealed for it.")
+        if self.n_completions is not None:
+            said.append(f"Hidden features come from {counted(self.n_completions, 'completion')}; all were tried.")
+        if self.cleared_radius >= 0:
+            how = "all were evaluated"
+            if self.proof is not None:
+                how = f"proven from inside the model, by {proof_label(self.proof)}"
+            said.append(f"No addition of up to {counted(self.cleared_radius, 'feature')} does: {how}.")
+        if not self.proven:
+            said.append("Beyond that the search was guided: what it did not find may exist.")
+        if self.agree not in ("same_top_class", "same_answer"):
+            said.append(f"What counts as the same is judged by {few_words(self.agree)}.")
+        said.append("It is one example, and says nothing about how often.")
+        return paragraph(*said, took(self.n_calls), scope(), NOT_RIGHT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,19 +211,28 @@ class StabilityBracket(Value, schema="holdfast.stability_bracket"):
         return self.low + 1 == self.below or (self.below is None and self.low == n_unselected)
 
     def __str__(self) -> str:
-        which = "smoothed model's" if self.certificate is not None else "model's"
-        size = "1 feature" if self.low == 1 else f"{self.low} features"
-        known = f"the {which} prediction survives every addition of up to {size} ({self.method})"
+        model = "smoothed model's" if self.certificate is not None else "model's"
+        known = f"Proven: the {model} prediction survives any {counted(self.low, 'more feature')}"
+        if self.below is not None:
+            return f"{known}; some {self.below} change it."
+        if self.is_tight:
+            return f"{known}, which is all there are."
+        reach = self.witness.max_radius
+        return f"{known}; {f'up to {reach}, no change was found' if reach > self.low else 'no more were searched'}."
+
+    def explain(self) -> str:
+        """What was asked, what is proven and what is not, in plain words."""
+        said = ["How many features can be revealed before the prediction changes, at least and at most?"]
+        said.append(f"No addition of up to {counted(self.low, 'feature')} changes it: proven by {self.method}.")
         if self.below is None:
-            reach, searched = self.witness.max_radius, "nothing larger was searched"
-            if self.is_tight:
-                searched = "these are all there are"
-            elif reach > self.low:
-                searched = f"none of up to {reach} was found that changes it"
-            return f"For certain, {known}; {searched} ({calls(self.n_calls)})."
-        also = f"and some addition of {self.below} changes it"
-        scope = f"it is a fact about this input and masking, {NOT_RIGHT}"
-        return f"For certain, {known}, {also} ({calls(self.n_calls)}); {scope}."
+            said.append("No addition that changes it was found.")
+            said.append("These are all there are." if self.is_tight else "Between the two, nothing is known.")
+        else:
+            said.append(f"Some addition of {counted(self.below, 'feature')} does: the search found one.")
+            said.append("So the radius is known exactly." if self.is_tight else "Between the two, nothing is known.")
+        if self.certificate is not None:
+            said.append("It is a fact about the smoothed model, not about the model that was smoothed.")
+        return paragraph(*said, "Nothing of it is left to chance.", took(self.n_calls), scope(), NOT_RIGHT)
 
 
 def find_witness(

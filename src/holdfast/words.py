@@ -5,20 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from itertools import product
 from typing import Any
 
 from holdfast.bounds import Interval
 
-NOT_RIGHT = "and does not say that the prediction is right"
+MOST_WORDS = 25
+"""Of the sentence that a result prints; ``explain()`` has room for the rest."""
+
+NOT_RIGHT = "It does not say that the explanation or the prediction is right."
+NO_PROOF = "It is no proof: rare masks may still change the prediction."
+FIXED_BEFORE = "Fix seed and settings before any result is seen."
+ON_ITS_OWN = "Each holds on its own: one that is picked for its result has no guarantee."
+INCOMPLETE = "Incomplete: the guarantee holds only if what is missing does not depend on the results."
+OTHER_INPUTS = "It says nothing about inputs from elsewhere."
 
 _STABLE = 0.9
 """From this rate on an explanation that is predicted unlike its input may be called stably wrong."""
 
 _CHANGES = {
-    "additions": "Revealing {} more {}",
-    "removals": "Hiding {} of the selected features",
-    "swaps": "Trading {} selected for as many unselected features",
+    "additions": "revealing {} more {}",
+    "removals": "hiding {} of the selected features",
+    "swaps": "swapping {} selected for unselected features",
 }
+
+_SHORT_CHANGES = {"additions": "adding", "removals": "hiding", "swaps": "swapping"}
 
 _METHODS = {
     "lime": "LIME",
@@ -90,17 +101,54 @@ def quoted(prediction: Any, name: str | None) -> str:
     return prediction_label(said, None) if isinstance(said, float) else repr(said)
 
 
-def prediction_kept(prediction: Any, name: str | None, agree: str) -> str:
-    """What is kept, in words: the prediction, and what counts as the same if it is not the usual."""
-    judged = "" if agree in ("same_top_class", "same_answer") else f" (as judged by {agree})"
+def few_words(text: str, most: int = 4, letters: int = 40) -> str:
+    """The beginning of a name that may be long: at most so many words and letters."""
+    line = shortened(text, letters)
+    words = line.split()
+    return line if len(words) <= most else " ".join(words[:most]).rstrip("…,") + "…"
+
+
+def named(prediction: Any, name: str | None) -> str:
+    """A prediction in a short sentence."""
+    said = prediction if name is None else name
+    return quoted(few_words(said) if isinstance(said, str) else said, None)
+
+
+def fitted(pattern: str, **parts: Sequence[str]) -> str:
+    """The pattern with the longest of each part that leave it short enough; those named last are shortened first.
+
+    >>> fitted("{claim}{evidence}.", claim=["It holds"], evidence=[" because" + " very" * 30 + " sure", ", surely"])
+    'It holds, surely.'
+    """
+    sentence = ""
+    for chosen in product(*parts.values()):
+        sentence = pattern.format(**dict(zip(parts, chosen, strict=True)))
+        if len(sentence.split()) <= MOST_WORDS:
+            break
+    return sentence
+
+
+def paragraph(*sentences: str) -> str:
+    """The sentences that say something, one after the other."""
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def keeping(verb: str, prediction: Any, name: str | None, agree: str, noun: str = "prediction") -> list[str]:
+    """That a prediction is kept or changed, in several lengths; and what counts as the same if it is not the usual."""
+    judged = short = ""
     if agree.startswith("accepted_answers("):
-        judged = " or another accepted form"
-    return f"the prediction {quoted(prediction, name)}{judged}"
+        judged = short = " or another accepted form"
+    elif agree not in ("same_top_class", "same_answer"):
+        judged, short = f" (judged by {few_words(agree)})", f" ({few_words(agree, 1)})"
+    said, given = named(prediction, name), "" if noun == "prediction" else f"{noun} "
+    forms = [f"{verb} the {noun} {said}{judged}", f"{verb} {given}{said}{judged}", f"{verb} {given}{said}{short}"]
+    return [*forms, f"{verb} the {noun}{short}", f"{verb} it{short}"]
 
 
-def kept(certificate: Any) -> str:
-    """The same for a certificate."""
-    return prediction_kept(certificate.prediction, certificate.prediction_name, certificate.agree)
+def keeps(verb: str, claim: Any) -> list[str]:
+    """The same for a certificate; the reference may have been given."""
+    noun = "prediction" if claim.reference is None else "reference"
+    return keeping(verb, claim.prediction, claim.prediction_name, claim.agree, noun)
 
 
 def outward(interval: Interval, digits: int = 3) -> Interval:
@@ -130,6 +178,25 @@ def percent(share: float) -> str:
     return "<0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}".removesuffix(".0") + "%"
 
 
+def sure(confidence: float) -> str:
+    """A confidence or a minimum rate in all its digits: '99.95%'."""
+    return f"{(Decimal(str(confidence)) * 100).normalize():f}%"
+
+
+def shares(interval: Interval) -> str:
+    """An interval of shares in one word, rounded outwards: '79.1–99.2%'."""
+    low, high = map(percent, outward(interval))
+    return low if low == high else f"{low.removesuffix('%')}–{high}"
+
+
+def exact_share(rate: float) -> str:
+    """A share that is known: 'exactly 83.3% of cases', 'all cases', 'more than 99.9% of cases'."""
+    if rate in (0, 1):
+        return "all cases" if rate else "no case"
+    share = percent(rate)
+    return f"{ ({'>': 'more than ', '<': 'less than '}.get(share[0], 'exactly ')) }{share.lstrip('<>')} of cases"
+
+
 def span(interval: Interval) -> str:
     """An interval of shares in words, rounded outwards: '12.3% to 56.8%'."""
     low, high = outward(interval)
@@ -149,13 +216,6 @@ def share_of(part: int, whole: int) -> str:
     return f"{some} of {Decimal(whole):.1e}"
 
 
-def proven_by(proof: str) -> str:
-    """How a model was seen through, in words."""
-    if proof in ("branch and bound", "most adverse features first"):  # which count nothing: no mask changes anything
-        return f"proven from inside the model, by {proof_label(proof)}"
-    return f"every mask was counted from inside the model, by {proof_label(proof)}"
-
-
 def proof_label(proof: str) -> str:
     """A method of proof as part of a sentence."""
     return _PROOFS.get(proof, proof)
@@ -166,9 +226,19 @@ def calls(number: int) -> str:
     return f"{number} model call{'' if number == 1 else 's'}"
 
 
-def repeats(number: int) -> str:
-    """How a model was seen to be deterministic, in words that follow its calls."""
-    return f", {number} of them repeated" if number else ", the model assumed deterministic"
+def took(n_calls: int) -> str:
+    """The same as a sentence."""
+    return f"It took {calls(n_calls)}."
+
+
+def cost(claim: Any) -> str:
+    """What a certificate cost, and how its model was seen to be deterministic."""
+    how = f"; {counted(claim.n_repeated, 'row')} asked twice had equal answers"
+    if claim.answers == "random":
+        how = ", each with a random answer of its own"
+    elif not claim.n_repeated:
+        how = " and assumes that the model is deterministic"
+    return f"It took {calls(claim.n_calls)}{how}."
 
 
 def duration(seconds: float) -> str:
@@ -178,55 +248,88 @@ def duration(seconds: float) -> str:
 
 
 def event(neighborhood: str, rate_kind: str, radius: int | str | None) -> str:
-    """The change in words, such as 'Revealing up to 5 more features'; without a radius if that is no limit."""
+    """The change in words, such as 'revealing up to 5 more features'; without a radius if that is no limit."""
     features = "feature" if radius == 1 else "features"
     family, _, numbers = neighborhood.partition("(")
     number = "" if radius is None else f"{'exactly' if rate_kind == 'exactly' else 'up to'} {radius}"
     if neighborhood in _CHANGES:
-        words = _CHANGES[neighborhood].format(number, features)
-    elif family == "bernoulli":
-        each = "a probability of its own" if numbers.startswith("[") else f"probability {numbers.rstrip(')')}"
-        limit = "" if radius is None else f", {'exactly' if rate_kind == 'exactly' else 'but at most'} {radius},"
-        words = f"Revealing each of the other features with {each}{limit}"
-    elif family == "weighted":
-        words = f"Revealing {f'{number} more' if number else 'other'} {features}, drawn by their weights,"
-    elif family == "grouped":
-        words = f"Revealing {number or 'any number of'} group{'' if radius == 1 else 's'} of features"
-    else:
-        words = f"Drawing masks from {neighborhood.removeprefix('own law ')}"
-    return f"{words.rstrip(',')}, at the worst number of them," if rate_kind.startswith("worst_size") else words
+        return _CHANGES[neighborhood].format(number, features)
+    if family == "bernoulli":
+        each = "its own probability" if numbers.startswith("[") else f"probability {numbers.rstrip(')')}"
+        limit = "" if radius is None else f" ({'exactly' if rate_kind == 'exactly' else 'at most'} {radius})"
+        return f"revealing each other feature with {each}{limit}"
+    if family == "weighted":
+        return f"revealing {f'{number} more' if number else 'other'} {features} by weight"
+    if family == "grouped":
+        return f"revealing {number or 'any number of'} group{'' if radius == 1 else 's'} of features"
+    return f"drawing masks from {few_words(neighborhood.removeprefix('own law '))}"
 
 
-def change_of(claim: Any, rate_kind: str, radius: int | str | None, also: str = "") -> str:
-    """The change that a claim is about, what else it is about, and where hidden features come from if drawn."""
+def change_of(claim: Any, rate_kind: str, radius: int | str | None) -> str:
+    """The change that a claim is about, and that hidden features are drawn if they are."""
     change = event(claim.neighborhood, rate_kind, radius)
     if claim.n_completions is None:
-        return change.removesuffix(",") + also if also else change
-    change = "Showing the selected features alone" if radius == 0 else change.removesuffix(",")
-    return f"{change}{also}, hidden ones drawn from {counted(claim.n_completions, 'completion')},"
+        return change
+    return f"{'showing the selected features alone' if radius == 0 else change} with random fills"
 
 
-def drawn_for(claim: Any) -> str:
-    """What a claim that rests on draws is about: 'random masks', 'random masks and completions'."""
-    if claim.n_completions is not None:
-        return "random masks and completions"
-    return "random masks and answers" if claim.answers == "random" else "random masks"
+def changes_of(claim: Any, rate_kind: str, radius: int | str | None) -> list[str]:
+    """The same in two lengths."""
+    change = change_of(claim, rate_kind, radius)
+    law = claim.neighborhood
+    short = _SHORT_CHANGES.get(law) or f"drawing by {few_words(law.removeprefix('own law '), 1)}"
+    limit = "" if radius is None else f" up to {radius}"
+    return [change, f"{short}{limit}{'' if claim.n_completions is None else ' with random fills'}"]
 
 
-def unlike(rate: float, claim: Any) -> str:
-    """That the full input is predicted differently, and what may follow if the prediction is kept at this rate.
+def unlike(claim: Any) -> list[str]:
+    """That the full input is predicted differently, in two lengths.
 
     Of a reference that was given: that the selected features alone do not have it. Random answers were asked for once.
     """
     if claim.answers == "random":
         whom = "the full input" if claim.reference is None else "the selected features alone"
-        return f"one answer to {whom} differed"
+        return [f"one answer to {whom} differed", "one answer differed"]
     if claim.n_completions is not None:
-        return "the full input does not give it"
+        return ["the full input does not give it", "the full input differs"]
     if claim.reference is not None:
-        return "the selected features alone do not give it"
-    follows = ", so the explanation may be stably wrong" if rate >= _STABLE else ""
-    return f"the full input is predicted differently{follows}"
+        return ["the selected features alone do not give it", "the explanation alone differs"]
+    return ["the full input is predicted differently", "the full input differs"]
+
+
+def but_unlike(claim: Any) -> list[str]:
+    """The same as the end of a sentence; nothing if there is no contradiction."""
+    return [""] if claim.consistent is not False else [f", but {words}" for words in unlike(claim)]
+
+
+def terms(claim: Any, *, rate: float = 0.0, drawn: bool = True) -> str:
+    """What every certificate is about and what it is not, said once; ``rate`` is that at which the prediction stays."""
+    masks = "random masks and random answers" if claim.answers == "random" else "random masks"
+    notes = []
+    if claim.n_completions is not None:
+        masks = "random masks and fills"
+        notes.append(f"Hidden features are drawn from {counted(claim.n_completions, 'completion')}.")
+    if claim.reference is not None:
+        notes.append("The prediction to be kept was given as a reference.")
+    if claim.agree not in ("same_top_class", "same_answer"):
+        notes.append(f"What counts as the same is judged by {few_words(claim.agree)}.")
+    if claim.consistent is False:
+        wrong = unlike(claim)[0]
+        is_wrong = rate >= _STABLE and wrong == "the full input is predicted differently"
+        notes.append(f"But {wrong}{': the explanation may be stably wrong' if is_wrong else ''}.")
+    return paragraph(*notes, cost(claim), scope(masks if drawn else ""), NOT_RIGHT)
+
+
+def scope(drawn: str = "", of: str = "this model, input, fill and explanation") -> str:
+    """What a result is about."""
+    return f"It is about {f'{drawn} for ' if drawn else ''}{of}."
+
+
+def by_judge(claim: Any, interval: Interval, confidence: float) -> str:
+    """What was widened by the errors of a judge."""
+    if claim.judge_errors is None:
+        return ""
+    return f"The judge's own interval is {shares(interval)} at {sure(confidence)} confidence; its errors widen it."
 
 
 def listed(parts: Iterable[str]) -> str:

@@ -321,13 +321,12 @@ def test_fields_that_contradict_each_other_are_refused(fields: dict[str, Any]) -
 
 def test_the_words_name_the_leaders_the_method_and_the_cost() -> None:
     named = Attribution([0.1, 2.0], target="cat", method="lime", n_calls=7, feature_names=("ear", "tail"))
-    assert str(named) == (
-        "Scores of 2 features for the prediction 'cat' by lime, largest first: 'tail' 2, 'ear' 0.1 "
-        "(7 model calls); they say what this method finds, not that the features suffice."
-    )
+    assert str(named) == ("Scores of 2 features by lime for 'cat', largest first: 'tail' 2, 'ear' 0.1.")
+    assert "It took 7 model calls." in named.explain()
+    assert "do not say that the leading features suffice" in named.explain()
     assert "standard errors up to" in str(attribute(score_table(14), "shap", n_samples=80, rng=0))
-    assert "(32 model calls, exact)" in str(attribute(score_table(5), "shap"))
-    assert str(Attribution([1.0])).startswith("Scores of 1 feature by given, largest first: feature 0 1 (0 model")
+    assert str(attribute(score_table(5), "shap")).endswith(" (exact).")
+    assert str(Attribution([1.0])) == "Scores of 1 feature by given, largest first: feature 0 1."
 
 
 def test_names_and_provenance_of_the_model_travel_along() -> None:

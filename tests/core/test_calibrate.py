@@ -510,14 +510,15 @@ def test_fewest_inputs_are_the_fewest_that_can_succeed(guarantee: str, share: in
 def test_the_sentence_is_short_and_says_what_is_promised() -> None:
     selector = ask([threshold_model(3)] * 15)
     assert str(selector) == (
-        "Select the 3 features ranked highest by the given scores: with confidence 0.9, for at least 80% of new "
-        f"inputs, revealing up to 2 more features keeps the prediction in at least 90% of cases (15 inputs, "
-        f"{selector.n_calls} model calls)."
+        "Select the top 3 features by the given scores: ≥80% of new inputs stay stable in ≥90% of cases "
+        "(90% confidence), adding up to 2."
     )
-    one = str(ask([threshold_model(3)] * 15, sizes=[0.5], guarantee="one input"))
-    assert "Select the top 0.5 of the features" in one
-    assert "for one new input, with probability at least 0.8, revealing" in one
-    assert all(len(text.split()) <= 40 for text in (one, str(selector)))
+    assert f"It took 15 inputs and {selector.n_calls} model calls." in selector.explain()
+    one = ask([threshold_model(3)] * 15, sizes=[0.5], guarantee="one input")
+    assert "Select the top 0.5 of features" in str(one)
+    assert "a new input stays stable in ≥90% of cases (probability ≥80%)" in str(one)
+    assert "One new input has a stable explanation with probability at least 80%" in one.explain()
+    assert all(len(str(result).split()) <= 25 for result in (one, selector))
 
 
 def test_a_selector_is_read_back_from_json() -> None:

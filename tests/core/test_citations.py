@@ -96,16 +96,18 @@ TOWER = [
 
 def test_the_sentences_say_what_holds() -> None:
     context = hf.mask_context(reads, TOWER, question="How tall?", reference="84 metres")
-    assert str(hf.certify_citations(context, [2], rng=0)).splitlines() == [
-        "The answer '84 metres' cites [2] of 4 passages.",
-        "Enough? With up to 3 others shown as well, the answer stays in exactly 6 of 8 cases.",
-        "Needed? Without the cited the answer is lost. With up to 3 others hidden as well, it is lost in exactly "
-        "8 of 8 cases.",
-        "Showing [3] as well changes the answer to '86 metres'.",
-        "Certified to be enough in at least 90% of cases: [2] and [4].",
-        "All of it is exact; 20 model calls.",
-    ]
-    assert "No others change it." in str(hf.certify_citations(context, [2, 4], rng=0))
+    result = hf.certify_citations(context, [2], rng=0)
+    assert str(result) == (
+        "Answer '84 metres': the 1 cited passage of 4 is enough in 75% of cases and needed in all cases (exact)."
+    )
+    assert result.explain() == (
+        "Are the cited passages [2] enough for the answer, and needed? Enough: with up to 3 others shown as "
+        "well, the answer stays in 75% of cases. Needed: without them, and up to 3 others, it is lost in all cases. "
+        "Showing [3] as well changes the answer to '86 metres'. Certified to be enough in at least 90% of cases: [2] "
+        "and [4]. It took 20 model calls. It is about this model, question, passages and template. It does not say "
+        "that the explanation or the prediction is right."
+    )
+    assert "No 2 others or fewer change it." in hf.certify_citations(context, [2, 4], rng=0).explain()
 
 
 def test_a_judge_and_its_errors_are_in_the_sentences() -> None:
@@ -114,8 +116,9 @@ def test_a_judge_and_its_errors_are_in_the_sentences() -> None:
     result = hf.certify_citations(context, [2, 4], rng=0, agree=judge)
     assert result.sufficiency.true_interval.low < 0.85 < result.sufficiency.interval.low == 1
     assert result.necessity_interval.low < 1
-    assert "Judged by careful. With the errors of the judge, each rate has confidence 0.95" in str(result)
-    assert "exactly" not in str(result)
+    assert "95% confidence, judge's errors included" in str(result)
+    assert "judged by careful" in result.explain()
+    assert "exact" not in str(result)
     assert hf.recheck(context, result, agree=judge).confirmed
 
 
@@ -123,7 +126,8 @@ def test_an_answer_that_the_model_does_not_give_is_said_to_be_none() -> None:
     context = hf.mask_context(reads, TOWER, question="How tall?", reference="The tower is 84 metres tall.")
     result = hf.certify_citations(context, [2, 4], rng=0)
     assert (result.is_whole, result.whole_answer) == (False, "84 metres")
-    assert "Beware: with all passages shown the model answers '84 metres'. That does not count" in str(result)
+    assert "; all passages give another answer." in str(result)
+    assert "With all passages shown the model answers '84 metres'." in result.explain()
     loose = hf.certify_citations(context, [2, 4], rng=0, agree=hf.same_number(0.5))
     assert loose.is_whole
     assert loose.enough is not None
@@ -168,7 +172,7 @@ def test_the_search_for_a_witness_is_bounded() -> None:
     assert result.witness is not None
     assert (result.witness.max_radius, result.witness.proven) == (2, True)
     assert result.n_calls < 400
-    assert "Up to 2 others never change it." in str(result)
+    assert "No 2 others or fewer change it." in result.explain()
 
 
 @pytest.mark.parametrize("cited", [[2, 4], (4, 2), "84 metres [2][4].", np.array([False, True, False, True])])
@@ -218,7 +222,7 @@ def test_random_answers_have_no_witness_and_nothing_is_enumerated() -> None:
     assert (result.witness, result.enough) == (None, None)
     assert not result.sufficiency.exact
     assert result.sufficiency.interval.low <= 0.9 <= result.sufficiency.interval.high
-    assert "Needed? With up to 2 others hidden" in str(result)
+    assert "Needed: without them, and up to 2 others" in result.explain()
     assert hf.recheck(context, result).confirmed
 
 
@@ -279,8 +283,9 @@ def test_every_sentence_says_what_the_errors_of_a_judge_leave() -> None:
         hf.stabilize(context, np.arange(12.0), min_rate=0.9, radius=3, agree=judge, rng=0),
     ]
     for result in results:
-        assert "the judge's errors" in str(result)
-        assert "confidence 0.85" in str(result)
+        assert "(85% confidence" in str(result)
+        assert "judge's errors included" in str(result)
+        assert "judge's" in result.explain()
         assert type(result).from_json(result.to_json()) == result
         check = hf.recheck(context, result)  # the agreement by its name, the errors as they are stated
         assert check.confirmed

@@ -375,7 +375,9 @@ def test_the_words_show_every_rate_and_only_certified_claims(found: Comparison) 
     assert "lime > shap" not in text
     assert "shap > lime" not in text
     assert "random" in large
-    assert f"All claims hold together with confidence 0.9; {found.n_calls} model calls." in text
+    assert lines[0].endswith("(90% confidence for all claims at once).")
+    assert f"It took {found.n_calls} model calls." in found.explain()
+    assert "All claims hold at once with probability at least 90%" in found.explain()
     assert ("cannot tell" in small) == (found.ranking(1) == ())
 
 

@@ -280,18 +280,19 @@ def test_the_words_show_a_sparkline_every_radius_and_what_the_confidence_is_abou
     model = table_of_balls(TWELVE, constant_rate(TWELVE, 0.8))
     each = certify_radii(model, TWELVE, radii=range(1, 11), rng=2)
     every = certify_radii(model, TWELVE, radii=range(1, 11), simultaneous=True, rng=2)
-    for curve, scope in ((each, "for each radius on its own"), (every, "for all radii at once")):
+    for curve, scope in ((each, "for each radius)"), (every, "for all radii at once")):
         text = str(curve)
         assert sum(letter in BARS for letter in text) == 10
         assert scope in text
-        assert "±0.1 at confidence 0.9" in text
-        assert f"{curve.n_calls} model calls" in text
+        assert "(90% confidence " in text
+        assert f"It took {curve.n_calls} model calls" in curve.explain()
         rows = [line.split() for line in text.splitlines() if line.strip()[:1].isdigit()]
         assert [int(row[0]) for row in rows] == list(range(1, 11))
         assert [row[1] for row in rows] == [f"{rate:.3f}" for rate in curve.rates]
         assert [row[-1] == "exact" for row in rows] == [one.exact for one in curve]
     assert "at once" not in str(each)
-    assert "on its own" not in str(every)
+    assert "Each holds on its own" in each.explain()
+    assert "on its own" not in every.explain()
 
 
 def test_a_sparkline_falls_as_the_rates_do() -> None:

@@ -136,11 +136,13 @@ def test_a_frame_has_one_row_per_fill() -> None:
 
 
 def test_the_text_says_what_moves_and_that_each_certificate_stands_alone() -> None:
-    text = str(fill_sensitivity(many, WIDE, FILLS, radius=20, rng=0))
-    assert "when revealing up to 20 more features, under 3 fills" in text
-    assert "the prediction on the selected features changes with the fill" in text
+    result = fill_sensitivity(many, WIDE, FILLS, radius=20, rng=0)
+    text = str(result)
+    assert "under 3 fills (±0.1, 90% confidence each)" in text
+    assert "; predictions differ" in text
     assert "unlike the full input" in text
-    assert "Each of the 3 certificates holds on its own (±0.1 at confidence 0.9; all at once only at " in text
+    assert "All of them hold at once only with " in result.explain()
+    assert "revealing up to 20 more features" in result.explain()
     assert all(name in text for name in FILLS)
 
 
@@ -149,9 +151,8 @@ def test_exact_certificates_share_no_risk_and_one_fill_is_singular() -> None:
     assert all(one.exact for one in moved)
     assert moved.joint_confidence == 1
     assert moved.same_prediction
-    assert "under 1 fill\n" in str(moved)
-    assert "Each of the 1 certificate holds on its own, for its fill" in str(moved)
-    assert "is 1 under every fill" in str(moved)
+    assert "under 1 fill (exact): revealing up to 1 more feature." in str(moved)
+    assert "All rates are exact" in moved.explain()
 
 
 def test_the_joint_confidence_is_that_of_the_union_bound() -> None:

@@ -417,7 +417,7 @@ def test_every_verb_takes_a_law_and_every_result_is_confirmed(law: Any) -> None:
 
 def test_other_fills_are_certified_by_a_law() -> None:
     fills = hf.fill_sensitivity(lambda fill: MODEL, SELECTED, [0, 1], radius=99, rng=0, neighborhood=LAWS[2])
-    assert "revealing other features, drawn by their weights" in str(fills)
+    assert "revealing other features by weight" in str(fills)
     fills.check()
     assert from_any_json(fills.to_json()) == fills
 
@@ -622,14 +622,15 @@ def test_all_at_once_takes_more_draws_than_each_alone() -> None:
 
 def test_a_curve_over_probabilities_is_printed_line_by_line() -> None:
     text = str(over(0, 0.25, 1))
-    assert text.splitlines()[1:5] == [
+    assert text.splitlines()[2:6] == [
         "probability    rate  interval          agreed/drawn",
         "          0   1.000  [1.000, 1.000]                  exact",
-        text.splitlines()[3],
+        text.splitlines()[4],
         "          1   0.000  [0.000, 0.000]                  exact",
     ]
-    assert "is kept when each of the other features is revealed with this probability, for each" in text
-    assert "revealed with this probability, but at most 4, for each" in str(over(0.5, radius=4))
+    assert "(90% confidence each): revealing each other feature with this probability keeps True" in text
+    assert "(at most 4)" in str(over(0.5, radius=4))
+    assert "with this probability (at most 4)" in over(0.5, radius=4).explain()
 
 
 def test_a_curve_of_other_certificates_is_refused() -> None:
@@ -698,7 +699,7 @@ def test_masks_of_ones_own_are_sampled_and_named() -> None:
     assert abs(certificate.rate - 0.75) <= 0.1
     certificate.check()
     assert hf.Certificate.from_json(certificate.to_json()) == certificate
-    assert str(certificate).startswith("With confidence 0.9, drawing masks from coin keeps the prediction True in")
+    assert ": drawing masks from coin kept the prediction True" in str(certificate)
 
 
 def test_masks_of_ones_own_that_are_listed_are_evaluated_by_their_probabilities() -> None:
@@ -967,27 +968,27 @@ def test_the_cost_of_a_law_is_known_before() -> None:
 @pytest.mark.parametrize(
     ("law", "keywords", "sentence"),
     [
-        (LAWS_OF_MANY[0], {}, "revealing each of the other features with probability 0.4 keeps"),
+        (LAWS_OF_MANY[0], {}, "revealing each other feature with probability 0.4 kept"),
         (
             LAWS_OF_MANY[0],
             {"radius": 5},
-            "revealing each of the other features with probability 0.4, but at most 5, keeps",
+            "revealing each other feature with probability 0.4 (at most 5) kept",
         ),
         (
             LAWS_OF_MANY[0],
             {"radius": 5, "rate_kind": "exactly"},
-            "revealing each of the other features with probability 0.4, exactly 5, keeps",
+            "revealing each other feature with probability 0.4 (exactly 5) kept",
         ),
         (
             LAWS_OF_MANY[0],
             {"radius": 3, "rate_kind": "worst_size"},
-            "probability 0.4, but at most 3, at the worst number of them, keeps",
+            "revealing each other feature with probability 0.4 (at most 3) kept",
         ),
-        (LAWS_OF_MANY[1], {}, "revealing each of the other features with a probability of its own keeps"),
-        (LAWS_OF_MANY[2], {}, "revealing other features, drawn by their weights, keeps"),
-        (LAWS_OF_MANY[2], {"radius": 3}, "revealing up to 3 more features, drawn by their weights, keeps"),
-        (LAWS_OF_MANY[3], {"radius": 3}, "revealing up to 3 groups of features keeps"),
-        (LAWS_OF_MANY[3], {}, "revealing any number of groups of features keeps"),
+        (LAWS_OF_MANY[1], {}, "revealing each other feature with its own probability kept"),
+        (LAWS_OF_MANY[2], {}, "revealing other features by weight kept"),
+        (LAWS_OF_MANY[2], {"radius": 3}, "revealing up to 3 more features by weight kept"),
+        (LAWS_OF_MANY[3], {"radius": 3}, "revealing up to 3 groups of features kept"),
+        (LAWS_OF_MANY[3], {}, "revealing any number of groups of features kept"),
     ],
 )
 def test_a_certificate_says_what_was_revealed(law: Any, keywords: Any, sentence: str) -> None:
@@ -996,8 +997,8 @@ def test_a_certificate_says_what_was_revealed(law: Any, keywords: Any, sentence:
 
 def test_an_exact_rate_is_told_as_a_probability() -> None:
     certificate = hf.certify(MODEL, SELECTED, neighborhood=hf.Bernoulli(0.3), tolerance=0.05, rng=0)
-    assert f"keeps the prediction True in {percent(certificate.rate)} of cases" in str(certificate)
-    assert "(every mask was evaluated and weighed by its probability, " in str(certificate)
+    assert str(certificate).startswith(f"Stable in exactly {percent(certificate.rate)} of cases: ")
+    assert "Masks count by their probability." in certificate.explain()
 
 
 def test_the_order_of_groups_names_no_other_draws() -> None:
@@ -1052,7 +1053,7 @@ def test_no_object_is_asked_for_no_masks() -> None:
             assert n > 0
             return super().sample(selected, n, rng)
 
-    assert "It lists no masks" in str(hf.check_neighborhood(Counting()))
+    assert "there is no list to compare them with" in str(hf.check_neighborhood(Counting()))
     assert as_neighborhood(Counting())(OF_MANY, None).sample(0, np.random.default_rng(0)).shape == (0, 24)
 
 
@@ -1069,12 +1070,12 @@ def test_probabilities_of_32_bits_say_what_they_print() -> None:
 
 
 def test_sentences_name_a_radius_only_where_one_was_asked_for() -> None:
-    assert "clamped" not in str(hf.certify(MODEL, SELECTED, neighborhood=hf.Bernoulli(0), rng=0))
-    assert "clamped to 0" in str(hf.certify(MODEL, SELECTED, neighborhood=hf.Bernoulli(0), radius=2, rng=0))
+    assert "clamped" not in hf.certify(MODEL, SELECTED, neighborhood=hf.Bernoulli(0), rng=0).explain()
+    assert "clamped to 0" in hf.certify(MODEL, SELECTED, neighborhood=hf.Bernoulli(0), radius=2, rng=0).explain()
     stable = hf.mask_function(lambda masks: masks[:, 0] | True, n_features=8)
     found = hf.certified_radius(stable, [0, 1], min_rate=0.9, neighborhood=hf.Bernoulli(0.3), rng=0)
     assert found.radius == 6
-    assert "with probability 0.3, but at most 6 (and every smaller tested radius)" in str(found)
+    assert "with probability 0.3 (at most 6) keeps" in str(found)
 
 
 def test_radii_of_ones_own_masks_are_refused_with_what_to_use() -> None:
@@ -1085,7 +1086,8 @@ def test_radii_of_ones_own_masks_are_refused_with_what_to_use() -> None:
 def test_weighed_masks_are_not_counted_in_sentences_and_tables() -> None:
     law = hf.Bernoulli([0.5] * len(SELECTED))
     sentence = str(hf.certify(MODEL, SELECTED, neighborhood=law, tolerance=0.05, rng=0))
-    assert "(every mask was evaluated and weighed by its probability, " in sentence
+    assert sentence.startswith("Stable in ")
+    assert " of 64 masks" not in sentence
     exact = hf.certify_probabilities(MODEL, SELECTED, probabilities=[0.1, 0.5], tolerance=0.05, rng=0)
     assert "agreed/" not in str(exact)
     assert str(exact).count("]     exact") == 2

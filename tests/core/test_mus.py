@@ -141,18 +141,27 @@ def test_smoothing_only_the_unselected_features_certifies_their_revelation():
     keep = hf.selective_keep(~selected, 0.125)
     hard = hf.certify_mus(constant, selected, keep_probability=keep, rng=0)
     assert (hard.radius, hard.removal_radius) == (3, 0)
-    assert str(hard).startswith("For certain, revealing up to 3 more features never changes the prediction 0 of the ")
+    assert str(hard) == "Proven for the smoothed model: revealing up to 3 more features never changes the prediction 0."
     assert "hiding up to 0" not in str(hard)
 
 
 @pytest.mark.parametrize(
     ("radii", "words"),
     [
-        ((0, 0, None), "Nothing is certain: the votes leave open whether revealing or hiding one feature changes the"),
-        ((0, 0, 0), "Nothing is certain: the votes leave open whether revealing or hiding one feature changes the"),
-        ((0, 2, None), "For certain, hiding up to 2 of the selected features never changes the prediction 0 of the"),
-        ((0, 0, 1), "For certain, hiding up to 1 of the full input never changes the prediction 0 of the smoothed"),
-        ((1, 0, 2), "of the smoothed model, nor does hiding up to 2 of the full input (12 of 12 votes"),
+        (
+            (0, 0, None),
+            "Nothing is proven for the smoothed model: revealing or hiding one feature may change the prediction 0.",
+        ),
+        (
+            (0, 0, 0),
+            "Nothing is proven for the smoothed model: revealing or hiding one feature may change the prediction 0.",
+        ),
+        (
+            (0, 2, None),
+            "Proven for the smoothed model: hiding up to 2 selected features never changes the prediction 0;",
+        ),
+        ((0, 0, 1), "Proven for the smoothed model: hiding up to 1 of all features never changes the prediction 0;"),
+        ((1, 0, 2), "revealing up to 1 more or hiding up to 2 of all features never changes the prediction 0."),
     ],
     ids=str,
 )
@@ -167,13 +176,14 @@ def test_a_radius_of_zero_is_told_as_what_is_left_open(radii, words):
     )
     assert words in told
     assert "up to 0" not in told
-    assert ("whether revealing one more feature does is left open" in told) == (radius == 0 and any(radii))
+    assert ("; whether revealing one does is open" in told) == (radius == 0 and any(radii))
+    assert "12 of 12 votes" in hard.explain()
 
 
 def test_the_sentence_is_about_the_smoothed_model():
     hard = hf.certify_mus(score_table(5), np.arange(5) < 2, keep_probability=0.25, rng=0)
-    assert "of the smoothed model" in str(hard)
-    assert "not about the model that was smoothed" in str(hard)
+    assert "for the smoothed model" in str(hard)
+    assert "not for the model that was smoothed" in hard.explain()
     assert hf.HardCertificate.from_json(hard.to_json()) == hard
     per_feature = hf.certify_mus(score_table(2), np.arange(2) < 1, keep_probability=[0.25, 0.5], rng=0)
     assert per_feature.keep_probability == (0.25, 0.5)

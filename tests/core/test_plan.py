@@ -154,8 +154,8 @@ def test_the_cost_of_every_kind_of_rate_can_be_told(rate_kind: str) -> None:
 
 def test_the_cost_is_one_readable_sentence() -> None:
     told = str(plan_samples(tolerance=0.05, confidence=0.95, plan="hoeffding"))
-    assert told.startswith("Plan hoeffding: at most 738 draws for ±0.05 at confidence 0.95; ")
-    assert told.endswith("(the paper draws 738).")
+    assert told.startswith("Plan hoeffding: at most 738 draws (±0.05, 95% confidence), on average ")
+    assert told.endswith("; the paper draws 738.")
     exact = str(plan_samples(selected=np.arange(6) < 3, radius=9))
     assert exact == "All 8 masks are evaluated: the rate is exact (the paper draws 150)."
 

@@ -169,15 +169,17 @@ def test_a_certified_radius_survives_json_and_its_key_repeats_it() -> None:
 
 def test_the_words_claim_the_tested_radii_and_nothing_larger() -> None:
     selected = np.arange(40) < 4
-    yes = str(certified_radius(always(), selected, min_rate=0.9, radii=[2, 7], rng=0))
-    assert yes.startswith("With confidence 0.9, revealing up to 7 more features (and every smaller tested radius)")
-    assert "at least 0.9 of cases" in yes
-    assert "2 radii tested" in yes
-    for text in (yes, str(certified_radius(mask_function(changes, n_features=40), selected, min_rate=0.9, rng=0))):
-        assert "not about larger or untested radii" in text
-        assert "does not say that the prediction is right" in text
-        assert "largest" not in text
-        assert "\n" not in text
+    yes = certified_radius(always(), selected, min_rate=0.9, radii=[2, 7], rng=0)
+    assert str(yes).startswith(
+        "Stable in at least 90% of cases (90% confidence): revealing up to 7 more features keeps"
+    )
+    assert str(yes).endswith(", as at all smaller radii tested.")
+    assert "(2 tested)" in yes.explain()
+    for found in (yes, certified_radius(mask_function(changes, n_features=40), selected, min_rate=0.9, rng=0)):
+        assert "nothing about larger or untested radii" in found.explain()
+        assert "does not say that the explanation or the prediction is right" in found.explain()
+        assert "largest" not in str(found)
+        assert "\n" not in str(found)
 
 
 def changes(masks: Any) -> Any:
@@ -187,8 +189,17 @@ def changes(masks: Any) -> Any:
 def test_the_words_claim_nothing_when_nothing_is_certified() -> None:
     text = str(certified_radius(mask_function(changes, n_features=40), np.arange(40) < 4, min_rate=0.9, rng=0))
     assert text.startswith("No radius is certified")
-    assert "With confidence" not in text
-    assert "full input is predicted differently" in text
+    assert "confidence" not in text
+    assert "the rate at radius 1 is smaller" in text
+    assert "the full input" in text
+
+
+def test_the_words_say_when_there_were_not_enough_draws() -> None:
+    model = mask_function(lambda masks: masks[:, 5] | masks[:, 6], n_features=20)
+    found = certified_radius(model, np.arange(20) < 4, min_rate=0.5, radii=[6], max_draws=22, rng=0)
+    assert found.trail[0].answer is None
+    assert "not enough draws at radius 6" in str(found)
+    assert "there were not enough draws to tell" in found.explain()
 
 
 def test_the_words_say_up_to_which_radius_the_trivial_radius_is_certified() -> None:

@@ -156,7 +156,8 @@ def test_few_pairs_are_all_evaluated_and_the_rate_is_their_share(kind: str, radi
         assert Fraction(certificate.n_agreed, certificate.n_evaluated) == rate
         assert certificate.n_evaluated == len(neighbors(SELECTED, radius, kind)) * n_completions
         assert (certificate.n_completions, certificate.consistent, certificate.prediction) == (n_completions, True, 1)
-        assert f"drawn from {n_completions} completion" in str(certificate)
+        assert "with random fills" in str(certificate)
+        assert f"drawn from {n_completions} completion" in certificate.explain()
         assert hf.Certificate.from_json(certificate.to_json()) == certificate
         changing = certificate.counterexample
         assert (changing is None) == (rate == 1) == (certificate.completion is None)
@@ -169,7 +170,8 @@ def test_radius_0_is_the_precision_of_what_is_selected() -> None:
     model = filled(3, 40)
     certificate = hf.certify(model, SELECTED, radius=0, rng=0)
     assert Fraction(certificate.n_agreed, certificate.n_evaluated) == Fraction(int(model.table[1].sum()), 40)
-    assert str(certificate).startswith("Showing the selected features alone, hidden ones drawn from 40 completions,")
+    assert "showing the selected features alone with random fills keeps" in str(certificate)
+    assert "drawn from 40 completions" in certificate.explain()
 
 
 def test_what_a_certificate_costs_is_told_for_pairs() -> None:
@@ -301,7 +303,7 @@ def test_no_batch_size_changes_a_result_and_a_recheck_repeats_it_exactly(verb: s
     check = hf.recheck(model, result)
     assert check.confirmed, check.differences
     assert getattr(check.repeated, "n_calls", None) == result.n_calls
-    assert "two samples" not in str(check)
+    assert "two samples" not in check.explain()
     assert type(result).from_json(result.to_json()) == result
     other = Filled(1 - model.table)
     assert not hf.recheck(other, result).confirmed
@@ -343,7 +345,8 @@ def test_a_reference_is_kept_in_place_of_the_full_input() -> None:
     certificate = hf.certify(model, SELECTED, radius=1, reference=0, rng=0)
     assert Fraction(certificate.n_agreed, certificate.n_evaluated) == 1 - truth(model, 1)
     assert not certificate.consistent
-    assert "the full input does not give it" in str(certificate)
+    assert "but the full input " in str(certificate)
+    assert "the full input does not give it" in certificate.explain()
     whole = hf.certify(Filled(np.zeros((16, 2), dtype=int) + (np.arange(16) == 15)[:, None]), SELECTED, radius=3)
     assert whole.rate == 1 / 8
     changed = hf.certify(Filled(1 - model.table * 0), SELECTED, radius=3, reference=0, rng=0)
@@ -375,7 +378,8 @@ def test_the_mean_curve_holds_the_mean_over_all_pairs() -> None:
         assert mean.interval.low <= rate <= mean.interval.high
     assert curve.random_fills
     assert curve.n_consistent == 20
-    assert "hidden features drawn with each mask" in str(curve)
+    assert "with random fills" in str(curve)
+    assert "Hidden features are drawn with each mask." in curve.explain()
     assert hf.MeanCurve.from_json(curve.to_json()) == curve
 
 
@@ -539,7 +543,8 @@ def test_nothing_hard_is_said_of_the_explanation_alone_unless_all_completions_ke
     table[1, 2] = 0
     hard = hf.certify_hard(Filled(table), SELECTED, radius=0, rng=0)
     assert (hard.stable, hard.radius, hard.completion, hard.exact) == (False, 0, 2, True)
-    assert "a mask that differs in 0 features does with completion 2" in str(hard)
+    assert "as a mask with 0 changed features shows" in str(hard)
+    assert "with completion 2" in hard.explain()
     assert hf.HardCertificate.from_json(hard.to_json()) == hard
     stable = hf.certify_hard(Filled(np.ones((16, 4), dtype=int)), SELECTED, radius=0, rng=0)
     assert stable.stable
@@ -573,7 +578,8 @@ def test_completions_are_drawn_independently_of_masks_of_any_law(law: Any, radiu
     for model, certificate in ((few, exact), (many, drawn)):
         assert hf.recheck(model, certificate).confirmed
         assert hf.Certificate.from_json(certificate.to_json()) == certificate
-    assert "hidden ones drawn from 300 completions" in str(drawn)
+    assert "with random fills" in str(drawn)
+    assert "drawn from 300 completions" in drawn.explain()
 
 
 def test_draws_of_a_law_and_a_completion_follow_the_product_of_both() -> None:

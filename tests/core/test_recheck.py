@@ -81,7 +81,8 @@ def test_a_result_read_back_is_confirmed_by_its_model(name: str) -> None:
     again = hf.recheck(model_of(name), result, batch_size=7)
     assert again.differences == ()
     assert again.confirmed
-    assert str(again).startswith(f"Confirmed: {made}")
+    assert str(again).startswith("Confirmed: asked again, the model gives the same result")
+    assert str(again.repeated) == str(made)
     assert hf.Recheck.from_json(again.to_json()) == again
     assert again.not_identified == ()
     undrawn = name in UNDRAWN or isinstance(made, (hf.Witness, hf.Attribution))
@@ -208,7 +209,7 @@ def test_a_fingerprint_that_is_removed_is_missed_in_the_verdict() -> None:
         bare = dataclasses.replace(cert, provenance=dataclasses.replace(cert.provenance, **{name: None}))
         verdict = hf.recheck(TABLE, bare)
         assert verdict.not_identified == (name,)
-        assert f"Not identified: {name}." in str(verdict)
+        assert f"not identified: {name}." in str(verdict)
 
 
 def test_a_name_that_comes_twice_is_refused() -> None:
@@ -247,12 +248,12 @@ def test_a_smoothed_model_is_confirmed_whatever_it_remembers() -> None:
 
 def test_rules_of_stopping_that_do_not_ship_are_mentioned() -> None:
     cert = hf.certify(TABLE, SELECTED, radius=5, tolerance=0.25, rng=3)
-    assert "do not ship" in str(hf.recheck(TABLE, cert))
+    assert "do not ship" in hf.recheck(TABLE, cert).explain()
 
 
 def test_a_budget_of_ones_own_is_mentioned() -> None:
     found = hf.certified_radius(TABLE, SELECTED, min_rate=0.6, max_draws=200, rng=3)
-    assert "at most 200 draws per radius" in str(hf.recheck(TABLE, found))
+    assert "at most 200 draws per radius" in hf.recheck(TABLE, found).explain()
 
 
 def test_a_budget_too_large_to_compute_anew_is_read_back_by_its_counts_alone() -> None:
@@ -273,8 +274,9 @@ def test_another_model_is_not_confirmed_and_the_margins_are_told() -> None:
     assert not again.confirmed
     assert len(again.smallest_margins) == 3
     assert list(again.smallest_margins) == sorted(again.smallest_margins)
-    assert "Smallest margins" in str(again)
+    assert "The smallest margins" in again.explain()
     assert "provenance.model is stated as" in str(again)
+    assert "provenance.model is stated as" in again.explain()
 
 
 FORGED = {
@@ -362,7 +364,8 @@ def test_seeds_cannot_be_shopped_for_under_the_canonical_key() -> None:
     verdict = hf.recheck(TABLE, best)
     assert verdict.confirmed
     assert verdict.canonical is False
-    assert "could have tried several" in str(verdict)
+    assert "the seed was chosen by its maker" in str(verdict)
+    assert "could have tried several" in verdict.explain()
 
 
 def test_texts_that_are_no_results_are_refused() -> None:

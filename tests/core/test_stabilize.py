@@ -73,9 +73,7 @@ def test_the_full_set_is_always_stable_and_always_tested_first() -> None:
     assert found.trail[0] == SizeStep(20, True, 1, 1, True, 0, True)
     assert len(found.trail) == 2
     assert found.trail[1].answer is False
-    assert str(found).startswith(
-        "No part of the ranking by the given scores short of all 20 features is certified stable"
-    )
+    assert str(found) == "No selection by the given scores with fewer than all 20 features is certified stable."
 
 
 def test_the_default_grid_has_sixteen_sizes_evenly_spaced() -> None:
@@ -97,7 +95,8 @@ def test_a_selection_that_is_stably_wrong_is_returned_only_if_asked_for() -> Non
     assert (found.size, found.trail[-1].size, found.trail[-1].answer) == (16, 6, True)
     either = stabilize(model, np.arange(20), consistent=False, **asked)
     assert (either.size, either.certificate.consistent) == (6, False)
-    assert "stably wrong" in str(either)
+    assert "but the full input differs" in str(either)
+    assert "stably wrong" in either.explain()
 
 
 def test_ranks_follow_the_attribution_signed_or_by_size() -> None:
@@ -154,12 +153,11 @@ def test_a_stable_selection_survives_json_and_edited_ones_are_refused() -> None:
 def test_the_words_say_certified_stable_and_never_smallest() -> None:
     found = stabilize(needs(5), attribute(needs(5), "occlusion"), min_rate=0.9, radius=3, sizes=range(1, 21), rng=0)
     text = str(found)
-    assert "features ranked highest by occlusion are certified stable" in text
-    assert "in at least 0.9 of cases" in text
-    assert text.startswith("With confidence 0.9, the ")
+    assert text.startswith(f"Top {found.size} ")
+    assert "by occlusion: stable in at least 90% of cases (90% confidence)" in text
     assert "smallest" not in text
     assert "minimal" not in text
-    assert "another size may be stable too" in text
+    assert "Another size, even a smaller one, may be stable too." in found.explain()
     assert text.count(". ") == 0
 
 

@@ -137,11 +137,11 @@ def drawn_from(model: Any, **options: Any) -> hf.Certificate:
 def test_what_was_drawn_is_confirmed_by_draws_and_the_count_is_told_beside_it() -> None:
     check = hf.recheck(CountedTable(), drawn_from(CountedTable(), rng=1))
     assert check.confirmed
-    assert "Counted from inside the model, 48 of 64 masks (75%) keep the prediction: inside" in str(check)
+    assert "Counted from inside the model, 48 of 64 masks (75%) keep the prediction: inside" in check.explain()
     lucky = (drawn_from(CountedTable(), rng=key, confidence=0.5) for key in range(200))
     check = hf.recheck(CountedTable(), next(certificate for certificate in lucky if certificate.interval.low > 0.75))
     assert check.confirmed
-    assert "outside the stated interval" in str(check)
+    assert "outside the stated interval" in check.explain()
     hidden = hf.mask_function(CountedTable(), n_features=N)
     hard = hf.certify_hard(hidden, SELECTED, radius=1, max_enumerated=0, tolerance=0.3, rng=0)
     assert hard.method == "sampling"
@@ -188,7 +188,8 @@ def test_a_search_that_finds_no_change_makes_the_rate_exactly_one() -> None:
     model = SearchedTable()
     certificate = hf.certify(model, SELECTED, radius=1, rng=0)
     assert (certificate.rate, certificate.exact, certificate.proof) == (1.0, True, "branch and bound")
-    assert "proven from inside the model, by branch and bound" in str(certificate)
+    assert "(proven)" in str(certificate)
+    assert "counted from inside the model, by branch and bound" in certificate.explain()
     assert hf.Certificate.from_json(certificate.to_json()) == certificate
     model.asked.clear()
     curve = hf.certify_radii(model, SELECTED, radii=[0, 1, 3, 5], tolerance=0.3, rng=0)
@@ -202,24 +203,25 @@ def test_a_search_that_finds_no_change_makes_the_rate_exactly_one() -> None:
 def test_sentences_of_exact_results_speak_of_no_chance() -> None:
     model = CountedTable()
     for plan in ("exact", "sequential"):
-        comparison = str(hf.compare(model, {"one": SELECTED, "same": SELECTED.copy()}, [3], plan=plan, rng=0))
-        assert "r=3: one = same" in comparison
-        assert "All rates are exact: every mask was counted from inside the model" in comparison
-        assert "confidence" not in comparison
+        comparison = hf.compare(model, {"one": SELECTED, "same": SELECTED.copy()}, [3], plan=plan, rng=0)
+        assert "r=3: one = same" in str(comparison)
+        assert "(proven)" in str(comparison)
+        assert "All rates are exact: every mask was counted from inside the model" in comparison.explain()
+        assert "confidence" not in str(comparison)
     listed = hf.mask_function(CountedTable(), n_features=N)
-    comparison = str(hf.compare(listed, {"one": SELECTED, "other": ~SELECTED}, [1], rng=0))
-    assert "All rates are exact: every mask was evaluated" in comparison
-    radius = str(hf.certified_radius(model, SELECTED, min_rate=0.5, radii=[2], rng=0))
-    assert radius.startswith("For certain")
-    assert "it is a fact about this model" in radius
-    assert "random masks" not in radius
-    stable = str(hf.stabilize(model, np.arange(N, 0, -1.0), min_rate=0.5, radius=2, sizes=[2], rng=0))
-    assert "random masks" not in stable
+    comparison = hf.compare(listed, {"one": SELECTED, "other": ~SELECTED}, [1], rng=0)
+    assert "(exact: all masks counted)" in str(comparison)
+    assert "All rates are exact: every mask was evaluated" in comparison.explain()
+    radius = hf.certified_radius(model, SELECTED, min_rate=0.5, radii=[2], rng=0)
+    assert str(radius).startswith("Stable in at least 50% of cases (proven): ")
+    assert "random masks" not in radius.explain()
+    stable = hf.stabilize(model, np.arange(N, 0, -1.0), min_rate=0.5, radius=2, sizes=[2], rng=0)
+    assert "random masks" not in stable.explain()
     assert "agreed/masks" in str(hf.certify_radii(model, SELECTED, radii=[1, 2], rng=0))
     near = NearestChange(0, 1, SELECTED | (np.arange(N) == 5), N - 2, "branch and bound")
     hard = hf.certify_hard(Loses5(nearest=near), SELECTED, radius=3, rng=0)
     assert "within radius 0" not in str(hard)
-    assert "proven from inside the model" in str(hard)
+    assert "proven from inside the model" in hard.explain()
 
 
 class Loses5(CountedTable):

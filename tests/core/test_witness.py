@@ -49,7 +49,8 @@ def test_a_guided_search_finds_what_enumeration_cannot_afford():
     features = [5, 11, 17, 23, 30, 38]
     found = hf.find_witness(needs(features), np.zeros(40, dtype=bool), max_radius=10, rng=0)
     assert (found.added, found.proven, found.cleared_radius) == (tuple(features), False, 3)
-    assert "is open" in str(found)
+    assert "fewer than 6 may do" in str(found)
+    assert "what it did not find may exist" in found.explain()
 
 
 def test_what_is_found_beyond_enumeration_cannot_spare_a_feature(monkeypatch):
@@ -84,7 +85,7 @@ def test_levels_of_up_to_4096_masks_are_exhausted_whatever_the_budget():
     found = hf.find_witness(recorded, np.zeros(20, dtype=bool), max_radius=3, max_calls=0, rng=0)
     assert (found.found, found.proven, found.cleared_radius) == (False, True, 3)
     assert recorded.n_rows == 1 + 20 + 190 + 1140 == found.n_calls
-    assert "No addition of up to 3 features changes" in str(found)
+    assert str(found) == "Proven: no addition of up to 3 features changes the prediction 0."
 
 
 def test_the_reach_is_respected():
@@ -144,7 +145,7 @@ def test_a_tight_bracket_says_so():
     model = hf.mask_function(lambda shown: shown[:, 0] & ~(shown[:, 5] & shown[:, 7]), n_features=8)
     bracket = hf.stability_bracket(model, np.arange(8) < 2, rng=0)
     assert bracket.is_tight
-    assert "some addition of 2 changes it" in str(bracket)
+    assert "; some 2 change it." in str(bracket)
     never = hf.stability_bracket(hf.mask_function(lambda shown: shown[:, 0], n_features=5), np.arange(5) < 2, rng=0)
     assert (never.below, never.low, never.is_tight) == (None, 3, True)
 
@@ -164,8 +165,8 @@ def test_an_agreement_that_does_not_hold_of_itself_is_refused():
 def test_a_bracket_says_how_far_it_looked():
     never = hf.mask_function(lambda shown: shown[:, 0], n_features=9)
     unsearched = hf.stability_bracket(never, np.arange(9) < 2, max_radius=0, rng=0)
-    assert "nothing larger was searched" in str(unsearched)
-    assert "these are all there are" in str(hf.stability_bracket(never, np.arange(9) < 2, rng=0))
+    assert "no more were searched" in str(unsearched)
+    assert "which is all there are" in str(hf.stability_bracket(never, np.arange(9) < 2, rng=0))
 
 
 def test_a_change_found_in_a_random_order_is_reduced_to_what_it_needs(monkeypatch):
@@ -190,14 +191,14 @@ def test_a_guided_search_follows_the_margin_of_a_score():
 def test_finding_nothing_is_said_to_prove_nothing_beyond_what_was_exhausted():
     found = hf.find_witness(needs([1, 2, 3, 4, 5, 6]), np.zeros(40, dtype=bool), max_radius=5, rng=0)
     assert "No addition of up to 5 features was found that changes the prediction 0" in str(found)
-    assert "that none of up to 3 features does is proven" in str(found)
+    assert "; proven up to 3 features." in str(found)
 
 
 def test_a_bracket_tells_what_is_all_from_what_was_not_searched():
     one_of_four = hf.mask_function(lambda shown: shown.sum(axis=1) > 4, n_features=4)
     nothing = np.zeros(4, dtype=bool)
-    assert "these are all there are" in str(hf.stability_bracket(one_of_four, nothing, rng=0))
-    assert "nothing larger was searched" in str(hf.stability_bracket(one_of_four, nothing, max_radius=2, rng=0))
+    assert "which is all there are" in str(hf.stability_bracket(one_of_four, nothing, rng=0))
+    assert "no more were searched" in str(hf.stability_bracket(one_of_four, nothing, max_radius=2, rng=0))
     open_ = hf.stability_bracket(needs([1, 2, 3, 4, 5, 6]), np.zeros(40, dtype=bool), max_radius=5, rng=0)
     assert (open_.low, open_.below) == (3, None)
-    assert "none of up to 5 was found that changes it" in str(open_)
+    assert "; up to 5, no change was found." in str(open_)

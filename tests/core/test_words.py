@@ -64,7 +64,12 @@ def test_all_and_nothing_are_said_only_of_all_and_nothing() -> None:
 def test_numbers_go_with_their_nouns() -> None:
     assert (say.counted(1, "input"), say.counted(1200, "input")) == ("1 input", "1,200 inputs")
     assert (say.calls(1), say.calls(1200)) == ("1 model call", "1200 model calls")
-    assert (say.repeats(2), say.repeats(0)) == (", 2 of them repeated", ", the model assumed deterministic")
+    claim = SimpleNamespace(n_calls=9, n_repeated=2, answers="fixed")
+    assert say.cost(claim) == "It took 9 model calls; 2 rows asked twice had equal answers."
+    claim.n_repeated = 0
+    assert say.cost(claim) == "It took 9 model calls and assumes that the model is deterministic."
+    claim.answers = "random"
+    assert say.cost(claim) == "It took 9 model calls, each with a random answer of its own."
 
 
 def test_times_are_told_to_two_digits_from_two_of_a_unit_on() -> None:
@@ -75,16 +80,42 @@ def test_times_are_told_to_two_digits_from_two_of_a_unit_on() -> None:
     ]
 
 
-def test_stably_wrong_is_said_only_of_what_is_stable() -> None:
-    claim = SimpleNamespace(answers="fixed", reference=None, n_completions=None)
-    assert say.unlike(0.2, claim) == "the full input is predicted differently"
-    assert say.unlike(0.9, claim).endswith(", so the explanation may be stably wrong")
+def test_a_contradiction_is_said_as_it_is_in_two_lengths() -> None:
+    claim = SimpleNamespace(answers="fixed", reference=None, n_completions=None, consistent=True)
+    assert say.but_unlike(claim) == [""]
+    claim.consistent = False
+    assert say.but_unlike(claim) == [", but the full input is predicted differently", ", but the full input differs"]
     claim.reference = "84 metres"
-    assert say.unlike(0.9, claim) == "the selected features alone do not give it"
+    assert say.unlike(claim)[0] == "the selected features alone do not give it"
     claim.answers = "random"
-    assert say.unlike(0.9, claim) == "one answer to the selected features alone differed"
+    assert say.unlike(claim)[0] == "one answer to the selected features alone differed"
     claim.answers, claim.n_completions = "fixed", 7
-    assert say.unlike(0.9, claim) == "the full input does not give it"
+    assert say.unlike(claim)[0] == "the full input does not give it"
+
+
+def test_shares_are_said_in_one_word_and_claim_no_more_than_is_known() -> None:
+    assert say.shares(Interval(0.7913, 0.9917)) == "79.1–99.2%"
+    assert (say.shares(Interval(1.0, 1.0)), say.sure(0.99995), say.sure(0.9)) == ("100%", "99.995%", "90%")
+    rates = (5 / 6, 1.0, 0.0, 0.99999, 0.00001)
+    assert [say.exact_share(rate) for rate in rates] == [
+        *("exactly 83.3% of cases", "all cases", "no case", "more than 99.9% of cases", "less than 0.1% of cases"),
+    ]
+
+
+def test_names_that_are_long_are_cut_and_sentences_shortened_from_the_back() -> None:
+    assert say.few_words("a b c d e f") == "a b c d…"
+    assert say.few_words("x" * 100) == "x" * 39 + "…"
+    assert (say.named(1, "good"), say.named(0.123456789, None), say.named(True, None)) == ("'good'", "0.123457", "True")
+    assert say.fitted("{a}{b}", a=["x " * 20, "y"], b=["z " * 20, "w"]) == "x " * 20 + "w"
+    assert say.fitted("{a}", a=["x " * 30]) == "x " * 30, "nothing shorter is known"
+
+
+def test_what_counts_as_the_same_is_said_where_it_is_not_the_usual() -> None:
+    assert say.keeping("keeps", 0, "cat", "same_top_class")[0] == "keeps the prediction 'cat'"
+    assert say.keeping("keeps", 0.5, None, "within(0.1)")[:2] == [
+        *("keeps the prediction 0.5 (judged by within(0.1))", "keeps 0.5 (judged by within(0.1))"),
+    ]
+    assert say.keeping("keeps", "a", None, "accepted_answers('a', 'b')")[-1] == "keeps it or another accepted form"
 
 
 def test_several_things_are_listed_as_in_a_sentence() -> None:

@@ -115,7 +115,7 @@ def test_a_row_of_a_table_is_certified(folder: Path, capsys: pytest.CaptureFixtu
         2,
     ]
     assert main(asked("certify", "sums", *rest)) == 0
-    assert "exactly 4 of 4 cases" in capsys.readouterr().out
+    assert "in 4 of 4 masks, counted, not drawn." in capsys.readouterr().out
 
 
 def test_a_target_that_is_no_column_is_an_error_that_names_the_columns(
@@ -287,5 +287,5 @@ def test_ctrl_c_ends_the_search_for_a_design(tmp_path: Path) -> None:
         env={**os.environ, "HOLDFAST_CACHE": str(tmp_path)},
     )
     assert done.returncode == 130
-    assert done.stderr.splitlines()[0].startswith("Searching a stopping design, once")
+    assert done.stderr.splitlines()[0].startswith("Searching for a stopping design, once")
     assert done.stderr.splitlines()[1].startswith("holdfast: Interrupted.")

@@ -124,10 +124,10 @@ def test_a_search_is_announced_once_and_drawn_on_a_terminal(monkeypatch: pytest.
         notice = SearchNotice()
         for done in (0, 500, 1000):
             notice(done, 1000)
-        assert stream.getvalue().count("Searching a stopping design") == 1
+        assert stream.getvalue().count("Searching for a stopping design") == 1
         assert ("0/1000 steps" in stream.getvalue()) is has_bar
         notice(1, 1)
-        assert stream.getvalue().count("Searching a stopping design") == 1
+        assert stream.getvalue().count("Searching for a stopping design") == 1
 
 
 def test_streams_are_given_back() -> None:

@@ -105,7 +105,7 @@ def test_files_that_are_not_there_or_no_files_are_told_in_words(
     ("error", "wanted"),
     [
         (PermissionError(errno.EACCES, "Permission denied", "x"), "Permission denied: 'x'."),
-        (FileExistsError(errno.EEXIST, "File exists", "."), "'.' is there already."),
+        (FileExistsError(errno.EEXIST, "File exists", "."), "'.' already exists."),
         (OSError("the disk is gone"), "the disk is gone"),
     ],
 )

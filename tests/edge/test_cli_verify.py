@@ -39,14 +39,18 @@ def test_a_certificate_is_confirmed_with_its_sentence_and_its_key(
 ) -> None:
     code, out = verdict(certificate, capsys=capsys)
     assert code == 0
-    assert out.startswith("Confirmed: Revealing up to 3 more features keeps the prediction 'malignant' in exactly 3304")
-    assert "key" not in out
+    assert out.startswith("Confirmed: asked again, the model gives the same result.\nStable in ")
+    assert "revealing up to 3 more features keeps the prediction 'malignant' in 3304 of" in out
+    assert "The key" not in out
     drawn = tmp_path / "drawn.json"
     assert main(["certify", *DIGIT, *ASK, "--output", str(drawn)]) == 0
     code, out = verdict(drawn, *DIGIT, capsys=capsys)
     assert code == 0
-    assert out.startswith("Confirmed: With confidence 0.9, revealing up to 3 more features keeps the prediction")
-    assert "The random key is canonical" in out
+    assert out.startswith(
+        "Confirmed: asked again, the model gives the same result; the seed follows from the question."
+    )
+    assert "(90% confidence): revealing up to 3 more features kept the prediction" in out
+    assert "The key follows from the question" in out
     assert "Not checked, as `holdfast show` prints them: date, holdfast, model, input, explanation, top." in out
 
 
@@ -71,6 +75,7 @@ def test_a_file_says_what_people_want_to_read(certificate: Path, capsys: pytest.
     assert main(["show", str(certificate)]) == 0
     out = capsys.readouterr().out
     assert "keeps the prediction 'malignant'" in out
+    assert "It does not say that the explanation or the prediction is right." in out
     assert "classes: malignant, benign" in out
     assert "Nothing of this was verified" in out
 
@@ -109,7 +114,7 @@ def test_a_comparison_and_a_gate_are_confirmed(tmp_path: Path, capsys: pytest.Ca
     assert main(["check", *DIGIT, *ASK, "--min-rate", "0.1", "--output", str(gate)]) in (0, 1)
     for file in (compared, gate):
         code, out = verdict(file, *DIGIT, capsys=capsys)
-        assert (code, out[:10], "canonical: it follows" in out) == (0, "Confirmed:", True)
+        assert (code, out[:10], "The key follows from the question" in out) == (0, "Confirmed:", True)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +175,7 @@ def test_a_certificate_that_was_counted_is_confirmed_without_a_key(
     file = tmp_path / "counted.json"
     assert main(["certify", *ROW, "--method", "occlusion", "--top", "5", "--radius", "3", "--output", str(file)]) == 0
     code, out = verdict(file, capsys=capsys)
-    assert (code, "counted from inside the model" in out, "random key" in out) == (0, True, False)
+    assert (code, "(proven)" in out, "random key" in out) == (0, True, False)
 
 
 def test_a_curve_of_a_study_is_confirmed_and_its_key_is_canonical(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_every_result_is_one_short_line_and_a_box(name: str) -> None:
 @pytest.mark.parametrize("name", ["witness", "hard", "radius", "recheck", "planned", "stable"])
 def test_a_box_holds_the_sentence(name: str) -> None:
     text = re.sub(r"<[^>]+>", "", RESULTS[name]._repr_html_())
-    assert unescape(text) == str(RESULTS[name])
+    assert unescape(text) == f"{RESULTS[name]}What this says{RESULTS[name].explain()}"
 
 
 def test_every_kind_of_value_has_both() -> None:

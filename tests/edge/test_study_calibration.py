@@ -52,14 +52,13 @@ def test_a_method_that_ranks_what_decides_first_needs_fewer_features(results: Pa
     assert len(calibration) == 4
     assert calibration == hf.study.Study(results).calibrate(min_rate=0.9)
     assert str(calibration) == (
-        "Features needed so that, with confidence 0.9 each, for at least 80% of inputs such as these revealing up to "
-        "r more features keeps the prediction in at least 90% of cases; r is the radius.\n"
+        "Features needed so that ≥80% of such inputs are stable in ≥90% of cases (90% confidence each).\n"
         "  radius  1                 3\n"
         "  first   top 0.25 (37/37)  top 0.25 (37/37)\n"
-        "  last    all (0/37)        all (0/37)\n"
-        "In brackets, inputs that passed, counted until the outcome was certain, and inputs that must pass; of all "
-        "features, at top 0.75."
+        "  last    all (0/37)        all (0/37)"
     )
+    assert "In brackets: inputs that passed" in calibration.explain()
+    assert "revealing up to r more features keeps the prediction in at least 90% of cases" in calibration.explain()
     frame = calibration.to_frame()
     assert frame["top_fraction"].isna().tolist() == [False, False, True, True]
 
@@ -103,7 +102,8 @@ def test_inputs_without_all_of_their_explanations_do_not_count(results: Path, tm
     edit(copy, "DELETE FROM items WHERE method = 'first' AND top_fraction = 0.5 AND input < 10")
     calibration = calibrate_study(copy, min_rate=0.9)
     assert {size.method: size.group.n_inputs for size in calibration} == {"first": N - 10, "last": N}
-    assert str(calibration).endswith("guaranteed only if it depends on no result which ones.")
+    assert "; incomplete)." in str(calibration)
+    assert "holds only if what is missing does not depend on the results" in calibration.explain()
     edit(copy, "DELETE FROM items")
     with pytest.raises(StudyError, match="no input with all of its explanations yet"):
         calibrate_study(copy, min_rate=0.9)

@@ -208,14 +208,16 @@ def test_the_sentence_says_what_is_claimed_and_under_which_conditions(texts: Pat
     run_study(spec, tmp_path / "a.db", inputs=range(2, N_INPUTS))
     found = study_guarantee(tmp_path / "a.db", method="lime", radius=3, min_rate=0.8)
     assert (found.n_inputs, found.n_skipped, found.n_missing) == (N_INPUTS - 4, 2, 2)
-    text = str(found)
-    assert text.startswith(f"With confidence 0.9, for at least {math.floor(1000 * found.share) / 10:g}% of inputs")
-    assert "revealing up to 3 more features keeps the prediction on the explanation (lime, top 0.25)" in text
-    assert f"for at least {found.count} of exactly these 10 inputs" in text
+    share = f"{math.floor(1000 * found.share) / 10:g}% of such inputs"
+    assert str(found).startswith(
+        f"At least {share} are stable in ≥80% of cases (90% confidence): revealing up to 3 more"
+    )
+    text = found.explain()
+    assert f"At least {found.count} of exactly these 10 inputs and at least {share}" in text
     assert "each wrongly with probability at most 0.02 (fresh draws" in text
     assert "independent draws" in text
-    assert "Of the study's inputs 2 were left out and 2 have no explanation" in text
-    assert "Method, radius, rate and inputs must have been chosen before any result for these inputs was seen" in text
+    assert "Of the study's inputs, 2 were left out and 2 have no explanation." in text
+    assert "Fix seed and settings before any result is seen." in text
     assert DataSetGuarantee.from_json(found.to_json()) == found
     forged = json.loads(found.to_json()) | {"share": 0.99}
     with pytest.raises(InvalidValueError, match="must follow from the counts"):
@@ -240,7 +242,8 @@ def test_cuts_and_smoothings_must_be_chosen_where_there_are_several(texts: Path,
         study_guarantee(tmp_path / "a.db", **asked, top_fraction=0.5, keep_probability=0.5)  # type: ignore[arg-type]
     found = study_guarantee(tmp_path / "a.db", **asked, top_fraction=0.5, keep_probability=0.75)  # type: ignore[arg-type]
     assert (found.top_fraction, found.keep_probability) == (0.5, 0.75)
-    assert "(lime, top 0.5, keep probability 0.75)" in str(found)
+    assert "explained by lime" in str(found)
+    assert "(keep probability 0.75)" in found.explain()
 
 
 @pytest.mark.parametrize(
@@ -343,8 +346,9 @@ def test_fresh_tests_list_at_least_what_stored_certificates_do(study: Path) -> N
 
 def test_the_list_is_said_in_words_and_in_json(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trusted = trusted_explanations(study, radius=3, min_rate=0.6, method="lime")
-    assert str(trusted).startswith(f"{len(trusted)} of {N_INPUTS} explanations can be trusted. With confidence 0.9 for")
-    assert "in at least 60% of cases" in str(trusted)
+    start = f"{len(trusted)} of {N_INPUTS} explanations can be trusted: stable in at least 60% of cases (90% confidence"
+    assert str(trusted).startswith(start)
+    assert "The whole list is right with probability at least 90%" in trusted.explain()
     assert TrustedExplanations.from_json(trusted.to_json()) == trusted
     edited = json.loads(trusted.to_json()) | {"n_tested": 3}
     with pytest.raises(HoldfastError):

@@ -175,15 +175,16 @@ def test_time_is_told_if_it_is_measured() -> None:
     assert plan.seconds is not None
     assert plan.most_seconds is not None
     assert 0 < plan.seconds <= plan.most_seconds
-    assert "ms per call, measured on one input" in str(plan)
+    assert "with one worker" in str(plan)
+    assert "Time was measured on one input: " in plan.explain()
 
 
 def test_witnesses_are_planned_for() -> None:
     spec = replace(SPEC, witness=True, mus=MusSpec(), methods=(MethodSpec("random"),))
     plan = plan_study(spec, timed=False)
     assert plan.costs[-1].name == "witnesses"
-    assert "A search for a witness that finds none takes its whole budget" in str(plan)
-    assert "witness" not in str(plan_study(replace(spec, witness=False), timed=False))
+    assert "A search for a witness that finds none takes its whole budget" in plan.explain()
+    assert "witness" not in plan_study(replace(spec, witness=False), timed=False).explain()
 
 
 def test_the_budget_of_a_search_for_a_witness_is_the_most_and_not_what_is_expected() -> None:
@@ -222,7 +223,8 @@ def test_inputs_that_would_be_left_out_are_counted(tmp_path: Path) -> None:
         plan_study(broken, timed=False)
     plan = plan_study(replace(broken, data=replace(broken.data, skip_unreadable=True)), timed=False)
     assert (plan.n_inputs, plan.n_looked_at, plan.n_skipped) == (3, 3, 1)
-    assert "1 of 3 inputs that were looked at would be left out." in str(plan)
+    assert "; 1 of 3 looked at left out." in str(plan)
+    assert "1 of 3 inputs that were looked at would be left out." in plan.explain()
     with pytest.raises(StudyError, match="None of 3 inputs"):
         plan_study(replace(broken, data=DataSpec(f"images:{tmp_path}", None, True, 99)), timed=False)
 

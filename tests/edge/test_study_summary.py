@@ -145,7 +145,8 @@ def test_what_is_left_out_is_counted_and_in_no_mean(mixed_texts: Path, tmp_path:
     assert (summary.n_inputs, summary.n_skipped, summary.n_to_do) == (9, 3, 0)
     assert {one.n_inputs for one in summary} == {6}
     assert "(3 inputs left out)" in str(summary)
-    assert "Items are missing" not in str(summary)
+    assert "Incomplete" not in summary.explain()
+    assert "3 inputs left out belong to no mean." in summary.explain()
 
 
 def test_a_summary_of_part_of_a_study_says_what_its_guarantee_needs(mixed_texts: Path, tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ def test_a_summary_of_part_of_a_study_says_what_its_guarantee_needs(mixed_texts:
     summary = summarize_study(tmp_path / "a.db")
     assert summary.n_to_do == 20
     assert "(20 items not computed)" in str(summary)
-    assert "Items are missing: guaranteed only if it depends on no result which ones, and how many." in str(summary)
+    assert "Incomplete: the guarantee holds only if what is missing does not depend on" in summary.explain()
 
 
 def test_what_is_written_meanwhile_is_not_half_read(
@@ -208,7 +209,8 @@ def test_mean_curves_keep_their_own_intervals(mixed_texts: Path, tmp_path: Path)
         assert [mean.approximate for mean in group.soft] == [None, None]
         assert [len(votes.rates) for votes in group.mus] == [2, 2]
     assert StudySummary.from_json(summary.to_json()) == summary
-    assert "confidence 0.9" in str(summary)
+    assert "90% confidence for each interval" in str(summary)
+    assert "bootstrap" not in summary.explain()
 
 
 def test_removals_have_their_own_votes_and_swaps_none(mixed_texts: Path, tmp_path: Path) -> None:
@@ -228,7 +230,7 @@ def test_a_summary_of_a_study_of_a_law_names_the_law(mixed: Path, mixed_texts: P
     spec = mixed_spec(mixed_texts, certify=CertifySpec(radii=(1, 30), neighborhood="bernoulli(0.3)"))
     run_study(spec, tmp_path / "law.db")
     head = str(summarize_study(tmp_path / "law.db")).splitlines()[0]
-    assert "revealing each of the other features with probability 0.3, but at most r" in head
+    assert "revealing each other feature with probability 0.3 (at most r)" in head
     assert "revealing" not in str(summarize_study(mixed)).splitlines()[0]
 
 

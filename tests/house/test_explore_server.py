@@ -201,12 +201,14 @@ def test_a_curve_is_the_one_of_a_direct_call(visitor: Visitor) -> None:
     assert told["rates"] == [one.rate for one in direct]
     assert list(zip(told["low"], told["high"], strict=True)) == [tuple(one.interval) for one in direct]
     assert told["sentence"] == (
-        "With confidence 0.9, the prediction 'yes' is kept in at least 80.6% of cases at every radius asked for from "
-        "1 to 4; "
-        f"the lowest interval is that of radius 4, 80.6% to 99.8% ({direct.n_calls} model calls)."
+        "Stable in at least 80.6% of cases at every radius asked from 1 to 4 (90% confidence): the model kept 'yes', "
+        "least at radius 4."
     )
+    assert told["explanation"] == direct.explain()
     assert 0.806 <= direct[4].interval.low == min(one.interval.low for one in direct) < 0.807
-    assert visitor.ask("curve", OWN, radii=[1])["sentence"].startswith("For certain, ")
+    assert visitor.ask("curve", OWN, radii=[1])["sentence"] == (
+        "Stable in at least 100% of cases at radius 1 (exact): the model kept the prediction 'yes'."
+    )
 
 
 # -- bundled models -----------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.masking.image.pixels import grid
 from holdfast.report import page as pages
 from holdfast.report.card import _cell, cut_text, describe_input, png_uri, text_parts
-from holdfast.report.claims import flip_sizes, headline, joint_means, main_groups, unlike_counts
+from holdfast.report.claims import flip_sizes, headline, headline_terms, joint_means, main_groups, unlike_counts
 from holdfast.report.gallery import choose_inputs, reduce_flip
 from holdfast.report.html import as_bytes, embed_json, render_page
 from holdfast.report.rows import CHANGED, UNKNOWN, UNREADABLE, read_rows, study_accuracy
@@ -36,7 +36,7 @@ from holdfast.study.session import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MusSpec
 from holdfast.study.store import Store
 from holdfast.study.summary import summarize_study
-from holdfast.words import outward, percent, span
+from holdfast.words import outward, percent, shares
 from tests.helpers.report_support import (
     CLASSES,
     PageData,
@@ -105,7 +105,8 @@ def test_the_headline_names_methods_by_their_results_so_that_its_intervals_hold_
     summary = summarize_study(stores[2])
     groups = sorted(summary.groups, key=lambda one: -one.soft[-1].mean)
     with Store(stores[2]) as store:
-        told = headline(summary, joint_means(store, main_groups(summary)))
+        joint = joint_means(store, main_groups(summary))
+    told, terms = headline(summary, joint), headline_terms(summary, joint)
     stricter = summarize_study(stores[2], confidence=float(1 - (1 - Fraction("0.95")) / 3))
     for one in (groups[0], groups[-1]):
         interval = stricter.group(one.method).soft[-1].guaranteed
@@ -114,8 +115,9 @@ def test_the_headline_names_methods_by_their_results_so_that_its_intervals_hold_
         assert alone is not None
         assert interval.low <= alone.low <= alone.high <= interval.high
         assert interval != alone
-        assert f"{percent(one.soft[-1].mean)} ({span(interval)})" in told
-    assert "guaranteed with confidence 0.95 for all 3 methods at once" in told
+        assert f"{percent(one.soft[-1].mean)} ({shares(interval)})" in told
+    assert "guaranteed with 95% confidence for all 3 methods at once" in terms
+    assert len(told.split()) <= 25
 
 
 def test_what_votes_prove_is_said_with_the_accuracy_of_the_smoothed_model(stores: list[Path], tmp_path: Path) -> None:
@@ -171,9 +173,9 @@ def test_certificates_are_put_together_again_as_they_were_stored(stores: list[Pa
                     # Picked for its result, it is shown with the interval that holds for all it was picked from.
                     interval = certificate.interval_if_picked(len(stored))
                     assert (own["low"], own["high"]) == interval
-                    counts = f"in {certificate.n_agreed} of {certificate.n_evaluated} random draws"
-                    said = str(certificate) if certificate.exact else f"kept the prediction {counts}"
-                    assert said in own["sentence"]
+                    said = f"Stable in {shares(interval)} of cases (90% confidence for all {len(stored)} it was picked"
+                    assert own["sentence"].startswith(str(certificate) if certificate.exact else said)
+                    assert len(own["sentence"].split()) <= 25
                 assert one["selected"] == np.flatnonzero(result.selected).tolist()
 
 

@@ -25,7 +25,7 @@ from holdfast.randomness import stream, stream_key
 from holdfast.terminal import Plotted
 from holdfast.types import Differentiable, Inspectable, MaskedModel, Masks, Outputs, Progress, Provenance, Rng
 from holdfast.validation import check_class_name, check_name, check_number, check_whole, shown
-from holdfast.words import calls, class_name, quoted
+from holdfast.words import NOT_RIGHT, class_name, counted, few_words, fitted, named, paragraph, took
 
 Numbers = NDArray[np.float64]
 _Answer = TypeVar("_Answer")
@@ -168,19 +168,40 @@ class Attribution(Plotted, Value, schema="holdfast.attribution"):
     def __str__(self) -> str:
         names = [f"feature {i}" for i in range(self.n_features)]
         if self.feature_names is not None:
-            names = [repr(name) for name in self.feature_names]
-        leaders = ", ".join(f"{names[i]} {self.scores[i]:.3g}" for i in self.ranking[:_N_SHOWN])
-        more = ", …" if self.n_features > _N_SHOWN else ""
-        what = "" if self.target is None else f" for the prediction {quoted(self.target, self.target_name)}"
-        features = "feature" if self.n_features == 1 else "features"
-        errors = ""
-        if self.errors is not None and self.errors.any():
-            errors = f", standard errors up to {self.errors.max():.2g}"
-        elif self.errors is not None:
-            errors = ", exact" if self.details.get("exact", True) else ", no error was seen"
-        return (
-            f"Scores of {self.n_features} {features}{what} by {self.method}, largest first: {leaders}{more} "
-            f"({calls(self.n_calls)}{errors}); they say what this method finds, not that the features suffice."
+            names = [repr(few_words(name, 2)) for name in self.feature_names]
+        leaders = [f"{names[i]} {self.scores[i]:.3g}" for i in self.ranking[:_N_SHOWN]]
+        what = "" if self.target is None else f" for {named(self.target, self.target_name)}"
+        return fitted(
+            "Scores of {size} by {method}{what}, largest first: {leaders}{errors}.",
+            size=[counted(self.n_features, "feature")],
+            method=[few_words(self.method)],
+            what=[what, ""],
+            leaders=[", ".join(leaders), leaders[0]],
+            errors=[self._errors and f" ({self._errors})", ""],
+        )
+
+    @property
+    def _errors(self) -> str:
+        """How far sampled scores may be off, in words."""
+        if self.errors is None:
+            return ""
+        if self.errors.any():
+            return f"standard errors up to {self.errors.max():.2g}"
+        return "exact" if self.details.get("exact", True) else "no error was seen"
+
+    def explain(self) -> str:
+        """What was asked, and what the scores do not say, in plain words."""
+        what = "a prediction" if self.target is None else f"the prediction {named(self.target, self.target_name)}"
+        estimate = "about 95 of 100 exact values lie within two of them; that is an estimate, no guarantee"
+        return paragraph(
+            f"How much does each feature matter for {what}, by {few_words(self.method)}?",
+            f"It gave {counted(self.n_features, 'score')}; features with larger ones matter more, by this method.",
+            f"Errors: {self._errors}; {estimate}." if self._errors else "",
+            took(self.n_calls),
+            "Scores say what this method finds. They carry no guarantee.",
+            "They do not say that the leading features suffice for the prediction: `certify` tests that.",
+            "Another method, fill or seed may give other scores.",
+            NOT_RIGHT,
         )
 
 

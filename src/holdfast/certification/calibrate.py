@@ -36,7 +36,7 @@ from holdfast.randomness import is_canonical, stream, stream_key
 from holdfast.terminal import Shown, as_progress
 from holdfast.types import Mask, MaskedModel, Provenance
 from holdfast.validation import MOST_ENTRIES, check_flag, check_list, check_number, check_share, check_whole, shown
-from holdfast.words import calls, counted
+from holdfast.words import calls, counted, paragraph
 
 _SIZES = tuple(tenth / 10 for tenth in range(9, 0, -1))
 
@@ -71,10 +71,20 @@ class CalibrationPlan(Shown):
             are = "is" if self.n_inputs == 1 else "are"
             return f"{counted(self.n_inputs, 'input')} {are} too few: at least {self.fewest_inputs} are needed."
         sizes = f"all {self.n_cuts} sizes" if self.n_cuts > 1 else "its test"
-        return (
-            f"{self.n_needed} of {counted(self.n_inputs, 'input')} must pass. A selection that is always stable takes "
-            f"about {self.calls_if_stable:,} model calls, {sizes} at most {self.most_calls:,}; explanations come on "
-            "top."
+        needed = f"{self.n_needed} of {counted(self.n_inputs, 'input')} must pass"
+        stable = f"A stable selection takes about {self.calls_if_stable:,} model calls"
+        return f"{needed}. {stable}, {sizes} at most {self.most_calls:,}."
+
+    def explain(self) -> str:
+        """What a calibration needs and may cost, in plain words."""
+        return paragraph(
+            "How many inputs does a calibration need, and how many model calls may it take?",
+            f"It takes at least {self.fewest_inputs} inputs, and that many only if every one passes.",
+            str(self),
+            "An input passes if a certificate of its own shows that its explanation is stable.",
+            "Explanations come on top, and one call per input if sizes are per class.",
+            "These numbers follow from the question alone: no model was called.",
+            "They do not say that any selection will pass.",
         )
 
 

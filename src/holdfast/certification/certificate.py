@@ -30,7 +30,23 @@ from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of
 from holdfast.plans.design import Design
 from holdfast.types import MaskedModel
 from holdfast.validation import check_mask, check_name, check_share, check_size, check_whole, is_number, shown
-from holdfast.words import NOT_RIGHT, drawn_for, kept, lower_first, outward, percent, proven_by, share_of, span, unlike
+from holdfast.words import (
+    FIXED_BEFORE,
+    NO_PROOF,
+    but_unlike,
+    by_judge,
+    exact_share,
+    fitted,
+    keeps,
+    outward,
+    paragraph,
+    percent,
+    proof_label,
+    share_of,
+    shares,
+    sure,
+    terms,
+)
 
 DRAWS = ("single", "pooled", "paired")
 """Whom the draws were made for: one radius alone, a curve, or a comparison. They name the random stream."""
@@ -182,40 +198,68 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
             self.n_agreed, self.n_evaluated, confidence=1 - (1 - Fraction(str(self.confidence))) / n
         )
 
+    @property
+    def stability(self) -> tuple[str, str]:
+        """How often the prediction is kept, and how that is known: 'exactly 83.3% of cases' and 'proven'."""
+        worst = " at worst" if self.rate_kind in WORST else ""
+        if self.exact and self.judge_errors is None:
+            share = exact_share(self.rate).removeprefix("" if self.n_repeated or self.proof else "exactly ")
+            return share + worst, "proven" if self.proof else ""
+        share = shares(self.true_interval)
+        if self.rate_kind == "worst_size_lower":
+            share = f"at least {percent(outward(self.true_interval).low)}"
+        judged = "" if self.judge_errors is None else ", judge's errors included"
+        return f"{share} of cases{worst}", f"{sure(self.true_confidence)} confidence{judged}"
+
     def __str__(self) -> str:
-        change, keeps = self.change(self.effective_radius, self.rate_kind), f"keeps {kept(self)}"
-        low, high = outward(self.interval)
+        counts, (share, known) = share_of(self.n_agreed, self.n_evaluated), self.stability
+        evidence = [f" in {counts} random draws", f" in {counts} draws", ""]
+        if self.answers == "random":
+            evidence = [f" in {counts} random answers", " in random answers"]
+        elif self.exact and self.neighborhood.startswith(UNEQUAL):  # masks are no cases
+            evidence = [", all masks weighed by probability", ""]
+        elif self.exact:
+            counted = ", counted, not drawn" if self.proof is None else ""
+            evidence = [f" in {counts} masks{counted}", counted, ""]
+        known = known and f" ({known})"
+        none = ", with nothing selected," if self.n_completions is None and not self.selected.any() else ""
+        return fitted(
+            "Stable in {share}: {change} {keeps}{evidence}{but}.",
+            change=[change + none for change in self.changes(self.effective_radius, self.rate_kind)],
+            share=[share + known, share.replace(" of cases", "") + known],
+            but=but_unlike(self),
+            keeps=keeps("keeps" if self.exact else "kept", self),
+            evidence=evidence,
+        )
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        counts = share_of(self.n_agreed, self.n_evaluated)
+        said = [f"How often does {self.changes(self.effective_radius, self.rate_kind)[0]} {keeps('keep', self)[0]}?"]
         if self.exact:
-            exactly = "exactly " if self.n_repeated else ""
-            claim = f"{change} {keeps} in {exactly}{share_of(self.n_agreed, self.n_evaluated)} cases"
+            how = "evaluated" if self.proof is None else f"counted from inside the model, by {proof_label(self.proof)}"
             each = "" if self.n_completions is None else " with every completion"
-            evidence = f"every mask was evaluated{each}" if self.proof is None else proven_by(self.proof)
-            if self.neighborhood.startswith(UNEQUAL):  # masks are no cases
-                claim = f"{change} {keeps} in {percent(self.rate)} of cases"
-                evidence += " and weighed by its probability" if self.proof is None else ", weighed by probability"
-            scope = "it is a fact about" if self.n_repeated else "it is about"
+            said.append(f"Every mask was {how}{each}, and {counts} keep it: nothing was left to chance.")
+            if self.neighborhood.startswith(UNEQUAL):
+                said.append("Masks count by their probability.")
         else:
-            upper = "" if self.rate_kind == "worst_size_lower" else f" to {100 * high:g}%"
-            cases = f"in {'' if upper else 'at least '}{100 * low:g}%{upper} of cases"
-            claim = f"With confidence {self.confidence}, {lower_first(change)} {keeps} {cases}"
-            where = " at the worst" if self.rate_kind in WORST else ""
-            evidence = f"{self.n_agreed} of {self.n_evaluated} draws agreed{where}"
-            scope = f"it is about {drawn_for(self)} for"
-        caveats = []
+            said.append(f"{counts} random masks kept it.")
+            what = "the interval contains the true rate"
+            if self.rate_kind == "worst_size_lower":
+                what = "the true rate is not below the lower end"
+            said.append(f"Over these draws, {what} with probability at least {sure(self.confidence)}.")
+            said += [FIXED_BEFORE, NO_PROOF]
+        if self.rate_kind in WORST:
+            said.append("It is the rate at the worst size.")
+        said.append(by_judge(self, self.interval, 1.0 if self.exact else self.confidence))
         if not self.selected.any() and self.n_completions is None:
-            everywhere = ", and the model said the same for every mask, the full input included"
-            said = everywhere if self.consistent and self.n_agreed == self.n_evaluated else ""
-            caveats.append(f"no feature is selected{said}")
+            everywhere = ": the model says the same for every mask, the full input included"
+            is_constant = self.consistent and self.n_agreed == self.n_evaluated
+            said.append(f"No feature is selected{everywhere if is_constant else ''}.")
         is_asked = self.neighborhood in NEIGHBORHOODS or self.radius != int((~self.selected).sum())
         if self.effective_radius < self.radius and is_asked:
-            caveats.append(f"the radius {self.radius} was clamped to {self.effective_radius}, the largest there is")
-        if self.judge_errors is not None:
-            caveats.append(f"with the judge's errors {span(self.true_interval)}, confidence {self.true_confidence:g}")
-        if not self.consistent:
-            caveats.append(unlike(self.rate, self))
-        no_proof = "" if self.exact else ", is no proof that none of them changes the prediction"
-        caveats.append(f"{scope} this model, input and masking{no_proof}, {NOT_RIGHT}.")
-        return f"{claim} ({evidence}, {self._cost}); {'; '.join(caveats)}"
+            said.append(f"Radius {self.radius} was clamped to {self.effective_radius}, the largest there is.")
+        return paragraph(*said, terms(self, rate=self.rate, drawn=not self.exact))
 
 
 def interval_around(n_agreed: int, n_evaluated: int, tolerance: Fraction, rate_kind: str = "uniform") -> Interval:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Unpack
@@ -24,7 +23,23 @@ from holdfast.terminal import Pictured
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_flag, check_list, check_mask, check_whole, shown
 from holdfast.witness import Witness, find_witness
-from holdfast.words import calls, counted, listed, outward, percent, quoted, span
+from holdfast.words import (
+    NO_PROOF,
+    NOT_RIGHT,
+    calls,
+    counted,
+    exact_share,
+    few_words,
+    fitted,
+    listed,
+    named,
+    outward,
+    paragraph,
+    percent,
+    scope,
+    shares,
+    sure,
+)
 
 _MOST_SEARCHED = 512
 """Most prompts for the fewest passages that change an answer: each may be paid for."""
@@ -132,57 +147,58 @@ class CitationCertificate(Pictured, Value, schema="holdfast.citation_certificate
         return Interval(1 - high, 1 - low)
 
     def __str__(self) -> str:
-        cited, answer = f"{_numbers(self.cited)} of {len(self.passages)} passages", quoted(self.answer, None)
-        lines = [f"The answer {answer} cites {cited}."]
+        cites = f"the {counted(int(self.cited.sum()), 'cited passage')} of {len(self.passages)}"
+        wrong = "" if self.is_whole is not False else "; with all passages shown it answers otherwise"
+        alone = "" if self.consistent or not self.sufficiency.effective_radius else "; alone they give another answer"
+        return fitted(
+            "{answer}: {cites} {are} enough in {enough} and needed in {needed} ({known}){alone}{wrong}.",
+            are=["is" if self.cited.sum() == 1 else "are"],
+            enough=[_cases(self.sufficiency)],
+            needed=[_cases(self.necessity, lost=True)],
+            wrong=[wrong, wrong and "; all passages give another answer"],
+            alone=[alone, alone and "; alone they differ"],
+            cites=[cites],
+            known=[self._how_sure, self._how_sure.removesuffix(" each")],
+            answer=[f"Answer {named(self.answer, None)}", "Answer"],
+        )
+
+    @property
+    def _how_sure(self) -> str:
+        judged = "" if self.sufficiency.judge_errors is None else ", judge's errors included,"
+        known = f"{sure(self.sufficiency.true_confidence)} confidence{judged} each"
+        return "exact" if self.sufficiency.exact and self.necessity.exact and not judged else known
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        shown, hidden = (certificate.effective_radius for certificate in (self.sufficiency, self.necessity))
+        said = [f"Are the cited passages {_numbers(self.cited)} enough for the answer, and needed?"]
+        others = f"with up to {counted(shown, 'other')} shown as well" if shown else "shown alone"
+        said.append(f"Enough: {others}, the answer stays in {_cases(self.sufficiency)}.")
+        without = (
+            f"Without them, and up to {counted(hidden, 'other')}, it is lost in {_cases(self.necessity, lost=True)}."
+        )
+        said.append(f"Needed: {without[0].lower()}{without[1:]}")
         if self.is_whole is False:
-            whole = quoted(self.whole_answer, None)
-            lines.append(f"Beware: with all passages shown the model answers {whole}. That does not count as the same.")
-        radius, lost = self.sufficiency.effective_radius, "lost" if self.is_lost else "kept"
-        others = f"With up to {counted(radius, 'other')} shown as well" if radius else "Shown alone"
-        alone = "" if self.consistent or not radius else " The cited passages alone give another answer."
-        lines.append(f"Enough? {others}, the answer stays in {_cases(self.sufficiency)}.{alone}")
-        needed = f"Without the cited the answer is {lost}." if self.necessity.answers == "fixed" else ""
-        if self.necessity.effective_radius or not needed:
-            hidden = counted(self.necessity.effective_radius, "other")
-            needed += f" With up to {hidden} hidden as well, it is lost in {_cases(self.necessity, lost=True)}."
-        lines.append(f"Needed? {needed.strip()}")
-        lines += self._changes()
+            said.append(f"With all passages shown the model answers {named(self.whole_answer, None)}.")
+        if self.witness is not None and self.witness.mask is not None:
+            changed, added = named(self.witness.prediction, None), _numbers(self.witness.mask & ~self.cited)
+            said.append(f"Showing {added} as well changes the answer to {changed}.")
+        elif self.witness is not None:
+            said.append(f"No {counted(self.witness.max_radius, 'other')} or fewer change it.")
+        if self.enough is not None:
+            kept = self.enough.certificate
+            least = percent(outward(kept.by_people(Interval(kept.min_rate, 1.0), kept.confidence)[0]).low)
+            said.append(f"Certified to be enough in at least {least} of cases: {_numbers(self.enough.selected)}.")
+        if self._how_sure != "exact":
+            said.append(f"Each of these holds with {self._how_sure.removesuffix(' each').rstrip(',')}, over the draws.")
+            said.append(NO_PROOF)
+        if self.sufficiency.agree not in ("same_answer", "same_top_class"):
+            said.append(f"Answers are judged by {few_words(self.sufficiency.agree)}.")
         tokens = ""
         if self.prompt_tokens is not None and self.completion_tokens is not None:
             tokens = f", {self.prompt_tokens:,} tokens read and {self.completion_tokens:,} written"
-        lines.append(f"{self._confidence()}; {calls(self.n_calls)}{tokens}.")
-        return "\n".join(lines)
-
-    def _changes(self) -> Iterator[str]:
-        """What changes the answer, and which passages are certified to keep it."""
-        if self.witness is not None and self.witness.mask is not None:
-            fewest = " No fewer do." if self.witness.proven and len(self.witness.added) > 1 else ""
-            changed, added = quoted(self.witness.prediction, None), _numbers(self.witness.mask & ~self.cited)
-            yield f"Showing {added} as well changes the answer to {changed}.{fewest}"
-        elif self.witness is not None:
-            most = self.witness.max_radius
-            every = most == int((~self.cited).sum())
-            yield "No others change it." if every else f"Up to {counted(most, 'other')} never change it."
-        if self.enough is not None:
-            kept = self.enough.certificate
-            interval, sure = kept.by_people(Interval(kept.min_rate, 1.0), kept.confidence)
-            judged = "" if kept.judge_errors is None else f" (confidence {sure:g}, with the judge's errors)"
-            least = percent(outward(interval).low)
-            yield f"Certified to be enough in at least {least} of cases{judged}: {_numbers(self.enough.selected)}."
-
-    def _confidence(self) -> str:
-        """How sure all of it is, and what counts as the same answer if it is not the usual."""
-        certificate = self.sufficiency
-        steps = [] if self.enough is None else [step.exact for step in self.enough.trail]
-        is_proven = all([certificate.exact, self.necessity.exact, *steps])
-        sure = "All of it is exact" if is_proven else f"Each claim has confidence {certificate.confidence}"
-        if certificate.judge_errors is not None:
-            sure = f"With the errors of the judge, each rate has confidence {certificate.true_confidence:g}"
-        if certificate.agree.startswith("accepted_answers("):
-            return f"Other accepted forms of the answer count. {sure}"
-        return (
-            sure if certificate.agree in ("same_answer", "same_top_class") else f"Judged by {certificate.agree}. {sure}"
-        )
+        about = scope(of="this model, question, passages and template")
+        return paragraph(*said, f"It took {calls(self.n_calls)}{tokens}.", about, NOT_RIGHT)
 
 
 def _numbers(mask: Mask) -> str:
@@ -192,13 +208,10 @@ def _numbers(mask: Mask) -> str:
 
 def _cases(certificate: Certificate, *, lost: bool = False) -> str:
     """How often the answer is kept, or lost."""
-    interval, n = certificate.true_interval, certificate.n_agreed
-    if lost:
-        interval, n = Interval(1 - interval.high, 1 - interval.low), certificate.n_evaluated - n
-    counts = f"{n} of {certificate.n_evaluated}"
+    low, high = certificate.true_interval
     if certificate.exact and certificate.judge_errors is None:
-        return f"exactly {counts} {'case' if certificate.n_evaluated == 1 else 'cases'}"
-    return f"{span(interval)} of cases ({counts} {'tried' if certificate.exact else 'draws'})"
+        return exact_share(1 - certificate.rate if lost else certificate.rate).removeprefix("exactly ")
+    return f"{shares(Interval(1 - high, 1 - low) if lost else Interval(low, high))} of cases"
 
 
 @asks(PlanKeywords)

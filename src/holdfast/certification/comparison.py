@@ -25,7 +25,21 @@ from holdfast.plans import Plan, most_rows, share_risk
 from holdfast.terminal import Plotted
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_label, check_selection, check_share, check_whole, shown
-from holdfast.words import calls, proven_by, quoted
+from holdfast.words import (
+    FIXED_BEFORE,
+    NO_PROOF,
+    NOT_RIGHT,
+    counted,
+    few_words,
+    fitted,
+    paragraph,
+    proof_label,
+    quoted,
+    scope,
+    sure,
+    took,
+    unlike,
+)
 
 _ROUNDING = 1e-9
 """By which the ends of an interval may differ where they are computed by another version of SciPy."""
@@ -81,6 +95,30 @@ class Difference(Value, schema="holdfast.difference"):
     def worse(self) -> str | None:
         """The explanation certified to be less stable, or None if the draws cannot tell."""
         return None if self.better is None else self.second if self.better == self.first else self.first
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        claim = f"{few_words(self.first)} cannot be told from {few_words(self.second)}"
+        if self.better is not None and self.worse is not None:
+            claim = f"{few_words(self.better)} is more stable than {few_words(self.worse)}"
+        by = f"first minus second {low:+.3f} to {high:+.3f}"
+        return f"At radius {self.radius}, {claim} ({by}, risk {self.risk:.2g} each way)."
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        said = [f"Is {few_words(self.first)} or {few_words(self.second)} the more stable explanation at this radius?"]
+        if self.first_only is not None:
+            said.append(
+                f"{self.first_only} draws kept the prediction of the first alone, {self.second_only} of the other."
+            )
+            said.append("An exact sign test on these draws decides.")
+        else:
+            said.append("The intervals of the two rates decide.")
+        said.append(f"A claim is false with probability at most {self.risk:.2g} in each direction, over the draws.")
+        said.append("No claim means that the draws cannot tell, not that the two are equal.")
+        return paragraph(
+            *said, FIXED_BEFORE, scope("random masks", "these explanations of one model, input and fill"), NOT_RIGHT
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,23 +201,63 @@ class Comparison(Plotted, Value, schema="holdfast.comparison"):
 
     def __str__(self) -> str:
         width = max(map(len, self.names))
-        lines = [" " * width + "  " + "".join(f"{f'r={radius}':>8}" for radius in self.radii)]
+        lines = [self.sentence, " " * width + "  " + "".join(f"{f'r={radius}':>8}" for radius in self.radii)]
         for name, curve in zip(self.names, self.curves, strict=True):
             first, rates = curve.certificates[0], "".join(f"{rate:8.3f}" for rate in curve.rates)
-            unlike = "" if first.consistent else ", unlike the full input"
-            predicts = f"predicts {quoted(first.prediction, first.prediction_name)}{unlike}"
+            wrong = "" if first.consistent else ", unlike the full input"
+            predicts = f"predicts {quoted(first.prediction, first.prediction_name)}{wrong}"
             lines.append(f"{name:>{width}}  {rates}  {sparkline(curve.rates)}  {predicts}")
-        for radius in self.radii:
-            claims = [f"{better} > {worse}" for better, worse in self.ranking(radius)]
-            claims += [f"{pair.first} = {pair.second}" for pair in self[radius] if self._are_equal(pair)]
-            lines.append(f"r={radius}: {', '.join(claims) or 'cannot tell them apart'}")
-        certificates = [certificate for curve in self.curves for certificate in curve]
-        sure = f"All claims hold together with confidence {self.confidence}"
-        if all(certificate.exact for certificate in certificates):
-            proof = next((certificate.proof for certificate in certificates if certificate.proof), None)
-            sure = f"All rates are exact: {'every mask was evaluated' if proof is None else proven_by(proof)}"
-        lines.append(f"{sure}; {calls(self.n_calls)}.")
+        lines += [f"r={radius}: {self._claims(radius) or 'cannot tell them apart'}" for radius in self.radii]
         return "\n".join(lines)
+
+    def _claims(self, radius: int) -> str:
+        """All that is certified at a radius: 'a > b, a = c'."""
+        claims = [f"{better} > {worse}" for better, worse in self.ranking(radius)]
+        claims += [f"{pair.first} = {pair.second}" for pair in self[radius] if self._are_equal(pair)]
+        return ", ".join(claims)
+
+    @property
+    def _how_sure(self) -> str:
+        certificates = [certificate for curve in self.curves for certificate in curve]
+        if not all(certificate.exact for certificate in certificates):
+            return f"{sure(self.confidence)} confidence for all claims at once"
+        return "proven" if all(certificate.proof for certificate in certificates) else "exact: all masks counted"
+
+    @property
+    def sentence(self) -> str:
+        """Which explanation is more stable at the largest radius, in a sentence."""
+        radius = self.radii[-1]
+        claims, n_told = self._claims(radius), len(self.ranking(radius))
+        claims = claims.replace(" > ", " is more stable than ") if len(self[radius]) == 1 else claims
+        told = f"{n_told} of {counted(len(self[radius]), 'pair')} of explanations can be told apart"
+        if not claims:
+            told = claims = "no explanation is shown to be more stable than another"
+        return fitted(f"At radius {radius}, {{claims}} ({self._how_sure}).", claims=[claims, told])
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        certificates = [certificate for curve in self.curves for certificate in curve]
+        radii = "one radius" if len(self.radii) == 1 else f"{len(self.radii)} radii"
+        said = [f"Which of {len(self.names)} explanations is more stable, at {radii}?"]
+        is_exact = all(certificate.exact for certificate in certificates)
+        if is_exact:
+            proof = next((certificate.proof for certificate in certificates if certificate.proof), None)
+            how = "evaluated" if proof is None else f"counted from inside the model, by {proof_label(proof)}"
+            said.append(f"All rates are exact: every mask was {how}.")
+            said.append("Differences are then facts, and rates that are equal are said to be.")
+        else:
+            said.append("All explanations faced the same random order of features.")
+            said.append(f"All claims hold at once with probability at least {sure(self.confidence)} over the draws.")
+            said.append("Where nothing is claimed, the draws cannot tell: the two need not be equal.")
+            said += [FIXED_BEFORE, NO_PROOF]
+        wrong = [
+            name for name, curve in zip(self.names, self.curves, strict=True) if not curve.certificates[0].consistent
+        ]
+        if wrong:
+            first = self.curve(wrong[0]).certificates[0]
+            said.append(f"Of {few_words(wrong[0])}, {unlike(first)[0]}.")
+        about = scope("" if is_exact else "random masks", "these explanations of one model, input and fill")
+        return paragraph(*said, took(self.n_calls), about, NOT_RIGHT)
 
 
 @asks(PlanKeywords, plan="exact")

@@ -24,7 +24,21 @@ from holdfast.plans.search import Goal
 from holdfast.terminal import Plotted
 from holdfast.types import MaskedModel
 from holdfast.validation import shown
-from holdfast.words import MOST_READABLE, bracket, calls, kept, lower_first, proven_by, share_of, unlike
+from holdfast.words import (
+    MOST_READABLE,
+    NO_PROOF,
+    ON_ITS_OWN,
+    bracket,
+    but_unlike,
+    counted,
+    fitted,
+    keeps,
+    paragraph,
+    proof_label,
+    share_of,
+    sure,
+    terms,
+)
 
 _FLOAT_SLACK = 1e-12
 _BARS = "▁▂▃▄▅▆▇█"
@@ -93,16 +107,57 @@ class CertificateCurve(Plotted, Value):
     @property
     def scope(self) -> str:
         """Whether the guarantee is about the whole curve, in words."""
-        return f"for all {self.units} at once" if self.simultaneous else f"for each {self.unit} on its own"
+        return f"for all {self.units} at once" if self.simultaneous else f"for each {self.unit}"
 
     @property
     @abstractmethod
-    def _doing(self) -> str:
-        """What is done at each radius or probability."""
+    def _doing(self) -> list[str]:
+        """What is done at each radius or probability, in several lengths."""
+
+    @property
+    def sentence(self) -> str:
+        """What the curve says of its last point; which one is said is fixed before any result is seen."""
+        last = self.certificates[-1]
+        share, known = last.stability
+        if not all(certificate.exact for certificate in self):
+            known = f"{known or f'{sure(last.confidence)} confidence'} {self.scope}"
+        at = f" at {self.unit} {self.places[-1]:g}"
+        known = known and f" ({known})"
+        return fitted(
+            "Stable in {share}: {doing} {keeps}{but}.",
+            doing=self._doing,
+            share=[
+                share + at + known,
+                share.replace(" of cases", "") + at + known.replace(f"for each {self.unit}", "each"),
+            ],
+            but=but_unlike(last),
+            keeps=keeps("keeps" if last.exact else "kept", last),
+        )
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        last, n_drawn = self.certificates[-1], sum(not certificate.exact for certificate in self)
+        places = f"one {self.unit}" if len(self) == 1 else f"{len(self)} {self.units}"
+        said = [f"How often does {self._doing[0]} {keeps('keep', last)[0]}, at {places}?"]
+        if n_drawn:
+            together = "each interval contains its true rate"
+            if self.simultaneous:
+                together = "all intervals contain their true rates at once"
+            said.append(f"Over the draws, {together} with probability at least {sure(last.confidence)}.")
+            said += ["" if self.simultaneous else ON_ITS_OWN, NO_PROOF]
+        if n_drawn < len(self):
+            which = "All rates are exact" if not n_drawn else f"{counted(len(self) - n_drawn, 'rate')} of them exact"
+            proof = next((certificate.proof for certificate in self if certificate.proof), None)
+            how = "every mask was evaluated" if proof is None else f"masks were counted by {proof_label(proof)}"
+            said.append(f"{which}: {how}.")
+        if last.judge_errors is not None:
+            below, above = last.judge_errors.upper_false_yes, last.judge_errors.upper_false_no
+            joint = sure(last.true_confidence)
+            said.append(f"The judge's errors of -{below:.3f} and +{above:.3f} are included, at {joint} confidence.")
+        return paragraph(*said, terms(last, rate=last.rate, drawn=n_drawn > 0))
 
     def __str__(self) -> str:
-        last, unit = self.certificates[-1], self.unit
-        head = f"{sparkline(self.rates)}  how often {kept(last)} is kept when {self._doing}, {self.scope}"
+        unit = self.unit
         step = -(-len(self) // _MOST_ROWS)
         rows = [f"  (every {step}{'nd' if step == 2 else 'rd' if step == 3 else 'th'} {unit})"] if step > 1 else []
         for place, cert in list(zip(self.places, self, strict=True))[::-step][::-1]:
@@ -113,19 +168,12 @@ class CertificateCurve(Plotted, Value):
                 counts = " " * (0 if all(map(_is_weighed, self)) else 13)
             counts += " exact" if cert.exact else ""
             rows.append(
-                f"{place:>{max(7, len(unit))}}  {cert.rate:6.3f}  {bracket(cert.interval):<16}  {counts}".rstrip()
+                f"{place:>{max(7, len(unit))}}  {cert.rate:6.3f}  {bracket(cert.true_interval):<16}  {counts}".rstrip()
             )
-        wrong = [] if last.consistent else [f"Beware: {unlike(last.rate, last)}."]
-        foot = f"±{last.tolerance} at confidence {last.confidence}; {calls(self.n_calls)}."
-        if all(cert.proof for cert in self):
-            foot = f"{proven_by(str(last.proof)).capitalize()}; {calls(self.n_calls)}."
-        if last.judge_errors is not None:
-            below, above = last.judge_errors.upper_false_yes, last.judge_errors.upper_false_no
-            foot += f" With the judge's errors -{below:.3f} and +{above:.3f}, confidence {last.true_confidence:g}."
         of = "masks" if all(cert.exact for cert in self) else "drawn"
         title = f"{unit:>7}    rate  interval"
         title += "" if all(map(_is_weighed, self)) else f"          agreed/{of}"
-        return "\n".join([head, title, *rows, *wrong, foot])
+        return "\n".join([self.sentence, sparkline(self.rates), title, *rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,9 +208,9 @@ class StabilityCurve(CertificateCurve, schema="holdfast.stability_curve"):
         return self.radii
 
     @property
-    def _doing(self) -> str:
+    def _doing(self) -> list[str]:
         last = self.certificates[-1]
-        return lower_first(last.change("r", last.rate_kind)).rstrip(",")
+        return last.changes("r", last.rate_kind)
 
 
 def _is_weighed(certificate: Certificate) -> bool:

@@ -17,7 +17,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.randomness import stream_key
 from holdfast.types import MaskedModel
 from holdfast.validation import check_list, check_selection, check_whole, is_number, shown
-from holdfast.words import NOT_RIGHT, bracket, calls, counted, lower_first, quoted
+from holdfast.words import NO_PROOF, NOT_RIGHT, bracket, counted, fitted, paragraph, percent, quoted, scope, sure, took
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +99,25 @@ class FillSensitivity(Value, schema="holdfast.fill_sensitivity"):
 
     def __str__(self) -> str:
         first, width = self.certificates[0], max(len("fill"), *map(len, self.names))
-        change = lower_first(first.change(first.effective_radius, first.rate_kind)).rstrip(",")
-        lines = [f"How often the prediction is kept when {change}, under {counted(len(self), 'fill')}"]
+        changes = first.changes(first.effective_radius, first.rate_kind)
+        low, high = percent(min(self.rates)), percent(max(self.rates))
+        rates = low if low == high else f"{low} to {high}"
+        wrong = sum(not certificate.consistent for certificate in self)
+        moves = "" if self.same_prediction else "; the prediction changes with the fill"
+        unlike = f"; {wrong} contradict the full input" if wrong else ""
+        known = f"±{first.tolerance:g}, {sure(first.confidence)} confidence each"
+        known = "exact" if all(certificate.exact for certificate in self) else known
+        lines = [
+            fitted(
+                "Stable in {rates} of cases under {fills} ({known}): {change}{moves}{unlike}.",
+                rates=[rates],
+                fills=[counted(len(self), "fill")],
+                known=[known],
+                unlike=[unlike],
+                moves=[moves, moves and "; predictions differ"],
+                change=changes,
+            )
+        ]
         of = "masks" if all(certificate.exact for certificate in self) else "drawn"
         lines.append(f"{'fill':>{width}}    rate  interval          agreed/{of}  prediction")
         for name, cert in zip(self.names, self, strict=True):
@@ -109,15 +126,26 @@ class FillSensitivity(Value, schema="holdfast.fill_sensitivity"):
             unlike = "" if cert.consistent else ", unlike the full input"
             rate = f"{cert.rate:6.3f}  {bracket(cert.interval):<16}"
             lines.append(f"{name:>{width}}  {rate}  {counts:<12}  {prediction}{unlike}")
-        same = f"is {quoted(first.prediction, first.prediction_name)} under every fill"
-        moves = same if self.same_prediction else "changes with the fill"
-        rates = f"The rate goes from {min(self.rates):.3f} to {max(self.rates):.3f}"
-        lines.append(f"{rates}; the prediction on the selected features {moves}.")
-        holds = f"Each of the {counted(len(self), 'certificate')} holds on its own"
-        if not all(certificate.exact for certificate in self):
+        return "\n".join(lines)
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        first = self.certificates[0]
+        change = first.changes(first.effective_radius, first.rate_kind)[0]
+        said = [f"How does the fill change how often {change} keeps the prediction?"]
+        said.append("The same masks were drawn under every fill, so that rates differ by the fill alone.")
+        if all(certificate.exact for certificate in self):
+            said.append("All rates are exact: every mask was counted.")
+        else:
             joint = math.floor(1000 * self.joint_confidence) / 1000
-            holds += f" (±{first.tolerance} at confidence {first.confidence}; all at once only at {joint:g})"
-        return "\n".join([*lines, f"{holds}, for its fill, {NOT_RIGHT}; {calls(self.n_calls)}."])
+            said.append(f"Each certificate holds with probability at least {sure(first.confidence)} over the draws.")
+            said.append(
+                f"All of them hold at once only with {sure(joint)}; a fill picked for its rate has no guarantee."
+            )
+            said.append(NO_PROOF)
+        said.append("A rate that moves is partly a property of the fill, not of the model alone.")
+        about = scope(of="this model, input and explanation, under these fills")
+        return paragraph(*said, took(self.n_calls), about, NOT_RIGHT)
 
 
 @asks(RateKeywords)

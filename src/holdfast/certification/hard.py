@@ -20,17 +20,19 @@ from holdfast.neighborhood import Neighborhood
 from holdfast.types import MaskedModel
 from holdfast.validation import check_name, check_share, check_whole, shown
 from holdfast.words import (
-    NOT_RIGHT,
+    NO_PROOF,
+    but_unlike,
+    by_judge,
     counted,
-    event,
-    kept,
-    lower_first,
+    fitted,
+    keeps,
     outward,
+    paragraph,
     percent,
     proof_label,
-    quoted,
     share_of,
-    unlike,
+    sure,
+    terms,
 )
 
 SMALLEST_TOLERANCE = Fraction(1, 10_000)
@@ -148,54 +150,86 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         return self.method != "sampling" or (not self.stable and self.answers == "fixed")
 
     def __str__(self) -> str:
-        voted = self.method in VOTED
-        rate = self.radius > 0 if voted else self.n_agreed / self.n_evaluated
-        wrong = f"; {unlike(rate, self)}" if self.consistent is False else ""
-        claim, counts, scope = self._said_by_votes() if voted else self._said_by_masks()
-        return f"{claim} ({counts}, {self._cost}){wrong}; it is {scope}, {NOT_RIGHT}."
-
-    def _said_by_votes(self) -> tuple[str, str, str]:
-        """The changes that the votes vouch for; a radius of 0 is no change, and is said to be none."""
-        what = f"the prediction {quoted(self.prediction, self.prediction_name)} of the smoothed model"
-        changes = [
-            lower_first(event("additions", "uniform", self.radius)) if self.radius else "",
-            lower_first(event("removals", "uniform", self.removal_radius)) if self.removal_radius else "",
-            f"hiding up to {self.input_removal_radius} of the full input" if self.input_removal_radius else "",
-        ]
-        first, *others = [change for change in changes if change] or [""]
-        claim = f"For certain, {first} never changes {what}" + "".join(f", nor does {change}" for change in others)
-        if not first:
-            claim = f"Nothing is certain: the votes leave open whether revealing or hiding one feature changes {what}"
-        elif not self.radius:
-            claim += "; whether revealing one more feature does is left open"
-        keep = self.keep_probability
-        share = f"{keep:g}" if isinstance(keep, float) else "one per feature"
-        votes = f"{self.n_agreed} of {self.n_evaluated} votes, keep probability {share}, {self.criterion} criterion"
-        scope = "a fact about the smoothed model, not about the model that was smoothed, for this input and masking"
-        return claim, votes, scope
-
-    def _said_by_masks(self) -> tuple[str, str, str]:
-        change, what = self.change(self.effective_radius), kept(self)
-        counts, scope = f"{self.n_agreed} of {self.n_evaluated} agreed", "a fact about this model, input and masking"
-        scope = "about one random answer of this model" if self.answers == "random" else scope
-        if self.method in PROOFS:
-            masks = f"{share_of(self.n_agreed, self.n_agreed)} masks within radius {self.radius} keep it, "
-            counts = masks if self.radius else ""  # the explanation itself is no change
-            counts += f"proven from inside the model, by {proof_label(self.method)}"
+        if self.method in VOTED:
+            return self._said_by_votes()
+        parts: dict[str, list[str]] = {"change": self.changes(self.effective_radius), "but": but_unlike(self)}
+        counts = share_of(self.n_agreed, self.n_evaluated)
         if self.counterexample is not None:
-            changed = counted(int((self.counterexample != self.selected).sum()), "feature")
-            drawn = "" if self.completion is None else f" with completion {self.completion}"
-            nearer = f", none within radius {self.radius} does" if self.radius else ""
-            return f"{change} can change {what}: a mask that differs in {changed} does{drawn}{nearer}", counts, scope
+            changed = counted(int((self.counterexample != self.selected).sum()), "changed feature")
+            answer = "a random answer" if self.answers == "random" else "a mask"
+            parts["nearer"] = [f"; none within radius {self.radius} does", f", not within {self.radius}"]
+            parts |= {} if self.radius else {"nearer": [""]}
+            parts["does"] = [f", as {answer} with {changed} shows", ""]
+            return fitted("Not stable: {change} {keeps}{does}{nearer}{but}.", **parts, keeps=keeps("can change", self))
         if self.method != "sampling":
-            return f"{change} never changes {what}", counts, scope
-        claim = f"With confidence {self.confidence}, {lower_first(change)} at random changes {what} with probability"
-        no_proof = "a statement about probability, no proof that no such change exists"
-        most, judged = f"at most {self.tolerance}", ""
-        if self.judge_errors is not None and self.tolerance is not None and self.confidence is not None:
-            widened, sure = self.by_people(Interval(1 - self.tolerance, 1.0), self.confidence)
-            judged = f", {percent(1 - outward(widened).low)} and confidence {sure:g} with the judge's errors"
-        return f"{claim} {most}{judged}", counts, no_proof
+            evidence = ["" if self.method in PROOFS else f", {counts} masks counted", ""]
+            keys = keeps("never changes", self)
+            return fitted("Proven: {change} {keeps}{evidence}{but}.", **parts, keeps=keys, evidence=evidence)
+        tolerance, confidence = self.tolerance or 0.0, self.confidence or 0.0
+        interval, joint = self.by_people(Interval(1 - tolerance, 1.0), confidence)
+        judged = "" if self.judge_errors is None else ", judge's errors included"
+        most = sure(tolerance) if self.judge_errors is None else percent(1 - outward(interval).low)
+        drawn = "random answers" if self.answers == "random" else "random draws"
+        parts["change"] = [change[0].upper() + change[1:] for change in parts["change"]]
+        return fitted(
+            "{change} {keeps} in at most {most}{evidence}{but}.",
+            most=[f"{most} of cases ({sure(joint)} confidence{judged})"],
+            **parts,
+            keeps=keeps("changes", self),
+            evidence=[f": {counts} {drawn} kept it", f" of {drawn}" if self.answers == "random" else ""],
+        )
+
+    def _said_by_votes(self) -> str:
+        """The changes that the votes vouch for; a radius of 0 is no change, and is said to be none."""
+        hidden = [f"{self.removal_radius} selected"] if self.removal_radius else []
+        hidden += [f"{self.input_removal_radius} of all"] if self.input_removal_radius else []
+        changes = [f"revealing up to {self.radius} more"] if self.radius else []
+        changes += [f"hiding up to {' or '.join(hidden)}"] if hidden else []
+        said, claim = "Proven for the smoothed model", f"{' or '.join(changes)} features {{keeps}}{{open}}{{but}}."
+        if not changes:
+            said, claim = (
+                "Nothing is proven for the smoothed model",
+                "revealing or hiding one feature {keeps}{open}{but}.",
+            )
+        is_open = bool(changes) and not self.radius
+        return fitted(
+            f"{{said}}: {claim}",
+            said=[said, said.replace("for the ", "of the ")],
+            but=but_unlike(self),
+            open=["; whether revealing one does is open" if is_open else "", "; revealing is open" if is_open else ""],
+            keeps=keeps("never changes" if changes else "may change", self),
+        )
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        counts, said = share_of(self.n_agreed, self.n_evaluated), []
+        if self.method in VOTED:
+            keep = self.keep_probability
+            share = f"{keep:g}" if isinstance(keep, float) else "one per feature"
+            said.append(f"How far can features be revealed or hidden before {keeps('votes change', self)[0]}?")
+            said.append(f"{counts} votes were for it (keep probability {share}, {self.criterion} criterion).")
+            said.append("What the votes prove is certain for the smoothed model, not for the model that was smoothed.")
+            return paragraph(*said, terms(self, rate=float(self.radius > 0), drawn=False))
+        said.append(f"Does {self.changes(self.effective_radius)[0]} ever {keeps('change', self)[0]}?")
+        if self.counterexample is not None:
+            drawn = "" if self.completion is None else f", with completion {self.completion}"
+            said.append(f"Yes: a mask was found that does{drawn}.")
+            if self.answers == "random":
+                said.append("That is one random answer; another one may differ.")
+            elif self.radius:
+                said.append(f"No mask within radius {self.radius} does.")
+        elif self.method != "sampling":
+            said.append("No: every mask within the radius keeps it, and nothing was left to chance.")
+        else:
+            tolerance, confidence = self.tolerance or 0.0, self.confidence or 0.0
+            said.append(f"{counts} random masks kept it. A fresh one changes it with probability at most {tolerance}.")
+            said.append(f"This holds with probability at least {sure(confidence)} over the draws.")
+            said += [by_judge(self, Interval(1 - tolerance, 1.0), confidence), NO_PROOF]
+        if self.method in PROOFS:
+            said.append(f"It is proven from inside the model, by {proof_label(self.method)}.")
+        elif self.exact:
+            said.append(f"{counts} masks that were evaluated keep it.")
+        return paragraph(*said, terms(self, rate=self.n_agreed / self.n_evaluated, drawn=not self.exact))
 
 
 @asks(PrecisionKeywords)

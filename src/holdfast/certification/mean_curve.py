@@ -47,7 +47,7 @@ from holdfast.randomness import is_canonical
 from holdfast.terminal import Plotted, as_progress
 from holdfast.types import Mask, MaskedModel, Progress, Rng
 from holdfast.validation import check_list, check_selection, check_share, shown
-from holdfast.words import bracket, calls
+from holdfast.words import NOT_RIGHT, ON_ITS_OWN, bracket, counted, fitted, paragraph, shares, sure, took
 
 _PILOT, _LEAST_PILOT = 1 / 128, 64
 """The first round, as a part of what rates of one half would need, and draws: enough to see where little is needed."""
@@ -71,6 +71,8 @@ _MOST_STAKED = 0.9
 
 _LEAST_MISSING, _LEAST_GAIN = 1e-3, 1e-12
 
+_NO_INPUT = "No single explanation is certified: a mean can hide inputs that are not stable."
+
 
 class MeanRate(NamedTuple):
     """The mean at one radius: for these inputs, and for the population they are a sample of."""
@@ -79,6 +81,22 @@ class MeanRate(NamedTuple):
     rate: float
     interval: Interval
     population: Interval
+
+    def __str__(self) -> str:
+        means = f"{shares(self.interval)} of cases over these inputs, {shares(self.population)} over their population"
+        return f"At radius {self.radius}, stable on average in {means}."
+
+    def explain(self) -> str:
+        """What the two means are, and what they are not, in plain words."""
+        return paragraph(
+            f"How often is the prediction kept at radius {self.radius}, on average?",
+            f"For exactly these inputs, the mean of the true rates lies in {shares(self.interval)}.",
+            f"For all inputs such as these, it lies in {shares(self.population)}, if these were drawn independently.",
+            "How sure that is, and what it cost, is said by the curve that this is a part of.",
+            ON_ITS_OWN,
+            _NO_INPUT,
+            NOT_RIGHT,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,17 +171,42 @@ class MeanCurve(Plotted, Value, schema="holdfast.mean_curve"):
 
     def __str__(self) -> str:
         scope = "all radii at once" if self.simultaneous else "each radius on its own"
-        head = f"Mean stability rate of {self.n_inputs} explanations (confidence {self.confidence:g}, {scope}):"
+        last = self[self.radii[-1]]
+        at, inputs = f"on average over {counted(self.n_inputs, 'input')} at radius {last.radius}", self.n_inputs
+        wrong = f", but {inputs - self.n_consistent} are predicted unlike the full input"
+        head = fitted(
+            "Stable in {share} of cases {at} ({known}){wrong}.",
+            share=[shares(last.interval)],
+            at=[f"{at} with random fills" if self.random_fills else at],
+            wrong=[
+                "" if self.n_consistent == inputs else wrong,
+                "" if self.n_consistent == inputs else ", some unlike it",
+            ],
+            known=[f"{sure(self.confidence)} confidence, {scope}", f"{sure(self.confidence)} confidence"],
+        )
         rows = [
             f"  r = {mean.radius:<4} {mean.rate:.3f}  these inputs {bracket(mean.interval)}"
             f"  population {bracket(mean.population)}"
             for mean in self
         ]
-        share = self.n_consistent / self.n_inputs
-        counted = f"the masks of {self.n_counted} counted from inside the model; " if self.n_counted else ""
-        counted += "hidden features drawn with each mask; " if self.random_fills else ""
-        foot = f"{counted}{calls(self.n_calls)}; {share:.1%} of the explanations have the prediction of the full input."
-        return "\n".join([head, *rows, foot, "The population's intervals are for inputs drawn independently from it."])
+        return "\n".join([head, *rows])
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        counts = f"{self.n_consistent} of {counted(self.n_inputs, 'explanation')}"
+        together = "all intervals hold at once" if self.simultaneous else "each interval holds"
+        return paragraph(
+            f"How often is the prediction kept, on average over {counted(self.n_inputs, 'input')}?",
+            f"Over the draws, {together} with probability at least {sure(self.confidence)}.",
+            "" if self.simultaneous else ON_ITS_OWN,
+            "Intervals of the population are for inputs that are independent draws from it.",
+            f"The masks of {self.n_counted} inputs were counted from inside the model." if self.n_counted else "",
+            "Hidden features are drawn with each mask." if self.random_fills else "",
+            f"{counts} have the prediction of the full input; the others may be stably wrong.",
+            took(self.n_calls),
+            _NO_INPUT,
+            NOT_RIGHT,
+        )
 
 
 Explained = Callable[[], tuple[MaskedModel, Any]]

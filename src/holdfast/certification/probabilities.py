@@ -59,11 +59,11 @@ class ProbabilityCurve(CertificateCurve, schema="holdfast.probability_curve"):
         return self.probabilities
 
     @property
-    def _doing(self) -> str:
+    def _doing(self) -> list[str]:
         first = self.certificates[0]
-        most = f", but at most {first.radius}" if first.radius < int((~first.selected).sum()) else ""
-        drawn = "" if first.n_completions is None else f", hidden ones drawn from {first.n_completions:,} completions"
-        return f"each of the other features is revealed with this probability{most}{drawn}"
+        most = f" (at most {first.radius})" if first.radius < int((~first.selected).sum()) else ""
+        drawn = "" if first.n_completions is None else " with random fills"
+        return [f"revealing each other feature with this probability{most}{drawn}", f"drawing by it{most}{drawn}"]
 
     def to_frame(self) -> Any:
         """The curve as a pandas ``DataFrame``, one row per certificate, with its probability."""

@@ -18,7 +18,21 @@ from holdfast.plans import RateTest, rate_test
 from holdfast.terminal import Plotted
 from holdfast.types import MaskedModel
 from holdfast.validation import check_share
-from holdfast.words import NOT_RIGHT, change_of, drawn_for, kept, lower_first, outward, percent, proven_by, unlike
+from holdfast.words import (
+    FIXED_BEFORE,
+    NO_PROOF,
+    but_unlike,
+    by_judge,
+    changes_of,
+    fitted,
+    keeps,
+    outward,
+    paragraph,
+    percent,
+    proof_label,
+    sure,
+    terms,
+)
 
 _MOST_AHEAD = 32
 """Radii whose draws may be computed before it is known whether their turn comes."""
@@ -102,27 +116,69 @@ class RadiusCertificate(Plotted, PredictionClaim, schema="holdfast.radius_certif
         if self.radius != max((step.radius for step in self._certified()), default=0):
             raise InvalidValueError(argument="radius", must="be the last certified one of the trail")
 
+    def stability(self) -> str:
+        """The least rate and how sure it is, in words: 'at least 90% of cases (90% confidence)'."""
+        least = f"at least {sure(self.min_rate)} of cases"
+        if self.is_certain:
+            return f"{least} ({'proven' if all(step.proof for step in self._certified()) else 'exact'})"
+        interval, joint = self.by_people(Interval(self.min_rate, 1.0), self.confidence)
+        if self.judge_errors is None:
+            return f"{least} ({sure(joint)} confidence)"
+        least = percent(outward(interval).low)
+        return f"at least {least} of cases ({sure(joint)} confidence, judge's errors included)"
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether every mask of every certified radius was counted, so that nothing is left to chance."""
+        certified = self._certified()
+        return bool(certified) and all(step.exact for step in certified) and self.judge_errors is None
+
     def __str__(self) -> str:
-        rate, certified = f"{kept(self)} in at least {self.min_rate} of cases", self._certified()
+        certified, last = self._certified(), self.trail[-1]
+        if not certified:
+            drawn = "random answers" if self.answers == "random" else "draws"
+            reason = f"the rate at radius {last.radius} is smaller"
+            if last.answer is None or self.answers == "random":
+                reason = f"{'not enough' if last.answer is None else 'too few equal'} {drawn} at radius {last.radius}"
+            return fitted(
+                "No radius is certified {keeps} in at least {rate} of cases: {reason}{but}.",
+                rate=[sure(self.min_rate)],
+                reason=[reason],
+                but=but_unlike(self),
+                keeps=keeps("to keep", self),
+            )
+        # The radius is what is told, even where it is no limit.
+        changes, every = changes_of(self, "uniform", certified[-1].effective_radius), len(certified) > 1
+        return fitted(
+            "{stable}: {change} {keeps}{also}{but}.",
+            change=changes,
+            stable=[f"Stable in {self.stability()}", f"Stable in {self.stability().replace(' of cases', '')}"],
+            but=but_unlike(self),
+            also=[", as at all smaller radii tested" if every else "", ""],
+            keeps=keeps("in random answers keeps" if self.answers == "random" else "keeps", self),
+        )
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        certified, last = self._certified(), self.trail[-1]
+        said = [
+            f"Up to which radius is the rate at which masks {keeps('keep', self)[0]} at least {sure(self.min_rate)}?"
+        ]
+        said.append(
+            f"Radii were tested in increasing order; the first that failed ended it ({len(self.trail)} tested)."
+        )
+        if not last.answer:
+            why = "its rate is smaller" if last.answer is False else "there were not enough draws to tell"
+            said.append(f"Radius {last.radius} was not certified: {why}.")
         proof = next((step.proof for step in self.trail if step.proof), None)
-        is_certain = all(step.proof for step in certified)
-        if certified:
-            every = " (and every smaller tested radius)" if len(certified) > 1 else ""
-            # The radius is what is told, even where it is no limit.
-            change = lower_first(change_of(self, "uniform", certified[-1].effective_radius, also=every))
-            sure = "For certain" if is_certain else f"With confidence {self.confidence}"
-            claim = f"{sure}, {change} keeps {rate}"
-        else:
-            claim = f"No radius is certified to keep {rate}"
-        radii = "radius" if len(self.trail) == 1 else "radii"
-        wrong = "" if self.consistent else f" {unlike(self.min_rate if certified else 0, self)};"
-        about = "it is a fact about" if is_certain and certified else f"it is about {drawn_for(self)} for"
-        scope = f"{about} this model, input and masking, not about larger or untested radii"
-        if self.judge_errors is not None and certified:
-            interval, joint = self.by_people(Interval(self.min_rate, 1.0), self.confidence)
-            wrong += f" with the judge's errors in at least {percent(outward(interval).low)}, confidence {joint:g};"
-        how = f", {proven_by(proof)}" if proof else ""
-        return f"{claim} ({len(self.trail)} {radii} tested{how}, {self._cost});{wrong} {scope}, {NOT_RIGHT}."
+        if proof is not None:
+            said.append(f"Masks were counted from inside the model, by {proof_label(proof)}.")
+        if not self.is_certain:
+            said.append(f"All claims hold with probability at least {sure(self.confidence)} over the draws.")
+            said += [FIXED_BEFORE, NO_PROOF]
+        said.append(by_judge(self, Interval(self.min_rate, 1.0), self.confidence) if certified else "")
+        said.append("It says nothing about larger or untested radii.")
+        return paragraph(*said, terms(self, rate=self.min_rate if certified else 0.0, drawn=not self.is_certain))
 
     def _certified(self) -> list[RadiusStep]:
         return [step for step in self.trail if step.answer]

@@ -22,7 +22,20 @@ from holdfast.randomness import stream, stream_key
 from holdfast.selection import top_fraction
 from holdfast.types import Mask, MaskedModel, Progress, Rng
 from holdfast.validation import check_selection, check_whole, shown
-from holdfast.words import NOT_RIGHT, calls, event
+from holdfast.words import (
+    FIXED_BEFORE,
+    NOT_RIGHT,
+    counted,
+    event,
+    few_words,
+    fitted,
+    paragraph,
+    percent,
+    scope,
+    shares,
+    sure,
+    took,
+)
 
 _PAPER_SHARE = 0.25
 
@@ -114,19 +127,42 @@ class Reexplanation(Value, schema="holdfast.reexplanation"):
         return sum(self.certificates[i].consistent for i in self.which)
 
     def __str__(self) -> str:
+        method, n_wrong = few_words(self.method), self.n_repeats - self.n_consistent
+        low, high = percent(min(self.rates)), percent(max(self.rates))
+        rates = low if low == high else f"{low.removesuffix('%')}–{high}"
+        return fitted(
+            "{explained} share {overlap} of their features{known}, and kept the prediction in {rates} of cases{wrong}.",
+            explained=[f"Two explanations by {method}"],
+            overlap=[percent(self.overlap)],
+            rates=[rates],
+            wrong=[f"; {n_wrong} contradict the full input" if n_wrong else ""],
+            known=[f" on average ({shares(self.overlap_interval)}, {sure(self.confidence)} confidence)", " on average"],
+        )
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
         # Selections of unlike size may leave unlike numbers of features to reveal.
         widest = max(self.certificates, key=lambda certificate: certificate.effective_radius)
         change = event(widest.neighborhood, widest.rate_kind, widest.effective_radius)
-        (low, high), (least, most) = self.overlap_interval, self.rate_spread_interval
-        sure = f"with confidence {self.confidence}"
-        shared = f"expected: {low:.0%} to {high:.0%} {sure}" if low < high else "the method draws nothing at random"
-        apart = f"the true rates of {len(self.certificates)} distinct selections differ by {least:.2f} to {most:.2f}"
-        apart = f"{apart} {sure}" if len(self.certificates) > 1 else "all selections are the same"
-        return (
-            f"{self.method}, {self.n_repeats} times: two selections share {self.overlap:.0%} of their features on "
-            f"average ({shared}). {change} keeps the prediction in {min(self.rates):.1%} to {max(self.rates):.1%} of "
-            f"cases ({apart}). {self.n_consistent} of {self.n_repeats} selections get the full input's prediction; "
-            f"{calls(self.n_calls)}. It is about this model, input and masking, {NOT_RIGHT}."
+        (low, high), chance = self.overlap_interval, f"with probability at least {sure(self.confidence)}"
+        alike = f"The method was run {self.n_repeats} times; it draws nothing at random."
+        if low < high:
+            alike = f"The expected overlap of two fresh runs lies in {shares(self.overlap_interval)} {chance}."
+        apart = f"All {self.n_repeats} selections are the same."
+        if len(self.certificates) > 1:
+            least, most = self.rate_spread_interval
+            selections = f"The true rates of {len(self.certificates)} distinct selections"
+            apart = f"{selections} differ by {least:.2f} to {most:.2f}, {chance}."
+        return paragraph(
+            f"How much do explanations by {few_words(self.method)}, and their stability, change from run to run?",
+            alike,
+            f"Stability: how often {change} keeps the prediction. {apart}",
+            "The two statements hold each on its own.",
+            f"{self.n_consistent} of {counted(self.n_repeats, 'selection')} have the prediction of the full input.",
+            FIXED_BEFORE,
+            took(self.n_calls),
+            scope("random masks", "this method, model, input and fill"),
+            NOT_RIGHT,
         )
 
 

@@ -28,7 +28,7 @@ from holdfast.plans import Plan
 from holdfast.terminal import Pictured
 from holdfast.types import Mask, Masks, Provenance
 from holdfast.validation import check_class_name, check_mask, check_name, check_whole, shown
-from holdfast.words import calls, change_of, class_name, repeats
+from holdfast.words import changes_of, class_name
 
 NOTHING = Tally()
 """The tally before the first draw."""
@@ -124,11 +124,11 @@ class PredictionClaim(Pictured, Value):
         nearby = self.nearby(radius)
         return len(self.selected) if nearby is None else nearby.effective_radius
 
-    def change(self, radius: int | str, rate_kind: str = "uniform", also: str = "") -> str:
-        """What is changed, in words, up to a radius if that is a limit; ``also`` says what else the claim is about."""
+    def changes(self, radius: int | str, rate_kind: str = "uniform") -> list[str]:
+        """What is changed, in words of two lengths, up to a radius if that is a limit."""
         is_limit = self.neighborhood in NEIGHBORHOODS or rate_kind == "exactly" or isinstance(radius, str)
         is_limit = is_limit or int(radius) < self.reach(len(self.selected))
-        return change_of(self, rate_kind, radius if is_limit else None, also)
+        return changes_of(self, rate_kind, radius if is_limit else None)
 
     def by_people(self, interval: Interval, confidence: float) -> tuple[Interval, float]:
         """An interval of the judge's rate, widened by what its errors may be, and with which confidence it holds."""
@@ -136,11 +136,6 @@ class PredictionClaim(Pictured, Value):
             return interval, confidence
         risk = 2 - Fraction(str(confidence)) - Fraction(str(self.judge_errors.confidence))
         return self.judge_errors.widen(interval), max(0.0, float(1 - risk))
-
-    @property
-    def _cost(self) -> str:
-        how = ", each with an answer of its own" if self.answers == "random" else repeats(self.n_repeated)
-        return f"{calls(self.n_calls)}{how}"
 
 
 class Reference:

@@ -32,7 +32,18 @@ from holdfast.validation import (
     is_number,
     shown,
 )
-from holdfast.words import calls, change_of, counted, lower_first, percent
+from holdfast.words import (
+    NOT_RIGHT,
+    OTHER_INPUTS,
+    calls,
+    change_of,
+    changes_of,
+    counted,
+    few_words,
+    fitted,
+    paragraph,
+    sure,
+)
 
 GUARANTEES = ("new inputs", "one input")
 """Of a share of all new inputs, with confidence in the calibration; or of one new input, over both."""
@@ -239,25 +250,52 @@ class Selector(Value, schema="holdfast.selector"):
         return cut_ranking(scores, self.by, self.cut_for(prediction), absolute=self.absolute)
 
     def __str__(self) -> str:
-        cost = f"({counted(self.n_inputs, 'input')}, {calls(self.n_calls)})"
+        method = few_words(self.method)
         if all(group.cut is None for group in self.groups):
-            return f"Select all features: no fewer by {self.method} are calibrated to be stable {cost}."
-        change = lower_first(change_of(self, "uniform", self.radius))
-        promise = f"for at least {percent(self.share)} of new inputs{' of each class' if self.is_per_class else ''}"
-        sure = f"with confidence {self.confidence}, {promise}"
-        if self.guarantee == "one input":
-            sure = f"for one new input, with probability at least {self.share}"
-        rate = f"keeps the prediction in at least {percent(self.min_rate)} of cases"
-        return f"Select {self._selection()} by {self.method}: {sure}, {change} {rate} {cost}."
-
-    def _selection(self) -> str:
-        """What is selected, in a few words."""
-        words = {"size": "the {:g} features ranked highest", "fraction": "the top {:g} of the features"}
-        cuts = [group.cut for group in self.groups if group.cut is not None]
+            return f"Select all features: no fewer by {method} are calibrated to be stable."
+        known, inputs = f"{sure(self.confidence or 0)} confidence", ["new inputs"]
         if self.is_per_class:
-            last = min(cuts), max(cuts)
-            return f"the top {last[0]:g} to {last[1]:g}, by class," if self.by != "threshold" else "by class"
-        return words.get(self.by, "features with scores above {:g}").format(cuts[0])
+            inputs = ["new inputs of each class", "each class"]
+        new = [f"≥{sure(self.share)} of {words} stay stable in" for words in inputs]
+        if self.guarantee == "one input":
+            new, known = ["a new input stays stable in"], f"probability ≥{sure(self.share)}"
+        return fitted(
+            "Select {what} by {method}: {new} ≥{rate} of cases ({known}){change}.",
+            rate=[sure(self.min_rate)],
+            known=[known],
+            what=self._selection(),
+            method=[method, few_words(method, 1)],
+            new=new,
+            change=[f", {words}" for words in changes_of(self, "uniform", self.radius)],
+        )
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        said = [f"How many of the leading features by {few_words(self.method)} make explanations of new inputs stable?"]
+        change = change_of(self, "uniform", self.radius)
+        said.append(f"Stable means: {change} keeps the prediction in at least {sure(self.min_rate)} of cases.")
+        if self.needs_consistent:
+            said.append("The selected features alone must have the prediction of the full input, too.")
+        if all(group.cut is None for group in self.groups):
+            said.append("No smaller selection passed the test, so all features are to be selected.")
+        elif self.guarantee == "one input":
+            over = "over that input, the calibration inputs and the draws"
+            said.append(f"One new input has a stable explanation with probability at least {sure(self.share)}, {over}.")
+        else:
+            each = " of each class that has a size" if self.is_per_class else ""
+            said.append(f"At least {sure(self.share)} of new inputs{each} then have a stable explanation.")
+            said.append(f"That holds with probability at least {sure(self.confidence or 0)} over the calibration.")
+        said.append("Scores of new inputs must be made in the same way.")
+        took = f"It took {counted(self.n_inputs, 'input')} and {calls(self.n_calls)}."
+        return paragraph(*said, took, OTHER_INPUTS, NOT_RIGHT)
+
+    def _selection(self) -> list[str]:
+        """What is selected, in a few words and in fewer."""
+        cuts = sorted({group.cut for group in self.groups if group.cut is not None})
+        cut = f"{cuts[0]:g}" if len(cuts) == 1 else f"{cuts[0]:g} to {cuts[-1]:g}"
+        if self.by == "threshold":
+            return [f"features with scores above {cut}", f"scores above {cut}"]
+        return [f"the top {cut} {'of features' if self.by == 'fraction' else 'features'}", f"the top {cut}"]
 
 
 def ends_rightly(group: CalibrationGroup, n_cuts: int) -> bool:

@@ -19,7 +19,18 @@ from holdfast.plans import rate_test
 from holdfast.selection import rank
 from holdfast.types import Mask, MaskedModel
 from holdfast.validation import check_label, check_list, check_whole, shown
-from holdfast.words import NOT_RIGHT, calls, drawn_for, kept, lower_first, outward, percent, unlike
+from holdfast.words import (
+    FIXED_BEFORE,
+    NO_PROOF,
+    but_unlike,
+    by_judge,
+    few_words,
+    fitted,
+    keeps,
+    paragraph,
+    sure,
+    terms,
+)
 
 _N_SIZES = 16
 
@@ -121,24 +132,35 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
         return self.certificate.confidence
 
     def __str__(self) -> str:
-        n, cert = len(self.selected), self.certificate
-        change = lower_first(cert.change(cert.trail[-1].effective_radius))
-        are = f"feature{' ranked highest by {} is' if self.size == 1 else 's ranked highest by {} are'}"
-        leading = f"the {self.size} of {n} {are.format(self.method)} certified stable"
-        is_certain = all(step.proof for step in self.trail)
-        sure = "For certain" if is_certain else f"With confidence {cert.confidence}"
-        claim = f"{sure}, {leading}: {change} keeps {kept(cert)}"
-        claim += f" in at least {cert.min_rate} of cases"
+        n, cert, method = len(self.selected), self.certificate, few_words(self.method)
         if self.size == n:
-            claim = f"No part of the ranking by {self.method} short of all {n} features is certified stable"
-        cost = f"({len(self.trail)} of {len(self.sizes)} sizes tested downwards, {calls(self.n_calls)})"
-        wrong = "" if cert.consistent else f" {unlike(cert.min_rate, cert)};"
-        about = "it is a fact about" if is_certain else f"it is about {drawn_for(cert)} for"
-        scope = f"{about} this model, input and masking, {NOT_RIGHT}"
-        if cert.judge_errors is not None:
-            interval, assured = cert.by_people(Interval(cert.min_rate, 1.0), cert.confidence)
-            wrong += f" with the judge's errors in at least {percent(outward(interval).low)}, confidence {assured:g};"
-        return f"{claim} {cost};{wrong} {scope}; another size may be stable too."
+            return f"No selection by {method} with fewer than all {n} features is certified stable."
+        return fitted(
+            "{top}: stable in {stable}; {change} {keeps}{but}.",
+            change=cert.changes(cert.trail[-1].effective_radius),
+            stable=[cert.stability(), cert.stability().replace(" of cases", "")],
+            but=but_unlike(cert),
+            keeps=keeps("keeps", cert),
+            top=[f"Top {self.size} of {n} features by {method}"]
+            + [f"Top {self.size} by {few_words(method, most)}" for most in (4, 1)],
+        )
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        cert, is_certain = self.certificate, all(step.exact for step in self.trail)
+        change = cert.changes(cert.trail[-1].effective_radius)[0]
+        said = [f"How few of the leading features by {few_words(self.method)} are still certified stable?"]
+        said.append(f"Stable means: {change} {keeps('keeps', cert)[0]} in at least {sure(self.min_rate)} of cases.")
+        said.append(f"{len(self.trail)} of {len(self.sizes)} sizes were tested, from all features downwards.")
+        if not is_certain:
+            said.append(
+                f"All certified sizes are stable with probability at least {sure(self.confidence)} over the draws."
+            )
+            said += [FIXED_BEFORE, NO_PROOF]
+        said.append(by_judge(cert, Interval(cert.min_rate, 1.0), cert.confidence))
+        said.append("Another size, even a smaller one, may be stable too.")
+        whole = replace(cert, n_calls=self.n_calls)
+        return paragraph(*said, terms(whole, rate=cert.min_rate, drawn=not is_certain))
 
 
 @asks(RunKeywords)

@@ -42,7 +42,7 @@ from holdfast.smoothing import SmoothedModel
 from holdfast.types import MaskedModel, Progress
 from holdfast.validation import shown
 from holdfast.witness import Witness, repeat_witness
-from holdfast.words import percent
+from holdfast.words import NOT_RIGHT, counted, few_words, paragraph, percent
 
 _KINDS_DRAWN = (Certificate, StabilityCurve, RadiusCertificate, HardCertificate, Comparison, StableSelection)
 _KINDS_ASKED = (*_KINDS_DRAWN, ProbabilityCurve, CitationCertificate, Witness, Attribution, Selector)
@@ -57,7 +57,7 @@ _N_MARGINS = 3
 _FINGERPRINTS = ("masking", "model", "input")
 _PREDICTIONS = ("prediction", "original_prediction")
 _COSTS = ("n_calls", "n_repeated", "n_rounds")
-_MOST_SHOWN = 5
+_MOST_SHOWN = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,27 +135,40 @@ class Recheck(Value, schema="holdfast.recheck"):
 
     def __str__(self) -> str:
         if not self.confirmed:
-            differing, margins = self.differences[:_MOST_SHOWN], ", ".join(f"{m:.3g}" for m in self.smallest_margins)
-            more = len(self.differences) - len(differing)
-            verdict = f"Not confirmed: {'; '.join(differing)}{f'; and {more} more' if more else ''}."
-            return verdict + (f"\nSmallest margins of the scores: {margins}." if margins else "")
-        lines = [f"Confirmed: {self.stated if self.is_random else self.repeated}"]
-        if self.is_random:
-            lines.append(
-                f"Asked again: {self.repeated}\nRandom answers do not repeat, so two samples are compared. "
-                "Each may miss its rate: a true result can fail, and a false one that is nearly true can pass."
+            more = len(self.differences) - 1
+            return f"Not confirmed: {few_words(self.differences[0], 16, 160)}{f'; and {more} more' if more else ''}."
+        same = "a new sample agrees with the old" if self.is_random else "asked again, the model gives the same result"
+        key = {True: "; the seed follows from the question", False: "; the seed was chosen by its maker", None: ""}
+        unknown = f"; not identified: {', '.join(self.not_identified)}" if self.not_identified else ""
+        return f"Confirmed: {same}{key[self.canonical]}{unknown}."
+
+    def explain(self) -> str:
+        """What was asked, what was found and what that does not show, in plain words."""
+        key = "" if self.canonical is None else " with the same random key"
+        said = [f"Does the same question, asked again{key}, give what is stated?"]
+        if not self.confirmed:
+            shown, margins = self.differences[:_MOST_SHOWN], ", ".join(f"{m:.3g}" for m in self.smallest_margins)
+            said.append(f"No, {counted(len(self.differences), 'field')} differ: {'; '.join(shown)}.")
+            said.append(
+                f"The smallest margins of the scores are {margins}: near zero, ties are a likely reason."
+                * bool(margins)
             )
+            said.append("Another model, input, fill or version also makes results differ.")
+        elif self.is_random:
+            said.append("Random answers do not repeat, so two samples were compared.")
+            said.append("Each may miss its rate: a true result can fail, and one that is nearly true can pass.")
+        else:
+            said.append("Yes: every field that is stated is what the question gives now.")
         if self.not_identified:
             unknown = ", ".join(self.not_identified)
-            lines.append(f"Not identified: {unknown}. Another one with the same answers would pass too.")
-        if self.canonical and self.is_random:
-            lines.append("The random key is canonical; the random answers could have been asked for several times.")
+            said.append(f"Not identified: {unknown}. Another one with the same answers would pass too.")
+        if self.canonical is False:
+            said.append("The key was chosen: whoever made this could have tried several and kept the best.")
         elif self.canonical:
-            lines.append("The random key is canonical: it follows from the question, nobody chose it.")
-        elif self.canonical is False:
-            tried = "whoever made this could have tried several and kept the best"
-            lines.append(f"The random key is not canonical: {tried}.")
-        return "\n".join([*lines, *self.notes])
+            again = "; random answers could have been asked for several times" if self.is_random else ""
+            said.append(f"The key follows from the question, so that nobody chose it{again}.")
+        said.append("A result that is confirmed says what it said before, and no more.")
+        return paragraph(*said, *self.notes, NOT_RIGHT)
 
 
 def _contradictions(stated: Any, repeated: Any) -> Iterator[str]:

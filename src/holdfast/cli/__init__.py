@@ -15,21 +15,21 @@ from holdfast.errors import HoldfastError
 from holdfast.terminal import TerminalBar, neutral_streams, watching_search
 
 _COMMANDS = {
-    "demo": ("demo", "study the bundled models and write a page to look at, in three minutes"),
+    "demo": ("demo", "study the bundled models and write a report, in three minutes"),
     "explain": ("single", "score how much each feature of an input matters"),
     "certify": ("single", "certify one explanation of one image, text, table row or context"),
     "curve": ("single", "certify it at several radii"),
     "radius": ("single", "find the radius up to which it is stable enough"),
     "witness": ("single", "find the fewest features that change the prediction"),
-    "compare": ("single", "tell which of several explanations of one input is more stable"),
+    "compare": ("single", "compare the stability of several explanations of one input"),
     "citations": ("single", "certify whether an answer rests on the passages that it cites"),
     "check": ("check", "gate for CI: is an explanation stable enough?"),
-    "verify": ("stored", "ask the question of a stored result again and compare everything it states"),
-    "show": ("stored", "print what a stored result says, without a model"),
+    "verify": ("stored", "check a stored result: ask its question again"),
+    "show": ("stored", "print a stored result and what it says"),
     "study": ("study", "whole data sets: init, plan, run, status, export, merge, summary, trusted, guarantee, report"),
     "reproduce": ("reproduce", "carry out experiments of the paper"),
-    "explore": ("explore", "look at explanations in the browser: reveal features, certify, find what changes it"),
-    "bench": ("bench", "how fast is a model here, and what does a certificate cost on it?"),
+    "explore": ("explore", "explore explanations in the browser: reveal features, certify, find changes"),
+    "bench": ("bench", "measure how fast a model is and what a certificate costs"),
 }
 """Commands: the module of this package that fills in each one's options, and what it is for."""
 
@@ -67,7 +67,9 @@ class SearchNotice:
     def __call__(self, done: int, total: int) -> None:
         if self._bar is None and done < total:
             self._bar = TerminalBar(what="steps")
-            print("Searching a stopping design, once; it is kept for the next time. Ctrl-C ends it.", file=sys.stderr)
+            print(
+                "Searching for a stopping design, once; it is stored for the next time. Ctrl-C stops.", file=sys.stderr
+            )
         if self._bar is not None and sys.stderr.isatty():
             self._bar(done, total)
         if done >= total:
@@ -81,7 +83,7 @@ def command_parser(first_word: str | None = None) -> argparse.ArgumentParser:
         description="Does this explanation hold fast? Certify how often a prediction survives when more features "
         "are revealed than an explanation selected.",
         epilog="Example: holdfast certify --model bundled:vader --input 'text:what a good day' --method lime --top 1 "
-        f"--radius 2\n`holdfast COMMAND --help` teaches a command. {EXIT_CODES}",
+        f"--radius 2\n`holdfast COMMAND --help` shows the options of a command. {EXIT_CODES}",
     )
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

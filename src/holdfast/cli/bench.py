@@ -24,9 +24,8 @@ _PATIENCE = 5.0  # seconds after which larger batches are no longer tried
 def fill(parser: argparse.ArgumentParser, command: str) -> None:
     """Say what the command does, and add its options."""
     parser.description = (
-        "Time a model at several batch sizes, and one certificate by each plan: draws, model calls, and time over that "
-        "of the model alone. The explanation is a random share of the features, which costs what any other with the "
-        "same rate does. Without options, on a bundled model."
+        "Time a model at several batch sizes, and one certificate by each plan: draws, model calls and overhead. The "
+        "explanation is a random share of the features. Without options, it times a bundled model."
     )
     parser.epilog = "Example: holdfast bench --model hf:my-vit --input cat.png --features 14x14 --set radius=10"
     add_input(parser, required=False)
@@ -34,7 +33,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
         parser,
         (*INPUT_SETTINGS, "tolerance", "confidence", "rng"),
         radius="how many more features may be revealed (default: 5)",
-        top="number or share of the features that is selected (default: 0.25)",
+        top="number or share of selected features (default: 0.25)",
     )
     parser.set_defaults(run=run)
 

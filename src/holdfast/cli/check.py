@@ -32,20 +32,19 @@ _ELEMENTS = {DOES_NOT_HOLD: "failure", CANNOT_TELL: "failure", ERROR: "error"}
 def fill(parser: argparse.ArgumentParser, command: str) -> None:
     """Say what the command does, and add its options."""
     parser.description = (
-        "Test, one-sided and exactly, whether the prediction is kept in at least --min-rate of the cases when up to "
-        "--radius more features are revealed. A wrong 'holds' has probability at most 1 - confidence, and so has a "
-        "wrong 'does not hold'."
+        "Test whether the prediction stays in at least --min-rate of cases when up to --radius more features are "
+        "revealed. Either answer is wrong with probability at most 1 - confidence."
     )
     parser.epilog = (
         "Example: holdfast check --model hf:my-vit --input cat.png --method lime --top 0.25 --radius 10 --min-rate 0.9 "
-        "--output check.xml\nExit codes: 0 it holds, 1 it does not, 2 cannot tell within max_draws, 3 error."
+        "--output check.xml\nExit codes: 0 yes, 1 no, 2 undecided, 3 error."
     )
     add_input(parser)
     add_verb_options(parser, ("explanation", "radius", "min_rate", "confidence", "agree"))
-    purpose = "also require that the explanation alone is predicted like the input"
+    purpose = "also require that the explanation alone has the prediction of the full input"
     parser.add_argument("--consistent", action="store_true", help=purpose)
     add_settings(parser, (*INPUT_SETTINGS, "n_samples", *_KEYWORDS, "name"))
-    add_output(parser, "as a JUnit test report where it is an .xml file")
+    add_output(parser, "a JUnit report if it ends in .xml")
     parser.set_defaults(run=run)
 
 

@@ -33,9 +33,13 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
         "'holdfast[photos]'."
     )
     parser.epilog = "Example: holdfast demo --inputs 2"
-    parser.add_argument("--output", metavar="FOLDER", default="build/demo", help="default: %(default)s")
+    parser.add_argument(
+        "--output", metavar="FOLDER", default="build/demo", help="folder of the results (default: %(default)s)"
+    )
     parser.add_argument("--inputs", type=int, metavar="N", help="inputs per study (default: 16 to 60)")
-    parser.add_argument("--photos", action="store_true", help="photographs too, by an ImageNet network: 5 more minutes")
+    parser.add_argument(
+        "--photos", action="store_true", help="also photographs, with an ImageNet network (5 more minutes)"
+    )
     parser.set_defaults(run=run)
 
 

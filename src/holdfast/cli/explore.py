@@ -15,18 +15,17 @@ from holdfast.terminal import unescaped
 def fill(parser: argparse.ArgumentParser, command: str) -> None:
     """Say what the command does, and add its options."""
     parser.description = (
-        "Serve a page on this machine on which explanations can be looked at, changed and certified while the model "
-        "answers. Without --model, the models that come with holdfast are explored; each is loaded when it is first "
-        "looked at."
+        "Serve a page on this machine to look at explanations, change them and certify them. Without --model it shows "
+        "the bundled models; each is loaded when you open it."
     )
     parser.epilog = (
-        "The address that is printed holds a token: whoever has it can use the page, nobody else, and nothing can be "
-        "reached from other machines. Ctrl-C ends the server.\n"
+        "The printed address holds a token: only who has it can use the page, and only from this machine. "
+        "Ctrl-C stops the server.\n"
         "Examples: holdfast explore --open · holdfast explore --model hf:my-vit --data images:photos --port 8765 · "
         "holdfast explore --model openai:http://127.0.0.1:8000/v1#qwen3 --data contexts:qa.jsonl --set cache=answers.db"
     )
     add_data(parser)
-    parser.add_argument("--port", type=int, default=0, help="where to listen; 0 for any free port (default: 0)")
+    parser.add_argument("--port", type=int, default=0, help="port; 0 for any free one (default: 0)")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     add_settings(parser, ("kind", "device", "trusted", "template", "system", *ENDPOINT_SETTINGS))
     parser.set_defaults(run=run)

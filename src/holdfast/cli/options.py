@@ -23,7 +23,7 @@ EXIT_OK, EXIT_NO, EXIT_UNKNOWN, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 """Done, or yes; no; undecided; something cannot be used or went wrong, and nothing is claimed; Ctrl-C."""
 
 ANSWERS = {True: ("yes", EXIT_OK), False: ("no", EXIT_NO), None: ("undecided", EXIT_UNKNOWN)}
-EXIT_CODES = "Exit codes: 0 done or yes, 1 no, 2 undecided, 3 error."
+EXIT_CODES = "Exit codes: 0 yes, 1 no, 2 undecided, 3 error."
 
 MODELS = (
     "hf:…, onnx:…, skops:…, xgboost:…, lightgbm:…, catboost:…, openai:URL#MODEL, bundled:… or python:module:factory"
@@ -36,29 +36,29 @@ SETTINGS = {
     "kind": "image, text, table or context, if the model does not say",
     "device": "where to compute, such as cuda (default: the CPU)",
     "trusted": "a type that a skops file may create",
-    "target": "the column of a table that is no feature",
-    "background": "a file of rows that hidden columns are filled from (default: the table)",
-    "split": "of the data, such as val",
-    "batch_size": "most masks per model call",
-    "timeout": "most seconds per model call",
-    "template": "how a language model is asked: default, or citing, which asks for citations",
-    "system": "a system message for a language model",
-    "cache": "a file that keeps the answers of an endpoint, so that none is paid for twice",
-    "max_tokens": "of an answer of an endpoint (default: 64)",
-    "temperature": "of an endpoint (default: 0)",
-    "n_at_once": "most requests to an endpoint at a time (default: 16)",
-    "budget_calls": "send an endpoint at most so many requests",
-    "budget_tokens": "send an endpoint nothing once so many tokens are paid for",
-    "key_variable": "the environment variable that holds the API key (default: OPENAI_API_KEY)",
+    "target": "column of the table that is not a feature",
+    "background": "file of rows to fill hidden columns from (default: the table)",
+    "split": "split of the data, such as val",
+    "batch_size": "largest number of masks per model call",
+    "timeout": "longest time of a model call, in seconds",
+    "template": "prompt for a language model: default, or citing to ask for citations",
+    "system": "system message for a language model",
+    "cache": "file that keeps the answers of an endpoint, so that you pay for each only once",
+    "max_tokens": "longest answer of an endpoint, in tokens (default: 64)",
+    "temperature": "sampling temperature of an endpoint (default: 0)",
+    "n_at_once": "largest number of parallel requests to an endpoint (default: 16)",
+    "budget_calls": "stop after this many requests to an endpoint",
+    "budget_tokens": "stop after this many tokens of an endpoint",
+    "key_variable": "environment variable with the API key (default: OPENAI_API_KEY)",
     "witness": "true or false: search for the fewest passages that change the answer (default: true)",
-    "n_samples": "what an explanation method may spend",
-    "rng": "a seed, fresh, or canonical: it follows from model, input and question, so nobody can try seeds (default)",
-    "name": "what the check is called in reports (default: explanation)",
-    "max_draws": "most draws per radius before the answer is 'undecided'",
+    "n_samples": "number of model calls that the explanation method may use",
+    "rng": "a seed, fresh, or canonical (default): derived from model, input and question, so nobody can pick it",
+    "name": "name of the check in reports (default: explanation)",
+    "max_draws": "draws per radius after which the answer is 'undecided'",
     "max_calls": "about how many model calls to spend (default: 20000)",
-    "min_tokens": "leave out inputs with fewer features",
+    "min_tokens": "skip inputs with fewer features",
     "precision": "per-input, or data-set if only means over inputs are wanted",
-    "seed": "everything random follows from it (default: 0)",
+    "seed": "seed of everything random (default: 0)",
 }
 """What ``--set`` may set besides the fields of a question, and what it means."""
 
@@ -222,9 +222,8 @@ def add_features(parser: argparse.ArgumentParser) -> None:
 def add_trust(parser: argparse.ArgumentParser) -> None:
     """What the model that a file names may do besides being read from this machine."""
     purpose = (
-        "what the model of the file may do: code (a python: model runs), download (a hf: model that is not in the "
-        "cache), network (an openai: model elsewhere is sent prompts and the API key), or a type "
-        "that a skops file creates; may be repeated"
+        "allow the model that the file names to run code (python:), to download (hf:), to use the network with your "
+        "API key (openai:), or to create a type (skops:): code, download, network or the type; may be repeated"
     )
     parser.add_argument("--trust", action="append", default=[], metavar="WHAT", help=purpose)
 
@@ -301,7 +300,7 @@ def file_message(error: OSError) -> str:
         return f"No such file: {str(path)!r}." if path.parent.is_dir() else f"No such folder: {str(path.parent)!r}."
     if isinstance(error, (FileExistsError, NotADirectoryError)):
         file = next((place for place in (path, *path.parents) if place.is_file()), None)
-        return f"{str(path)!r} is there already." if file is None else f"{str(file)!r} must be a folder, and is a file."
+        return f"{str(path)!r} already exists." if file is None else f"{str(file)!r} must be a folder, and is a file."
     if isinstance(error, IsADirectoryError):
         return f"{str(path)!r} must be a file, and is a folder."
     return f"{error.strerror}: {str(path)!r}."

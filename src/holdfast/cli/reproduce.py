@@ -23,25 +23,26 @@ _SUBJECT = ("kind", "split", "target", "device")
 def fill(parser: argparse.ArgumentParser, command: str) -> None:
     """Say what the command does, and add its options."""
     parser.description = (
-        "Carry out experiments of the paper, on the models that come with holdfast or on your own. Each writes its "
-        "data (CSV and Parquet), a figure (SVG and PNG) and a paragraph of findings into its folder."
+        "Run experiments of the paper, on the bundled models or on your own. Each writes data (CSV, Parquet), a figure "
+        "(SVG, PNG) and a paragraph of findings into its folder."
     )
     parser.epilog = (
-        "While a study runs (q1, q2, q3, topk, mus-by), Ctrl-C finishes an item that has begun, and a second one "
-        "ends it at once; everything else ends at once. The same command goes on with what is stored: items of "
-        "studies, and q4 by parts of 25 inputs; the other experiments begin again.\n"
+        "Ctrl-C finishes an item that has begun (q1, q2, q3, topk, mus-by); a second Ctrl-C stops at once. The same "
+        "command continues from what is stored: items of studies, and q4 by 25 inputs. Other experiments start again.\n"
         "Examples: holdfast reproduce q1 · holdfast reproduce all --workers 2 · "
         "holdfast reproduce q2 --model hf:my-vit --data images:photos --n 100\n"
-        "Exit codes: 0 done, 1 stopped after the items that had begun, 3 error, 130 interrupted at once."
+        "Exit codes: 0 done, 1 stopped, 3 error, 130 interrupted at once."
     )
-    parser.add_argument("ids", nargs="+", metavar="ID", help="experiments, or how their names begin; list; all")
+    parser.add_argument(
+        "ids", nargs="+", metavar="ID", help="experiments, by name or beginning of a name; or list, or all"
+    )
     add_data(parser, repeated=True)
-    parser.add_argument("--n", type=int, help="inputs per model: the first that are long enough")
+    parser.add_argument("--n", type=int, help="number of inputs per model: the first that are long enough")
     lists: dict[str, Any] = {"action": "extend"}
     parser.add_argument("--methods", type=parse_names, metavar="lime,shap", help="explanation methods", **lists)
-    parser.add_argument("--radii", type=parse_radii, metavar="1,5,10", help="or a span such as 1-10", **lists)
+    parser.add_argument("--radii", type=parse_radii, metavar="1,5,10", help="radii, or a range such as 1-10", **lists)
     parser.add_argument("--keep", type=parse_shares, metavar="1/2,1/4", help="keep probabilities λ", **lists)
-    purpose = "default: build/reproduce/ID; for several, a folder of folders"
+    purpose = "folder of the results, one folder per experiment if several (default: build/reproduce/ID)"
     parser.add_argument("--output", metavar="FOLDER", help=purpose)
     purpose = "worker processes; 0 for none (default: %(default)s)"
     parser.add_argument("--workers", type=int, default=0, help=purpose)

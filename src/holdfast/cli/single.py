@@ -61,15 +61,15 @@ VERBS = {
         "certify",
         ("explanation", "radius", "tolerance", "confidence", "agree"),
         ("n_samples", *_RATES),
-        "Show the model only what an explanation selected, reveal up to --radius more features at random, and certify "
-        "how often the prediction stays, within --tolerance at --confidence.",
+        "Show the model only what an explanation selected. Reveal up to --radius more features at random. Certify how "
+        "often the prediction stays, within --tolerance and with --confidence.",
         "holdfast certify --model bundled:vader --input 'text:what a good day' --method lime --top 1 --radius 2",
     ),
     "curve": Verb(
         "certify_radii",
         ("explanation", "radii", "tolerance", "confidence", "agree"),
         ("n_samples", *_RATES, "simultaneous"),
-        "Certify how often the prediction stays at each of several radii, on shared draws.",
+        "Certify how often the prediction stays, at several radii.",
         "holdfast curve --model bundled:cancer-forest --input bundled:cancer#0 --method lime --top 5 --radii 1-8 "
         "--plot curve.png",
     ),
@@ -77,7 +77,7 @@ VERBS = {
         "certified_radius",
         ("explanation", "min_rate", "radii", "confidence", "agree"),
         ("n_samples", "neighborhood", "rng", "max_draws"),
-        "Find the radius up to which the prediction is certified to stay in at least --min-rate of the cases.",
+        "Find how many features can be revealed before the prediction stays in less than --min-rate of cases.",
         "holdfast radius --model bundled:cancer-forest --input bundled:cancer#0 --method lime --top 5 --min-rate 0.9",
     ),
     "explain": Verb(
@@ -98,8 +98,7 @@ VERBS = {
         "compare",
         ("explanations", "radii", "tolerance", "confidence", "agree"),
         ("n_samples", *(name for name in _RATES if name != "rate_kind")),
-        "Give several explanations of one input the same draws, and rank them where the draws allow it. All claims "
-        "hold together with --confidence.",
+        "Compare several explanations of one input. All claims together hold with --confidence.",
         "holdfast compare --model hf:my-vit --input cat.png --explanation lime --explanation mine=mask.npy --top 0.25 "
         "--radii 1,5,10",
     ),
@@ -107,8 +106,8 @@ VERBS = {
         "certify_citations",
         ("cited", "radius", "min_rate"),
         ("tolerance", "confidence", "plan", "agree", "reference", "answers", "witness", "rng"),
-        "Certify whether a language model's answer rests on the passages that it cites: whether it stays when other "
-        "passages are shown beside them, and is lost without them.",
+        "Certify whether a language model's answer rests on the passages it cites. Does it stay when other passages "
+        "are shown as well? Is it lost without them?",
         "holdfast citations qa.jsonl#3 --model openai:http://127.0.0.1:8000/v1#qwen3 --radius 2 --min-rate 0.9 "
         "--set cache=answers.db",
     ),
@@ -122,9 +121,9 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     parser.description, parser.epilog = verb.description, f"Example: {verb.example}\n{EXIT_CODES}"
     add_input(parser, flag="input" if "cited" in verb.options else "--input")
     add_verb_options(parser, verb.options)
-    others = "and the options of the method, such as kernel_width of lime" if command == "explain" else ""
+    others = "any option of the method, such as kernel_width of lime" if command == "explain" else ""
     add_settings(parser, (*INPUT_SETTINGS, *verb.settings), others=others)
-    add_output(parser, "draw it where it is a .png or .svg file")
+    add_output(parser, "a figure if it ends in .png or .svg")
     add_plot(parser)
     parser.set_defaults(run=run)
 
@@ -133,11 +132,11 @@ def add_input(parser: argparse.ArgumentParser, *, required: bool = True, flag: s
     """A model and one input; a context has a place of its own, without a flag."""
     parser.add_argument("--model", required=required, metavar="SPEC", help=MODELS)
     purpose = (
-        "text:… for a text itself, an image or text file, or one of many with its number from 0: images:photos#3, "
+        "a text (text:…), an image or text file, or an entry of a data set by its number, from 0: images:photos#3, "
         "table:loans.csv#7 (or loans.csv#7), contexts:qa.jsonl#3 (or qa.jsonl#3), bundled:digits#0"
     )
     if flag == "input":
-        purpose = "a question with its passages, by its number from 0: qa.jsonl#3 or bundled:contexts#3"
+        purpose = "a question with its passages, by number, from 0: qa.jsonl#3 or bundled:contexts#3"
         parser.add_argument(flag, metavar="FILE#N", help=purpose)
         parser.set_defaults(features=None)  # what is cited are passages
     else:
@@ -147,12 +146,12 @@ def add_input(parser: argparse.ArgumentParser, *, required: bool = True, flag: s
 
 def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
     """What is explained and what is asked."""
-    what = "lime, shap, captum:DeepLift, …: explain it now; or a file of one score per feature, both with --top; "
-    what += "or without, of 0/1 each; of a context, cited (what the data cite) or citations (what the answer cites)"
+    what = "a method (lime, shap, captum:DeepLift, …) or a file of scores, with --top; a file of 0s and 1s, without; "
+    what += "for a context also cited (by the data) or citations (by the answer)"
     radius = "how many more features may be revealed"
     if "cited" in names:
-        purpose = "the numbers of the cited passages, such as 1,3 (default: those of the data), or citations: those "
-        purpose += "that the model's own answer cites, if it is asked to with --set template=citing"
+        purpose = "numbers of the cited passages, such as 1,3 (default: those of the data); citations takes them from "
+        purpose += "the model's own answer, with --set template=citing"
         parser.add_argument("--cited", default="cited", metavar="1,3", help=purpose)
     elif "method" in names:
         parser.add_argument("--method", required=True, metavar="NAME", help=_METHOD_HELP)
@@ -164,19 +163,19 @@ def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) ->
             purpose = f"two or more, each may be NAME=WHAT: {what}"
             several = {"action": "append", "metavar": "[NAME=]WHAT", "help": purpose}
         parser.add_argument("--explanation", "--method", required=True, **several)
-        purpose = "select the K features with the largest scores, or this share of them, such as 0.25"
+        purpose = "select the K features with the largest scores, or a share of all, such as 0.25"
         parser.add_argument("--top", type=parse_top, metavar="K", help=purpose)
     if "radius" in names:
         parser.add_argument("--radius", type=int, required="cited" not in names, help=radius)
     if "max_radius" in names:
         parser.add_argument("--radius", type=int, dest="max_radius", metavar="RADIUS", help=f"{radius} (default: all)")
     if "min_rate" in names:
-        purpose, required = "the rate to be reached, between 0 and 1", "cited" not in names
-        purpose = purpose if required else "look for fewer passages that keep the answer at this rate (default: 0.9)"
+        purpose, required = "smallest rate that counts as stable, between 0 and 1", "cited" not in names
+        purpose = purpose if required else "also find few passages that keep the answer at this rate (default: 0.9)"
         parser.add_argument("--min-rate", type=float, required=required, help=purpose)
     if "radii" in names:
         required = "min_rate" not in names
-        purpose = f"{radius}: 1,5,10 or 1-10" + ("" if required else " (default: 1, 2, … until one is not certified)")
+        purpose = f"{radius}: 1,5,10 or 1-10" + ("" if required else " (default: 1, 2, … until one fails)")
         parser.add_argument("--radii", type=parse_radii, required=required, metavar="1,5,10", help=purpose)
     for name in (name for name in ("tolerance", "confidence") if name in names):
         purpose = f"{FIELDS[name].help} (default: %(default)s)"
@@ -189,7 +188,7 @@ def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) ->
 def add_output(parser: argparse.ArgumentParser, other: str) -> None:
     """Where the result goes; ``other`` says what else than JSON can be written."""
     add_json(parser)
-    purpose = f"also write the result as JSON, or {other}; may be repeated"
+    purpose = f"also write the result to a file: JSON, or {other}; may be repeated"
     parser.add_argument("--output", action="append", default=[], metavar="FILE", type=parse_target, help=purpose)
 
 

@@ -26,17 +26,17 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     """Say what the command does, and add its options."""
     parser.add_argument("result", metavar="FILE", help="a JSON file that another command wrote")
     if command == "show":
-        parser.description = "Print what a stored result says, and its file about it; nothing is checked."
+        parser.description = "Print a stored result, what it says and what it does not; nothing is checked."
         parser.epilog = "Example: holdfast show cert.json"
         parser.set_defaults(run=show)
         return
     parser.description = (
-        "Ask the whole question of a stored result again, on the model and the input it is about, named by the same "
-        "options, and compare every field: counts, intervals, rules of stopping, fingerprints, names."
+        "Ask the question of a stored result again, with the same model and input, and compare every field. Name model "
+        "and input as for the command that made it."
     )
     parser.epilog = (
         "Example: holdfast verify cert.json --model hf:my-vit --input cat.png --features 14x14\n"
-        "Exit codes: 0 confirmed, 1 not confirmed, 3 error."
+        "Exit codes: 0 yes, 1 no, 3 error."
     )
     add_input(parser, required=False)
     parser.add_argument("--study", metavar="RESULTS", help="the file of results that a data-set guarantee is about")
@@ -81,7 +81,8 @@ def verify(options: argparse.Namespace) -> int:
         print(json.dumps(json.loads(verdict.to_json()) | {"confirmed": confirmed, "names": wrong}))
     else:
         more = [f"Not checked, as `holdfast show` prints them: {', '.join(unchecked)}."] if unchecked else []
-        print("\n".join([*wrong, str(verdict), *more]))
+        claim = [str(verdict.stated)] if verdict.confirmed else []
+        print("\n".join([*wrong, str(verdict), *claim, verdict.explain(), *more]))
     return EXIT_OK if confirmed else EXIT_NO
 
 
@@ -93,7 +94,8 @@ def _verify_selector(options: argparse.Namespace, stated: Selector) -> int:
         must = f"name the first of {stated.n_inputs} calibration inputs"
         raise InvalidValueError(argument="--input", must=must, got=f"{options.input}: {len(inputs)} follow")
     verdict = recheck(inputs, stated, batch_size=options.settings.get("batch_size"))
-    print(json.dumps(json.loads(verdict.to_json()) | {"confirmed": verdict.confirmed}) if options.json else verdict)
+    words = f"{verdict}\n{verdict.explain()}"
+    print(json.dumps(json.loads(verdict.to_json()) | {"confirmed": verdict.confirmed}) if options.json else words)
     return EXIT_OK if verdict.confirmed else EXIT_NO
 
 
@@ -126,6 +128,8 @@ def show(options: argparse.Namespace) -> None:
     if gate:
         print(f"{gate.get('name')}: {gate.get('answer')} (exit code {gate.get('exit_code')}).")
     print(result)
+    if hasattr(result, "explain"):
+        print(result.explain())
     for name, value in about.items():
         print(f"{name.replace('_', ' ')}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
     print("Nothing of this was verified: see `holdfast verify`.")

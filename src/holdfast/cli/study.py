@@ -25,7 +25,9 @@ _CALIBRATED = ("min_rate", "share", "confidence")
 
 def fill(parser: argparse.ArgumentParser, command: str) -> None:
     """Add the sub-commands."""
-    parser.description = "Many inputs × methods × settings, certified one by one into one file that can be resumed."
+    parser.description = (
+        "Certify many inputs × methods × settings into one file. An interrupted study continues where it stopped."
+    )
     parser.epilog = (
         "In this order: holdfast study init study.toml (then edit it); holdfast study plan study.toml; "
         "holdfast study run study.toml; holdfast study summary study.db; holdfast study report study.db."
@@ -47,9 +49,9 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     several = results | {"nargs": "+"}
     target = file | {"help": "where to (default: %(default)s; - for stdout)"}
     init = add("init", init_study, "write a study with every key explained, to be edited", target)
-    init.add_argument("--model", metavar="SPEC", help="the model to put in")
-    init.add_argument("--data", metavar="SPEC", help="the data to put in")
-    init.add_argument("--force", action="store_true", help="write over a file that is there")
+    init.add_argument("--model", metavar="SPEC", help="model of the study")
+    init.add_argument("--data", metavar="SPEC", help="data of the study")
+    init.add_argument("--force", action="store_true", help="overwrite an existing file")
 
     purpose = "items, model calls and time of a study, before anything runs"
     plan = add("plan", show_plan, purpose, file, json=True, trust=True)
@@ -57,24 +59,24 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
 
     run = add("run", run_results, "run a study, or what is left of it", file, trust=True)
     run.epilog = (
-        "Ctrl-C finishes the item that was begun first; the same command goes on from there.\n"
-        "Exit codes: 0 complete, 1 stopped early or items given up, 3 error, 130 interrupted twice."
+        "Ctrl-C finishes an item that has begun; the same command continues from there.\n"
+        "Exit codes: 0 complete, 1 incomplete, 3 error, 130 interrupted at once."
     )
-    purpose = "file of results (default: beside the study, with .db for .toml)"
+    purpose = "file of results (default: study.db for study.toml)"
     run.add_argument("--output", "--results", dest="results", metavar="FILE", help=purpose)
-    purpose = "only these of the study's inputs, such as 0:500"
+    purpose = "only some of the inputs, such as 0:500"
     run.add_argument("--inputs", type=parse_inputs, metavar="FROM:TO", help=purpose)
-    purpose = "worker processes; 0 for none, with ray for as many as fit (default: %(default)s)"
+    purpose = "number of worker processes; 0 for none, or with ray as many as fit (default: %(default)s)"
     run.add_argument("--workers", type=int, default=0, help=purpose)
     purpose = "local, or ray: on this machine, ray:auto or ray:HOST:PORT on a cluster (default: %(default)s)"
     run.add_argument("--engine", default="local", help=purpose)
     shown = run.add_mutually_exclusive_group()
-    shown.add_argument("--quiet", action="store_true", help="show nothing but errors")
-    shown.add_argument("--json", action="store_true", help="show progress and the end as JSON lines on stdout")
+    shown.add_argument("--quiet", action="store_true", help="print only errors")
+    shown.add_argument("--json", action="store_true", help="print progress and result as JSON lines")
     add_settings(
         run,
-        timeout="most seconds that an item may take, with --workers: then its worker is replaced (default: no limit)",
-        inputs_per_worker="replace a worker after so many inputs, for models that leak memory (default: never)",
+        timeout="longest time of an item in seconds, with --workers; then its worker is replaced (default: no limit)",
+        inputs_per_worker="replace a worker after this many inputs, for models that leak memory (default: never)",
         cpus_per_worker="CPUs that each worker reserves on Ray (default: 1)",
         gpus_per_worker="GPUs that each worker reserves on Ray (default: 0)",
     )
@@ -90,28 +92,31 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     purpose = "mean rates, hard and MuS rates per method, and which methods differ"
     summary = add("summary", show_summary, purpose, results, json=True)
     summary.description = (
-        "Means over the inputs at each radius, with two intervals: one that is guaranteed for the "
-        "population that the inputs are independent draws from, and the percentile bootstrap, which is approximate."
+        "Mean rates over the inputs at each radius, with two intervals: a guaranteed one, for the population that the "
+        "inputs are independent draws from, and the bootstrap, which is approximate."
     )
-    summary.add_argument("--confidence", type=float, default=0.95, help="of each interval (default: %(default)s)")
+    summary.add_argument(
+        "--confidence", type=float, default=0.95, help="confidence of each interval (default: %(default)s)"
+    )
     add_calibrate(summary, "instead, ")
     add_plot(summary)
 
     purpose = "at least how many inputs have explanations that are stable enough"
     guarantee = add("guarantee", show_guarantee, purpose, results, json=True, trust=True)
     guarantee.description = (
-        "Test every stored explanation of a method, one-sided and on draws of its own: is the prediction kept in at "
-        "least --min-rate of the cases at --radius? Then say for how many inputs it truly is, at least: of the "
-        "population that the inputs are independent draws from, and of exactly these inputs; of these alone if they "
-        "are the first of the data. Fix the question before looking at results."
+        "Test every stored explanation of a method with fresh draws: does the prediction stay in at least --min-rate "
+        "of cases at --radius? Then say for how many inputs it does, at least: of these, and of the population they "
+        "are independent draws from. Fix the question before you look at results."
     )
     guarantee.epilog = (
         "Example: holdfast study guarantee study.db --method lime --radius 5 --min-rate 0.9 --min-share 0.8\n"
         "Exit codes with --min-share: 0 yes, 1 no, 2 undecided, 3 error."
     )
     add_verb_options(guarantee, ("method", "radius", "min_rate", "confidence"))
-    guarantee.add_argument("--min-share", type=float, help="also answer whether this share of inputs reaches it")
-    stored = "use the stored certificates, at the level of their confidence, and do not call the model"
+    guarantee.add_argument(
+        "--min-share", type=float, help="also answer whether at least this share of inputs is stable"
+    )
+    stored = "use the stored certificates and do not call the model"
     guarantee.add_argument("--stored", action="store_true", help=stored)
     add_settings(
         guarantee,
@@ -123,9 +128,8 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     purpose = "which explanations can be trusted, with one guarantee for the whole list"
     trusted = add("trusted", show_trusted, purpose, results, json=True, trust=True)
     trusted.description = (
-        "Test every stored explanation, one-sided and on draws of its own: is the prediction kept in at least "
-        "--min-rate of the cases at --radius? The risk is divided among the tests: the whole list holds with "
-        "--confidence."
+        "Test every stored explanation with fresh draws: does the prediction stay in at least --min-rate of cases at "
+        "--radius? The whole list holds with --confidence."
     )
     trusted.epilog = "Example: holdfast study trusted study.db --radius 3 --min-rate 0.9"
     add_verb_options(trusted, ("any_method", "radius", "min_rate", "confidence"))
@@ -139,13 +143,15 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     purpose = "one self-contained HTML page about one or several studies"
     report = add("report", make_report, purpose, several, trust=True)
     report.add_argument("--output", metavar="FILE", default="report.html", help="the page (default: %(default)s)")
-    report.add_argument("--no-model", action="store_true", help="do not load the model: no sampled additions")
+    report.add_argument(
+        "--no-model", action="store_true", help="do not load the model; the page then shows no sampled additions"
+    )
     add_calibrate(report, "also say ")
     add_settings(
         report,
         title="of the page (default: the name of the study)",
         n_gallery="inputs to look at closer (default: 24)",
-        accuracy="also measure the smoothed model's accuracy on so many inputs",
+        accuracy="also measure the smoothed model's accuracy on this many inputs",
         confidence="of intervals over inputs (default: 0.95)",
     )
 
@@ -179,7 +185,7 @@ def init_study(options: argparse.Namespace) -> None:
         return
     path = Path(options.file)
     if path.exists() and not options.force:
-        raise InvalidValueError(f"{str(path)!r} is there already. Choose another name, or write over it with --force.")
+        raise InvalidValueError(f"{str(path)!r} already exists. Choose another name, or overwrite it with --force.")
     check_spared(path, "FILE", {"`--model`": [options.model or ""], "`--data`": [options.data or ""]})
     write_whole(path, text)
     trust = " --trust code" if (options.model or "").startswith("python:") else ""
@@ -261,10 +267,8 @@ def merge_results(options: argparse.Namespace) -> None:
 
 def add_calibrate(parser: argparse.ArgumentParser, how: str) -> None:
     """The question how many features each method needs."""
-    purpose = (
-        "how many features each method needs, so that this share of inputs (default: 0.8) keeps its prediction in "
-    )
-    purpose += "at least this part of cases, with this confidence (default: 0.9); from a study of several top_fractions"
+    purpose = "how many features each method needs to keep predictions at MIN_RATE for SHARE of inputs (default: 0.8) "
+    purpose += "with CONFIDENCE (default: 0.9); needs a study with several top_fractions"
     metavar = "MIN_RATE[,SHARE[,CONFIDENCE]]"
     parser.add_argument("--calibrate", type=parse_calibrate, metavar=metavar, help=f"{how}{purpose}")
 

@@ -22,7 +22,7 @@ from holdfast.explore.workbench import Entry, Workbench
 from holdfast.report.card import Plain, describe_certificate, describe_curve, describe_witness, input_card
 from holdfast.types import Masks, Outputs, Progress
 from holdfast.validation import check_mask
-from holdfast.words import calls, class_label, outward, percent, quoted, shortened, span
+from holdfast.words import class_label, fitted, keeps, outward, percent, shortened, sure
 
 N_VOTES = 32  # random masks that a smoothed model votes over
 MOST_CLASSES, _SHOWN_CLASSES = 50, 20  # of a model with more classes than these, only the leading ones are described
@@ -135,6 +135,7 @@ class Questions:
         certificate = hf.certify(self._model(view, caller), selected, **options, rng=view.seed)
         change = certificate.counterexample
         return describe_certificate(certificate) | {
+            "explanation": certificate.explain(),
             "text": certificate.to_json(),
             "exact": certificate.exact,
             "proof": certificate.proof,
@@ -165,7 +166,7 @@ class Questions:
         selected, model = self.select(view, caller, report), self._model(view, caller)
         options |= self._terms(view, caller)
         curve = hf.certify_radii(model, selected, **options, progress=_progress(report), rng=view.seed)
-        return describe_curve(curve) | {"sentence": curve_sentence(curve)}
+        return describe_curve(curve) | {"sentence": curve_sentence(curve), "explanation": curve.explain()}
 
     def select(self, view: View, caller: Caller, report: Report | None = None) -> hf.Mask:
         """The explanation of a view: chosen by hand, or the top of a method's scores."""
@@ -283,16 +284,17 @@ def curve_sentence(curve: hf.StabilityCurve) -> str:
     """How often the prediction is kept at every radius of a curve that holds for all of them at once."""
     first, last = curve.radii[0], curve.radii[-1]
     lowest = min(curve, key=lambda certificate: (certificate.interval.low, certificate.radius))
-    least = percent(outward(lowest.interval).low)
-    sure = "For certain" if all(point.exact for point in curve) else f"With confidence {lowest.confidence}"
-    name = quoted(lowest.prediction, lowest.prediction_name)
-    where = f"radius {last}"
-    if first < last:
-        cases = percent(lowest.rate) if lowest.exact else span(lowest.interval)
-        where = f"every radius asked for from {first} to {last}; "
-        where += f"the lowest interval is that of radius {lowest.radius}, {cases}"
-    claim = f"{sure}, the prediction {name} is kept in at least {least} of cases at {where}"
-    return f"{claim} ({calls(curve.n_calls)})."
+    known = "exact" if all(point.exact for point in curve) else f"{sure(lowest.confidence)} confidence"
+    cases = f"at least {percent(outward(lowest.interval).low)} of cases"
+    where = f"every radius asked from {first} to {last}" if first < last else f"radius {last}"
+    return fitted(
+        "Stable in {cases} at {where} ({known}): {keeps}{lowest}.",
+        cases=[cases],
+        where=[where],
+        known=[known],
+        lowest=[f", least at radius {lowest.radius}" if first < last else ""],
+        keeps=keeps("the model kept", lowest),
+    )
 
 
 def write_python(view: View, entry: Entry, **question: Any) -> str:

@@ -15,6 +15,7 @@ from holdfast.laws.own import OwnMasks, check_draws
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.types import Mask, Masks
 from holdfast.validation import check_size, check_whole
+from holdfast.words import few_words, paragraph
 
 _FALSE_ALARMS = 1e-6
 """How often, at most, a true neighbourhood is refused by the comparison of its draws with its list."""
@@ -41,12 +42,22 @@ class NeighborhoodCheck:
     removes: bool
 
     def __str__(self) -> str:
-        listed = sum(n is not None for n in self.n_masks)
+        listed, name = sum(n is not None for n in self.n_masks), few_words(self.name)
         hides = "hides selected features, too" if self.removes else "keeps all selected features"
         if not listed:
-            checked = "its draws were checked for shape, repetition and batches"
-            return f"{self.name} {hides}. It lists no masks, or too many to compare; {checked}."
-        return f"{self.name} {hides}; its draws agree with its list for {listed} of {len(self.n_masks)} explanations."
+            return f"{name} {hides}; its draws have the right form, but there is no list to compare them with."
+        return f"{name} {hides}; its draws agree with its list for {listed} of {len(self.n_masks)} explanations."
+
+    def explain(self) -> str:
+        """What was checked and what was not, in plain words."""
+        return paragraph(
+            f"Does {few_words(self.name)} keep what certificates rest on?",
+            "It was bound to an explanation without features, to one with all, and to two between.",
+            "Its draws were checked for shape, for repetition and for being cut into batches.",
+            "Where it lists few enough masks, every count was compared with its binomial law.",
+            "A neighbourhood that keeps its contract is refused with probability at most one in a million.",
+            "That draws are independent of each other was not shown, and no model was called.",
+        )
 
 
 def check_neighborhood(neighborhood: Any, *, n_features: int = 6, radius: int | None = None) -> NeighborhoodCheck:
@@ -80,8 +91,8 @@ def check_neighborhood(neighborhood: Any, *, n_features: int = 6, radius: int | 
     ...             masks[np.arange(n), rng.choice(hidden, n)] = True
     ...         return masks
     >>> print(check_neighborhood(Neighbours()))  # doctest: +NORMALIZE_WHITESPACE
-    own law one more keeps all selected features. It lists no masks, or too many to compare; its draws were checked for
-    shape, repetition and batches.
+    own law one more keeps all selected features; its draws have the right form, but there is no list to compare them
+    with.
     """
     law, n = as_neighborhood(neighborhood), check_size(n_features, "n_features", most=10_000)
     limit = None if radius is None else check_whole(radius, "radius")

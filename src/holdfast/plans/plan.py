@@ -19,6 +19,7 @@ from holdfast.plans.search import Goal, fixed_design
 from holdfast.terminal import Shown, as_progress, watching_search
 from holdfast.types import Progress
 from holdfast.validation import check_name, check_share, check_whole
+from holdfast.words import paragraph, sure
 
 PLANS = ("sequential", "exact", "hoeffding")
 RATE_KINDS = ("uniform", "exactly", "worst_size", "worst_size_lower")
@@ -150,10 +151,26 @@ class PlannedSamples(Shown):
     def __str__(self) -> str:
         if self.exact:
             return f"All {self.max_draws} masks are evaluated: the rate is exact (the paper draws {self.paper_draws})."
-        costs = ", ".join(f"{draws:.1f} at {rate:g}" for rate, draws in self.expected_draws)
+        costs = ", ".join(
+            f"{draws:.0f} at rate {rate:g}" for rate, draws in self.expected_draws[:: len(self.expected_draws) - 1]
+        )
+        known = f"±{self.tolerance:g}, {sure(self.confidence)} confidence"
         return (
-            f"Plan {self.plan}: at most {self.max_draws} draws for ±{self.tolerance:g} at confidence "
-            f"{self.confidence:g}; on average, by true rate: {costs} (the paper draws {self.paper_draws})."
+            f"Plan {self.plan}: at most {self.max_draws} draws ({known}), on average {costs}; the paper draws "
+            f"{self.paper_draws}."
+        )
+
+    def explain(self) -> str:
+        """What a certificate will cost, and what may change that, in plain words."""
+        costs = ", ".join(f"{draws:.1f} at rate {rate:g}" for rate, draws in self.expected_draws)
+        return paragraph(
+            "How many masks will a certificate evaluate?",
+            "All there are, so that its rate is exact." if self.exact else f"At most {self.max_draws} random masks.",
+            "" if self.exact else f"On average, by the true rate, which nobody knows yet: {costs}.",
+            f"The plan of the paper draws {self.paper_draws}.",
+            "Draws are counted, not model calls: two to seven rows come on top, for predictions and for repeats.",
+            "No model was called for this: the numbers follow from tolerance, confidence and plan.",
+            "Where the model can be seen through, as trees on tables, nothing is drawn at all.",
         )
 
 
@@ -183,8 +200,8 @@ def plan_samples(
 
     Examples
     --------
-    >>> print(plan_samples(plan="exact"))  # doctest: +ELLIPSIS
-    Plan exact: at most 70 draws for ±0.1 at confidence 0.9; on average, by true rate: 70.0 at 1, ...
+    >>> print(plan_samples(plan="exact"))
+    Plan exact: at most 70 draws (±0.1, 90% confidence), on average 70 at rate 1, 70 at rate 0.5; the paper draws 150.
     """
     kind = as_neighborhood(neighborhood)
     check_name(rate_kind, "rate_kind", RATE_KINDS)

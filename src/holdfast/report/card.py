@@ -18,7 +18,7 @@ from holdfast.inputs.data.contexts import ContextInput
 from holdfast.masking.image.pixels import grid
 from holdfast.types import MaskedModel
 from holdfast.witness import Witness
-from holdfast.words import class_label, outward, shortened, span
+from holdfast.words import but_unlike, class_label, fitted, keeps, outward, shares, shortened, sure
 
 Plain: TypeAlias = dict[str, Any]  # what becomes a JSON object
 MOST_PIXELS, MOST_CHARACTERS = 160, 12_000  # images are drawn at most this wide and high, and texts shown up to here
@@ -129,11 +129,15 @@ def describe_certificate(certificate: Certificate, *, picked_from: int | None = 
     interval, sentence = certificate.interval, str(certificate)
     if picked_from is not None and not certificate.exact:
         interval = certificate.interval_if_picked(picked_from)
-        change = certificate.change(certificate.effective_radius, certificate.rate_kind)
-        sentence = (
-            f"{change} kept the prediction in {certificate.n_agreed} of {certificate.n_evaluated} random draws: in "
-            f"{span(interval)} of cases. That holds with confidence {certificate.confidence} for all {picked_from:,} "
-            "explanations at once that this one was picked from for its result."
+        known = f"{sure(certificate.confidence)} confidence for all {picked_from:,} it was picked from"
+        sentence = fitted(
+            "Stable in {share} ({known}): {change} {keeps}{evidence}{but}.",
+            change=certificate.changes(certificate.effective_radius, certificate.rate_kind),
+            share=[f"{shares(interval)} of cases"],
+            known=[known],
+            but=but_unlike(certificate),
+            keeps=keeps("kept", certificate),
+            evidence=[f" in {certificate.n_agreed} of {certificate.n_evaluated} draws", ""],
         )
     return {"rate": certificate.rate, **interval._asdict(), "sentence": sentence}
 
@@ -141,7 +145,8 @@ def describe_certificate(certificate: Certificate, *, picked_from: int | None = 
 def describe_witness(witness: Witness, classes: Sequence[str]) -> Plain:
     """The additions, what the prediction becomes, and the sentence."""
     prediction = witness.prediction_name or class_label(witness.prediction, classes)
-    return {"found": witness.found, "added": list(witness.added), "prediction": prediction, "sentence": str(witness)}
+    words = {"sentence": str(witness), "explanation": witness.explain()}
+    return {"found": witness.found, "added": list(witness.added), "prediction": prediction, **words}
 
 
 def _describe_image(pixels: NDArray[np.uint8], groups: NDArray[Any] | None) -> Plain:

@@ -15,7 +15,20 @@ from holdfast.smoothing import SmoothedAccuracy
 from holdfast.study.store import Store
 from holdfast.study.summary import GroupSummary, MusSummary, StudySummary, read_columns
 from holdfast.validation import check_share
-from holdfast.words import counted, event, listed, lower_first, method_label, percent, span
+from holdfast.words import (
+    INCOMPLETE,
+    NOT_RIGHT,
+    counted,
+    event,
+    fitted,
+    listed,
+    lower_first,
+    method_label,
+    paragraph,
+    percent,
+    shares,
+    sure,
+)
 
 Joint = dict[str, Interval]
 
@@ -109,20 +122,35 @@ def headline(summary: StudySummary, joint: Joint) -> str:
     groups = main_groups(summary)
     best, worst = groups[0], groups[-1]
     most, least = (
-        f"{percent(group.soft[-1].mean)} ({span(joint.get(group.method, group.soft[-1].guaranteed))})"
+        f"{percent(group.soft[-1].mean)} ({shares(joint.get(group.method, group.soft[-1].guaranteed))})"
         for group in (best, worst)
     )
-    what = lower_first(event(summary.neighborhood, "uniform", best.soft[-1].radius))
-    kept = f"{what} at random keeps the prediction in {most} of cases on average"
-    sentence = f"With explanations by {method_label(best.method)}, {kept}"
-    if len(groups) > 1:
-        sentence += f"; with those by {method_label(worst.method)}, in {least}"
+    change = event(summary.neighborhood, "uniform", best.soft[-1].radius)
+    rivals = "" if len(groups) == 1 else f", with {method_label(worst.method)} in {least}"
+    return fitted(
+        "With {method}, {change} keeps the prediction in {most} of cases on average{rivals}{known}.",
+        method=[method_label(best.method)],
+        most=[most],
+        rivals=[rivals],
+        change=[change],
+        known=[f" ({sure(best.confidence)} confidence)", ""],
+    )
+
+
+def headline_terms(summary: StudySummary, joint: Joint) -> str:
+    """What the intervals of the headline are, and what they are about."""
+    groups = main_groups(summary)
     together = "" if len(groups) == 1 else f" for all {len(groups)} methods at once" if joint else ", each on its own"
-    inputs = counted(best.n_inputs, "input")
+    inputs = counted(groups[0].n_inputs, "input")
     population = f"the population that {inputs} are an independent sample of"
     about = population if summary.population else f"exactly these {inputs}"
-    confidence = f"with confidence {best.confidence:g}{together}"
-    return f"{sentence}. Intervals are guaranteed {confidence}: they are about the mean over {about}."
+    return paragraph(
+        f"Intervals are guaranteed with {sure(groups[0].confidence)} confidence{together}.",
+        f"They are about the mean over {about}.",
+        "A mean says nothing of single inputs.",
+        INCOMPLETE if summary.n_to_do else "",
+        NOT_RIGHT,
+    )
 
 
 def findings(evidence: Evidence) -> list[str]:
@@ -169,9 +197,8 @@ def _proof(evidence: Evidence, best: GroupSummary) -> str:
     soft = next(at for at in best.soft if at.radius == last.radius)
     beyond = "" if last is votes.rates[-1] else ", and of none at a larger radius of the study"
     return (
-        f"{by}, the prediction of the smoothed model (MuS, {model}) is proven stable at radius {last.radius} for "
-        f"{percent(last.mean)} of the inputs{beyond}; the model itself, of which nothing is proven, keeps its "
-        f"prediction there in {percent(soft.mean)} of cases on average."
+        f"{by}, the smoothed model (MuS, {model}) is proven stable at radius {last.radius} for {percent(last.mean)} of "
+        f"inputs{beyond}. The model itself, of which nothing is proven, is stable there in {percent(soft.mean)}."
     )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from holdfast.agreement import Agreement, as_agreement
 from holdfast.certification.certificate import Certificate
+from holdfast.certification.curve import StabilityCurve
 from holdfast.certification.reference import prediction_of
 from holdfast.evaluation import Evaluator
 from holdfast.laws.law import as_neighborhood
@@ -21,7 +22,7 @@ from holdfast.study.records import ItemResult
 from holdfast.study.store import Store
 from holdfast.study.worker import item_rng
 from holdfast.types import Mask, Progress
-from holdfast.words import class_label, counted, method_label, prediction_label, shortened
+from holdfast.words import class_label, counted, method_label, paragraph, prediction_label, shortened
 
 STABLE = 0.9  # an explanation that is predicted unlike its input is called stably wrong from this rate on
 MOST_RADII, N_DRAWS = 10, 16  # radii of the slider, of which a curve may have more, and masks shown per radius
@@ -139,10 +140,22 @@ def _explanation(result: ItemResult, source: Source, evaluator: Evaluator | None
         "curve": describe_curve(curve if certified else (), picked_from=picked_from),
         **_certificates([point for point in curve if certified and point.radius in radii], picked_from),
         "witness": known_flip(result, evaluator, agree=spec.certify.agree, classes=source.classes),
+        "says": _says(result.curve, picked_from) if certified else None,
         "mus": [str(certificate) for certificate in result.mus],
         "draws": draws,
         "no_draws": None if draws else no_draws,
     }
+
+
+def _says(curve: StabilityCurve, picked_from: int) -> str:
+    """What the certificates of one explanation say and what they do not; it may be shown for its result."""
+    if all(certificate.exact for certificate in curve):
+        return curve.explain()
+    return paragraph(
+        curve.explain(),
+        f"This input was picked for its result, from {counted(picked_from, 'explanation')}.",
+        "So intervals on this page are wider than those of the certificates: they hold for all of them at once.",
+    )
 
 
 def spread(radii: Sequence[int]) -> tuple[int, ...]:
@@ -210,18 +223,17 @@ def known_flip(result: ItemResult, evaluator: Evaluator | None, *, agree: str, c
     if not seen or result.curve.certificates[0].neighborhood in ("removals", "swaps"):
         return None
     mask, prediction = min(seen, key=lambda mask: int((mask != selected).sum())), None
-    what = "it is the nearest among the draws, and may hold features that do not matter for it"
+    what = "It is the nearest change among the draws, and may hold features that do not matter for it."
     if evaluator is not None and result.keep_probability == 1:
         same = as_agreement(agree)
         mask = reduce_flip(evaluator, selected, mask, same)
         prediction = prediction_label(*prediction_of(evaluator(mask[None])[0], same, classes))
-        what = "it is what is left of a change among the draws when features that do not matter for it are left out"
-        what += "; none of these can be"
+        what = "It is a change among the draws without the features that do not matter for it; none of the rest can go."
     added = np.flatnonzero(mask & ~selected).tolist()
     becomes, known = ("", "another prediction") if prediction is None else (f" to {prediction}", prediction)
     revealing = f"Revealing {counted(len(added), 'more feature')} changes the prediction{becomes}"
     smaller = "no smaller change exists" if len(added) == 1 else "other, smaller changes may exist"
-    words = {"title": "A change that was found", "sentence": f"{revealing}: {what}; {smaller}."}
+    words = {"title": "A change that was found", "sentence": f"{revealing}; {smaller}.", "explanation": what}
     return {"found": True, "added": added, "prediction": known, **words, "json": None}
 
 

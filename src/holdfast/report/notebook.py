@@ -14,7 +14,7 @@ from holdfast.certification.comparison import Comparison
 from holdfast.certification.curve import CertificateCurve
 from holdfast.certification.mean_curve import MeanCurve
 from holdfast.certification.probabilities import ProbabilityCurve
-from holdfast.words import calls, outward, percent, prediction_label, shortened
+from holdfast.words import outward, percent, shortened
 
 _BOX = "font:14px/1.5 system-ui,sans-serif;border-left:3px solid #1f8f7a;padding:.2em 0 .2em .9em;max-width:46em"
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#b0478a", "#b87f00", "#2f8fc7", "#5a6b70", "#8a8000")
@@ -35,7 +35,7 @@ _TICK_ROOM, _MOST_DOTS = 34.0, 24
 @singledispatch
 def to_html(result: Any) -> str:
     """What notebooks show of a result: its sentence, unless there is something to draw."""
-    return f'<div style="{_BOX};white-space:pre-wrap">{_text(result)}</div>'
+    return f'<div style="{_BOX}"><div style="white-space:pre-wrap">{_text(result)}</div>{_fold(result)}</div>'
 
 
 @to_html.register
@@ -49,21 +49,16 @@ def _(certificate: Certificate) -> str:
         f'<rect x="{160 * low:.1f}" y="3" width="{max(1.0, 160 * (high - low)):.1f}" height="6" fill="{_COLORS[0]}" '
         f'opacity=".35"/><rect x="{160 * rate - 1.5:.1f}" y="0" width="3" height="12" fill="{_COLORS[0]}"/></svg>'
     )
-    return _box(f"<div>{head}{', exactly' if certificate.exact else ''} {drawn}</div>", str(certificate))
+    return _box(f"<div>{head}{', exactly' if certificate.exact else ''} {drawn}</div>", certificate)
 
 
 @to_html.register
 def _(curve: CertificateCurve) -> str:
     """A curve: drawn with its intervals, and as a table."""
-    last = curve.certificates[-1]
-    foot = f"±{last.tolerance} at confidence {last.confidence}, {curve.scope}; {calls(curve.n_calls)}."
-    wrong = "" if last.consistent else " Beware: the full input is predicted differently."
     step = -(-len(curve) // _MOST_ROWS)
     shown = list(zip(curve.places, curve, strict=True))[::-step][::-1]
-    rows = [(str(place), _percent(one.rate), _span(one.interval)) for place, one in shown]
-    name = _text(prediction_label(last.prediction, last.prediction_name))
-    head = f"<div>How often the prediction <strong>{name}</strong> is kept</div>"
-    return _box(head + _plot({"": curve}) + _table((curve.unit, "rate", "interval"), rows), foot + wrong)
+    rows = [(str(place), _percent(one.rate), _span(one.true_interval)) for place, one in shown]
+    return _box(_plot({"": curve}) + _table((curve.unit, "rate", "interval"), rows), curve)
 
 
 @to_html.register
@@ -79,10 +74,9 @@ def _(comparison: Comparison) -> str:
     for radius in comparison.radii[:_MOST_ROWS]:
         pairs = [f"{_text(better)} &gt; {_text(worse)}" for better, worse in comparison.ranking(radius)]
         claims += f"<li>r = {radius}: {', '.join(pairs) or 'cannot tell them apart'}</li>"
-    sure = f"All claims hold together with confidence {comparison.confidence}; {calls(comparison.n_calls)}."
     listed = f'<ul style="margin:.4em 0;padding-left:1.2em">{claims}</ul>'
     curves = dict(zip(comparison.names, comparison.curves, strict=True))
-    return _box(_plot(curves) + _table(heads, rows) + listed, sure)
+    return _box(_plot(curves) + _table(heads, rows) + listed, comparison)
 
 
 @to_html.register
@@ -93,12 +87,8 @@ def _(curve: MeanCurve) -> str:
         (str(mean.radius), _percent(mean.rate), _span(mean.interval), _span(mean.population))
         for mean in list(curve)[::-step][::-1]
     ]
-    head = f"<div>Mean stability rate of <strong>{curve.n_inputs}</strong> explanations</div>"
-    scope = "for all radii at once" if curve.simultaneous else "for each radius on its own"
-    foot = f"Confidence {curve.confidence:g}, {scope}; {calls(curve.n_calls)}. The population's intervals are for "
-    foot += "inputs drawn independently from it."
     heads = ("radius", "rate", "these inputs", "population")
-    return _box(head + _plot({"": curve}) + _table(heads, rows), foot)
+    return _box(_plot({"": curve}) + _table(heads, rows), curve)
 
 
 @to_html.register
@@ -109,15 +99,23 @@ def _(scores: Attribution) -> str:
     for i in scores.ranking[:_MOST_FEATURES]:
         name = f"feature {i}" if scores.feature_names is None else shortened(scores.feature_names[i], _LONGEST_NAME)
         rows.append((_text(name), _bar(float(scores.scores[i]) / largest), f"{scores.scores[i]:.3g}"))
-    more = f" The {len(rows)} largest of {scores.n_features}." if scores.n_features > len(rows) else ""
     target = "" if scores.target is None else f" for <strong>{_text(scores.target_name or scores.target)}</strong>"
     head = f"<div>Scores by <strong>{_text(scores.method)}</strong>{target}</div>"
-    foot = f"They say what this method finds, not that the features suffice.{more}"
-    return _box(head + _table(("feature", "", "score"), rows), foot)
+    more = f"<div>The {len(rows)} largest of {scores.n_features}.</div>" if scores.n_features > len(rows) else ""
+    return f'<div style="{_BOX}">{head}{_table(("feature", "", "score"), rows)}{more}{_fold(scores)}</div>'
 
 
-def _box(content: str, foot: str) -> str:
-    return f'<div style="{_BOX}">{content}<p style="{_SMALL}">{_text(foot)}</p></div>'
+def _box(content: str, result: Any) -> str:
+    """What is drawn of a result, its sentence, and what that says."""
+    sentence = str(result).partition("\n")[0]
+    return f'<div style="{_BOX}">{content}<p style="{_SMALL}">{_text(sentence)}</p>{_fold(result)}</div>'
+
+
+def _fold(result: Any) -> str:
+    """What a result explains, folded away; nothing for a part of one."""
+    if not hasattr(result, "explain"):
+        return ""
+    return f'<details style="{_SMALL}"><summary>What this says</summary>{_text(result.explain())}</details>'
 
 
 def _text(value: Any) -> str:

@@ -11,7 +11,16 @@ from holdfast.attribution.methods import Attribution
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.inputs.inputs import Inputs
 from holdfast.report.card import Plain
-from holdfast.report.claims import Evidence, findings, headline, joint_means, main_groups, page_findings, rankings
+from holdfast.report.claims import (
+    Evidence,
+    findings,
+    headline,
+    headline_terms,
+    joint_means,
+    main_groups,
+    page_findings,
+    rankings,
+)
 from holdfast.report.gallery import HOW_CHOSEN, make_gallery
 from holdfast.report.html import as_bytes, render_page
 from holdfast.report.rows import MOST_INPUTS, InputRows, Source, open_source, read_rows
@@ -25,7 +34,7 @@ from holdfast.study.summary import GroupSummary, StudySummary, summarize_study
 from holdfast.terminal import as_progress
 from holdfast.types import Progress
 from holdfast.validation import check_flag, check_list, check_path, check_whole, shown
-from holdfast.words import counted, event, lower_first, method_label, outward, percent, span
+from holdfast.words import counted, event, method_label, outward, percent, span
 
 __all__ = ["write_report"]
 
@@ -148,6 +157,7 @@ def make_section(store: Store, source: Source, evidence: Evidence, gallery: list
         "methods": [{"name": name, "label": method_label(name)} for name in methods],
         "spec": store.spec.plain(),
         "headline": headline(summary, evidence.joint),
+        "headline_terms": headline_terms(summary, evidence.joint),
         "findings": findings(evidence),
         "facts": _facts(store, summary, status),
         "groups": [_group(group, population=summary.population) for group in summary.groups],
@@ -209,7 +219,8 @@ def _sizes(calibration: StudyCalibration) -> Plain:
     """What each method needs at each radius, as a table."""
     rows, enough = calibration.table(), "a method with a larger size may need fewer: the inputs were too few to tell"
     return {
-        "lead": f"{calibration.claim()} Sizes were tested from the most features to the fewest; {enough}.",
+        "lead": calibration.claim(),
+        "explanation": f"{calibration.explain()} Sizes were tested from the most features to the fewest; {enough}.",
         "radii": list(dict.fromkeys(size.radius for size in calibration)),
         "rows": [{"name": method_label(name), "cells": list(cells.values())} for name, cells in rows.items()],
     }
@@ -242,7 +253,7 @@ def _words(summary: StudySummary, rows: InputRows, status: StudyStatus) -> Plain
     return {
         "notes": [f"{counted(count, 'explanation')} {what}." for count, what in missing if count > 0]
         + [f"Given up: {words}." for words in reasons_in_words(status.failures)],
-        "curves_lead": f"How often {lower_first(event(summary.neighborhood, 'uniform', 'r'))} at random keeps the "
+        "curves_lead": f"How often {event(summary.neighborhood, 'uniform', 'r')} at random keeps the "
         "prediction that the explanation alone gets, on average; r is the radius.",
         "curves_note": bands,
         "ranking_lead": "Methods are compared input by input, at the largest radius of the study. More stable does not "

@@ -18,7 +18,7 @@ from holdfast.study.status import status_of
 from holdfast.study.store import Store, group_rows
 from holdfast.terminal import Plotted
 from holdfast.validation import check_share
-from holdfast.words import event, lower_first, percent
+from holdfast.words import INCOMPLETE, NOT_RIGHT, ON_ITS_OWN, OTHER_INPUTS, event, paragraph, sure
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +109,24 @@ class StudyCalibration(Plotted, Value, schema="holdfast.study_calibration"):
 
     def claim(self) -> str:
         """What is guaranteed with a size, in a sentence."""
-        change = lower_first(event(self.neighborhood, "uniform", "r"))
-        return (
-            f"Features needed so that, with confidence {self.confidence:g} each, for at least {percent(self.share)} of "
-            f"inputs such as these {change} keeps the prediction in at least {percent(self.min_rate)} of cases; r is "
-            "the radius."
+        inputs = f"{sure(self.share)} of such inputs"
+        known = f"{sure(self.confidence)} confidence each"
+        missing = "; incomplete" if self.n_to_do else ""
+        return f"Features needed so that ≥{inputs} are stable in ≥{sure(self.min_rate)} of cases ({known}{missing})."
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        change = event(self.neighborhood, "uniform", "r")
+        return paragraph(
+            "How many of the leading features does each method need?",
+            f"Stable means: {change} keeps the prediction in at least {sure(self.min_rate)} of cases; r is the radius.",
+            f"Each size holds for at least {sure(self.share)} of such inputs, with {sure(self.confidence)} confidence.",
+            "In brackets: inputs that passed, counted until the outcome was certain, and inputs that must pass.",
+            f"For all features these are the counts at top {self.top_fractions[0]:g}.",
+            INCOMPLETE if self.n_to_do else "",
+            ON_ITS_OWN,
+            OTHER_INPUTS,
+            NOT_RIGHT,
         )
 
     def __str__(self) -> str:
@@ -125,12 +138,7 @@ class StudyCalibration(Plotted, Value, schema="holdfast.study_calibration"):
         ]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = ["  ".join(f"{cell:<{n}}" for cell, n in zip(row, widths, strict=True)).rstrip() for row in cells]
-        counts = (
-            "In brackets, inputs that passed, counted until the outcome was certain, and inputs that must pass; of all"
-        )
-        legend = f"{counts} features, at top {self.top_fractions[0]:g}."
-        missing = ["Items are missing: guaranteed only if it depends on no result which ones."] if self.n_to_do else []
-        return "\n".join([self.claim(), *(f"  {line}" for line in lines), legend, *missing])
+        return "\n".join([self.claim(), *(f"  {line}" for line in lines)])
 
 
 def calibrate_study(

@@ -22,7 +22,22 @@ from holdfast.study.worker import explained, item_rng, naming_input, study_input
 from holdfast.terminal import as_progress
 from holdfast.types import Progress
 from holdfast.validation import check_flag, check_name, check_share, check_whole, shown
-from holdfast.words import calls, counted, cut_label, event, lower_first, percent
+from holdfast.words import (
+    FIXED_BEFORE,
+    NO_PROOF,
+    NOT_RIGHT,
+    calls,
+    counted,
+    cut_label,
+    event,
+    few_words,
+    fitted,
+    paragraph,
+    scope,
+    sure,
+)
+
+_INDEPENDENT = "The share is about the population that the inputs are independent draws from."
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,31 +122,44 @@ class DataSetGuarantee(Value, schema="holdfast.data_set_guarantee"):
         return True if least >= wanted else False if most < wanted else None
 
     def __str__(self) -> str:
-        cut = f"{self.method}, {cut_label(self.top_fraction, masks=self.masks)}"
-        cut += f", keep probability {self.keep_probability:g}" if self.keep_probability != 1 else ""
-        doing = lower_first(event(self.neighborhood, "uniform", self.radius))
-        judged = "" if self.agree == "same_top_class" else f" (as judged by {self.agree})"
-        keeps = f"{doing} keeps the prediction on the explanation ({cut}){judged} in at least {self.min_rate} of cases"
-        sure = f"ith confidence {self.confidence:g}"
-        these = f"at least {self.count} of exactly these {self.n_inputs} inputs"
+        doing = event(self.neighborhood, "uniform", self.radius)
+        share = f"{self.count} of these {self.n_inputs} inputs"
+        if self.share is not None:
+            share = f"{math.floor(1000 * self.share) / 10:g}% of such inputs"
+        method = few_words(self.method)
+        return fitted(
+            "At least {share} are stable in ≥{rate} of cases ({known}): {doing}, {method}.",
+            share=[share],
+            rate=[sure(self.min_rate)],
+            known=[f"{sure(self.confidence)} confidence"],
+            doing=[doing],
+            method=[
+                f"explained by {method}, {cut_label(self.top_fraction, masks=self.masks)}",
+                f"explained by {method}",
+            ],
+        )
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        share = "" if self.share is None else f" and at least {math.floor(1000 * self.share) / 10:g}% of such inputs"
         how = f"fresh draws, {calls(self.n_calls)}" if self.source == "fresh" else "the study's own certificates"
-        counts = {"were left out": self.n_skipped, "have no explanation": self.n_missing}
-        left = " and ".join(f"{count} {what}" for what, count in counts.items() if count > 0)
-        seen = "any result of the study" if self.source == "stored" else "any result for these inputs"
-        if self.share is None:
-            claim = f"W{sure}, for {these} {keeps}."
-            about, aside = "They are the first of the data, and say nothing of others.", ""
-        else:
-            share = f"{math.floor(1000 * self.share) / 10:g}%"
-            claim = f"W{sure}, for at least {share} of inputs such as these {keeps}; and w{sure} it does for {these}."
-            about = "The share is about the population that the inputs are independent draws from."
-            aside = ": it is about inputs of which this is not true"
-        missing = f"Of the study's inputs {left}{aside}. " if left else ""
-        return (
-            f"{claim} {self.n_certified} were certified one by one, each wrongly with probability at most "
-            f"{self.level:g} ({how}); {self.n_consistent} explanations alone have the prediction that is to stay. "
-            f"{about} {missing}Method, radius, rate and inputs must have been chosen before {seen} was seen. "
-            "Nothing is said about whether predictions are right."
+        wrong = f"each wrongly with probability at most {self.level:g}"
+        keep = f" (keep probability {self.keep_probability:g})" if self.keep_probability != 1 else ""
+        left = {"were left out": self.n_skipped, "have no explanation": self.n_missing}
+        missing = " and ".join(f"{count} {what}" for what, count in left.items() if count > 0)
+        judged = (
+            "" if self.agree == "same_top_class" else f" What counts as the same is judged by {few_words(self.agree)}."
+        )
+        chance = f"each with probability at least {sure(self.confidence)}"
+        return paragraph(
+            f"How many inputs{keep} keep their prediction in at least {sure(self.min_rate)} of cases?{judged}",
+            f"At least {self.count} of exactly these {self.n_inputs} inputs{share}, {chance}.",
+            f"{self.n_certified} were certified one by one, {wrong} ({how}).",
+            f"{self.n_consistent} explanations alone have the prediction that is to stay.",
+            "They are the first of the data, and say nothing of others." if self.share is None else _INDEPENDENT,
+            f"Of the study's inputs, {missing}." if missing else "",
+            FIXED_BEFORE,
+            NOT_RIGHT,
         )
 
 
@@ -339,27 +367,37 @@ class TrustedExplanations(Value, schema="holdfast.trusted_explanations"):
         return make_frame([{name: getattr(entry, name) for name in names} for entry in self], columns=names)
 
     def __str__(self) -> str:
-        doing = lower_first(event(self.neighborhood, "uniform", self.radius))
-        judged = "" if self.agree == "same_top_class" else f" (as judged by {self.agree})"
+        doing = event(self.neighborhood, "uniform", self.radius)
+        wrong = f"; {self.n_inconsistent} more contradict their full input" if self.n_inconsistent else ""
+        return fitted(
+            "{n} can be trusted: stable in at least {rate} of cases ({known}), {doing}{wrong}.",
+            n=[f"{len(self)} of {counted(self.n_tested, 'explanation')}"],
+            rate=[sure(self.min_rate)],
+            known=[f"{sure(self.confidence)} confidence for all", f"{sure(self.confidence)} confidence"],
+            wrong=[wrong, wrong.replace(" their full input", "")],
+            doing=[doing],
+        )
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        doing = event(self.neighborhood, "uniform", self.radius)
         how = f"fresh draws, {calls(self.n_calls)}" if self.source == "fresh" else "the study's own certificates"
-        lines = [f"{len(self)} of {counted(self.n_tested, 'explanation')} can be trusted."]
-        if self.explanations:
-            lines.append(
-                f"With confidence {self.confidence:g} for the whole list, {doing} keeps the prediction{judged} of each "
-                f"in at least {percent(self.min_rate)} of cases ({how})."
-            )
-        if self.n_inconsistent:
-            lines.append(f"{self.n_inconsistent} more are stable, but predicted unlike the full input.")
-        if self.n_empty:
-            lines.append(f"{self.n_empty} more are stable, but select nothing.")
-        if self.n_missing:
-            lines.append(f"{counted(self.n_missing, 'explanation')} of the study could not be tested.")
-        if len(self) + self.n_inconsistent + self.n_empty < self.n_tested:
-            lines.append("The others were not shown to be stable; they may be.")
-        seen = "any result of the study" if self.source == "stored" else "any result of this test"
-        lines.append(f"The question must have been fixed before {seen} was seen.")
-        lines.append("Nothing is said about whether predictions are right.")
-        return " ".join(lines)
+        judged = "" if self.agree == "same_top_class" else f" (judged by {few_words(self.agree)})"
+        others = len(self) + self.n_inconsistent + self.n_empty < self.n_tested
+        missing = f"{counted(self.n_missing, 'explanation')} of the study could not be tested."
+        return paragraph(
+            f"Which explanations keep the prediction{judged} in at least {sure(self.min_rate)} of cases, {doing}?",
+            f"{len(self)} of {counted(self.n_tested, 'explanation')} do ({how}).",
+            f"The whole list is right with probability at least {sure(self.confidence)} over the draws.",
+            f"{self.n_inconsistent} more are stable, but predicted unlike the full input." * bool(self.n_inconsistent),
+            f"{self.n_empty} more are stable, but select nothing." * bool(self.n_empty),
+            missing * bool(self.n_missing),
+            "The others were not shown to be stable; they may be." * others,
+            FIXED_BEFORE,
+            NO_PROOF,
+            scope(of="this model, its inputs, fill and explanations"),
+            NOT_RIGHT,
+        )
 
 
 def trusted_explanations(

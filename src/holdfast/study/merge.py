@@ -15,6 +15,7 @@ from holdfast.study.spec import MethodSpec, StudySpec, check_same_question
 from holdfast.study.store import Store, StoreWriter
 from holdfast.terminal import Shown
 from holdfast.validation import check_list, check_path
+from holdfast.words import counted, paragraph
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,18 @@ class Merged(Shown):
         repeated = f" ({self.n_repeated} were in more than one, and equal)" if self.n_repeated else ""
         means = f" Run the study with this file to compute its {self.n_curves} mean curves." if self.n_curves else ""
         return f"{self.n_items} items in {self.path}{repeated}.{means}"
+
+    def explain(self) -> str:
+        """What the merge did and did not do, in plain words."""
+        return paragraph(
+            "What is in the new file?",
+            f"{counted(self.n_items, 'item')} of all files, each once.",
+            f"{counted(self.n_repeated, 'item')} came more than once and were equal, time and shared work aside.",
+            f"{counted(self.n_curves, 'mean curve')} are not merged, since they are over all inputs."
+            " Run the study with the new file to compute them." * bool(self.n_curves),
+            "All files answer the same question: model, data, masking, certification and seed.",
+            "The files that were read are as they were, and nothing was computed anew.",
+        )
 
 
 def merge_studies(paths: Iterable[str | Path], out: str | Path) -> Merged:

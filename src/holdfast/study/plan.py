@@ -48,7 +48,7 @@ from holdfast.study.worker import Skipped, bind_input, check_packages, steady, s
 from holdfast.types import Mask, MaskedModel, Masks
 from holdfast.validation import check_flag, check_share
 from holdfast.witness import ALWAYS_EXHAUSTED, find_witness
-from holdfast.words import duration
+from holdfast.words import counted, duration, few_words, fitted, paragraph
 
 # The full input, and a row that is repeated to see whether the model changes its mind; an item adds one of its own.
 _ROWS_PER_INPUT = 2
@@ -130,25 +130,44 @@ class StudyPlan(Value, schema="holdfast.study_plan"):
         width = max(len(cost.name) for cost in self.costs)
         table = [(cost.name, cost.expected_calls, cost.most_calls) for cost in self.costs]
         table += [("all", self.expected_calls, self.most_calls)]
-        size = f"{self.n_items:,} items of {self.n_inputs:,} inputs with about {self.n_features} features"
-        lines = [f"{self.name}: {size}"]
-        if self.n_skipped:
-            lines += [f"{self.n_skipped} of {self.n_looked_at} inputs that were looked at would be left out."]
-        lines += [f"{'model calls':<{width}}  {'expected':>14}  {'at most':>14}"]
-        lines += [f"{name:<{width}}  {expected:>14,.0f}  {most:>14,}" for name, expected, most in table]
-        lines += [
-            f"Expected for certification if predictions are kept at a rate of {self.assumed_rate:g}; "
-            f"the paper's number of draws would be {self.paper_calls:,}."
-        ]
-        if unknown := ", ".join(cost.name for cost in self.costs if not cost.most_calls):
-            lines += [f"Not counted: what {unknown} may ask of the model."]
-        if any(cost.name == "witnesses" for cost in self.costs):
-            lines += ["A search for a witness that finds none takes its whole budget, which is counted in “at most”."]
+        inputs = f"{counted(self.n_inputs, 'input')} with about {self.n_features} features"
+        size = f"{counted(self.n_items, 'item')} of {inputs}"
+        time = ""
         if self.seconds_per_call is not None:
             about, most = (duration(max(1.0, seconds or 0.0)) for seconds in (self.seconds, self.most_seconds))
-            each = f"{1000 * self.seconds_per_call:.3g} ms per call, measured on one input"
-            lines += [f"About {about} with one worker, at most {most} ({each})."]
+            time = f", about {about} with one worker, at most {most}"
+        skipped = f"; {self.n_skipped} of {self.n_looked_at} looked at left out" if self.n_skipped else ""
+        lines = [
+            fitted(
+                "{name}: {size}{time}{skipped}.",
+                name=[few_words(self.name)],
+                size=[size],
+                skipped=[skipped],
+                time=[time, ""],
+            )
+        ]
+        lines += [f"{'model calls':<{width}}  {'expected':>14}  {'at most':>14}"]
+        lines += [f"{name:<{width}}  {expected:>14,.0f}  {most:>14,}" for name, expected, most in table]
         return "\n".join(lines)
+
+    def explain(self) -> str:
+        """What the study will cost and what that rests on, in plain words."""
+        uncounted = ", ".join(cost.name for cost in self.costs if not cost.most_calls)
+        is_searched = any(cost.name == "witnesses" for cost in self.costs)
+        each = 1000 * (self.seconds_per_call or 0.0)
+        skipped = f"{self.n_skipped} of {counted(self.n_looked_at, 'input')} that were looked at would be left out."
+        return paragraph(
+            "How many model calls, and how much time, will the study take?",
+            f"Calls are counted for inputs with {self.n_features} features, the usual number.",
+            f"Expected calls assume that predictions are kept at a rate of {self.assumed_rate:g}.",
+            "Rates near one half cost most.",
+            f"The paper's number of draws would be {self.paper_calls:,}.",
+            skipped if self.n_skipped else "",
+            f"Not counted: what {uncounted} may ask of the model." if uncounted else "",
+            "A search for a witness that finds none takes its whole budget." if is_searched else "",
+            f"Time was measured on one input: {each:.3g} ms per call." if each else "Time was not measured.",
+            "Nothing was explained or certified for this plan; the real cost may differ.",
+        )
 
 
 def plan_study(spec: StudySpec, *, timed: bool = True, assumed_rate: float = 0.9) -> StudyPlan:

@@ -55,7 +55,7 @@ from holdfast.terminal import (
 )
 from holdfast.types import Mask, MaskedModel, Progress
 from holdfast.validation import check_list, check_name, check_path, check_seconds, check_whole, shown
-from holdfast.words import duration
+from holdfast.words import counted, duration
 
 _VERSIONED = ("holdfast", "numpy", "scipy", "torch", "transformers", "scikit-learn", "onnxruntime", "shapiq")
 _SECONDS_TOGETHER = 1.0  # signals within this time of the first are one request: a key held down, or every process told
@@ -107,8 +107,12 @@ class StudyRun(Shown):
         return asdict(self) | {"status": self.status.plain()}
 
     def __str__(self) -> str:
-        resume = "\nStopped. Run the same study with the same file to go on; nothing stored is computed again."
+        resume = " Stopped: run the same study with the same file to go on."
         return f"{self.n_new} items stored in {self.seconds:.1f} s.{resume if self.stopped else ''}\n{self.status}"
+
+    def explain(self) -> str:
+        """What this run did, how far the study is and what to do next, in plain words."""
+        return f"This run stored {counted(self.n_new, 'item')} in {duration(self.seconds)}. {self.status.explain()}"
 
 
 def run_study(

@@ -14,7 +14,7 @@ from holdfast.study.records import Item
 from holdfast.study.spec import GroupKey
 from holdfast.study.store import GROUP, OF_STUDY, Store
 from holdfast.terminal import Shown
-from holdfast.words import bracket, calls, counted
+from holdfast.words import bracket, calls, counted, few_words, paragraph
 
 _BY_GROUP = f"""
 SELECT {GROUP}, count(*), sum(r.rate_unbiased), sum(i.n_computed), sum(i.seconds)
@@ -104,7 +104,7 @@ class StudyStatus(Shown):
         left = [f"{self.n_to_do} items to do"] * (self.n_to_do > 0)
         left += [f"mean curves: {len(self.means)} of {self.n_curves}"] * (len(self.means) < self.n_curves)
         lines = [
-            f"{self.name}: {self.n_done} of {self.n_items} items of {self.n_inputs} inputs, "
+            f"{few_words(self.name)}: {self.n_done} of {self.n_items} items of {self.n_inputs} inputs, "
             f"{'complete' if self.complete else ', '.join(left)}; "
             f"{calls(self.n_computed)} in {counted(self.n_sessions, 'session')}."
         ]
@@ -119,6 +119,20 @@ class StudyStatus(Shown):
             )
         lines += [f"  left out: input {index} ({reason})" for index, reason in self.skips.items()]
         return "\n".join(lines + [f"  given up: {words}" for words in reasons_in_words(self.failures)])
+
+    def explain(self) -> str:
+        """How far the study is and what to do next, in plain words."""
+        left, lost = counted(self.n_left_out, "item"), counted(self.n_given_up, "item")
+        return paragraph(
+            "How far is the study?",
+            f"{self.n_done} of {counted(self.n_items, 'item')} are stored: inputs, methods, fractions and smoothings.",
+            f"{left} belong to inputs that were left out, which need no more work." if self.n_left_out else "",
+            f"{lost} could not be computed; the next run tries them again." if self.n_given_up else "",
+            "It is complete." if self.complete else f"{counted(self.n_to_do, 'item')} are to do: run the study again.",
+            "Nothing that is stored is computed again.",
+            "Mean rates here are over what is done so far, at the largest radius.",
+            "They have no interval and no guarantee: `summarize_study` gives both.",
+        )
 
 
 def reasons_in_words(failures: Mapping[int, str], most: int = 8) -> list[str]:

@@ -119,6 +119,10 @@ class Study(Shown):
     def __str__(self) -> str:
         return str(self.status)
 
+    def explain(self) -> str:
+        """How far it is and what to do next, in plain words."""
+        return self.status.explain()
+
 
 def run(
     inputs: Inputs,

@@ -31,7 +31,20 @@ from holdfast.study.store import Store, group_rows
 from holdfast.terminal import Plotted
 from holdfast.types import Rng
 from holdfast.validation import check_share, check_whole, shown
-from holdfast.words import bracket, calls, cut_label, event, lower_first
+from holdfast.words import (
+    INCOMPLETE,
+    NOT_RIGHT,
+    ON_ITS_OWN,
+    OTHER_INPUTS,
+    bracket,
+    calls,
+    counted,
+    cut_label,
+    event,
+    few_words,
+    paragraph,
+    sure,
+)
 
 FEW = 20  # below this number of inputs the bootstrap does not hold its level: its intervals are too narrow
 _MOST_RADII = 8  # rows of a printed table
@@ -231,11 +244,27 @@ class PairedDifference(Value, schema="holdfast.paired_difference"):
         return make_frame(table)
 
     def __str__(self) -> str:
-        head = f"{self.first} - {self.second}, mean over {self.n_inputs} inputs (confidence {self.confidence:g}):"
+        methods = f"{few_words(self.first)} - {few_words(self.second)}"
+        known = f"{counted(self.n_inputs, 'input')}, {sure(self.confidence)} confidence each"
+        head = f"{methods}: mean difference of rates ({known}):"
         for row in self.rows:
-            sure, near = bracket(row.guaranteed, "+"), bracket(row.approximate, "+")
-            head += f"\n  r = {row.radius:<4} {row.mean:+.3f}  guaranteed {sure}  bootstrap, approximate {near}"
+            wide, near = bracket(row.guaranteed, "+"), bracket(row.approximate, "+")
+            head += f"\n  r = {row.radius:<4} {row.mean:+.3f}  guaranteed {wide}  bootstrap, approximate {near}"
         return head
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        return paragraph(
+            f"How much more stable are explanations by {few_words(self.first)} than by {few_words(self.second)}?",
+            "Inputs are compared with themselves: what makes one harder than another cancels out.",
+            f"Each guaranteed interval contains the mean difference with probability at least {sure(self.confidence)}.",
+            "That is the mean over the population that the inputs are independent draws from.",
+            "Bootstrap intervals are approximate, and not guaranteed.",
+            ON_ITS_OWN,
+            "A mean says nothing of single inputs.",
+            OTHER_INPUTS,
+            NOT_RIGHT,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,28 +375,37 @@ class StudySummary(Plotted, Value, schema="holdfast.study_summary"):
         missing = [f"{self.n_skipped} inputs left out"] * (self.n_skipped > 0)
         missing += [f"{self.n_to_do} items not computed"] * (self.n_to_do > 0)
         aside = f" ({', '.join(missing)})" if missing else ""
-        lines = [f"{self.name}: {self.model} on {self.n_inputs} inputs of {self.data}{aside}"]
-        if self.neighborhood not in NEIGHBORHOODS:
-            lines[0] += f", {lower_first(event(self.neighborhood, 'uniform', 'r'))}"
+        law = "" if self.neighborhood in NEIGHBORHOODS else f", {event(self.neighborhood, 'uniform', 'r')}"
+        inputs = f"{few_words(self.model)} on {counted(self.n_inputs, 'input')} of {few_words(self.data)}"
+        levels = " or ".join(sorted({sure(group.confidence) for group in self.groups}))
+        known = f", {levels} confidence for each interval" if levels else ""
+        lines = [f"{few_words(self.name)}: {inputs}{aside}{law}{known}"]
         for group in self.groups:
             lines += group.lines(population=self.population)
         for difference in {(each.top_fraction, each.keep_probability): each for each in self.differences}.values():
             radius, fraction, keep = difference.rows[-1].radius, difference.top_fraction, difference.keep_probability
             pairs = self.ranking(radius, top_fraction=fraction, keep_probability=keep)
             claims = ", ".join(f"{better} > {worse}" for better, worse in pairs) or "cannot tell the methods apart"
-            sure = f"confidence {self.confidence:g} for all pairs at once"
-            lines.append(f"Certified at radius {radius}, {_cut(difference)}, {sure}: {claims}")
-        sample = "mean over exactly these inputs, the first of the data"
-        about = f"for the {'population that the inputs are independent draws from' if self.population else sample}"
-        if self.precision == "per-input":
-            lines.append(f"[ ] guaranteed at confidence {self.confidence:g} each, {about};")
-            lines.append(f"≈[ ] approximate, by {self.n_resamples} bootstrap resamples of the inputs.")
-        else:
-            sure = ", ".join(sorted({f"{group.confidence:g}" for group in self.groups})) or "none"
-            lines.append(f"[ ] guaranteed at confidence {sure}, {about}.")
-        if self.n_to_do:
-            lines.append("Items are missing: guaranteed only if it depends on no result which ones, and how many.")
+            lines.append(f"  certified at radius {radius}, {_cut(difference)}: {claims}")
         return "\n".join(lines)
+
+    def explain(self) -> str:
+        """What was asked, what is guaranteed and what is not, in plain words."""
+        sample = "mean over exactly these inputs, the first of the data"
+        about = "population that the inputs are independent draws from" if self.population else sample
+        known = ", ".join(sorted({sure(group.confidence) for group in self.groups})) or "none"
+        resampled = f"Those after ≈ are approximate, by {self.n_resamples} bootstrap resamples of the inputs."
+        return paragraph(
+            "How stable are the explanations of each method, on average?",
+            f"Intervals in brackets are guaranteed with {known} confidence, for the {about}.",
+            resampled if self.precision == "per-input" else "",
+            f"Pairs of methods are certified for all pairs at once, with {sure(self.confidence)} confidence.",
+            ON_ITS_OWN,
+            f"{counted(self.n_skipped, 'input')} left out belong to no mean." if self.n_skipped else "",
+            INCOMPLETE if self.n_to_do else "",
+            "A mean says nothing of single inputs.",
+            NOT_RIGHT,
+        )
 
 
 def _cut(entry: GroupSummary | PairedDifference) -> str:

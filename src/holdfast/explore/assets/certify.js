@@ -2,15 +2,15 @@
 
 function certifyBlock(side) {
   const status = statusOf(), bar = intervalBar(), words = make("p", { class: "live" }), sentence = make("p", { class: "sentence", hidden: true });
-  const more = make("div", { class: "tools" }), messages = make("div"), trail = make("div", { class: "trail" });
-  const body = make("div", { class: "certified", hidden: true }, make("div", { class: "so-far" }, bar.element, words), trail, make("div", { class: "in-words" }, sentence, more));
+  const terms = make("div"), more = make("div", { class: "tools" }), messages = make("div"), trail = make("div", { class: "trail" });
+  const body = make("div", { class: "certified", hidden: true }, make("div", { class: "so-far" }, bar.element, words), trail, make("div", { class: "in-words" }, sentence, terms, more));
   const element = make("div", { class: "block certify-block" }, make("h3", { class: "of-side" }), messages, status.element, body);
   const state = { looks: [], result: null, chart: null, asked: null };
   const block = { element, clear, ready, start, running: () => side.jobs.certify && !side.jobs.certify.ended, result: () => state.result };
 
   function clear() {
     Object.assign(state, { looks: [], result: null, chart: null });
-    replaceIn(messages); replaceIn(trail); replaceIn(more);
+    replaceIn(messages); replaceIn(trail); replaceIn(terms); replaceIn(more);
     status.show(null);
     body.hidden = sentence.hidden = true;
     words.hidden = false;
@@ -64,6 +64,7 @@ function certifyBlock(side) {
     bar.show(result.low, result.high, result.rate);
     words.replaceChildren(make("b", {}, result.exact ? percent(result.rate) : between(result.low, result.high)), exactWords(result));
     replaceIn(sentence, quoted(result.sentence));
+    replaceIn(terms, explainedBy(result.explanation));
     replaceIn(more, result.counterexample ? toolOf("Show additions that change the prediction", () => { change(side, result.counterexample); side.parts.tiles.focus(); }) : null);
     say(`Certified. ${result.sentence}`);
     side.blocks.exports.refresh();

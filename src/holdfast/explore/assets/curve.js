@@ -9,7 +9,7 @@ function radiiUpTo(most) {
 }
 
 function curveBlock(side) {
-  const status = statusOf(), messages = make("div"), sentence = make("p", { class: "small", hidden: true });
+  const status = statusOf(), messages = make("div"), sentence = make("div", { class: "small", hidden: true });
   const element = make("div", { class: "block", hidden: true }, make("h3", { class: "of-side" }), messages, status.element, sentence);
   const state = { result: null };
 
@@ -47,7 +47,7 @@ function curveBlock(side) {
     state.result = result;
     status.show(null);
     sentence.hidden = false;
-    replaceIn(sentence, quoted(result.sentence));
+    replaceIn(sentence, make("p", {}, quoted(result.sentence)), explainedBy(result.explanation));
     side.app.drawCurves();
   }
   return { element, clear, ready, start, running: () => side.jobs.curve && !side.jobs.curve.ended, line: () => lineFor(side, state.result) };

@@ -36,7 +36,7 @@ function witnessBlock(side) {
   function finishWith(result) {
     status.show(null);
     body.hidden = false;
-    replaceIn(body, make("p", { class: "sentence" }, quoted(result.sentence)), result.found && result.steps.length ? stepperOf(side, result) : null);
+    replaceIn(body, make("p", { class: "sentence" }, quoted(result.sentence)), explainedBy(result.explanation), result.found && result.steps.length ? stepperOf(side, result) : null);
     say(result.sentence);
   }
   return { element, clear, ready };

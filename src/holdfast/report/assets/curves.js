@@ -127,7 +127,7 @@ function sizesPanel(study) {
   const found = study.sizes;
   if (!found) return null;
   return make("section", { class: "panel", "aria-labelledby": `sizes-${study.id}` },
-    make("h3", { id: `sizes-${study.id}` }, "How many features it takes"), make("p", { class: "lead" }, found.lead),
+    make("h3", { id: `sizes-${study.id}` }, "How many features it takes"), make("p", { class: "lead" }, found.lead), explainedBy(found.explanation),
     tableOf("Features needed", ["method", ...found.radii.map((radius) => `radius ${radius}`)],
       found.rows.map(({ name, cells }) => [name, ...cells])));
 }

@@ -31,6 +31,11 @@ function replaceIn(place, ...children) {
   place.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
 }
 
+/** What a sentence rests on and what it does not say, folded away. */
+function explainedBy(text) {
+  return text ? make("details", { class: "explained" }, make("summary", {}, "What this says"), make("p", {}, quoted(text))) : null;
+}
+
 /** A share as a percentage; all and nothing are said only of all and nothing. */
 function percent(share) {
   if (share === null || share === undefined) return "–";

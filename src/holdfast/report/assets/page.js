@@ -11,6 +11,7 @@ function studyPanel(study) {
   return [
     make("h2", { class: "study-title" }, quoted(study.name)),
     DATA.studies.length > 1 ? make("p", { class: "headline" }, study.headline) : null,
+    explainedBy(study.headline_terms),
     study.findings.length ? make("ul", { class: "findings" }, study.findings.map((text) => make("li", {}, text))) : null,
     make("dl", { class: "facts-list" }, study.facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, quoted(value))))),
     study.notes.length ? make("ul", { class: "notes" }, study.notes.map((text) => make("li", {}, text))) : null,
