@@ -278,9 +278,7 @@ def test_rates_that_certificates_do_not_state_are_refused(mixed: Path, tmp_path:
         path = tmp_path / f"{change.split()[0]}.db"
         shutil.copy(mixed, path)
         edit(path, change)
-        with pytest.raises(
-            StoreError, match=r"The rates of item 0/.* are not those that its certificates state"
-        ):
+        with pytest.raises(StoreError, match=r"The rates of item 0/.* are not those that its certificates state"):
             summarize_study(path)
 
 
