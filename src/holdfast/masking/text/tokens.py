@@ -11,7 +11,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +42,12 @@ from holdfast.masking.torch import (
     twin_of,
     weights_mark,
 )
-from holdfast.prices import CallMeter
 from holdfast.randomness import stream
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
+
+if TYPE_CHECKING:  # needed only on other devices than a CPU
+    from holdfast.prices import CallMeter
 
 Fields = dict[str, Any]
 """What a module takes, by name: tensors (T,) of one text, or (b, T) of a batch."""
