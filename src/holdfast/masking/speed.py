@@ -9,15 +9,17 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.torch import device_of, evaluating_module, import_torch, notes_of, score_tensor, to_numpy
-from holdfast.prices import CallMeter
 from holdfast.validation import check_name, shown
+
+if TYPE_CHECKING:  # needed only on other devices than a CPU
+    from holdfast.prices import CallMeter
 
 AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
 """Names of mixed precisions → the number type of their matrix products."""
@@ -157,6 +159,8 @@ def call_meter(module: Any, device: Any, *question: Any) -> CallMeter | None:
     """The meter of a module on a device that takes a while to start, for inputs of one kind; on a CPU rows are all."""
     if device.type == "cpu":
         return None
+    from holdfast.prices import CallMeter
+
     meter: CallMeter = notes_of(module).setdefault(("call meter", *question), CallMeter())
     return meter
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +33,17 @@ from holdfast.masking.torch import (
     to_numpy,
     twin_of,
 )
+<<<<<<< HEAD
 from holdfast.outputs import answers_of, combine_outputs, split_rows
 from holdfast.prices import CallMeter
+=======
+from holdfast.outputs import answers_of, combine_outputs
+>>>>>>> price
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
+
+if TYPE_CHECKING:  # needed only on other devices than a CPU
+    from holdfast.prices import CallMeter
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

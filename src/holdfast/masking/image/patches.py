@@ -26,6 +26,7 @@ from holdfast.masking.torch import (
     import_torch,
     notes_of,
     score_tensor,
+    to_device,
     weights_mark,
     widened,
 )
@@ -74,7 +75,7 @@ def score_shown_patches(run: Run, parts: Sequence[tuple[PatchDrop, Masks]]) -> A
         attention = None if attended.all() else attended
         images = torch.stack([parts[owner][0].image for owner in used.tolist()])
         scores.append(_run_on_tokens(run, first.embeddings, images, columns, attention, places))
-    return torch.cat(scores)[torch.from_numpy(np.concatenate(groups).argsort()).to(first.image.device)]
+    return torch.cat(scores)[to_device(np.concatenate(groups).argsort(), first.image.device)]
 
 
 def bind_patches(module: Any, call: Run, image: Any, groups: Groups) -> PatchDrop:
@@ -216,10 +217,9 @@ def _run_on_tokens(
     owners: NDArray[np.intp] | None = None,
 ) -> Any:
     """Run images (k, C, H, W), going on behind the embeddings with b rows of tokens (b, K), each of its image (b,)."""
-    torch = import_torch()
-    wanted = torch.from_numpy(columns).to(images.device)
-    own = torch.from_numpy(np.zeros(len(columns), dtype=np.intp) if owners is None else owners).to(images.device)
-    attention = {} if attended is None else {"attention_mask": torch.from_numpy(attended).to(images.device).long()}
+    wanted = to_device(columns, images.device)
+    own = to_device(np.zeros(len(columns), dtype=np.intp) if owners is None else owners, images.device)
+    attention = {} if attended is None else {"attention_mask": to_device(attended, images.device).long()}
     with _replacing(embeddings, lambda tokens: tokens[own[:, None], wanted]) as seen:
         output = run(images, **attention)
     if len(seen) != 1:

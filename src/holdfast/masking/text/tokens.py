@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,11 +44,17 @@ from holdfast.masking.torch import (
     weights_mark,
     widened,
 )
+<<<<<<< HEAD
 from holdfast.outputs import split_rows
 from holdfast.prices import CallMeter
+=======
+>>>>>>> price
 from holdfast.randomness import stream
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
+
+if TYPE_CHECKING:  # needed only on other devices than a CPU
+    from holdfast.prices import CallMeter
 
 Fields = dict[str, Any]
 """What a module takes, by name: tensors (T,) of one text, or (b, T) of a batch."""
@@ -213,7 +219,7 @@ class TokenRemoval:
         if not bool(shown.any()):
             # A model that attends to nothing has no shorter form.
             return _drop_attention(self.tokens, shown)
-        return _shortened(self.rows(len(shown), shown.shape[1]), shown)
+        return _shortened(self.rows(len(shown), shown.shape[1]), shown, int(shown.sum(dim=1).max()))
 
     def rows(self, n: int, width: int) -> Fields:
         """So many equal rows, positions included, filled up to a width with their last token."""
@@ -222,9 +228,9 @@ class TokenRemoval:
         return {name: row[columns].expand(n, width) for name, row in fields.items()}
 
 
-def _shortened(rows: Fields, shown: Any) -> Fields:
-    """The shown tokens of rows (b, T), moved together; the rest of shorter ones is not attended to."""
-    columns = (~shown).int().argsort(dim=1, stable=True)[:, : int(shown.sum(dim=1).max())]
+def _shortened(rows: Fields, shown: Any, width: int) -> Fields:
+    """The shown tokens of rows (b, T), at most ``width``, moved together; shorter rows are filled up, unattended."""
+    columns = (~shown).int().argsort(dim=1, stable=True)[:, :width]
     batch = {name: values.gather(1, columns) for name, values in rows.items()}
     batch["attention_mask"] = batch["attention_mask"] * shown.gather(1, columns)
     return batch
@@ -239,16 +245,18 @@ def score_shown_tokens(run: Callable[[Fields], Any], parts: Sequence[tuple[Token
     fields = [removal.rows(len(shown), width) for removal, shown in parts]
     rows = {name: torch.cat([part[name] for part in fields]) for name in fields[0]}
     shown = torch.cat([torch.nn.functional.pad(own, (0, width - own.shape[1])) for _, own in parts])
+    # Asked of the device once: every further question would wait for the passes before it.
     lengths = shown.sum(dim=1).cpu().numpy()
     some, groups, scores, start = np.flatnonzero(lengths), [], [], 0
     for group in group_by_length(lengths[some], parts[0][0].overhead):
-        groups.append(torch.from_numpy(some[group]).to(shown.device))
-        scores.append(run(_shortened({name: row[groups[-1]] for name, row in rows.items()}, shown[groups[-1]])))
+        groups.append(to_device(some[group], shown.device))
+        part, width = {name: row[groups[-1]] for name, row in rows.items()}, int(lengths[some[group]].max())
+        scores.append(run(_shortened(part, shown[groups[-1]], width)))
     for removal, own in parts:  # rows of no token at all on their own, since they must not be padded
-        none = torch.nonzero(~own.any(dim=1)).flatten()
+        none = np.flatnonzero(lengths[start : start + len(own)] == 0)
         if len(none):
-            groups.append(none + start)
-            scores.append(run(removal.batch(own[none])))
+            groups.append(to_device(none + start, shown.device))
+            scores.append(run(_drop_attention(removal.tokens, own[to_device(none, shown.device)])))
         start += len(own)
     return torch.cat(scores)[torch.cat(groups).argsort()]
 
