@@ -33,12 +33,7 @@ from holdfast.masking.torch import (
     to_numpy,
     twin_of,
 )
-<<<<<<< HEAD
 from holdfast.outputs import answers_of, combine_outputs, split_rows
-from holdfast.prices import CallMeter
-=======
-from holdfast.outputs import answers_of, combine_outputs
->>>>>>> price
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
 

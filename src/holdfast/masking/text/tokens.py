@@ -44,11 +44,7 @@ from holdfast.masking.torch import (
     weights_mark,
     widened,
 )
-<<<<<<< HEAD
 from holdfast.outputs import split_rows
-from holdfast.prices import CallMeter
-=======
->>>>>>> price
 from holdfast.randomness import stream
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
