@@ -29,8 +29,8 @@ demo: $(DEMO_STAMP) ## install what it needs, study the bundled models and write
 	$(BIN)/holdfast demo
 
 # The core, of which every line and branch must be covered: what counts, bounds and certifies, without frameworks.
-CORE := agreement bounds boolean certification completions evaluation laws masking/function masking/image/pixels mus \
-	neighborhood outputs plans randomness selection smoothing validation witness words
+CORE := agreement bounds boolean certification completions distributions evaluation masking/function masking/image/pixels \
+	mus neighborhood outputs plans randomness selection smoothing validation witness words
 comma := ,
 space := $(subst ,, )
 CORE_FILES := $(subst $(space),$(comma),$(foreach room,$(CORE),src/holdfast/$(room).py src/holdfast/$(room)/*))

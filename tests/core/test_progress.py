@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import Evaluator, InvalidTypeError, certify, certify_hard
+from holdfast import Evaluator, certify, certify_hard
+from holdfast.errors import InvalidTypeError
 from holdfast.terminal import TerminalBar, as_progress
 from tests.helpers.fakes import all_masks, score_table
 

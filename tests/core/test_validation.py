@@ -19,9 +19,6 @@ from hypothesis import strategies as st
 from holdfast import (
     Evaluator,
     HoldfastError,
-    InvalidTypeError,
-    InvalidValueError,
-    ModelError,
     certified_radius,
     certify,
     certify_hard,
@@ -33,6 +30,7 @@ from holdfast import (
     mask_tabular,
     mus_model,
 )
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.validation import (
     MOST_AT_ONCE,
     MOST_ENTRIES,

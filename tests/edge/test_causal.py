@@ -16,7 +16,7 @@ pytest.importorskip("transformers")
 import torch
 from transformers import LlamaForCausalLM
 
-from holdfast import InvalidTypeError, InvalidValueError
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.context.causal import CausalModel
 from holdfast.masking.torch import notes_of
 from tests.helpers.tiny_hub import TinyHub, point_client_at, running

@@ -25,15 +25,15 @@ from holdfast.types import Mask, Masks
 Streams = Callable[[str], np.random.Generator]
 Stops = Callable[[int, int], bool]
 
-_MOST_LAWS = 1024
+_MOST_DISTRIBUTIONS = 1024
 
 
 class SizeChain:
-    """The sizes of all draws at all radii: at each radius independent and of its own law, and as equal as can be.
+    """The sizes of all draws at all radii: at each independent and of its own distribution, and as equal as can be.
 
     Every draw starts with a size for the largest radius there is. The next smaller radius keeps the
-    size if it fits, and gets a fresh one of its own law if not. A size that fits is distributed by
-    the smaller radius's law, so both give it. Equal sizes are as likely as any coupling can make
+    size if it fits, and gets a fresh one of its own distribution if not. A size that fits is distributed by
+    the smaller radius's distribution, so both give it. Equal sizes are as likely as any coupling can make
     them, and, draw for draw, a size used at some radius is used at all smaller radii it fits into:
     the list of size k need be no longer than radius k alone would have it.
 
@@ -42,8 +42,8 @@ class SizeChain:
 
     def __init__(self, nearby: Neighborhood, rng: np.random.Generator) -> None:
         self._nearby, self._rng = nearby, rng
-        self._laws: dict[int, Neighborhood] = {}
-        widest = self._law(len(nearby.selected))
+        self._distributions: dict[int, Neighborhood] = {}
+        widest = self._distribution(len(nearby.selected))
         self._reach, self._least = widest.effective_radius, widest.smallest
         self._sizes: Indices = np.zeros((0, self._reach + 1), dtype=np.intp)
 
@@ -56,21 +56,21 @@ class SizeChain:
             for within in range(self._reach, self._least, -1):
                 beyond = size > within
                 if beyond.any():
-                    size[beyond] = self._law(within).distances(words[beyond, within])
+                    size[beyond] = self._distribution(within).distances(words[beyond, within])
                 sizes[:, within] = size
             self._sizes = np.concatenate([self._sizes, sizes])
         return self._sizes[start:stop, radius]
 
-    def _law(self, radius: int) -> Neighborhood:
-        law = self._laws.get(radius) or self._nearby.within(radius)
-        # Each law knows every feature: for thousands of features they are made again instead.
-        if len(self._nearby.selected) <= _MOST_LAWS:
-            self._laws[radius] = law
-        return law
+    def _distribution(self, radius: int) -> Neighborhood:
+        distribution = self._distributions.get(radius) or self._nearby.within(radius)
+        # Each distribution knows every feature: for thousands of features they are made again instead.
+        if len(self._nearby.selected) <= _MOST_DISTRIBUTIONS:
+            self._distributions[radius] = distribution
+        return distribution
 
 
 class SizeWords:
-    """The sizes of all draws by all laws: the same random words for each, which it reads by its own law of sizes."""
+    """The sizes of all draws by all distributions: each reads the same random words by its own."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -86,16 +86,17 @@ class SizeWords:
 class MaskLists:
     """One list of masks per size, and for each mask whether it keeps the prediction.
 
-    Neighbourhoods are those of one law at several radii or, if ``many_laws``, of several laws that have rings alike.
+    Neighbourhoods are those of one distribution at several radii or, if ``many_distributions``, of several whose rings
+    are alike.
     """
 
-    def __init__(self, widest: Neighborhood, streams: Streams, *, many_laws: bool = False) -> None:
+    def __init__(self, widest: Neighborhood, streams: Streams, *, many_distributions: bool = False) -> None:
         n_sizes = widest.effective_radius + 1
         self._widest, self._streams = widest, streams
         self._rings: dict[int, tuple[Neighborhood, np.random.Generator]] = {}
         self.lengths: Indices = np.zeros(n_sizes, dtype=np.intp)
         self._agreed: Masks = np.zeros((n_sizes, 0), dtype=bool)
-        self._chain = None if many_laws else SizeChain(widest, streams("sizes"))
+        self._chain = None if many_distributions else SizeChain(widest, streams("sizes"))
         self._words = SizeWords(streams("sizes of all laws"))
 
     def sizes(self, nearby: Neighborhood, start: int, stop: int) -> Indices:
@@ -168,9 +169,14 @@ class ExplanationDraws:
     """One explanation: its lists of masks, and the neighbourhoods that draw from them, are enumerated or counted."""
 
     def __init__(
-        self, widest: Neighborhood, streams: Streams, reference: Reference | None = None, *, many_laws: bool = False
+        self,
+        widest: Neighborhood,
+        streams: Streams,
+        reference: Reference | None = None,
+        *,
+        many_distributions: bool = False,
     ) -> None:
-        self.selected, self.lists = widest.selected, MaskLists(widest, streams, many_laws=many_laws)
+        self.selected, self.lists = widest.selected, MaskLists(widest, streams, many_distributions=many_distributions)
         self._reference = reference
         self.enumerated: list[Neighborhood] = []
         self._counted: dict[int, Outcome] = {}
@@ -186,16 +192,19 @@ class ExplanationDraws:
         evaluator: Evaluator,
         procedure: Procedure,
         *,
-        many_laws: bool = False,
+        many_distributions: bool = False,
     ) -> ExplanationDraws:
         """Count what the model's structure tells, enumerate what has few masks, and draw from the rest by the plan."""
         widest, question = max(nearby, key=lambda near: near.effective_radius), procedure.question
-        if many_laws:  # which all have rings of additions
+        if many_distributions:  # which all have rings of additions
             every = Additions(widest.selected, len(widest.selected))
             widest = nearby_rows(every, question.n_completions)
         known = procedure.structure is not None and procedure.structure.countable is not None
         draws = cls(
-            widest, streams, Reference(evaluator, widest.selected, procedure) if known else None, many_laws=many_laws
+            widest,
+            streams,
+            Reference(evaluator, widest.selected, procedure) if known else None,
+            many_distributions=many_distributions,
         )
         draws._plan = plan
         for near in nearby:
